@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The command line of a benchmark, read by CLI11. Its templates take the compiler longer than a
-// benchmark's own code, so only arguments.cpp includes them.
+// The command line of a benchmark, parsed by CLI11. Its templates take the compiler longer than the
+// code of a benchmark, so only arguments.cpp includes them.
 
 #include <cstdint>
 #include <initializer_list>
@@ -18,15 +18,15 @@ class Option;
 
 namespace ringload::bench {
 
-// What may be said of an option that was just added.
+// Further properties of an option that was added.
 class option {
  public:
   explicit option(CLI::Option* of) noexcept : of_(of) {}
 
   option& required();
-  /// Refuses what is no number above 0.
+  /// Refuses values that are not above 0.
   option& positive();
-  /// Refuses numbers outside of these bounds, which are allowed themselves.
+  /// Refuses numbers below `least` and above `most`.
   option& between(double least, double most);
   option& among(std::initializer_list<const char*> words);
 
@@ -36,12 +36,13 @@ class option {
 
 class arguments {
  public:
-  /// `program` stands in the usage; without it the name that the program was called by.
+  /// `program` is the name in the usage text. By default, it is the name with which the program was
+  /// started.
   explicit arguments(const char* about, const char* program = "");
   ~arguments();
 
-  /// `name` begins with dashes, or is that of an argument. `target` holds the default, and must
-  /// outlive this. A vector takes several values.
+  /// `name` begins with dashes, or is the name of a positional argument. `target` has the default,
+  /// and must outlive this object. A vector accepts several values.
   option add_option(const char* name, std::string& target, const char* about = "");
   option add_option(const char* name, int& target, const char* about = "");
   option add_option(const char* name, unsigned& target, const char* about = "");
@@ -52,8 +53,8 @@ class arguments {
   option add_option(const char* name, std::vector<unsigned>& target, const char* about = "");
   void add_flag(const char* name, bool& target, const char* about);
 
-  /// The exit code if the program is to end, because of help that was asked for or a mistake, which
-  /// is then printed.
+  /// Returns the exit code if the program must end: after the help text, or after an invalid
+  /// command line, whose error is printed.
   std::optional<int> parse(int argc, char** argv);
 
  private:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// bench_codec FILE [--threads N] [--repeat N] [--fresh yes|no]: how fast the codec alone decodes
-// the streams of a file, out of memory and into memory: such as is there already, or, fresh, new
-// memory on huge pages, whose page faults are part of the pass, as they are of a load. N threads
-// take one stream after the other. As in a load, what was decoded stays where it is, so that zstd
-// needs no window of its own. Prints the seconds of the best pass: what a load could take at best.
+// bench_codec FILE [--threads N] [--repeat N] [--fresh yes|no]: measures how fast the codec alone
+// decodes the compressed streams of a file, from memory to memory. With --fresh yes, each pass
+// decodes into new memory on huge pages, and its time includes the page faults, as in a load. N
+// threads decode one stream after another. As in a load, the decoded bytes stay in place, so zstd
+// needs no separate window. Prints the seconds of the best pass, which is a lower bound for a load.
 
 #include <sys/mman.h>
 
@@ -32,7 +32,7 @@ using namespace ringload;
 
 namespace {
 
-// Memory of the kernel's, on huge pages where it gives any.
+// Anonymous memory, on huge pages if possible.
 class room {
  public:
   explicit room(std::size_t bytes) : bytes_(bytes) {
@@ -56,7 +56,7 @@ class room {
 struct stream {
   stored_stream how;
   std::vector<std::byte> stored;
-  std::size_t offset = 0;  // Of its decoded bytes, in the room for all.
+  std::size_t offset = 0;  // Offset of the decoded bytes in the memory for all streams.
 };
 
 std::vector<stream> streams_of(const char* path) {
@@ -66,7 +66,7 @@ std::vector<stream> streams_of(const char* path) {
   for (const auto& form : opened->stored) {
     for (const piece& each : form ? form->pieces : std::vector<piece>()) {
       const stored_stream& one = each.stored;
-      if (one.how == codec::raw || one.in_memory) continue;
+      if (one.stored_codec == codec::raw || one.in_memory) continue;
       found[{one.file, one.offset}].how = one;
     }
   }
@@ -82,15 +82,15 @@ std::vector<stream> streams_of(const char* path) {
 }
 
 void decode(const stream& one, std::span<std::byte> out) {
-  auto with = make_decoder(one.how.how, 1, decoded_into::one_memory);
+  auto with = make_decoder(one.how.stored_codec, 1, decoded_into::one_memory);
   if (!with) throw std::runtime_error(message_of(with.error()));
   std::span<const std::byte> in = one.stored;
   for (bool more = true; more;) {
     auto done = (*with)->decode(in, out);
     if (!done) throw std::runtime_error(message_of(done.error()));
     in = in.subspan(done->taken);
-    out = out.subspan(done->given);
-    more = !done->ended && (done->taken > 0 || done->given > 0);
+    out = out.subspan(done->produced);
+    more = !done->ended && (done->taken > 0 || done->produced > 0);
   }
   if (!out.empty()) throw std::runtime_error("a stream is shorter than it should be");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// bench_convert [--mib N]: how fast one thread of the host converts, by pair of types, from memory
-// to memory of N MiB at the source, and beside it a plain copy of as much.
+// bench_convert [--mib N]: measures how fast one thread of the host converts N MiB of elements from
+// memory to memory, for each pair of types. Measures a plain copy of N MiB too.
 
 #include <algorithm>
 #include <chrono>
@@ -22,14 +22,14 @@ constexpr unsigned runs = 7;
 constexpr dtype sources[] = {dtype::f32, dtype::f16, dtype::bf16, dtype::f8_e4m3fn, dtype::f8_e5m2};
 constexpr dtype targets[] = {dtype::f32, dtype::f16, dtype::bf16};
 
-// Some of the pairs that only fills convert.
+// Some of the pairs that only fills (loads into caller memory) convert.
 constexpr dtype of_fills[][2] = {
     {dtype::f32, dtype::f8_e4m3fn}, {dtype::bf16, dtype::f8_e5m2}, {dtype::f64, dtype::f32},
     {dtype::f64, dtype::bf16},      {dtype::f32, dtype::f64},      {dtype::i64, dtype::i32},
     {dtype::i32, dtype::i64},       {dtype::i64, dtype::f32},      {dtype::u8, dtype::f32},
     {dtype::f32, dtype::u8},        {dtype::boolean, dtype::f32},  {dtype::u64, dtype::i64}};
 
-// The median of some runs, after one that does not count.
+// Returns the median of several runs, after one warm-up run.
 template <class Work>
 double seconds_of(Work work) {
   work();

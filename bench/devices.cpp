@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads to two arenas of the host, as to two devices, against one; and with --slow a load from one
-// drive while another one, which is slower, is loaded from by the same loader. All in turns.
+// Compares loads to two arenas of the host, which stand for two devices, with loads to one arena.
+// With --slow, measures a load from one drive while the same loader also loads from a slower drive.
+// The ways are measured in turn.
 //
-//   spread      each tensor to the arena with the fewest bytes
-//   shards      of each matrix a half to either, along its first dimension
-//   both        everything to both: read once
+//   spread      each tensor is loaded to the arena with the fewest bytes
+//   shards      one half of each matrix, along its first dimension, is loaded to each arena
+//   both        everything is read once and loaded to both arenas
 //
-// The memory that a load is about to take is touched shortly before, see touch_memory.hpp. What the
-// machine could do at best is measured in the same turns: two threads copy as many bytes from
-// populated memory into fresh memory, or into two.
+// The memory of a load is touched shortly before the load, see touch_memory.hpp. The upper bound is
+// measured in the same turns: two threads copy the same number of bytes from populated memory to
+// one or two regions of fresh memory.
 
 #include <fmt/core.h>
 
@@ -40,7 +41,7 @@ namespace {
 
 using namespace ringload;
 using bench::median;
-using boost::asio::use_future;
+constexpr auto use_future = ringload::as_exception(boost::asio::use_future);
 
 struct settings {
   std::string path;
@@ -53,15 +54,15 @@ struct settings {
 struct way {
   std::string what;
   std::uint32_t devices;
-  std::uint32_t times;  // That the file's bytes are written to memory.
+  std::uint32_t times;  // How often the file's bytes are written to memory.
   selection where = {};
   std::vector<double> seconds = {};
   std::vector<double> cpu_seconds = {};
   std::uint64_t read = 0;
 };
 
-// A copy of `from` in new memory for each of `times`, by two threads, each piece while it is in the
-// processor's cache.
+// Makes `times` copies of `from` in new memory with two threads. Each thread makes all copies of a
+// piece while the piece is in the processor's cache.
 double copying_seconds(std::span<const std::byte> from, std::uint32_t times) {
   constexpr std::size_t piece_bytes = huge_page_bytes;
   const auto begin = std::chrono::steady_clock::now();
@@ -98,7 +99,7 @@ selection halves(const std::string& path) {
   return out;
 }
 
-// What the reads of a load waited for, and what was done, summed over all of each kind.
+// How often a load made a step, and the sums of the waiting times and of the working times.
 struct step_times {
   std::uint64_t count = 0;
   double waited = 0;
@@ -126,12 +127,12 @@ void run(way& one, const bench::target& file, bench::cache_state state, const se
   loader with(std::vector<device>(one.devices, host()));
   const bench::cpu_account used;
   step_table steps;
-  load_options options;
+  load_options options = one.where;
   if (how.steps) {
     options.trace = &add_step;
     options.trace_with = &steps;
   }
-  const model loaded = with.load_async(how.path, one.where, options, use_future).get();
+  const model loaded = with.load_async(how.path, options, use_future).get();
   one.cpu_seconds.push_back(used.spent().own);
   const load_stats& stats = loaded.stats();
   one.seconds.push_back(stats.seconds);
@@ -139,7 +140,7 @@ void run(way& one, const bench::target& file, bench::cache_state state, const se
   print_steps(one, steps);
 }
 
-// By memory alone.
+// Measures copies in memory only.
 void copy(way& one, std::span<const std::byte> from, const settings& how) {
   if (!how.untouched) bench::touch_free_memory(one.times * from.size());
   const bench::cpu_account used;
@@ -190,7 +191,7 @@ double cold_load(loader& with, const bench::target& file, const std::string& pat
 void compare_drives(const settings& how) {
   const bench::target fast(how.path, bench::route::buffered);
   const bench::target slow(how.slow, bench::route::buffered);
-  // As much before each, so that they find the same.
+  // The same work precedes each way, so that all ways start from the same state.
   const auto touch = [&] {
     if (!how.untouched) bench::touch_free_memory(fast.bytes() + slow.bytes());
   };
@@ -213,7 +214,7 @@ void compare_drives(const settings& how) {
     slow.establish(bench::cache_state::cold);
     touch();
     loader with;
-    (void)with.open_async(how.path, use_future).get();  // It knows of both drives.
+    (void)with.open_async(how.path, use_future).get();  // The loader must know both drives.
     load_operation other = with.start_async(how.slow, use_future).get();
     beside.push_back(cold_load(with, fast, how.path));
     if (other.progress().bytes == other.progress().bytes_total) {

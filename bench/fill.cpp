@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Fills of populated memory against what the machine gives into the same memory, in the same run,
-// in turns.
+// Compares fills, which are loads into the caller's memory, with plain reads into the same memory.
+// Both are measured in turn.
 //
-//   cold: plain io_uring direct reads, `--depth` of `--block-kib`
-//   warm: two threads of pread
+//   cold: plain direct reads with io_uring, `--depth` reads of `--block-kib` in flight
+//   warm: two threads that call pread
 //
-// The checkpoint is opened before the clock starts, and the memory is populated: a fill's time is
-// that of matching, planning and reading. Two places of it are measured: `aligned`, where each
-// tensor has the offset within a block that it has in the file, and `anywhere`, where it begins 64
-// bytes after a multiple of 4,096, as memory of an allocator does.
+// The checkpoint is opened and the memory is populated before the clock starts. So the time of a
+// fill consists of matching, planning and reading. Two positions of the memory are measured. With
+// `aligned`, each tensor has the same offset within a block as in the file. With `anywhere`, each
+// tensor begins 64 bytes after a multiple of 4,096, as memory of an allocator does.
 
 #include <fmt/core.h>
 
@@ -32,7 +32,7 @@ namespace {
 using namespace ringload;
 using bench::median;
 
-// Memory for every tensor, one behind the other.
+// Memory for all tensors, one after another.
 class populated_places {
  public:
   populated_places(const checkpoint& from, bool aligned) {
@@ -72,7 +72,7 @@ void print(const char* name, const std::vector<double>& seconds, double plain, d
              bytes / median(seconds) * 1e-9, plain / median(seconds));
 }
 
-void compare(const settings& how, bool cold, bench::room& memory) {
+void compare(const settings& how, bool cold, bench::read_buffer& memory) {
   const auto by = cold ? bench::route::direct : bench::route::buffered;
   const auto state = cold ? bench::cache_state::cold : bench::cache_state::warm;
   const bench::target file(how.path, by);
@@ -87,7 +87,8 @@ void compare(const settings& how, bool cold, bench::room& memory) {
   if (cold) what.block_bytes = how.block_kib << 10U;
 
   loader with(host(), how.within);
-  const checkpoint opened = with.open_async(how.path, boost::asio::use_future).get();
+  const checkpoint opened =
+      with.open_async(how.path, ringload::as_exception(boost::asio::use_future)).get();
   const populated_places aligned(opened, true);
   const populated_places anywhere(opened, false);
   std::vector<double> plain;
@@ -98,7 +99,9 @@ void compare(const settings& how, bool cold, bench::room& memory) {
     for (const int place : {0, 1}) {
       file.establish(state);
       const auto& into = (place == 0 ? aligned : anywhere).into();
-      seen[place] = with.fill_async(opened, into, boost::asio::use_future).get().stats;
+      seen[place] = with.fill_async(opened, into, ringload::as_exception(boost::asio::use_future))
+                        .get()
+                        .stats;
       fills[place].push_back(seen[place].seconds);
     }
   }
@@ -138,7 +141,7 @@ int main(int argc, char** argv) {
   if (const auto code = app.parse(argc, argv)) return *code;
   try {
     fmt::print("{}\n", bench::describe_machine(how.path));
-    bench::room memory;
+    bench::read_buffer memory;
     if (only != "warm") compare(how, true, memory);
     if (only != "cold") compare(how, false, memory);
   } catch (const std::exception& e) {

@@ -18,6 +18,7 @@
 # What fails, or finds no time left, is said and counted, and the rest goes on.
 
 set -uo pipefail
+PATH=$PATH:/usr/local/cuda/bin # compute-sanitizer
 cd "$(dirname "$0")/.." || exit 1
 
 build='' folder=${TMPDIR:-/tmp} result="bench/results/gpu-$(date +%F).md" size=4G deadline=590
@@ -124,7 +125,7 @@ under_sanitizer() {
 }
 
 make_checkpoint() { "$ringload" make --no-progress "$@"; }
-export ringload work
+export ringload work memory
 
 # The card's link is in a power saving state until something is on it.
 machine() {
@@ -143,6 +144,17 @@ machine() {
   ldd "$bench_gpu" | grep 'not found'
 }
 
+# grow_memory KIB: room for that much in /dev/shm, which is half of the memory at boot. The memory
+# is touched once, because a virtual machine whose memory grows on use does not report it before.
+grow_memory() {
+  case $memory in /dev/shm/*) ;; *) return ;; esac
+  fits "$1" "$memory" || mount -o "remount,size=$(($1 + 1024 * 1024))k" /dev/shm || return
+  head -c "$(($1 * 1024))" /dev/zero >"$memory/touched"
+  local code=$?
+  rm -f "$memory/touched"
+  return $code
+}
+
 # fits KIB FOLDER
 fits() { [ "$(df --output=avail "$2" | tail -n 1)" -ge "$1" ]; }
 
@@ -155,6 +167,7 @@ everything() {
   local bytes
   bytes=$(numfmt --from=iec "$size")
 
+  step 60 'memory grown and touched' grow_memory $((3 * bytes / 1024))
   rows 60 'What calls do to others' "$bench_gpu" contract
   step 60 'what the library takes for granted' "$(program test_cuda_device)" \
     --source-file='*/contract_test.cpp'
@@ -165,6 +178,17 @@ everything() {
   step 60 'conversions' "$(program test_cuda_device)" --source-file='*/conversions_test.cpp'
   step 60 'models that are kept' "$(program test_cuda_device)" \
     --source-file='*/kept_models_test.cpp'
+  RINGLOAD_NCCL=$(python3 -c 'import os, nvidia.nccl
+print(os.path.join(list(nvidia.nccl.__path__)[0], "lib", "libnccl.so.2"))' 2>/dev/null)
+  export RINGLOAD_NCCL
+  step 60 'one rank of NCCL' "$(program test_cuda_device)" --source-file='*/nccl_device_test.cpp'
+  # Where cuFile is that came with PyTorch; it has to be told, for it is no library of the system's.
+  local cufile
+  cufile=$(python3 -c 'import os, nvidia
+for root in nvidia.__path__:
+    for folder, _, files in os.walk(root):
+        if "libcufile.so.0" in files: print(folder)' 2>/dev/null | head -n 1)
+  [ -n "$cufile" ] && export LD_LIBRARY_PATH=$cufile${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   step 30 'what the runtime says' "$(program test_cuda_device)" --source-file='*/runtime_test.cpp'
   step 60 'small checkpoint' make_checkpoint "$work/small.safetensors" --bytes 64M
   step 60 'sums, small' same_sums "$work/small.safetensors"
@@ -178,8 +202,18 @@ everything() {
     step 60 "checkpoint of $size in memory" make_checkpoint "$memory/large.safetensors" \
       --bytes "$size"
     rows 120 'From memory' "$bench_gpu" warm "$memory/large.safetensors"
+    rows 60 'From memory, by other loaders' python3 bench/gpu/peers_load.py \
+      "$memory/large.safetensors"
     rows 60 'From memory, by others' python3 bench/gpu/safetensors_load.py \
       "$memory/large.safetensors"
+    # The same file on a tmpfs of large pages.
+    mkdir -p "$memory/huge"
+    local huge="huge=always,size=$((bytes / 1024 + 1024 * 1024))k"
+    if mount -t tmpfs -o "$huge" tmpfs "$memory/huge"; then
+      mv "$memory/large.safetensors" "$memory/huge/"
+      rows 60 'From memory of large pages' "$bench_gpu" warm-once "$memory/huge/large.safetensors"
+      umount "$memory/huge"
+    fi
     rm -f "$memory/large.safetensors"
   else
     echo "- from memory: not measured: /dev/shm has no room for $size"
@@ -218,7 +252,9 @@ everything() {
   if command -v compute-sanitizer >/dev/null; then
     step 60 'compute-sanitizer memcheck, converted' \
       under_sanitizer memcheck "$work/small.safetensors" --dtype bf16
-    for tool in racecheck memcheck initcheck; do
+    # No racecheck: no kernel uses shared memory. A kernel reads whole words, so up
+    # to 3 bytes before a tensor in the staging buffer, which initcheck may report.
+    for tool in memcheck initcheck; do
       step 60 "compute-sanitizer $tool" under_sanitizer $tool "$work/small.safetensors"
     done
   else

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What it costs to have a model that another process keeps: attaching to it, beside loading the
-// file and mapping it. Each way has its tensors' first bytes read, and then all of their bytes.
+// Compares three ways to get a model: attaching to a model of a keeper process, loading the file,
+// and mapping the file. Measures the time to get the model, and the time to read all of its bytes.
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -23,13 +23,13 @@ namespace {
 
 using namespace ringload;
 using clock = std::chrono::steady_clock;
-using boost::asio::use_future;
+constexpr auto use_future = ringload::as_exception(boost::asio::use_future);
 
 double ms_since(clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(clock::now() - begin).count();
 }
 
-// Of memory that is this process's alone.
+// Returns the private memory of this process.
 double anonymous_mib() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

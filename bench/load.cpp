@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A whole load into host memory against what the machine gives, in the same run, in turns.
+// Compares whole loads into host memory with plain reads of the same file, in turn.
 //
-//   cold: plain io_uring direct reads of the shape that did best in three runs of each
-//   warm: two threads of pread
+//   cold: plain direct reads with io_uring. Their block size and queue depth are the fastest of
+//         several, with three runs each.
+//   warm: two threads that call pread
 //
-// Both also into fresh memory, whose pages take their time too.
+// Plain reads are also measured into fresh memory, whose page faults take time too.
 //
-// The shape is chosen before, and then measured anew: the best of many medians of the same runs
-// would be the luckiest as well.
+// The block size and queue depth are chosen first and then measured again, because the best of many
+// medians is partly luck.
 //
-// The ceilings read into memory on huge pages that was populated before the clock started. A
-// load's time is everything between the call and the model: opening, parsing, taking the memory,
-// reading. The plain reads are those of uring-bench, which verifies the page cache's state.
-// Processor time is of the whole process, with the kernel's workers.
+// The other plain reads use memory on huge pages that was populated before the clock started. The
+// time of a load is the whole time of the call: opening, parsing, allocating memory, reading. The
+// plain reads are those of uring-bench, which verifies the page cache's state. Processor time is of
+// the whole process, with the kernel's workers.
 
 #include <fmt/core.h>
 #include <sys/resource.h>
@@ -49,7 +50,7 @@ constexpr direct_shape shapes[] = {{mib, 4},     {mib, 8},     {mib, 16},    {2 
 
 constexpr int runs_to_choose = 3;
 
-// One pass over the whole file, into memory of its size.
+// Reads the whole file once, into memory of its size.
 bench::cell pass_over(const bench::target& of, bench::destination into) {
   bench::cell what;
   what.into = into;
@@ -85,7 +86,7 @@ void print_head() {
              "median of the runs", "s", "GB/s", "least .. most", "CPU s/GiB");
 }
 
-// Four ways of the same bytes, in turns.
+// Reads the same bytes in four ways, in turn.
 struct compared {
   contender plain;
   contender fresh = {"the same, into fresh memory"};
@@ -104,12 +105,12 @@ struct compared {
 };
 
 model load(loader& by, const std::string& path) {
-  auto waiting = by.load_async(path, boost::asio::use_future);
+  auto waiting = by.load_async(path, ringload::as_exception(boost::asio::use_future));
   return waiting.get();
 }
 
-// Loads one after the other by one loader, as a server swaps models: each into the memory of the
-// one before.
+// Loads models one after another with one loader, as a server that swaps models does. Each load
+// reuses the memory of the previous load.
 class swapping {
  public:
   swapping(const std::string& path, loader_options within)
@@ -133,7 +134,8 @@ class swapping {
   loader into_host_;
 };
 
-// One load into new memory, whose stats are returned, and one into kept memory.
+// Makes one load into new memory and one into kept memory. Returns the statistics of the first
+// load.
 load_stats add_loads(compared& to, const bench::target& file, bench::cache_state state,
                      const loader_options& within, bool touched, swapping& swaps) {
   const auto bytes = static_cast<double>(file.bytes());
@@ -156,8 +158,8 @@ long peak_resident_kib() {
   return usage.ru_maxrss;
 }
 
-void cold(const std::string& path, bench::room& memory, int repeat, const loader_options& within,
-          bool touched) {
+void cold(const std::string& path, bench::read_buffer& memory, int repeat,
+          const loader_options& within, bool touched) {
   const bench::target file(path, bench::route::direct);
   const auto bytes = static_cast<double>(file.bytes());
   std::vector<contender> shaped;
@@ -196,8 +198,8 @@ void cold(const std::string& path, bench::room& memory, int repeat, const loader
   all.print_all(bytes);
 }
 
-void warm(const std::string& path, bench::room& memory, int repeat, const loader_options& within,
-          bool touched) {
+void warm(const std::string& path, bench::read_buffer& memory, int repeat,
+          const loader_options& within, bool touched) {
   const bench::target file(path, bench::route::buffered);
   const auto bytes = static_cast<double>(file.bytes());
   bench::cell what = pass_over(file, bench::destination::populated);
@@ -245,7 +247,7 @@ int main(int argc, char** argv) {
 
   try {
     const bool touched = !untouched;
-    // Before there is a region of our own, so that the peak is the load's.
+    // Must be first, before this program allocates a region, so that the peak is that of the load.
     const bench::target file(path, bench::route::direct);
     if (touched) bench::touch_free_memory(file.bytes());
     file.establish(bench::cache_state::cold);
@@ -261,7 +263,7 @@ int main(int argc, char** argv) {
     fmt::print("{}; slots {}, pinned {} bytes; resident at most {} bytes more than the tensors\n",
                first.engine_reason, chosen_options(within, device_kind::host).slots,
                first.pinned_bytes_peak, resident_kib * 1024L - static_cast<long>(first.bytes));
-    bench::room memory;
+    bench::read_buffer memory;
     if (only != "warm") cold(path, memory, repeat, within, touched);
     if (only != "cold") warm(path, memory, repeat, within, touched);
   } catch (const std::exception& e) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Maps a checkpoint and adds up the bytes of all its tensors, once: bench/mapped.py runs it in
-// turns with the safetensors package, which is made to do the same. Prints the seconds to the
-// tensors, the seconds to the sum, and the sum.
+// Maps a checkpoint once and adds up the bytes of all tensors. bench/mapped.py runs this program
+// and a program that does the same with the safetensors package, in turn. Prints the seconds until
+// the tensors are available, the seconds until the sum, and the sum.
 
 #include <fmt/core.h>
 
@@ -19,7 +19,7 @@
 namespace {
 
 using namespace ringload;
-using boost::asio::use_future;
+constexpr auto use_future = ringload::as_exception(boost::asio::use_future);
 using clock_type = std::chrono::steady_clock;
 
 double seconds_since(clock_type::time_point begin) {
@@ -32,7 +32,7 @@ void measure(const std::string& path, const load_options& how) {
   std::uint64_t sum = 0;
   double landed = 0;
   if (how.populate) {
-    // Each is added up while the pages of the next come.
+    // Each tensor is added up while the pages of the next tensor are read.
     load_operation load = with.start_async(path, how, use_future).get();
     for (bool more = true; more;) {
       const std::optional<tensor> next = load.next_async(use_future).get();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How long a large safetensors header takes to parse: the part of a load that no disk speeds up.
+// Measures how long parsing a large safetensors header takes. No drive speeds up this part of a
+// load.
 
 #include <algorithm>
 #include <charconv>

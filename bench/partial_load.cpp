@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads of parts of a checkpoint, and of all of it through a window, against whole loads of the
-// same file from the drive, in turns. The checkpoint is opened once, before the clock starts.
+// Compares partial loads, and loads through a window, with whole loads of the same file from the
+// drive, in turn. The checkpoint is opened once, before the clock starts.
 //
 //   shards   one of four equal shards of all matrices, along each of their two dimensions
-//   names    100, 1,000 and 10,000 tensors of all, chosen by name at random
-//   window   everything through --window bytes, each tensor dropped as soon as it comes
+//   names    100, 1,000 and 10,000 tensors, chosen by name at random
+//   window   all tensors through a window of --window bytes; each is released when it is returned
 
 #include <fmt/core.h>
 
@@ -27,7 +27,7 @@ namespace {
 
 using namespace ringload;
 using bench::median;
-using boost::asio::use_future;
+constexpr auto use_future = ringload::as_exception(boost::asio::use_future);
 
 struct settings {
   std::string path;
@@ -36,10 +36,10 @@ struct settings {
   loader_options within;
 };
 
-// What one way of loading took, over its runs.
+// One way of loading, and the results of its runs.
 struct measured {
   std::string what;
-  std::function<load_stats(loader&)> load;  // Gives the bytes that were read.
+  std::function<load_stats(loader&)> load;  // Returns the number of bytes read.
   std::vector<double> seconds = {};
   std::uint64_t wanted = 0;
   std::uint64_t read = 0;
@@ -53,9 +53,7 @@ load_stats loaded(loader& with, const checkpoint& from, const selection& which) 
 }
 
 load_stats passed_through(loader& with, const checkpoint& from, std::uint64_t window_bytes) {
-  load_options how;
-  how.window_bytes = window_bytes;
-  load_operation load = with.start_async(from, selection(), how, use_future).get();
+  tensor_stream load = with.stream_async(from, window_bytes, use_future).get();
   while (load.next_async(use_future).get()) {
   }
   return load.progress();
@@ -74,7 +72,7 @@ void run(measured& one, const bench::target& file, const settings& how) {
   one.pinned = std::max(one.pinned, stats.pinned_bytes_peak);
 }
 
-// The first is what the others are compared with.
+// The other ways are compared with the first way.
 void compare(std::vector<measured> ways, const bench::target& file, const settings& how) {
   for (int turn = 0; turn < how.repeat; ++turn) {
     for (measured& each : ways) run(each, file, how);
@@ -126,7 +124,7 @@ void compare_names(const checkpoint& from, const bench::target& file, const sett
     if (count > from.size()) continue;
     std::vector<std::string> names;
     for (std::size_t i = 0; i < count; ++i) {
-      // One of each stretch of equal length, so that each is chosen once.
+      // One tensor is chosen from each range of equal length, so no tensor is chosen twice.
       const std::size_t first = i * from.size() / count;
       const std::size_t past = (i + 1) * from.size() / count;
       names.push_back(

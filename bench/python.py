@@ -7,9 +7,10 @@
     bench/python.py names FOLDER [--tensors N] [--runs N]
                                                     many small tensors into a dictionary of PyTorch's
     bench/python.py await FILE [--runs N]           a tensor that has landed, awaited and waited for
+    bench/python.py small FOLDER [--runs N]         a file of 17 KB
 
-Run by a Python that has the package ringload; `names` needs torch and safetensors as well. Each
-figure is from a process of its own, but for those of `await`, and printed as a row of a table:
+Run by a Python that has the package ringload; `names` needs torch and safetensors as well, `small`
+safetensors and NumPy. Each figure is from a process of its own, but for those of `await`, and printed as a row of a table:
 median, least and most, and the median's share of the first row's.
 """
 
@@ -222,10 +223,51 @@ def awaited(given):
         print_table(f"a tensor that has landed, {count:,} times", in_turns(given.runs, kinds), 1e6, "us")
 
 
+# --- small files
+
+small_program = """
+import statistics, sys, time
+import ringload
+from safetensors.numpy import load_file
+
+def with_own_loader(path):
+    with ringload.Loader() as loader:
+        return loader.load(path).result()
+
+load = {"package": load_file, "load": ringload.load, "own": with_own_loader}[sys.argv[2]]
+seconds = []
+for _ in range(500):
+    begin = time.perf_counter()
+    load(sys.argv[1])
+    seconds.append(time.perf_counter() - begin)
+print(statistics.median(seconds), flush=True)
+"""
+
+
+def small(given):
+    path = given.folder / "small.safetensors"
+    write_many(path, 4)
+    titles = {
+        "package": "safetensors' `load_file` of NumPy",
+        "load": "`ringload.load`",
+        "own": "a Loader that is made and closed for it",
+    }
+    kinds = {
+        title: lambda how=how: in_new_process(small_program, path, how)
+        for how, title in titles.items()
+    }
+    size = path.stat().st_size
+    print_table(f"{size:,} bytes, warm", in_turns(given.runs, kinds), 1e6, "us")
+    path.unlink()
+
+
 def main():
     line = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     which = line.add_subparsers(required=True)
-    for name, run in (("load", loads), ("import", imports), ("names", names), ("await", awaited)):
+    programs = {
+        "load": loads, "import": imports, "names": names, "await": awaited, "small": small
+    }  # fmt: skip
+    for name, run in programs.items():
         one = which.add_parser(name)
         one.set_defaults(run=run)
         one.add_argument("--runs", type=int, default=9)
@@ -234,8 +276,9 @@ def main():
             one.add_argument("--states", default="cold,warm")
         if name in ("load", "await"):
             one.add_argument("file", type=pathlib.Path)
-        if name == "names":
+        if name in ("names", "small"):
             one.add_argument("folder", type=pathlib.Path)
+        if name == "names":
             one.add_argument("--tensors", type=int, default=100000)
     given = line.parse_args()
     print(

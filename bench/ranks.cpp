@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ranks that load one file, each a thread with a loader of its own, until each has its block of
-// every tensor along dimension 0:
+// Ranks load one file. Each rank is a thread with its own loader. A load ends when each rank has
+// its block of every tensor, along dimension 0.
 //
 //   whole     each rank loads the whole file
-//   divided   each reads an equal part, and they exchange (group_reading::divided)
-//   own       each reads its blocks, tensor by tensor (group_reading::own)
-//   shards    each reads its blocks with one load, by selection::shard, without a group
+//   divided   each rank reads an equal part, and the ranks send the parts to each other
+//             (group_reading::divided)
+//   own       each rank reads its blocks, tensor by tensor (group_reading::own)
+//   shards    each rank reads its blocks with one load, by selection::shard, without a group
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -31,9 +32,9 @@ namespace {
 
 using namespace ringload;
 using clock = std::chrono::steady_clock;
-using boost::asio::use_future;
+constexpr auto use_future = ringload::as_exception(boost::asio::use_future);
 
-// Into the page cache.
+// Reads the file into the page cache.
 void make_warm(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   std::vector<char> room(std::size_t{1} << 20);
@@ -41,7 +42,7 @@ void make_warm(const std::string& file) {
   }
 }
 
-// Out of it.
+// Drops the file from the page cache.
 void make_cold(const std::string& file) {
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) throw std::system_error(errno, std::system_category(), file);
@@ -52,7 +53,7 @@ void make_cold(const std::string& file) {
 
 std::uint64_t bytes_read(const load_stats& of) { return of.bytes_direct + of.bytes_buffered; }
 
-// One rank. Returns what it read.
+// Runs one rank. Returns the number of bytes that the rank has read.
 std::uint64_t load_blocks(const std::string& way, const std::string& file,
                           const std::shared_ptr<group>& all) {
   loader with;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Saves host memory again and again, as bench/save.py asks for: a line on standard input is one
-// save, a line on standard output says how it went. The memory is made and filled once.
+// Saves host memory for bench/save.py. Each line on standard input requests one save, and the
+// result is a line on standard output. The memory is allocated and filled once.
 
 #include <fmt/core.h>
 
@@ -51,7 +51,8 @@ void save_once(loader& with, const settings& s, const std::vector<tensor_ref>& t
   save_options how;
   how.alignment = s.alignment;
   std::filesystem::remove(s.path);
-  const save_result done = with.save_async(s.path, tensors, how, boost::asio::use_future).get();
+  const save_result done =
+      with.save_async(s.path, tensors, how, ringload::as_exception(boost::asio::use_future)).get();
   fmt::print(R"({{"seconds": {:.4f}, "bytes": {}, "direct": {}, "straight": {}, "writes": {}}})"
              "\n",
              done.seconds, done.bytes, done.bytes_direct, done.bytes_straight, done.writes);

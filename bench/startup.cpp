@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a loader costs beside the bytes that it loads. Best with a small checkpoint.
+// Measures the fixed costs of a loader, apart from the bytes that it loads. A small checkpoint is
+// best.
 //
-// Whole processes: each tool runs `TOOL load FILE` in turns with the others; their wall time, from
-// the start of the process to its end, its processor time, and the most memory it had resident.
-// A loader in this process: how long it takes to make and to destroy one, and what is resident
-// before, while it has nothing to do, and after it has loaded the file.
+// For whole processes, `TOOL load FILE` runs in turn for each tool. The results are the wall time
+// of the process, its processor time, and its peak resident memory. For a loader in this process,
+// the results are the times to create and to destroy a loader, and the resident memory: before,
+// while the loader is idle, and after it has loaded the file.
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -54,7 +55,7 @@ void print_head(const std::string& what) {
   fmt::print("\n| {} | median | least .. most |\n|---|---|---|\n", what);
 }
 
-// `TOOL load FILE`, run to its end with nothing printed.
+// Runs `TOOL load FILE` without output.
 class process {
  public:
   explicit process(std::string tool)
@@ -99,7 +100,7 @@ class process {
   figures resident_;
 };
 
-// What this process has resident now.
+// Returns the resident memory of this process.
 double resident_mib() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -124,7 +125,7 @@ void measure_loaders(const std::string& file, int repeat) {
     making.of.push_back(ms_since(begin));
     idle.of.push_back(resident_mib());
     begin = clock::now();
-    (void)one->load_async(file, boost::asio::use_future).get();
+    (void)one->load_async(file, ringload::as_exception(boost::asio::use_future)).get();
     loading.of.push_back(ms_since(begin));
     loaded.of.push_back(resident_mib());
     begin = clock::now();
@@ -149,9 +150,9 @@ int main(int argc, char** argv) {
   if (const auto code = app.parse(argc, argv)) return *code;
 
   try {
-    // First, while this process is small: a child's resident memory counts from its parent's.
+    // Must be first, while this process is small: the peak of a child includes its parent's memory.
     std::vector<process> all(tools.begin(), tools.end());
-    for (const std::string& tool : tools) process(tool).run(file);  // Into the page cache.
+    for (const std::string& tool : tools) process(tool).run(file);  // Fills the page cache.
     for (int i = 0; i < repeat; ++i) {
       for (process& one : all) one.run(file);
     }

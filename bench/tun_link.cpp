@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// tun_link NAME: a link with a delay, a rate and losses, for kernels without netem. It makes the
-// tun device NAME, whose two ends are on this machine: what is sent to 10.213.77.2 comes from there
-// to 10.213.77.1, as addresses are exchanged in each packet. So a server that listens on .1 is
-// reached at .2, in one namespace, by TCP as it is: its windows, its retransmissions.
+// tun_link NAME: simulates a link with a delay, a rate and losses, for kernels without netem. The
+// program creates the tun device NAME, both ends of which are on this machine. It swaps the two
+// addresses of each packet: a packet to 10.213.77.2 arrives at 10.213.77.1 and seems to come from
+// 10.213.77.2. So clients reach a server that listens on .1 at the address .2, in one network
+// namespace, through the kernel's TCP with its windows and retransmissions.
 //
 //   tun_link rl0 --delay-ms 20 --loss-percent 0.1 --mbit 1000 --port 28080
 //
-// Only packets from that port, the answers, are delayed and lost: as netem on the server's side
-// does it. Prints "ready" once packets pass; ends with SIGTERM. Takes root, or CAP_NET_ADMIN.
+// Only the server's answers, which are packets from that port, are delayed and lost, as with netem
+// on the server's side. Prints "ready" when packets pass. SIGTERM ends the program. Needs root or
+// CAP_NET_ADMIN.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -48,7 +50,8 @@ struct wishes {
   double loss_percent = 0;
   double mbit = 1000;
   std::uint16_t port = 28080;
-  std::uint64_t queue_bytes = std::uint64_t{16} << 20;  // At the bottleneck; more is lost.
+  std::uint64_t queue_bytes =
+      std::uint64_t{16} << 20;  // Limit of the queue at the bottleneck. Packets above it are lost.
   std::uint64_t seed = 1;
 };
 
@@ -91,7 +94,7 @@ int make_device(const std::string& name) {
   return device;
 }
 
-// The link in one direction: a queue before its bottleneck, and the way behind that.
+// One direction of the link: the queue before the bottleneck, and the delay after it.
 class one_way {
  public:
   one_way(double delay_ms, double mbit, std::uint64_t queue_bytes)
@@ -111,7 +114,7 @@ class one_way {
   void pass(int device, clock_type::time_point now) {
     while (!waiting_.empty() && waiting_.front().leaves <= now) {
       const packet& first = waiting_.front();
-      // What the device does not take is lost, as on any link.
+      // A packet that the device does not accept is lost, as on any link.
       static_cast<void>(!::write(device, first.bytes.data(), first.bytes.size()));
       waiting_.pop_front();
     }
@@ -152,7 +155,7 @@ void forward(int device, const wishes& how) {
       if (got < static_cast<::ssize_t>(ip_header_bytes)) break;
       const std::span one(bytes.data(), static_cast<std::size_t>(got));
       if ((one[0] >> 4) != 4) continue;
-      // The sum over both addresses stays the same, so checksums do too.
+      // The sum of both addresses does not change, so the checksums stay valid.
       std::swap_ranges(one.begin() + 12, one.begin() + 16, one.begin() + 16);
       const bool answer = comes_from(one, how.port);
       if (answer && lost(random)) continue;

@@ -4,7 +4,7 @@
 # bench/verify.sh RINGLOAD FILE [REPEAT]: what checking each tensor costs a load of FILE into host
 # memory. Loads without a check, with CRC-32C and with SHA-256 take turns, first cold (read from the
 # drive), then warm (from the page cache); prints medians. A load that came another way than it
-# should have is refused. Manifests are written beside FILE and removed.
+# should have is refused. Checksum lists are written beside FILE and removed.
 
 set -eu
 ringload=$1
@@ -14,7 +14,7 @@ repeat=${3:-5}
 work=$(mktemp -d "$(dirname "$file")/verify-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 for algorithm in crc32c sha256; do
-  "$ringload" sum "$file" --no-progress --algorithm $algorithm --manifest "$work/$algorithm"
+  "$ringload" sum "$file" --no-progress --algorithm $algorithm --checksums "$work/$algorithm"
 done
 
 cold() {

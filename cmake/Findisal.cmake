@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Finds ISA-L, which has no CMake package in every distribution, and makes the target
-# isal::isal. pkg-config, where there is one, only hints: what is found on disk counts.
+# Finds ISA-L, which lacks a CMake package in some distributions, and creates the target isal::isal.
+# pkg-config provides only hints for the search on disk.
 
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Finds libhdf5, the C library without MPI, and makes the target libhdf5::libhdf5. HDF5's own CMake
-# package is used where there is one; Debian has none, and folders of its own. CMake's FindHDF5
-# would run HDF5's compiler wrappers, and needs the language C.
+# Finds libhdf5, the C library without MPI, and creates the target libhdf5::libhdf5. HDF5's CMake
+# package is used if it exists. Debian lacks it and uses different folders. CMake's FindHDF5 would
+# run HDF5's compiler wrappers, and needs the language C.
 
 find_package(hdf5 CONFIG QUIET)
 set(libhdf5_target "")
@@ -25,7 +25,7 @@ if(libhdf5_target)
   return()
 endif()
 
-# pkg-config, where there is one, only hints: what is found on disk counts.
+# pkg-config provides only hints for the search on disk.
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
   pkg_search_module(PC_LIBHDF5 QUIET hdf5-serial hdf5)

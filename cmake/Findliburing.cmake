@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Finds liburing, which ships a pkg-config file and no CMake package, and makes the target
-# liburing::liburing. pkg-config, where there is one, only hints: what is found on disk counts.
+# Finds liburing, which has a pkg-config file but no CMake package, and creates the target
+# liburing::liburing. pkg-config provides only hints for the search on disk.
 
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
@@ -12,7 +12,7 @@ find_path(LIBURING_INCLUDE_DIR liburing.h HINTS ${PC_LIBURING_INCLUDE_DIRS})
 find_library(LIBURING_LIBRARY uring HINTS ${PC_LIBURING_LIBRARY_DIRS})
 mark_as_advanced(LIBURING_INCLUDE_DIR LIBURING_LIBRARY)
 
-# liburing 2.3 does not say its version in a header, so without pkg-config it is unknown.
+# The headers of liburing 2.3 do not contain its version, so without pkg-config it is unknown.
 set(liburing_VERSION ${PC_LIBURING_VERSION})
 if(LIBURING_INCLUDE_DIR AND EXISTS ${LIBURING_INCLUDE_DIR}/liburing/io_uring_version.h)
   file(STRINGS ${LIBURING_INCLUDE_DIR}/liburing/io_uring_version.h liburing_version_lines

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Finds Zstandard, which has no CMake package in every distribution, and makes the target
-# zstd::zstd. pkg-config, where there is one, only hints: what is found on disk counts.
+# Finds Zstandard, which lacks a CMake package in some distributions, and creates the target
+# zstd::zstd. pkg-config provides only hints for the search on disk.
 
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)

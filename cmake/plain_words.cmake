@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Plain English, as far as a machine can see it: function words as declared names, comments that
-# begin with a riddle, and examples in comments that a formatter would reflow. The limits are what
-# the tree has today. They may only be lowered.
+# Checks for plain English: counts declared names that are function words, comments that begin with
+# one, and examples in comments that a formatter would reflow. The limits are the counts of the tree
+# today. They may only be lowered.
 #
 #   cmake [-D ROOT=tree] -P cmake/plain_words.cmake
 
@@ -21,11 +21,12 @@ endif()
 
 set(words "of|what|how|one|made|good|mine|each|with|by|at|why|bad|is|it|here|there|such|that|those")
 string(APPEND words "|these|which|who|whose|both|any|some|same|other|others|own|none|so|as|all")
-# A type, then the name, then what may follow a declared name.
+# A type, then the name, then a character that may follow a declared name.
 set(declared_name "[a-zA-Z0-9_>] ?[&*]* [&*]*(${words})_?[,;=)({:]")
 set(beginnings "Of|What|Who|Whom|Whose|Those|Such")
 set(riddle "\n *///?!? *((${beginnings}) |That, )")
-# An example in a comment with a comment behind its code: a formatter joins it with the next line.
+# An example in a comment whose code is followed by a comment. A formatter joins it with the next
+# line.
 set(reflowed "\n *///?   +[^\n]*[,)({,] +//[^\n]*")
 
 set(names 0)

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs the port's real portfile without vcpkg: a portfile is a CMake script, and this one defines
-# the few functions that ours calls, as far as ours needs them. Then it looks at the installed
-# layout as vcpkg's own checks do, and builds and runs a consumer, Debug and Release.
+# Runs the portfile of the port without vcpkg. A portfile is a CMake script, and this script defines
+# the functions that our portfile calls. Then it makes vcpkg's checks of the installed layout, and
+# builds and runs a consumer in Debug and Release.
 #
 #   cmake -D LINKAGE=static|dynamic [-D FEATURES=apps;cuda;hdf5] -D WORK=folder
 #     [-D PORT_FOLDER=cmake/port] [-D SETTINGS=-DCMAKE_...;...] [-D CONSUMER=OFF]
-#     -P cmake/run_portfile.cmake
+#     [-D DOWNLOADS=folder] -P cmake/run_portfile.cmake
 #
-# SETTINGS are for both of the port's builds, as a triplet has them.
+# SETTINGS apply to both builds of the port, like the settings of a triplet. DOWNLOADS has the
+# archive of a port that is filled in for a release. The port of the repository builds this tree.
 #
-# What it cannot show: that the dependencies' ports give what ours expects, and the archive's hash.
+# It cannot verify that the ports of the dependencies match.
 
 cmake_minimum_required(VERSION 3.23)
 
@@ -29,7 +30,7 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-# --- What vcpkg sets.
+# --- The variables that vcpkg sets.
 
 file(READ ${PORT_FOLDER}/vcpkg.json manifest)
 string(JSON PORT GET "${manifest}" name)
@@ -40,7 +41,7 @@ set(CURRENT_PACKAGES_DIR ${WORK}/packages)
 set(CURRENT_PORT_DIR ${PORT_FOLDER})
 list(PREPEND FEATURES core)
 
-# --- What ours calls.
+# --- The functions that our portfile calls.
 
 function(vcpkg_from_github)
   cmake_parse_arguments(arg "" "OUT_SOURCE_PATH;REPO;REF;SHA512;HEAD_REF" "" ${ARGN})
@@ -49,6 +50,24 @@ function(vcpkg_from_github)
     message(FATAL_ERROR "vcpkg_from_github: ${ARGN}")
   endif()
   set(${arg_OUT_SOURCE_PATH} ${root} PARENT_SCOPE)
+endfunction()
+
+# The archive of a release.
+function(vcpkg_download_distfile variable)
+  cmake_parse_arguments(arg "" "FILENAME;SHA512" "URLS" ${ARGN})
+  get_filename_component(name ${arg_URLS} NAME)
+  file(SHA512 ${DOWNLOADS}/${name} found)
+  if(NOT found STREQUAL arg_SHA512)
+    message(FATAL_ERROR "${name} has the SHA512 ${found}, and the port expects ${arg_SHA512}")
+  endif()
+  set(${variable} ${DOWNLOADS}/${name} PARENT_SCOPE)
+endfunction()
+
+function(vcpkg_extract_source_archive variable)
+  cmake_parse_arguments(arg "" "ARCHIVE" "" ${ARGN})
+  file(ARCHIVE_EXTRACT INPUT ${arg_ARCHIVE} DESTINATION ${CURRENT_BUILDTREES_DIR}/src)
+  file(GLOB folder ${CURRENT_BUILDTREES_DIR}/src/*)
+  set(${variable} ${folder} PARENT_SCOPE)
 endfunction()
 
 function(vcpkg_check_features)
@@ -66,7 +85,7 @@ function(vcpkg_check_features)
 endfunction()
 
 function(vcpkg_cmake_configure)
-  cmake_parse_arguments(arg "" "SOURCE_PATH" "OPTIONS" ${ARGN})
+  cmake_parse_arguments(arg "" "SOURCE_PATH" "OPTIONS;OPTIONS_DEBUG" ${ARGN})
   if(VCPKG_LIBRARY_LINKAGE STREQUAL dynamic)
     set(shared ON)
   else()
@@ -76,12 +95,23 @@ function(vcpkg_cmake_configure)
     if(build STREQUAL rel)
       set(options -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR})
     else()
-      set(options -DCMAKE_BUILD_TYPE=Debug -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}/debug)
+      set(options -DCMAKE_BUILD_TYPE=Debug -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}/debug
+        ${arg_OPTIONS_DEBUG})
     endif()
     run(${CMAKE_COMMAND} -S ${arg_SOURCE_PATH} -B ${CURRENT_BUILDTREES_DIR}/${build} -G Ninja
-      -DBUILD_SHARED_LIBS=${shared} -DCMAKE_INSTALL_LIBDIR=lib ${SETTINGS} ${options}
-      ${arg_OPTIONS})
+      -DBUILD_SHARED_LIBS=${shared} -DCMAKE_INSTALL_LIBDIR=lib ${SETTINGS}
+      ${arg_OPTIONS} ${options})
   endforeach()
+endfunction()
+
+# The port cuda defines this function.
+function(vcpkg_find_cuda)
+  cmake_parse_arguments(arg "" "OUT_CUDA_TOOLKIT_ROOT" "" ${ARGN})
+  find_program(NVCC nvcc HINTS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin REQUIRED)
+  get_filename_component(folder ${NVCC} REALPATH)
+  get_filename_component(folder ${folder} DIRECTORY)
+  get_filename_component(folder ${folder} DIRECTORY)
+  set(${arg_OUT_CUDA_TOOLKIT_ROOT} ${folder} PARENT_SCOPE)
 endfunction()
 
 function(vcpkg_cmake_install)
@@ -90,8 +120,8 @@ function(vcpkg_cmake_install)
   endforeach()
 endfunction()
 
-# Moves the package's files to share/, the debug build's imported locations beside the release
-# build's, and corrects the number of folders that lie between them and the prefix.
+# Moves the files of the package to share/, and the imported locations of the debug build next to
+# those of the release build. Corrects the number of folders between them and the prefix.
 function(vcpkg_cmake_config_fixup)
   cmake_parse_arguments(arg "" "CONFIG_PATH;PACKAGE_NAME" "" ${ARGN})
   set(release ${CURRENT_PACKAGES_DIR}/${arg_CONFIG_PATH})

@@ -5,7 +5,7 @@
 #
 #   cmake [-D ROOT=tree] -P cmake/tidy.cmake
 #
-# Prints a line for each thing that is wrong, and fails if there was one.
+# Prints a line for each problem, and fails if there was one.
 
 cmake_minimum_required(VERSION 3.23)
 
@@ -17,8 +17,8 @@ set(lines_max 500)
 set(columns_max 100)
 set(marks_of_unfinished_work "TOD[O]|FIXM[E]|XX[X]")  # Written so that this line is none.
 
-# --- Who may include whom: floors from the lowest to the highest. A room of engine/ may
-# include itself and:
+# --- Allowed includes, from the lowest floor to the highest. A room of engine/ may include itself
+# and:
 set(base_may "")
 set(base/numeric_may base)
 set(formats/text_may base base/numeric)
@@ -33,16 +33,15 @@ set(formats/pytorch_may base base/numeric formats formats/text formats/codec for
 set(formats/zt_may base base/numeric formats formats/text formats/codec)
 set(formats/hdf5_may base base/numeric formats formats/text formats/codec)
 set(plan_may base base/numeric)
-set(io_may base)
 set(io/ring_may base)
-set(io/readers_may base io io/ring)
+set(io_may base io/ring)
 set(io/writers_may base io io/ring)
 set(device_may base base/numeric plan)
 set(device/cuda_may base base/numeric plan device)
 set(catalog_may
   base base/numeric formats formats/text formats/codec formats/safetensors formats/gguf
-  formats/onnx formats/zip formats/npy formats/pytorch formats/zt io io/readers)
-set(runtime_may base base/numeric plan io io/ring io/readers io/writers device catalog)
+  formats/onnx formats/zip formats/npy formats/pytorch formats/zt io)
+set(runtime_may base base/numeric plan io io/ring io/writers device catalog)
 set(request_may base base/numeric formats formats/text formats/codec plan device catalog)
 set(remote/http_may base catalog)
 set(remote/hub_may base formats formats/text catalog remote/http)
@@ -50,7 +49,7 @@ set(remote/s3_may base catalog formats formats/text remote/http)
 set(remote/cache_may base formats catalog remote/http remote/hub)
 set(remote_may base catalog remote/http remote/hub remote/s3 remote/cache)
 set(load_may
-  base base/numeric formats formats/text formats/codec plan io io/readers device catalog runtime
+  base base/numeric formats formats/text formats/codec plan io device catalog runtime
   request)
 set(save/zt_may base base/numeric formats/codec formats formats/zt io io/ring io/writers)
 set(save_may
@@ -58,17 +57,19 @@ set(save_may
   io/writers device catalog runtime request save/zt)
 set(api_may base catalog runtime request load save)
 set(keeper_may base base/numeric device load)
-set(ranks_may base device catalog load)
+set(ranks_may base device catalog runtime load)
+set(delta_may
+  base base/numeric formats formats/codec device catalog runtime request load io)
 set(ranks/nccl_may base device/cuda)
 set(c_may "")
 
-# --- What of the outside world belongs to whom: a pattern of <...> headers, and the folders of
-# engine/ that may name them. The other top folders but include/ may name them too.
+# --- Allowed external headers: a pattern of <...> headers, and the folders of engine/ that may
+# include them. All other top folders except include/ may include them too.
 set(outside asio liburing cuda hdf5 mpi)
 set(asio_headers "^boost/asio")
 set(asio_folders
-  io io/ring io/readers io/writers device device/cuda catalog runtime load save save/zt api c
-  keeper remote remote/http remote/cache ranks)
+  io io/ring io/writers device device/cuda catalog runtime load save save/zt api c
+  keeper remote remote/http remote/cache ranks delta)
 set(liburing_headers "^liburing")
 set(liburing_folders io/ring)
 set(cuda_headers "^(cuda|driver_types|nvtx)")
@@ -127,7 +128,7 @@ function(check_include file line header quoted)
     endif()
 
   elseif(file MATCHES "^(apps/(ringload|model-server|examples)|tests/(consumer|compile_fail))/")
-    # These see what a user sees. A quoted header is a neighbour in the same folder.
+    # These folders may include only public headers. A quoted header is in the same folder.
     if(quoted AND header MATCHES "/")
       complain(${here} "only <ringload/...> here, no engine header: \"${header}\"")
     endif()
@@ -150,8 +151,8 @@ function(check_file file)
     complain(${file} "the last line has no end")
   endif()
 
-  # In a CMake list these four would not stay what they are. Each becomes one other character, so
-  # that lengths are kept.
+  # A CMake list would change these four characters. Each is replaced by one character, so that
+  # lengths stay the same.
   string(REPLACE ";" "," text "${text}")
   string(REPLACE "[" "(" text "${text}")
   string(REPLACE "]" ")" text "${text}")
@@ -164,7 +165,8 @@ function(check_file file)
     complain(${file} "${count} lines, and ${lines_max} are the limit")
   endif()
 
-  # Most lines have nothing to look at, so look at the whole first: this runs in every test run.
+  # Most lines need no check, so the whole text is searched first. This saves time in every test
+  # run.
   if(text MATCHES "\t|\r|${marks_of_unfinished_work}")
     set(marks ON)
   else()
@@ -207,7 +209,7 @@ foreach(single CMakeLists.txt dev .ci/run)
   endif()
 endforeach()
 
-# A tree without a file would pass every check.
+# A tree without files would pass every check.
 if(NOT files)
   message(FATAL_ERROR "tidy: no source file under ${ROOT}")
 endif()
@@ -215,6 +217,42 @@ endif()
 foreach(file IN LISTS files)
   check_file(${file})
 endforeach()
+
+# --- Pure files have tests. The tables are in pure_tests.cmake.
+include(${CMAKE_CURRENT_LIST_DIR}/pure_tests.cmake)
+file(GLOB_RECURSE tests RELATIVE ${ROOT} ${ROOT}/tests/*_test.cpp)
+set(excused "")
+foreach(row IN LISTS tested_elsewhere)
+  string(REGEX REPLACE "[: ]+" ";" row "${row}")
+  list(POP_FRONT row test)
+  list(APPEND excused ${row})
+  # A small tree of tidy_test has no such file.
+  if(EXISTS ${ROOT}/engine/README.md AND NOT "tests/${test}.cpp" IN_LIST tests)
+    complain(cmake/pure_tests.cmake "tests/${test}.cpp does not exist")
+  endif()
+endforeach()
+foreach(file IN LISTS files)
+  if(NOT file MATCHES "^engine/((.+)/([^/]+))\\.cpp$")
+    continue()
+  endif()
+  set(name ${CMAKE_MATCH_1})
+  set(stem ${CMAKE_MATCH_3})
+  if(NOT CMAKE_MATCH_2 IN_LIST pure_rooms AND NOT name IN_LIST pure_files)
+    continue()
+  endif()
+  string(REGEX REPLACE "/.*" "" room "${name}")
+  set(own ${tests})
+  list(FILTER own INCLUDE REGEX "^tests/${room}/(.*/)?${stem}_test\\.cpp$")
+  if("${own}" STREQUAL "" AND NOT name IN_LIST excused)
+    complain(${file} "a pure file without a test: expected tests/${room}/${stem}_test.cpp")
+  elseif(NOT "${own}" STREQUAL "" AND name IN_LIST excused)
+    complain(cmake/pure_tests.cmake "${name} has a test of its own: remove the entry")
+  endif()
+  list(REMOVE_ITEM excused ${name})
+endforeach()
+if(EXISTS ${ROOT}/engine/README.md AND excused)
+  complain(cmake/pure_tests.cmake "no such files: ${excused}")
+endif()
 
 list(LENGTH files count)
 if(wrong GREATER 0)

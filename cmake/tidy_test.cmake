@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What cmake/tidy.cmake refuses, and what it lets through: each on a tree of one file.
+# Tests what cmake/tidy.cmake refuses and accepts, each with a tree of one file.
 #
 #   cmake -D WORK=folder -P cmake/tidy_test.cmake
 
@@ -32,14 +32,14 @@ try(engine/plan/a.hpp "${spdx}#include \"base/fault.hpp\"\n" "")
 try(engine/plan/a.hpp "${spdx}#include \"formats/catalog_entries.hpp\"\n"
   "a.hpp:2: engine/plan may not include \"formats/catalog_entries.hpp\"")
 try(engine/base/a.hpp "${spdx}  #  include \"load/job.hpp\"\n" "engine/base may not")
-try(engine/load/a.cpp "${spdx}#include \"io/readers/reader.hpp\"\n" "")
+try(engine/load/a.cpp "${spdx}#include \"io/io_queue.hpp\"\n" "")
 try(engine/load/a.cpp "${spdx}#include \"device/cuda/cuda.hpp\"\n" "engine/load may not")
 try(engine/device/cuda/a.cpp "${spdx}#include \"device/backend.hpp\"\n" "")
 try(engine/plan/a.hpp "${spdx}#include \"../base/fault.hpp\"\n" "from the root of engine/")
 try(engine/plan/a.hpp "${spdx}#include \"fault.hpp\"\n" "engine/plan may not")
 try(engine/newcomer/a.hpp "${spdx}#include <vector>\n" "does not know the room engine/newcomer")
 
-# Public headers, and those who see nothing else.
+# Public headers, and the files that may include only them.
 try(engine/plan/a.hpp "${spdx}#include <ringload/dtype.hpp>\n" "")
 try(engine/plan/a.hpp "${spdx}#include \"ringload/dtype.hpp\"\n" "included as <ringload/dtype.hpp>")
 try(include/ringload/a.hpp "${spdx}#include \"base/fault.hpp\"\n" "only <...>")
@@ -49,26 +49,32 @@ try(apps/ringload/a.cpp "${spdx}#include \"plan/plan.hpp\"\n" "only <ringload/..
 try(tests/consumer/main.cpp "${spdx}#include <ringload/detail/operation.hpp>\n" "public face")
 try(tests/plan/a.cpp "${spdx}#include \"plan/plan.hpp\"\n" "")
 
-# The outside world.
+# External headers.
 try(engine/io/ring/a.cpp "${spdx}#include <liburing.h>\n" "")
-try(engine/io/readers/a.cpp "${spdx}#include <liburing.h>\n" "engine/io/readers may not")
+try(engine/io/a.cpp "${spdx}#include <liburing.h>\n" "engine/io may not")
 try(engine/plan/a.cpp "${spdx}#include <boost/asio/buffer.hpp>\n" "engine/plan may not")
 try(engine/device/host.cpp "${spdx}#include <cuda_runtime.h>\n" "engine/device may not")
 try(engine/device/cuda/a.cu "${spdx}#include <cuda_runtime.h>\n" "")
 try(engine/device/cuda/a.cu "${spdx}#include <boost/asio.hpp>\n" "no Boost.Asio in a .cu file")
 
+# Pure files have tests.
+try(engine/plan/a.cpp "${spdx}int a;\n" "without a test: expected tests/plan/a_test.cpp")
+try(engine/io/io_cursor.cpp "${spdx}int a;\n" "a pure file without a test")
+try(engine/io/a.cpp "${spdx}int a;\n" "")
+try(engine/formats/gguf/gguf_types.cpp "${spdx}int a;\n" "")
+
 # The text.
-try(engine/base/a.cpp "int a;\n" "does not begin with its SPDX line")
+try(engine/base/a.hpp "int a;\n" "does not begin with its SPDX line")
 try(dev "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n" "")
-try(engine/base/a.cpp "${spdx}\tint a;\n" "a.cpp:2: a tab")
-try(engine/base/a.cpp "${spdx}int a;" "the last line has no end")
-try(engine/base/a.cpp "${spdx}// TO${nothing}DO: later\n" "belongs in an issue")
+try(engine/base/a.hpp "${spdx}\tint a;\n" "a.hpp:2: a tab")
+try(engine/base/a.hpp "${spdx}int a;" "the last line has no end")
+try(engine/base/a.hpp "${spdx}// TO${nothing}DO: later\n" "belongs in an issue")
 string(REPEAT "x" 97 line)
-try(engine/base/a.cpp "${spdx}// ${line}\n" "")
-try(engine/base/a.cpp "${spdx}// [${line}\n" "a.cpp:2: 101 columns")
+try(engine/base/a.hpp "${spdx}// ${line}\n" "")
+try(engine/base/a.hpp "${spdx}// [${line}\n" "a.hpp:2: 101 columns")
 string(REPEAT "a[0];\n" 499 lines)
-try(engine/base/a.cpp "${spdx}${lines}" "")
-try(engine/base/a.cpp "${spdx}${lines};\n" "501 lines")
+try(engine/base/a.hpp "${spdx}${lines}" "")
+try(engine/base/a.hpp "${spdx}${lines};\n" "501 lines")
 try(readme.txt "nothing that is a source file\n" "no source file under")
 
 file(REMOVE_RECURSE ${WORK})

@@ -10,6 +10,14 @@
 # build/roots keeps the bare roots, the packages and the logs. The last roots stay there as well, to
 # be looked at with chroot. Packages come from the mirror that apt is configured for.
 #
+# What is compiled depends neither on the user nor on /tmp, so the rows of a release share one tree:
+# its first `demo` and its first `test` compile, the others find everything built, and run.
+# If RINGLOAD_ROOTS_CCACHE names a folder, the compilers of the roots keep their objects there by
+# ccache, so that the next run compiles only what has changed. Then the times of the rows say less.
+#
+# `roots.sh bundle [RELEASE]`, or ./dev check bundle, runs the programs of build/bundle.tgz in a
+# bare root instead.
+#
 # All mounts are made in a mount namespace of the script's own. The kernel removes them with the
 # last process of that namespace, and kills its processes with this script.
 
@@ -78,6 +86,8 @@ run() (
   exec chroot "$root" setpriv --reuid="$1" --regid="$1" --init-groups env -i \
     USER="$1" HOME="$home" PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
     ${CMAKE_BUILD_PARALLEL_LEVEL:+CMAKE_BUILD_PARALLEL_LEVEL=$CMAKE_BUILD_PARALLEL_LEVEL} \
+    ${RINGLOAD_ROOTS_CCACHE:+CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=/ccache CCACHE_UMASK=0 \
+    CCACHE_SLOPPINESS=pch_defines,time_macros} \
     sh -c "cd /home/$user/ringload && exec ./dev $2"
 )
 
@@ -118,6 +128,16 @@ enter_root() {
   echo "$user ALL=(ALL) NOPASSWD: ALL" >"$root/etc/sudoers.d/$user"
   mkdir "$root/home/$user/ringload"
   git archive HEAD | tar -x -C "$root/home/$user/ringload"
+  [ -z "${RINGLOAD_ROOTS_CCACHE:-}" ] || share_ccache "$1"
+}
+
+# share_ccache RELEASE: the folder for that release, which root and the user may write.
+share_ccache() {
+  mkdir -p "$RINGLOAD_ROOTS_CCACHE/debian-$1" "$root/ccache"
+  chmod 777 "$RINGLOAD_ROOTS_CCACHE/debian-$1"
+  mount --bind "$RINGLOAD_ROOTS_CCACHE/debian-$1" "$root/ccache"
+  chroot "$root" sh -c 'apt-get -q update && apt-get -q -y install --no-install-recommends ccache' \
+    >"$work/log/ccache-$1.log" 2>&1
 }
 
 inside() {
@@ -136,9 +156,36 @@ inside() {
   exit $failed
 }
 
+# The bundle in a bare root: there are no compiler and no libraries but those of Debian's base.
+inside_bundle() {
+  root=$work/bundle
+  rm -rf --one-file-system "$root"
+  mkdir "$root"
+  tar -C "$root" -xpf "$work/bare-$1.tar"
+  tar -C "$root" -xzf build/bundle.tgz
+  mount --rbind /dev "$root/dev"
+  mount -t proc proc "$root/proc"
+  if chroot "$root" sh -c 'command -v cc || command -v c++ || command -v nvcc'; then
+    echo "roots: FAILED: the bare root has a compiler"
+    exit 1
+  fi
+  exec chroot "$root" env -i PATH=/usr/bin:/bin sh /bundle/bench/gpu/try.sh
+}
+
 if [ "${1:-}" = --inside ]; then
   shift
   inside "$@"
+fi
+if [ "${1:-}" = --inside-bundle ]; then
+  inside_bundle "$2"
+fi
+
+mode=trees
+if [ "${1:-}" = bundle ]; then
+  mode=bundle
+  shift
+  [ $# -gt 0 ] || set -- 12
+  [ -e build/bundle.tgz ] || skip "there is no build/bundle.tgz: ./dev bundle makes it"
 fi
 
 [ $# -gt 0 ] || set -- 12 13
@@ -161,6 +208,12 @@ for release in "$@"; do
     echo "roots: Debian $release: skipped: see build/roots/log/debootstrap-$release.log"
   fi
 done
+if [ $mode = bundle ]; then
+  [ -n "$made" ] || exit 0
+  # shellcheck disable=SC2086
+  exec setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child sh "$0" \
+    --inside-bundle $made
+fi
 : >"$work/rows"
 row release user /tmp command result time tests
 # shellcheck disable=SC2086

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One profile of the files that Amazon's tools keep: ~/.aws/credentials and ~/.aws/config. Pure.
+// Reads a profile from the configuration files of Amazon's tools: ~/.aws/credentials and
+// ~/.aws/config. Pure functions.
 
 #include <map>
 #include <string>
@@ -9,12 +10,13 @@
 
 namespace ringload::tool {
 
-/// The keys and values of a section, in lower case the keys. What is nested beneath a key, as
-/// `addressing_style` beneath `s3`, has both names: "s3.addressing_style". Empty where there is no
-/// such section. Lines that say nothing are passed over.
+/// Returns the keys and values of a section. The keys are in lower case. A nested key has the name
+/// of its parent as a prefix: `addressing_style` in `s3` is "s3.addressing_style". Returns an empty
+/// map if the section does not exist. Lines without a key are ignored.
 std::map<std::string, std::string> aws_section(std::string_view text, std::string_view section);
 
-/// What ~/.aws/config calls a profile's section: "default", else "profile NAME".
+/// Returns the name of a profile's section in ~/.aws/config. The name is "default" for the default
+/// profile, and "profile NAME" for any other profile.
 std::string aws_config_section(const std::string& profile);
 
 }  // namespace ringload::tool

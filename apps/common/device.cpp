@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t cuda_index_max = 1023;
 
-// The N of "cuda" or "cuda:N".
+// Returns N of "cuda:N", and 0 for "cuda". Returns empty for any other name.
 std::optional<int> cuda_index(std::string_view name) {
   if (name == "cuda") return 0;
   if (!name.starts_with("cuda:")) return std::nullopt;
@@ -56,6 +56,14 @@ device device_named(std::string_view name) {
   if (name == "auto" && cuda_device_count() > 0) return cuda_device(0);
 #endif
   return host();
+}
+
+device shareable_device_named(std::string_view name) {
+  [[maybe_unused]] const device target = device_named(name);
+#ifdef RINGLOAD_WITH_CUDA
+  if (target.kind() == device_kind::cuda) return shared_cuda_device(target.index());
+#endif
+  return shared_host();
 }
 
 bool are_device_names(std::string_view names) {

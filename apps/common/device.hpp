@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Devices by name. The only part of the programs that depends on whether this build has CUDA.
+// Returns devices by their names. Only this part of the programs depends on whether the build
+// supports CUDA.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,24 +13,27 @@
 
 namespace ringload::tool {
 
-/// Whether `name` is "host", "auto", "cuda" or "cuda:N", available here or not.
+/// Returns true if `name` is "host", "auto", "cuda" or "cuda:N". The device need not exist.
 bool is_device_name(std::string_view name);
 
-/// The device of that name; "auto" is the first CUDA device, or the host where there is none.
-/// Throws `ringload::error` where this build does not support it.
+/// Returns the device with this name. "auto" is the first CUDA device, or the host if there is no
+/// CUDA device. Throws `ringload::error` if this build does not support the device.
 device device_named(std::string_view name);
 
-/// The same of a list of names with commas between.
+/// Returns the same device as device_named(), with memory that a keeper can publish.
+device shareable_device_named(std::string_view name);
+
+/// The same functions for a list of names, separated by commas.
 bool are_device_names(std::string_view names);
 std::vector<device> devices_named(std::string_view names);
 
-/// `bytes` bytes of a tensor from `from` on, readable by the host: in place, or copied into `room`
-/// from another device.
+/// Returns the address of `bytes` bytes of a tensor, starting at the offset `from`. The host can
+/// read this address. If the tensor is on another device, the bytes are copied to `room`.
 const void* readable(const tensor& of, std::uint64_t from, std::uint64_t bytes,
                      std::vector<std::byte>& room);
 
-/// Says that nothing but the host has used the memory of that tensor's load, so that the next load
-/// may have it.
+/// Declares that no work on the device uses the memory of the tensor's load. The next load may then
+/// reuse the memory.
 void release(const tensor& of) noexcept;
 
 }  // namespace ringload::tool

@@ -26,7 +26,8 @@ void tell_of_cache(const hub_cached_file& file) {
                file.error_text.c_str());
 }
 
-// A setting that is refused is named as the user gave it.
+// Returns the extension for the network. If an option is invalid, the error names the option as the
+// user wrote it.
 extension network(const remote_options& how, const remote_wish& wish, const surroundings& here) {
   try {
     return remote(how);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the programs' loaders are made with: all that this build has.
+// Returns the extensions that the programs pass to their loaders: all extensions of this build.
 
 #include <optional>
 #include <ringload/extension.hpp>
@@ -12,12 +12,13 @@
 
 namespace ringload::tool {
 
-/// HDF5 files are parsed by ringload-hdf5-parse, which lies beside the program. Without `remote`
-/// nothing is fetched from the network. What goes wrong with the cache is told on standard error.
+/// Returns all extensions. HDF5 files are parsed by ringload-hdf5-parse, which is in the folder of
+/// the program. If `remote` is empty, nothing is read from the network. Errors of the hub's cache
+/// are written to standard error.
 std::vector<extension> extensions(const std::optional<remote_wish>& remote = std::nullopt);
 
-/// What fetches from these hosts and from no other, without credentials. Throws `ringload::error`
-/// where this build cannot.
+/// Returns an extension that reads only from these hosts, without credentials. Throws
+/// `ringload::error` if this build does not support remote sources.
 extension network_of(const std::vector<std::string>& hosts);
 
 }  // namespace ringload::tool

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interrupts.hpp"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -14,12 +15,23 @@ namespace ringload::tool {
 
 namespace {
 
-// Written by the signal handler, in any thread.
+// The signal handler writes this variable, in any thread.
 std::atomic<int> first_signal = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
-// Set by watch_for_interrupts() and never changed.
+std::atomic<bool> reload_requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+// watch_for_interrupts() and watch_for_reloads() set these descriptors once. Afterwards they do not
+// change.
 int wake_fd = -1;
+int reload_fd = -1;
+
+int make_event() {
+  const int event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (event < 0) throw error({errno, boost::system::system_category()}, "eventfd", {});
+  return event;
+}
 
 void on_signal(int signal) {
   const int keep = errno;
@@ -30,22 +42,49 @@ void on_signal(int signal) {
   errno = keep;
 }
 
+void on_reload(int) {
+  const int keep = errno;
+  reload_requested = true;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(reload_fd, &one, sizeof one);
+  errno = keep;
+}
+
 }  // namespace
 
 void watch_for_interrupts() {
-  wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_fd < 0) throw error({errno, boost::system::system_category()}, "eventfd", {});
+  wake_fd = make_event();
 
   struct ::sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  // Handled even if ignored before: a shell script starts background jobs with SIGINT ignored.
+  // The handler is installed even if the signal was ignored. Reason: shell scripts start background
+  // jobs with SIGINT ignored.
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
-  // Under nohup SIGHUP stays ignored.
+  // The program nohup ignores SIGHUP. Then SIGHUP stays ignored.
   struct ::sigaction before = {};
   ::sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
+}
+
+void watch_for_reloads() {
+  reload_fd = make_event();
+  struct ::sigaction action = {};
+  action.sa_handler = on_reload;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGHUP, &action, nullptr);
+}
+
+bool take_reload_request() noexcept {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto drained = ::read(reload_fd, &count, sizeof count);
+  return reload_requested.exchange(false);
+}
+
+void wait_for_signal() {
+  ::pollfd events[] = {{wake_fd, POLLIN, 0}, {reload_fd, POLLIN, 0}};
+  while (interrupt_signal() == 0 && !reload_requested) (void)::poll(events, 2, -1);
 }
 
 int interrupt_signal() noexcept { return first_signal.load(); }

@@ -1,25 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Ctrl-C. The first SIGINT, SIGTERM or SIGHUP requests a clean shutdown, which commands poll for or
-// wait for. The second ends the process at once, whatever its threads do; so this is a plain signal
-// handler, not one that runs in an event loop.
+// Handles the signals SIGINT (Ctrl-C), SIGTERM and SIGHUP. The first signal requests a clean
+// shutdown. Commands poll for the request, or wait for the request. The second signal ends the
+// process at once, even if all threads are blocked. Therefore the signals are handled in a plain
+// signal handler: the thread of an event loop could be blocked too.
 
 namespace ringload::tool {
 
-/// Thrown once a clean shutdown was requested.
+/// Thrown after a clean shutdown was requested.
 struct interrupted {
   int signal;
 };
 
-/// Call once, before any thread is started.
+/// Installs the signal handlers. Must be called once, before the first thread is started.
 void watch_for_interrupts();
 
-/// The first signal; 0: none yet.
+/// Makes SIGHUP request a reload instead of a shutdown. Must be called after
+/// watch_for_interrupts().
+void watch_for_reloads();
+
+/// Returns true if SIGHUP was received since the last call.
+bool take_reload_request() noexcept;
+
+/// Returns the number of the first signal, or 0 if no signal was received.
 int interrupt_signal() noexcept;
 
-/// Becomes readable, and stays so, when the first signal comes. Owned by the process.
+/// Returns a file descriptor that becomes readable when the first signal is received, and stays
+/// readable. The caller must not close the descriptor.
 int interrupt_fd() noexcept;
+
+/// Waits until a shutdown or a reload is requested.
+void wait_for_signal();
 
 void throw_if_interrupted();
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Appends JSON to a string as it is written, without building a tree: a checkpoint may have a
-// hundred thousand tensors.
+// Appends JSON text to a string. The functions build no tree of values, because a checkpoint may
+// have a hundred thousand tensors.
 
 #include <concepts>
 #include <cstdint>
@@ -11,14 +11,21 @@
 
 namespace ringload::tool {
 
-/// Appends `text` in quotes. Bytes that are not UTF-8, which file names may hold, become U+FFFD.
+/// The value of the field `schema_version` in every output. The number increases when a field is
+/// removed or changes its meaning. The number does not increase when a field is added. The schemas
+/// are in apps/*/schemas.
+inline constexpr std::uint64_t schema_version = 1;
+
+/// Appends `text` as a JSON string. Bytes that are not valid UTF-8 become U+FFFD. File names may
+/// contain such bytes.
 void append_json(std::string& to, std::string_view text);
 void append_json(std::string& to, std::uint64_t number);
-/// In plain decimal, to nine places. Infinity and NaN become 0.
+/// Appends a number in decimal notation, with at most nine decimal places. Infinity and NaN become
+/// 0.
 void append_json(std::string& to, double number);
 void append_json(std::string& to, std::same_as<bool> auto truth) { to += truth ? "true" : "false"; }
 
-/// Any list of values that append_json takes.
+/// Appends a list. append_json() must accept the elements of the list.
 template <class List>
 void append_json_list(std::string& to, const List& list) {
   to += '[';
@@ -31,7 +38,7 @@ void append_json_list(std::string& to, const List& list) {
   to += ']';
 }
 
-/// One object, from its construction to `close()`.
+/// Writes a JSON object. The constructor begins the object, and `close()` ends it.
 class json_object {
  public:
   explicit json_object(std::string& to, std::string_view separator = ", ")
@@ -51,7 +58,7 @@ class json_object {
     return *this;
   }
 
-  /// Writes the key, for a value that the caller appends to what this returns.
+  /// Writes a key. The caller must append the value to the returned string.
   std::string& key_of_next(std::string_view key) {
     if (!first_) to_ += separator_;
     first_ = false;

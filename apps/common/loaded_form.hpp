@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The type and size of a tensor after the conversion by `load_options::dtype`; the catalog has the
-// file's.
+// The type and the size that a tensor has after a load. They differ from the catalog's values if
+// `load_options::dtype` converts the tensor.
 
 #include <cstdint>
 #include <optional>
@@ -16,10 +16,10 @@ struct loaded_form {
   std::uint64_t bytes;
 };
 
-/// `to` is `load_options::dtype`.
+/// Returns the form of a tensor after a load. `to` is the value of `load_options::dtype`.
 inline loaded_form as_loaded(const tensor_info& in_file, std::optional<dtype> to) {
   if (!to || !convertible(in_file.dtype, *to)) return {in_file.dtype, in_file.bytes};
-  // Only types of whole bytes are converted.
+  // All types that can be converted have elements of whole bytes.
   return {*to, in_file.bytes / (bits(in_file.dtype) / 8) * (bits(*to) / 8)};
 }
 

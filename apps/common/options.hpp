@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Options of a command line as CLI11 takes them, for the kinds of values that our programs have.
-// What is refused here names the option: it is a matter of the command line.
+// Adds options to a CLI11 command line, for the kinds of values that the programs have. An invalid
+// value is an error of the command line, and the error names the option.
 
 #include <CLI/CLI.hpp>
 #include <concepts>
@@ -17,7 +17,7 @@ namespace ringload::tool {
 
 inline constexpr const char* about_sizes =
     "SIZE is a number of bytes: 4096, 64K, 1.5M, 4GiB, 8GB. K, M, G, T and KiB, MiB, GiB, TiB\n"
-    "count in steps of 1,024; KB, MB, GB, TB in steps of 1,000.\n";
+    "are powers of 1,024; KB, MB, GB, TB are powers of 1,000.\n";
 
 [[noreturn]] inline void refuse(const std::string& option, const std::string& text,
                                 const std::string& why) {
@@ -28,20 +28,22 @@ inline CLI::Option* add_size(CLI::App& to, const std::string& option, std::uint6
                              const std::string& help) {
   const auto take = [&target, option](const std::string& text) {
     const auto size = parse_size(text);
-    if (!size) refuse(option, text, "is not a size, as 4096, 64K, 1.5M or 4GiB are");
+    if (!size) refuse(option, text, "is invalid, expected a size such as 4096, 64K, 1.5M or 4GiB");
     target = *size;
   };
   return to.add_option_function<std::string>(option, take, help)->type_name("SIZE");
 }
 
-/// Target: an unsigned integer, or an optional one.
+/// Adds an option for a number. `Target` must be an unsigned integer type, or a std::optional of
+/// one.
 template <class Target>
 CLI::Option* add_number(CLI::App& to, const std::string& option, Target& target,
                         std::uint64_t largest, const std::string& help) {
   const auto take = [&target, option, largest](const std::string& text) {
     const auto number = parse_number(text);
-    if (!number) refuse(option, text, "is not a whole number");
-    if (*number > largest) refuse(option, text, "is too large");
+    if (!number || *number > largest) {
+      refuse(option, text, "is invalid, expected a whole number from 0 to " + grouped(largest));
+    }
     if constexpr (std::unsigned_integral<Target>) {
       target = static_cast<Target>(*number);
     } else {
@@ -61,16 +63,19 @@ std::string names_of(const choices<Enum>& among) {
   return names;
 }
 
-/// The value that `text` names; refuses it for `option` where there is none.
+/// Returns the value with the name `text`. If there is no such name, refuses the text with an error
+/// that names `option`.
 template <class Enum>
 Enum chosen(const std::string& option, const std::string& text, const choices<Enum>& among) {
   for (const auto& [name, value] : among) {
     if (name == text) return value;
   }
-  throw CLI::ValidationError(option, "'" + text + "' is none of " + names_of(among));
+  throw CLI::ValidationError(option,
+                             "'" + text + "' is invalid, expected one of " + names_of(among));
 }
 
-/// Target: the enum, or an optional one.
+/// Adds an option for a value with a name. `Target` must be the enum, or a std::optional of the
+/// enum.
 template <class Enum, class Target>
 CLI::Option* add_choice(CLI::App& to, const std::string& option, Target& target,
                         const choices<Enum>& among, const std::string& help) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t flush_at = std::size_t{256} << 10;
 
-// errno, or 0.
+// Writes all of `text`. Returns 0, or the errno value of the failed write.
 int write_all(int fd, std::string_view text) noexcept {
   while (!text.empty()) {
     const ::ssize_t written = ::write(fd, text.data(), text.size());
@@ -49,7 +49,7 @@ void complain(std::string_view program, std::string_view text) noexcept {
   try {
     write_all(STDERR_FILENO, std::string(program) + ": " + printable(text) + "\n");
   } catch (const std::exception&) {
-    // No memory for the sentence; one that needs none.
+    // The memory was not sufficient for the message. This message needs no memory.
     write_all(STDERR_FILENO, "error: memory: out of memory\n");
   }
 }

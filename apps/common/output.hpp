@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Standard output with checked writes: on a full disk the program must fail, not print a short
-// list.
+// Writes to standard output and checks each write. If the disk is full, the program must fail.
+// Otherwise the program would print an incomplete list.
 
 #include <string>
 #include <string_view>
 
 namespace ringload::tool {
 
-/// EPIPE: the reader of standard output has closed it, as `head` does. The program ends silently.
+/// Thrown if the reader of standard output has closed it (EPIPE), as `head` does. The program then
+/// ends without a message.
 struct reader_gone {};
 
-/// Throws `ringload::error`, or `reader_gone`. The destructor does not flush, so each command
-/// flushes last.
+/// Buffers text and writes it to standard output. The functions throw `ringload::error`, or
+/// `reader_gone`. The destructor does not write the buffered text, so each command must call
+/// flush() at its end.
 class output {
  public:
   void write(std::string_view text);
   void flush();
 
  private:
-  std::string waiting_;  // At most `flush_at` and one text.
+  std::string waiting_;  // At most `flush_at` bytes and one more text.
 };
 
-/// One line on standard error: the program, ": " and the text, control characters escaped. Write
-/// errors are ignored.
+/// Writes one line to standard error: the name of the program, ": ", and the text. Control
+/// characters are escaped. Write errors are ignored.
 void complain(std::string_view program, std::string_view text) noexcept;
 
 }  // namespace ringload::tool

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Options of a command line for sources on the network.
+// Command-line options for sources on the network.
 
 #include <CLI/CLI.hpp>
 
@@ -13,45 +13,50 @@ namespace ringload::tool {
 inline void add_remote(CLI::App& to, remote_wish& wish) {
   const char* const group = "Sources on the network";
   to.add_option("--endpoint", wish.endpoint,
-                "Where the hub is, or the store of s3:// addresses. Default: HF_ENDPOINT, or\n"
-                "AWS_ENDPOINT_URL_S3; else huggingface.co and Amazon's")
+                "Address of the hub, or of the store for s3:// addresses. Default:\n"
+                "HF_ENDPOINT or AWS_ENDPOINT_URL_S3, else huggingface.co or Amazon S3")
       ->type_name("URL")
       ->group(group);
-  add_number(to, "--connections", wish.connections, 1024, "To one host at once. Default: 16")
+  add_number(to, "--connections", wish.connections, 1024,
+             "Number of connections to one host at once. Default: 16")
       ->group(group);
   const auto take_chunk = [&wish](const std::string& text) {
     const auto size = parse_size(text);
     if (!size || *size < 64 << 10) {
-      refuse("--chunk-bytes", text, "is not a size of 64K and more, as 1M or 4MiB are");
+      refuse("--chunk-bytes", text,
+             "is invalid, expected a size of at least 64K, such as 1M or 4MiB");
     }
     wish.chunk_bytes = *size;
   };
   to.add_option_function<std::string>("--chunk-bytes", take_chunk,
-                                      "The longest range of one request. Default: 1.0 MiB")
+                                      "Maximum size of the range of one request. Default: 1.0 MiB")
       ->type_name("SIZE")
       ->group(group);
   add_number(to, "--stall-max", wish.stall_seconds_max, 86'400,
-             "Give up a server that brings nothing, or next to nothing, for so many\n"
+             "Fail if a server sends nothing, or almost nothing, for this number of\n"
              "seconds. Default: 60")
       ->type_name("SECONDS")
       ->group(group);
   add_choice<hub_cache>(
       to, "--cache", wish.cache,
       {{"off", hub_cache::off}, {"read", hub_cache::read}, {"fill", hub_cache::fill}},
-      "The local Hugging Face cache. read: what it has is not fetched. fill: what\n"
-      "is fetched is also written into it. Default: read")
+      "Use of the local Hugging Face cache. read: load files of the cache from\n"
+      "there. fill: also write fetched files into the cache. Default: read. A file\n"
+      "that is fetched whole must have the digest of the hub")
       ->group(group);
   to.add_option("--ca-file", wish.ca_file,
-                "Certificates (PEM) that are trusted beside those of the system")
+                "File of certificates (PEM) to trust in addition to those of the system")
       ->type_name("FILE")
       ->group(group);
   to.add_option("--proxy", wish.proxy, "The proxy for HTTP and HTTPS. Default: none")
       ->type_name("http://HOST:PORT")
       ->group(group);
   to.add_flag("--offline", wish.offline,
-              "Only what is on this machine. HF_HUB_OFFLINE=1 says so too")
+              "Open no connection: load only files of this machine, as HF_HUB_OFFLINE=1")
       ->group(group);
-  to.add_flag("--anonymous", wish.anonymous, "Send no token and no key")->group(group);
+  to.add_flag("--anonymous", wish.anonymous,
+              "Send no token and no key, even if they are configured")
+      ->group(group);
 }
 
 }  // namespace ringload::tool

@@ -22,7 +22,8 @@ using variables = std::initializer_list<const char*>;
 constexpr variables profile_names = {"AWS_PROFILE", "AWS_DEFAULT_PROFILE"};
 constexpr variables s3_endpoints = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"};
 
-// The name of the first variable that is set and not empty; else empty.
+// Returns the name of the first variable that is set and not empty. Returns an empty string if
+// there is none.
 std::string set_of(variables names, const surroundings& of) {
   for (const char* name : names) {
     const auto value = of.variable(name);
@@ -31,7 +32,7 @@ std::string set_of(variables names, const surroundings& of) {
   return {};
 }
 
-// Its value.
+// Returns the value of the first variable that is set and not empty.
 std::string first_of(variables names, const surroundings& of) {
   const std::string name = set_of(names, of);
   return name.empty() ? name : of.variable(name).value_or("");
@@ -134,7 +135,7 @@ s3_options s3_settings(const remote_wish& wish, const surroundings& of) {
   out.access_key_id = first_of({"AWS_ACCESS_KEY_ID"}, of);
   out.secret_access_key = first_of({"AWS_SECRET_ACCESS_KEY"}, of);
   out.session_token = first_of({"AWS_SESSION_TOKEN"}, of);
-  // Keys belong together, so all of them come from one place.
+  // The three values must come from the same source, because a secret belongs to one key.
   for (const values* from : {&keys, &config}) {
     if (!out.access_key_id.empty() && !out.secret_access_key.empty()) break;
     out.access_key_id = value_of(*from, "aws_access_key_id");

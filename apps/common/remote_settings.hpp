@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How our programs reach the hub and S3: by options of the command line, and for what these leave
-// open by the environment and the files that huggingface_hub and Amazon's tools go by. Tokens and
-// keys are never on a command line, where every user of the machine could read them.
+// The settings of the programs for the Hugging Face hub and for S3. A setting comes from the
+// command line, then from the environment, then from the files of huggingface_hub and of Amazon's
+// tools. Tokens and keys are never options of the command line, because every user of the machine
+// can read command lines.
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +16,8 @@
 namespace ringload::tool {
 
 struct remote_wish {
-  std::string endpoint;  // Of the hub or of S3, whichever the source is of; empty: usual.
+  // The endpoint of the hub or of S3, depending on the source. Empty: the default.
+  std::string endpoint;
   std::optional<std::uint32_t> connections;
   std::optional<std::uint64_t> chunk_bytes;
   std::optional<std::uint32_t> stall_seconds_max;
@@ -23,35 +25,40 @@ struct remote_wish {
   bool offline = false;
   std::string ca_file;
   std::string proxy;
-  bool anonymous = false;  // No token and no key is sent.
+  bool anonymous = false;  // If true, no token and no key is sent.
 };
 
-/// What the settings are found in; a parameter, so that tests can replace it.
+/// The sources of the settings. Tests replace these functions.
 struct surroundings {
   std::function<std::optional<std::string>(const std::string&)> variable;
-  /// The content of a small text file; empty where it cannot be read.
+  /// Returns the content of a small text file. Returns empty if the file cannot be read.
   std::function<std::optional<std::string>(const std::string&)> file;
 };
 
-/// This process's environment, and files of at most 1 MiB.
+/// Returns the environment variables of this process, and files of at most 1 MiB.
 surroundings process_surroundings();
 
-/// HF_ENDPOINT; HF_TOKEN, HUGGING_FACE_HUB_TOKEN, else the file HF_TOKEN_PATH, $HF_HOME/token,
-/// $XDG_CACHE_HOME/huggingface/token or ~/.cache/huggingface/token, unless
-/// HF_HUB_DISABLE_IMPLICIT_TOKEN says otherwise.
+/// Returns the options for the hub. The endpoint is HF_ENDPOINT. The token is HF_TOKEN or
+/// HUGGING_FACE_HUB_TOKEN. Otherwise the token is read from one of these files: HF_TOKEN_PATH,
+/// $HF_HOME/token, $XDG_CACHE_HOME/huggingface/token or ~/.cache/huggingface/token. If
+/// HF_HUB_DISABLE_IMPLICIT_TOKEN is true, no token is used.
 hub_options hub_settings(const remote_wish& wish, const surroundings& of);
 
-/// Whether the command line, HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE says so.
+/// Returns true if the command line, HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE requests offline mode.
 bool is_offline(const remote_wish& wish, const surroundings& of);
 
-/// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, else the profile AWS_PROFILE of
-/// AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials) and AWS_CONFIG_FILE (~/.aws/config);
-/// AWS_REGION, AWS_DEFAULT_REGION; AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL. A profile that takes
-/// keys from elsewhere (sso, credential_process, role_arn, a machine's own role) has none here.
+/// Returns the options for S3. The keys are AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
+/// AWS_SESSION_TOKEN. If these variables are not set, the keys come from the profile AWS_PROFILE in
+/// the files AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials) and AWS_CONFIG_FILE (~/.aws/config).
+///
+/// The region is AWS_REGION or AWS_DEFAULT_REGION. The endpoint is AWS_ENDPOINT_URL_S3 or
+/// AWS_ENDPOINT_URL. The files are not searched for other kinds of credentials: single sign-on,
+/// credential_process, role_arn, or the role of a machine.
 s3_options s3_settings(const remote_wish& wish, const surroundings& of);
 
-/// The option of the command line, or the variable, that gave an option of the library its value:
-/// for "hub_options::endpoint" it is --endpoint or HF_ENDPOINT. Others are returned as they are.
+/// Returns the name of the command-line option or the variable that set an option of the library.
+/// For "hub_options::endpoint", the name is "--endpoint" or "HF_ENDPOINT". Any other option is
+/// returned unchanged.
 std::string setting_of(const std::string& option, const remote_wish& wish, const surroundings& of);
 
 }  // namespace ringload::tool

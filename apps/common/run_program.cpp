@@ -3,8 +3,11 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <new>
 #include <ringload/error.hpp>
@@ -17,24 +20,48 @@ namespace ringload::tool {
 
 namespace {
 
-// If a standard stream is closed, the next file opened would get its descriptor, and output meant
-// for the stream would be written into that file. So /dev/null takes its place.
+// Opens /dev/null for each standard stream that is closed. Otherwise the next file that the program
+// opens would get the descriptor of the stream. Output to the stream would then be written to that
+// file.
 void keep_standard_streams_apart() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
-    // Opened in the wrong direction, so that using the stream still fails. It gets the descriptor
-    // `fd`, the lowest free one.
+    // /dev/null is opened for the opposite direction, so that the use of the stream still fails.
+    // The new descriptor is `fd`, because `fd` is the lowest free descriptor.
     ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
+}
+
+// Raises the soft limit for open files to the hard limit, which the administrator has set. A
+// checkpoint with a thousand shards usually needs more files than the soft limit allows.
+void raise_limit_of_open_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Returns the text of the error. A place such as "loader_options::slot_bytes" becomes the option of
+// the command line, "--slot-bytes".
+std::string message_of(const error& failed) {
+  constexpr std::string_view options = "loader_options::";
+  std::string text = failed.what();
+  if (!failed.place().starts_with(options)) return text;
+  text.replace(0, options.size(), "--");
+  const auto end = text.begin() + static_cast<std::ptrdiff_t>(text.find(':'));
+  std::replace(text.begin(), end, '_', '-');
+  return text;
 }
 
 }  // namespace
 
 int run_program(std::string_view program, const std::function<void()>& command) {
-  // So that writes to a closed pipe or past a file's size limit fail with an error instead.
+  // With the signals ignored, a write to a closed pipe, or beyond the limit for file sizes, returns
+  // an error.
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
   keep_standard_streams_apart();
+  raise_limit_of_open_files();
   try {
     command();
     return 0;
@@ -50,10 +77,10 @@ int run_program(std::string_view program, const std::function<void()>& command) 
     complain(program, "error: memory: out of memory");
     return 1;
   } catch (const error& failed) {
-    complain(program, std::string("error: ") + failed.what());
+    complain(program, "error: " + message_of(failed));
     return 1;
   } catch (const boost::system::system_error& failed) {
-    // Of Asio's: its own words name its source file.
+    // An error of Asio. Its own text would contain the name of a source file of Asio.
     complain(program, std::string("error: ") + error(failed.code(), {}, {}).what());
     return 1;
   } catch (const std::exception& failed) {

@@ -24,7 +24,7 @@ std::int64_t parse_index(std::string_view text) {
                          number == std::numeric_limits<std::int64_t>::max();
   if (stopped != end || text.empty() || (problem != std::errc() && !too_large)) {
     throw std::invalid_argument("has '" + std::string(text) +
-                                "' where an index or a range, as 3, 0:128 or :, belongs");
+                                "', expected an index or a range, such as 3, 0:128 or :");
   }
   if (too_large) throw std::invalid_argument("has an index of more than 64 bits");
   return number;
@@ -35,12 +35,13 @@ index_range parse_range(std::string_view text) {
   index_range out;
   if (colon == std::string_view::npos) {
     out.begin = parse_index(trimmed(text));
-    // The element after -1 is the end, not 0.
+    // For the index -1, the end stays empty: -1 + 1 would be 0, which is not the end of the
+    // dimension.
     if (out.begin != -1) out.end = out.begin + 1;
     return out;
   }
   if (text.find(':', colon + 1) != std::string_view::npos) {
-    throw std::invalid_argument("has a range with a step; only ranges without one can be read");
+    throw std::invalid_argument("has a range with a step, expected a range without a step");
   }
   const std::string_view begin = trimmed(text.substr(0, colon));
   const std::string_view end = trimmed(text.substr(colon + 1));
@@ -49,7 +50,8 @@ index_range parse_range(std::string_view text) {
   return out;
 }
 
-// The element that an index means, from the beginning; empty: outside.
+// Returns the position of an index, counted from the beginning. Returns empty if the index is
+// outside the dimension.
 std::optional<std::uint64_t> position_of(std::int64_t index, std::uint64_t size) {
   const auto unsigned_index = static_cast<std::uint64_t>(index);
   if (index >= 0) return unsigned_index <= size ? std::optional(unsigned_index) : std::nullopt;
@@ -72,7 +74,7 @@ void add_slice(selection& to, const slice_text& slice, const shapes& by_name) {
   const std::vector<std::uint64_t>& shape = *found->second;
   if (slice.ranges.size() > shape.size()) {
     fail(slice, errc::invalid_selection,
-         fmt::format("{}, and the tensor has {}", counted(slice.ranges.size(), "range"),
+         fmt::format("{}, but the tensor has {}", counted(slice.ranges.size(), "range"),
                      counted(shape.size(), "dimension")));
   }
   bool any = false;
@@ -82,16 +84,18 @@ void add_slice(selection& to, const slice_text& slice, const shapes& by_name) {
     const auto end = range.end ? position_of(*range.end, shape[d]) : shape[d];
     if (!begin || !end || *begin > *end) {
       fail(slice, errc::invalid_selection,
-           begin && end ? fmt::format("the range of dimension {} ends before it begins", d)
-                        : fmt::format("the range of dimension {} leaves it: its size is {}", d,
-                                      grouped(shape[d])));
+           begin && end
+               ? fmt::format("the range of dimension {} ends before it begins", d)
+               : fmt::format("the range of dimension {} ends outside of it: its size is {}", d,
+                             grouped(shape[d])));
     }
-    // A whole dimension stays free for a shard.
+    // A range that covers the whole dimension is not added, so that a shard can still divide this
+    // dimension.
     if (*begin == 0 && *end == shape[d]) continue;
     to.slice(slice.name, d, *begin, *end - *begin);
     any = true;
   }
-  // So that the tensor is chosen.
+  // Adds a range of the whole first dimension, so that the tensor is selected.
   if (!any) to.slice(slice.name, 0, 0, shape[0]);
 }
 
@@ -100,7 +104,8 @@ void add_slice(selection& to, const slice_text& slice, const shapes& by_name) {
 slice_text parse_slice(std::string_view text) {
   const std::size_t bracket = text.rfind('[');
   if (bracket == std::string_view::npos || !text.ends_with(']')) {
-    throw std::invalid_argument("does not end in ranges in brackets, as 'NAME[0:128, :]' does");
+    throw std::invalid_argument(
+        "has no ranges in brackets at the end, expected for example 'NAME[0:128, :]'");
   }
   slice_text out{std::string(text), std::string(text.substr(0, bracket)), {}};
   std::string_view ranges = text.substr(bracket + 1, text.size() - bracket - 2);
@@ -116,11 +121,11 @@ slice_text parse_slice(std::string_view text) {
 shard_text parse_shard(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) {
-    throw std::invalid_argument("is not GLOB:DIM, as '*.q_proj.weight:0' is");
+    throw std::invalid_argument("is invalid, expected GLOB:DIM, such as '*.q_proj.weight:0'");
   }
   const auto dim = parse_number(text.substr(colon + 1));
   if (!dim || *dim > std::numeric_limits<std::uint32_t>::max()) {
-    throw std::invalid_argument("does not end in the number of a dimension, from 0 on");
+    throw std::invalid_argument("does not end with the number of a dimension, counted from 0");
   }
   return {std::string(text.substr(0, colon)), static_cast<std::uint32_t>(*dim)};
 }
@@ -128,7 +133,7 @@ shard_text parse_shard(std::string_view text) {
 place_text parse_place(std::string_view text) {
   place_text out;
   const std::size_t colon = text.rfind(':');
-  if (colon == 0) throw std::invalid_argument("has no glob in front of its colon");
+  if (colon == 0) throw std::invalid_argument("has no glob before its colon");
   if (colon != std::string_view::npos) out.glob = text.substr(0, colon);
   std::string_view where = colon == std::string_view::npos ? text : text.substr(colon + 1);
   if (where == "all") {
@@ -145,7 +150,7 @@ place_text parse_place(std::string_view text) {
   }
   const auto number = parse_number(where);
   if (!number || *number >= all_devices) {
-    throw std::invalid_argument("does not end in all, spread, the number of a device, or dimN");
+    throw std::invalid_argument("does not end with all, spread, the number of a device, or dimN");
   }
   out.number = static_cast<std::uint32_t>(*number);
   return out;
@@ -157,12 +162,12 @@ rank_text parse_rank(std::string_view text) {
   const auto ranks =
       slash == std::string_view::npos ? std::nullopt : parse_number(text.substr(slash + 1));
   if (!rank || !ranks) {
-    throw std::invalid_argument("is not R/N, as '0/4' and '3/4' are");
+    throw std::invalid_argument("is invalid, expected R/N, such as '0/4' or '3/4'");
   }
   if (*rank >= *ranks) {
     throw std::invalid_argument(
-        *ranks == 0 ? "is of 0 ranks"
-                    : fmt::format("is none of 0/{0} to {1}/{0}", *ranks, *ranks - 1));
+        *ranks == 0 ? "has 0 ranks, expected at least 1"
+                    : fmt::format("is invalid, expected 0/{0} to {1}/{0}", *ranks, *ranks - 1));
   }
   return {*rank, *ranks};
 }

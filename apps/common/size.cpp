@@ -20,7 +20,7 @@ std::optional<std::uint64_t> times(std::uint64_t a, std::uint64_t b) {
   return product;
 }
 
-// The number of bytes that a suffix stands for.
+// Returns the number of bytes of a unit, such as "K" or "MB".
 std::optional<std::uint64_t> unit_of(std::string_view suffix) {
   if (suffix.empty()) return 1;
   std::string lower;
@@ -37,7 +37,8 @@ std::optional<std::uint64_t> unit_of(std::string_view suffix) {
   return unit;
 }
 
-// The bytes of "0.<digits>" units. At most six digits times at most 2^40 fit in 64 bits.
+// Returns the number of bytes of "0.<digits>" units. The product fits in 64 bits: at most six
+// digits, times a unit of at most 2^40.
 std::optional<std::uint64_t> fraction_of(std::string_view digits, std::uint64_t unit) {
   if (digits.empty() || digits.size() > 6) return std::nullopt;
   const auto number = parse_number(digits);
@@ -92,7 +93,7 @@ std::string binary_size(std::uint64_t bytes) {
   constexpr std::array<const char*, 6> units = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes) / 1024;
   std::size_t unit = 0;
-  // 1,023.95 would be shown as 1024.0.
+  // The limit is 1,023.95, because a larger value would be rounded to 1024.0.
   for (; value >= 1023.95 && unit + 1 < units.size(); ++unit) value /= 1024;
   return fmt::format("{:.1f} {}", value, units[unit]);
 }

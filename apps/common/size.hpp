@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Numbers of bytes as people write them.
+// Converts numbers of bytes from and to text for people.
 
 #include <cstdint>
 #include <optional>
@@ -10,25 +10,25 @@
 
 namespace ringload::tool {
 
-/// Reads "4096", "64K", "1.5M", "4GiB", "8GB". K, M, G, T, with or without "iB", count in steps of
-/// 1,024; KB, MB, GB, TB in steps of 1,000; case does not matter. A fraction has at most six
-/// digits, and what is left of a byte is dropped. Empty for any other text, and for 2^64 bytes and
-/// more.
+/// Parses a size, such as "4096", "64K", "1.5M", "4GiB" or "8GB". K, M, G and T, with or without
+/// "iB", are powers of 1,024. KB, MB, GB and TB are powers of 1,000. Upper and lower case are
+/// equal. A fraction may have at most six digits. A fraction of a byte is dropped. Returns empty
+/// for any other text, and for 2^64 bytes or more.
 std::optional<std::uint64_t> parse_size(std::string_view text);
 
-/// Reads a plain decimal number: no sign, no blanks.
+/// Parses a decimal number without a sign and without blanks.
 std::optional<std::uint64_t> parse_number(std::string_view text);
 
-/// "1,509,296".
+/// Returns the number with separators, such as "1,509,296".
 std::string grouped(std::uint64_t number);
 
-/// "1 file", "1,200 files".
+/// Returns the number with a noun, such as "1 file" or "1,200 files".
 std::string counted(std::uint64_t number, std::string_view what);
 
-/// "1.4 MiB"; below 1,024 "17 B".
+/// Returns the size with a binary unit, such as "1.4 MiB". Below 1,024: "17 B".
 std::string binary_size(std::uint64_t bytes);
 
-/// "1,509,296 bytes (1.4 MiB)"; below 1,024 "17 bytes".
+/// Returns both forms, such as "1,509,296 bytes (1.4 MiB)". Below 1,024: "17 bytes".
 std::string both_sizes(std::uint64_t bytes);
 
 }  // namespace ringload::tool

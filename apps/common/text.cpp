@@ -32,7 +32,7 @@ std::size_t utf8_length(std::string_view text) noexcept {
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0U) != 0x80) return 0;
   }
-  // Longer than it need be, a surrogate, or past U+10FFFF.
+  // Refuses encodings that are longer than necessary, surrogates, and values above U+10FFFF.
   if (byte(0) == 0xe0 && byte(1) < 0xa0) return 0;
   if (byte(0) == 0xed && byte(1) > 0x9f) return 0;
   if (byte(0) == 0xf0 && byte(1) < 0x90) return 0;
@@ -45,7 +45,8 @@ std::string printable(std::string_view text) {
   shown.reserve(text.size());
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
-    // U+0080 to U+009F are control characters too: some terminals take U+009B for an escape.
+    // U+0080 to U+009F are control characters too. Some terminals interpret U+009B as an escape
+    // sequence.
     const bool second_controls =
         length == 2 && text[0] == '\xc2' && static_cast<unsigned char>(text[1]) < 0xa0;
     if (length == 0 || is_control(text[0]) || second_controls) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Text as it is shown and read: untrusted names of a checkpoint, escaped for a terminal or a line
-// of sums; and what a person has typed.
+// Text functions. They escape names from a checkpoint for a terminal or for a checksum list,
+// because such names are untrusted. Other functions measure and trim text.
 
 #include <cstddef>
 #include <string>
@@ -10,23 +10,26 @@
 
 namespace ringload::tool {
 
-/// The length of the UTF-8 character that `text` begins with; 0 where it begins with none.
+/// Returns the number of bytes of the first UTF-8 character of `text`. Returns 0 if `text` does not
+/// begin with a valid character.
 std::size_t utf8_length(std::string_view text) noexcept;
 
-/// `text` with control characters and bytes that are not UTF-8 shown as "\n", "\x1b": one line,
-/// without terminal escapes. A backslash stays as it is, so this cannot be decoded: for people
-/// only.
+/// Returns `text` as one line without control characters. Control characters, and bytes that are
+/// not UTF-8, are shown as "\n" or "\x1b". A backslash is not changed, so the result cannot be
+/// decoded. Use the result only for people.
 std::string printable(std::string_view text);
 
-/// One line of `ringload sum`: the digest, two spaces, the name. As with sha256sum, a name with a
-/// backslash or a control character makes the line begin with a backslash, and is escaped: "\\",
-/// "\n", "\r", "\t", any other control character "\x1b".
+/// Returns a line of `ringload sum`: the digest, two spaces, and the name. If the name contains a
+/// backslash or a control character, the line begins with a backslash, as in the output of
+/// sha256sum. The name is then escaped: a backslash is "\\", and control characters are "\n", "\r",
+/// "\t" or, for example, "\x1b".
 std::string sum_line(std::string_view digest, std::string_view name);
 
-/// `text` without the blanks and line ends around it.
+/// Returns `text` without the blanks and line ends at its start and its end.
 std::string_view trimmed(std::string_view text) noexcept;
 
-/// How many columns a terminal needs, taking each character for one wide.
+/// Returns the number of columns that the text needs on a terminal. Each character counts as one
+/// column.
 std::size_t columns(std::string_view utf8) noexcept;
 
 }  // namespace ringload::tool

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Threads that run what is posted to them.
+// A pool of threads for functions that are posted to its executor.
 //
-// asio::thread_pool will not do: where its second thread cannot be started, its constructor waits
-// for the first for ever (Boost 1.81).
+// asio::thread_pool is not used, because of an error in Boost 1.81. If the second thread cannot be
+// started, the constructor of asio::thread_pool waits for the first thread forever.
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
@@ -20,8 +20,8 @@ namespace ringload::tool {
 
 class worker_threads {
  public:
-  /// Starts `wanted` threads, at least one; fewer where the system refuses more. Throws
-  /// ringload::error where it refuses the first.
+  /// Starts `wanted` threads, but at least one. If the system refuses a thread, the pool has fewer
+  /// threads. Throws ringload::error if the system refuses the first thread.
   explicit worker_threads(unsigned wanted) {
     wanted = std::max(1U, wanted);
     all_.reserve(wanted);
@@ -37,7 +37,7 @@ class worker_threads {
   worker_threads(const worker_threads&) = delete;
   worker_threads& operator=(const worker_threads&) = delete;
 
-  /// Waits for all that was posted.
+  /// Waits until all posted functions have run.
   ~worker_threads() {
     stay_.reset();
     for (std::thread& one : all_) {
@@ -47,7 +47,7 @@ class worker_threads {
 
   boost::asio::io_context::executor_type get_executor() noexcept { return context_.get_executor(); }
 
-  /// Waits for what runs, and gives up what has not begun.
+  /// Waits for the functions that are running. Functions that have not started are dropped.
   void stop() {
     context_.stop();
     for (std::thread& one : all_) one.join();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Without coroutines: a future to wait for, and a callback.
+// Loads a checkpoint without coroutines: first with a future, then with a callback.
 //
 //   callbacks_and_futures CHECKPOINT
 
@@ -22,17 +22,25 @@ int main(int argc, char** argv) {
   try {
     ringload::loader loader;
 
-    // For a program without an event loop. get() throws what the load ended with.
-    std::future<ringload::model> future = loader.load_async(argv[1], asio::use_future);
+    // A future suits a program without an event loop. get() throws ringload::error, which names the
+    // place.
+    std::future<ringload::model> future =
+        loader.load_async(argv[1], ringload::as_exception(asio::use_future));
     std::cout << "future: " << future.get().size() << " tensors\n";
 
-    // Called on the executor that it is bound to, here by the thread in context.run().
+    // The callback is bound to an executor. Here, the thread in context.run() calls it. The
+    // callback receives a failure as an error code. The place of the failure is in `where`.
     asio::io_context context;
-    loader.load_async(argv[1], asio::bind_executor(
-                                   context, [](std::exception_ptr failure, ringload::model model) {
-                                     if (failure) std::rethrow_exception(failure);
-                                     std::cout << "callback: " << model.size() << " tensors\n";
-                                   }));
+    ringload::diagnostics where;
+    const auto print = [&where](boost::system::error_code code, ringload::model model) {
+      if (code) {
+        std::cout << "callback: " << where.message() << '\n';
+      } else {
+        std::cout << "callback: " << model.size() << " tensors\n";
+      }
+    };
+    loader.load_async(argv[1],
+                      asio::bind_executor(context, ringload::bind_diagnostics(where, print)));
     context.run();
   } catch (const std::exception& failure) {
     std::cerr << failure.what() << '\n';

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Gives up a load that takes too long. Whichever of the two ends first cancels the other; a load
-// that is cancelled ends when no buffer of it is in use any more, and leaves nothing behind.
+// Cancels a load that takes too long. The load and the timer run at the same time, and the first
+// one to complete cancels the other. A cancelled load completes when none of its buffers is in use
+// any more. Its memory is freed.
 //
 //   cancel_with_deadline CHECKPOINT MILLISECONDS
 

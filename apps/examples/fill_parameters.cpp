@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Fills memory that is there already, as an inference engine does that allocates its parameters
-// first: no second copy of the model is needed.
+// Loads a checkpoint into memory that is already allocated, such as the parameters of an inference
+// engine. The model is then in memory only once.
 //
 //   fill_parameters CHECKPOINT
 
@@ -19,7 +19,7 @@
 
 namespace asio = boost::asio;
 
-// Stands for the engine's own parameters.
+// Represents a parameter of the inference engine.
 struct parameter {
   std::string name;
   ringload::dtype dtype;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Hands tensors to another library without a copy. DLPack fixes the layout of what is handed over;
-// a library that has <dlpack/dlpack.h> casts it to DLManagedTensorVersioned.
+// Passes tensors to another library without a copy, with DLPack. A library that includes
+// <dlpack/dlpack.h> casts the pointer to DLManagedTensorVersioned.
 //
 //   hand_over_by_dlpack CHECKPOINT
 
@@ -18,7 +18,8 @@
 namespace asio = boost::asio;
 namespace dlpack = ringload::dlpack;
 
-// Stands for the other library, which knows nothing of ringload. It owns what it is given.
+// Represents a function of the other library, which does not use ringload. The function owns the
+// tensor that it receives.
 void take(dlpack::managed_tensor_versioned* given) {
   const dlpack::tensor& tensor = given->dl_tensor;
   std::cout << tensor.ndim << " dimensions, " << int{tensor.dtype.bits} << " bits, at "
@@ -30,7 +31,7 @@ asio::awaitable<void> hand_over(ringload::loader& loader, std::string source) {
   std::size_t taken = 0;
   ringload::model model = co_await loader.load_async(source);
   for (const ringload::tensor& tensor : model) {
-    // The tensor's memory stays until the other library calls the deleter.
+    // The memory of the tensor is valid until the other library calls the deleter.
     take(ringload::to_dlpack(tensor));
     ++taken;
   }

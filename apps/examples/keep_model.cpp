@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Keeps one copy of a model for all processes of a machine, and attaches to it, as another process
-// would.
+// Holds one copy of a model for all processes of a machine. The program then attaches the model, as
+// another process would.
 //
 //   keep_model CHECKPOINT SOCKET
 
@@ -21,7 +21,8 @@ asio::awaitable<void> keep(ringload::loader& loader, std::string source, std::st
   ringload::keeper keeper{socket};
   keeper.publish("model", model);
 
-  // In another process: the same pages, read-only, without a copy.
+  // Usually in another process. The attached model uses the same memory, read-only and without a
+  // copy.
   ringload::model attached = ringload::attach(socket, "model");
   std::cout << attached.size() << " tensors attached\n";
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads with several ranks, here threads of one process. Each rank reads an equal part of the
-// bytes, and the ranks pass on what the others need.
+// Loads a checkpoint with several ranks. Here, the ranks are threads of one process. Each rank
+// reads an equal part of the bytes. Then the ranks exchange the bytes that they need.
 //
 //   load_by_ranks CHECKPOINT RANKS
 
@@ -27,8 +27,7 @@ std::mutex output;
 asio::awaitable<void> load(ringload::loader& loader, std::shared_ptr<ringload::group> group,
                            std::string source) {
   const std::uint32_t rank = group->rank();
-  ringload::group_load load =
-      co_await ringload::load_async(loader, group, source, ringload::group_options());
+  ringload::group_load load = co_await ringload::load_async(loader, group, source);
 
   // All ranks make the same calls in the same order.
   std::uint64_t bytes = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads a checkpoint in a coroutine, and says what is in it.
+// Loads a checkpoint in a coroutine, and prints the number and the size of its tensors.
 //
 //   load_coroutine CHECKPOINT
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads from an HTTP server, from S3 or from the Hugging Face hub.
+// Loads a checkpoint from an HTTP server, from S3 or from the Hugging Face hub.
 //
 //   load_remote https://HOST/model.safetensors|hf://OWNER/MODEL|s3://BUCKET/PREFIX
 

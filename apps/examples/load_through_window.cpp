@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Goes through a model that is larger than the memory for it: the tensors arrive in the order of
-// the file, and their memory is used again when they are dropped.
+// Loads a model that is larger than the available memory. The tensors are returned one by one, in
+// the order of the checkpoint. When the program destroys a tensor, the memory is used for later
+// tensors.
 //
 //   load_through_window CHECKPOINT WINDOW_MIB
 
@@ -19,18 +20,16 @@
 namespace asio = boost::asio;
 
 asio::awaitable<void> visit(ringload::loader& loader, std::string source, std::uint64_t window) {
-  ringload::load_options options;
-  options.window_bytes = window;
-  ringload::load_operation load = co_await loader.start_async(source, options);
+  ringload::tensor_stream stream = co_await loader.stream_async(source, window);
 
   std::uint64_t bytes = 0;
-  std::optional<ringload::tensor> next = co_await load.next_async();
+  std::optional<ringload::tensor> next = co_await stream.next_async();
   while (next) {
     bytes += next->size_bytes();
-    next.reset();  // Its memory returns to the window.
-    next = co_await load.next_async();
+    next.reset();  // The window can reuse the memory.
+    next = co_await stream.next_async();
   }
-  std::cout << load.progress().tensors << " tensors, " << bytes << " bytes, at most "
+  std::cout << stream.progress().tensors << " tensors, " << bytes << " bytes, at most "
             << loader.memory().tensor_bytes_peak << " bytes of memory\n";
 }
 

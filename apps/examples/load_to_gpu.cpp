@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads into the memory of the first GPU.
+// Loads a checkpoint into the memory of the first GPU.
 //
 //   load_to_gpu CHECKPOINT
 
@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 asio::awaitable<void> load(ringload::loader& loader, std::string source) {
   ringload::model model = co_await loader.load_async(source);
   for (const ringload::tensor& tensor : model) {
-    // A pointer of the device. The bytes are there: no stream needs to wait.
+    // data() is an address of the device. The tensor is complete, so no CUDA stream has to wait.
     std::cout << tensor.name() << ": " << tensor.size_bytes() << " bytes at " << tensor.data()
               << '\n';
   }

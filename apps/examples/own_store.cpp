@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A store of the program's own, from which a loader reads as from a file system: here the objects
-// of a cache service, whose client blocks, so that threads of the program's call it. What stands in
-// for the service is a folder.
+// Implements a custom store, from which a loader reads as it reads from files. The store has the
+// objects of a cache service. The client of the service blocks, so threads of the program call the
+// client. In this example, a folder represents the service.
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -114,7 +114,8 @@ int main(int argc, char** argv) try {
     ringload::loader loader(ringload::host(), {},
                             {ringload::extension(std::make_shared<cache_store>(threads))});
     const std::string name = std::string(scheme) + fs::absolute(argv[1]).string();
-    const ringload::model model = loader.load_async(name, asio::use_future).get();
+    const ringload::model model =
+        loader.load_async(name, ringload::as_exception(asio::use_future)).get();
     std::cout << model.size() << " tensors, " << model.stats().bytes << " bytes from "
               << model.catalog().files.front().path << '\n';
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads what a checkpoint holds, without loading any of it.
+// Prints the tensors of a checkpoint without loading the tensors.
 //
 //   read_catalog CHECKPOINT
 
 #include <exception>
 #include <iostream>
-#include <ringload/catalog.hpp>
+#include <ringload/source.hpp>
 
 int main(int argc, char** argv) {
   if (argc != 2) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Prints the code and the place of each failure, and tells a missing file from a damaged file.
+// Prints the code and the place of each failure. The conditions of the code distinguish a missing
+// file from a damaged file.
 //
 //   report_errors CHECKPOINT
 
@@ -19,12 +20,13 @@ asio::awaitable<void> load(ringload::loader& loader, std::string source) {
     ringload::model model = co_await loader.load_async(source);
     std::cout << model.size() << " tensors\n";
   } catch (const ringload::error& failure) {
-    // The place is "model.safetensors: tensor 'wte.weight': byte 4,096", as far as it is known.
+    // A place is, for example, "model.safetensors: tensor 'wte.weight': byte 4,096". Parts that are
+    // not known are left out.
     std::cout << "place: " << failure.place() << '\n';
     std::cout << "code: " << failure.code().message() << '\n';
-    if (failure.code() == ringload::errc::source_not_found) {
+    if (failure.code() == ringload::condition::not_found) {
       std::cout << "there is no such checkpoint\n";
-    } else if (failure.code() == ringload::errc::malformed_header) {
+    } else if (failure.code() == ringload::condition::malformed_file) {
       std::cout << "the checkpoint is damaged\n";
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Saves the tensors of a loaded model as another checkpoint, in shards with an index. The old
-// checkpoint at that path stays until the new one is whole and on the drive.
+// Saves the tensors of a loaded model as another checkpoint, in shards with an index. An old
+// checkpoint at the path is replaced only when the new checkpoint is complete and on the drive.
 //
 //   save_model CHECKPOINT FOLDER
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads parts of a checkpoint: tensors by name, a range of one tensor, and the shard of one rank.
-// Only the selected bytes are read.
+// Loads parts of a checkpoint: a range of one tensor, and the shards of one rank. Only the selected
+// bytes are read.
 //
 //   slice_and_shard CHECKPOINT
 
@@ -16,7 +16,7 @@
 
 namespace asio = boost::asio;
 
-// Loads the first half of one tensor's rows.
+// Loads the first half of the rows of one tensor.
 asio::awaitable<void> load_slice(ringload::loader& loader, ringload::checkpoint checkpoint) {
   const ringload::tensor_info& first = *checkpoint.begin();
   const std::uint64_t rows = first.shape[0] / 2;
@@ -25,7 +25,7 @@ asio::awaitable<void> load_slice(ringload::loader& loader, ringload::checkpoint 
   std::cout << "half: " << top.at(first.name).size_bytes() << " of " << first.bytes << " bytes\n";
 }
 
-// Loads every tensor, divided along dimension 0 between 4 ranks: the part of rank 1.
+// Divides every tensor along dimension 0 between 4 ranks, and loads the shards of rank 1.
 asio::awaitable<void> load_shard(ringload::loader& loader, ringload::checkpoint checkpoint) {
   ringload::selection part = ringload::select().shard("*", 0, 1, 4);
   ringload::model mine = co_await loader.load_async(checkpoint, part);

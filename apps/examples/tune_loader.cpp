@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bounds a loader's resources, keeps freed memory for the next load, and shows how the load was
-// read.
+// Limits the resources of a loader, keeps freed memory for the next load, and prints how the files
+// were read.
 //
 //   tune_loader CHECKPOINT
 
@@ -18,10 +18,10 @@ namespace asio = boost::asio;
 
 ringload::loader_options small_options() {
   ringload::loader_options limits;
-  limits.slots = 8;                                 // At most 8 reads in flight,
-  limits.slot_bytes = std::uint64_t{2} << 20;       // and 16 MiB of pinned memory.
-  limits.cached_bytes = std::uint64_t{1} << 30;     // Freed memory for the next load.
-  limits.arena_bytes_max = std::uint64_t{8} << 30;  // No load takes more.
+  limits.slots = 8;                                 // At most 8 reads are in flight.
+  limits.slot_bytes = std::uint64_t{2} << 20;       // At most 16 MiB of memory are pinned.
+  limits.cached_bytes = std::uint64_t{1} << 30;     // Freed memory is kept for the next load.
+  limits.arena_bytes_max = std::uint64_t{8} << 30;  // One load uses at most 8 GiB for tensors.
   return limits;
 }
 

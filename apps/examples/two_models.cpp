@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Two models at once on one loader, which shares its buffers between them.
+// Loads two models at the same time with one loader. Both loads share the buffers of the loader.
 //
 //   two_models CHECKPOINT CHECKPOINT
 
@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 using namespace asio::experimental::awaitable_operators;
 
 asio::awaitable<void> load(ringload::loader& loader, std::string one, std::string other) {
-  // If one of them fails, the other is cancelled.
+  // If one load fails, the other load is cancelled.
   auto both = loader.load_async(one) && loader.load_async(other);
   auto models = co_await std::move(both);
   std::cout << one << ": " << std::get<0>(models).size() << " tensors\n";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Uses each tensor as soon as its own bytes are there, while the others are still being read.
+// Uses each tensor as soon as its own bytes are loaded, while other tensors are still being read.
 //
 //   use_as_they_land CHECKPOINT
 
@@ -20,11 +20,12 @@ asio::awaitable<void> use(ringload::loader& loader, std::string source) {
   if (load.catalog().tensors.empty()) co_return;
   const std::string last = load.catalog().tensors.back().name;
 
-  // Awaiting a tensor by its name moves its reads to the front.
+  // Waiting for a tensor by its name gives priority to its reads.
   ringload::tensor wanted = co_await load.tensor_async(last);
   std::cout << "first wanted: " << wanted.name() << '\n';
 
-  // The others, in the order in which they land. Empty: all have been handed out.
+  // Returns the remaining tensors in the order in which they are loaded. Empty: all tensors have
+  // been returned.
   std::optional<ringload::tensor> next = co_await load.next_async();
   while (next) {
     const ringload::load_stats stats = load.progress();

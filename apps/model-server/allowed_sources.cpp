@@ -2,6 +2,7 @@
 #include "allowed_sources.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -62,7 +63,7 @@ allowed_sources::allowed_sources(const std::vector<std::string>& roots, bool hub
 }
 
 std::optional<std::string> allowed_sources::resolve(std::string_view name) const {
-  // A NUL would end the path for the kernel, after we had looked at all of it.
+  // The kernel would read a path with a NUL only up to the NUL.
   if (name.empty() || name.size() > name_bytes_max || name.find('\0') != std::string_view::npos) {
     return std::nullopt;
   }
@@ -71,12 +72,12 @@ std::optional<std::string> allowed_sources::resolve(std::string_view name) const
     return named ? std::optional(std::string(name)) : std::nullopt;
   }
   for (const fs::path& root : roots_) {
-    // An absolute name replaces the root.
+    // Joining a root and an absolute path returns the absolute path.
     std::error_code failed;
     fs::path path = fs::canonical(root / fs::path(name), failed);
     if (!failed && is_beneath(path, root)) return path.string();
   }
-  // The loader would prefer a path of that name, if there is one where we were started.
+  // The loader would prefer a path with this name in the working directory.
   std::error_code failed;
   if (hub_cache_ && is_hub_name(name) && !fs::exists(fs::path(name), failed) && !failed) {
     return std::string(name);

@@ -29,7 +29,7 @@ std::string_view view(boost::beast::string_view text) { return {text.data(), tex
 response with_body(http::status status, std::string_view type, std::string body) {
   response out(status, 11);
   out.set(http::field::content_type, boost::beast::string_view(type.data(), type.size()));
-  // Also for answers that a browser might take for something else.
+  // Prevents browsers from guessing another content type.
   out.set("X-Content-Type-Options", "nosniff");
   out.set(http::field::cache_control, "no-store");
   out.body() = std::move(body);
@@ -41,7 +41,7 @@ response in_json(http::status status, const json::object& body) {
 }
 
 response not_allowed(std::string_view methods) {
-  response out = problem(http::status::method_not_allowed, "this path takes other methods");
+  response out = problem(http::status::method_not_allowed, "this path does not support the method");
   out.set(http::field::allow, boost::beast::string_view(methods.data(), methods.size()));
   return out;
 }
@@ -58,7 +58,7 @@ response list_models(const services& with) {
 }
 
 std::variant<load_request, response> parse_wish(const request& asked) {
-  // A page of another site can send a form, but not this type without asking us first.
+  // A page of another site can send a form, but needs permission (CORS) to send this content type.
   if (!accepts(view(asked[http::field::content_type]), "application/json")) {
     return problem(http::status::unsupported_media_type, "the body must be application/json");
   }
@@ -83,9 +83,11 @@ response start_load(const services& with, const request& asked) {
   switch (with.loads.start(wish.id, std::move(wish.order))) {
     case start_result::started: break;
     case start_result::too_many_models:
-      return problem(http::status::service_unavailable, "there are too many models: remove one");
+      return problem(http::status::service_unavailable,
+                     "the limit of models is reached: remove a model");
     case start_result::too_many_loads: {
-      response busy = problem(http::status::service_unavailable, "too many loads are under way");
+      response busy =
+          problem(http::status::service_unavailable, "the limit of loads at once is reached");
       busy.set(http::field::retry_after, "1");
       return busy;
     }
@@ -109,7 +111,7 @@ response remove_model(const services& with, const std::string& id) {
 
 response nothing_known(const entry& of) {
   if (of.latest->state != load_state::opening) {
-    return problem(http::status::conflict, "nothing of this model is loaded or being loaded");
+    return problem(http::status::conflict, "no tensor of this model is loaded or being loaded");
   }
   response out = problem(http::status::service_unavailable, "the model is being opened");
   out.set(http::field::retry_after, "1");
@@ -130,7 +132,8 @@ response list_tensors(const services& with, const entry& of, const target& where
                  describe(*known, {*offset, std::min(*limit, listed_tensors_max)}, with.how.dtype));
 }
 
-// The tensor once it is loaded; empty on timeout, or if the load ended.
+// Returns the tensor when it is loaded. Returns an empty handle after a timeout, or if the load has
+// ended.
 asio::awaitable<tensor> landed_tensor(std::shared_ptr<entry> of, std::string name,
                                       std::chrono::seconds wait) {
   using namespace asio::experimental::awaitable_operators;
@@ -144,8 +147,8 @@ asio::awaitable<tensor> landed_tensor(std::shared_ptr<entry> of, std::string nam
   auto executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor, wait);
   try {
-    // Awaiting the tensor prioritizes its reads. The loser of the two is cancelled; for the tensor
-    // that cancels the wait, not the load.
+    // Waiting for the tensor gives priority to its reads. The operation that completes last is
+    // cancelled. A cancelled wait for the tensor does not cancel the load.
     auto race =
         from->load.tensor_async(name, asio::use_awaitable) || timer.async_wait(asio::use_awaitable);
     auto first = co_await std::move(race);
@@ -201,13 +204,13 @@ asio::awaitable<reply> tensor_answer(const services& with, std::shared_ptr<entry
   if (bytes) {
     out = bytes_of(std::move(bytes), asked);
   } else {
-    out.head = problem(http::status::service_unavailable, "the tensor has not landed");
+    out.head = problem(http::status::service_unavailable, "the tensor is not loaded yet");
     out.head.set(http::field::retry_after, "1");
   }
   co_return out;
 }
 
-// Everything but a single tensor, which may have to be waited for.
+// Answers all requests except those for a tensor, which may have to wait.
 reply answer_at_once(const services& with, const request& asked, const target& where) {
   reply out;
   const std::string first = where.parts.empty() ? std::string() : where.parts[0];
@@ -259,7 +262,7 @@ reply answer_at_once(const services& with, const request& asked, const target& w
   return out;
 }
 
-// Why a save cannot begin; empty: it can, and `path` is where to.
+// Returns the response if a save cannot begin. Otherwise sets `path` to the target of the save.
 std::optional<response> refusal_of_save(const services& with, const entry* of,
                                         const save_request& wish, std::string& path) {
   auto target = with.targets.resolve(wish.path);
@@ -277,7 +280,7 @@ std::optional<response> refusal_of_save(const services& with, const entry* of,
   return std::nullopt;
 }
 
-// Completes when the file is there.
+// Completes when the file is complete.
 asio::awaitable<reply> save_answer(const services& with, std::string id, const request& asked) {
   reply out;
   save_request wish;
@@ -336,11 +339,12 @@ asio::awaitable<reply> answer(const services& with, const request& asked) {
                                  : "the request has no Host header, which HTTP/1.1 requires");
     co_return out;
   }
-  // Against DNS rebinding: a web page whose own host name resolves to 127.0.0.1 must not reach us
-  // through the user's browser.
+  // Prevents DNS rebinding: a web page whose host name resolves to 127.0.0.1 must not reach this
+  // server through the user's browser.
   const std::string_view host = view(asked[http::field::host]);
   if (is_loopback_host(with.how.address) && !host.empty() && !is_loopback_host(host)) {
-    out.head = problem(http::status::misdirected_request, "this server is called localhost");
+    out.head = problem(http::status::misdirected_request,
+                       "the Host header must be localhost or a loopback address");
     co_return out;
   }
   const bool one_tensor =

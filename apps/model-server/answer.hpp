@@ -24,7 +24,7 @@ namespace ringload::server {
 using request = boost::beast::http::request<boost::beast::http::string_body>;
 using response = boost::beast::http::response<boost::beast::http::string_body>;
 
-/// What replies are made from. Outlives all connections.
+/// The data of all replies. Must outlive all connections.
 struct services {
   const settings& how;
   const allowed_sources& allowed;
@@ -36,18 +36,18 @@ struct services {
 struct reply {
   reply() = default;
 
-  response head;  // Its body is what is sent, but where one of these is set.
-  tensor bytes;   // These bytes of the tensor are sent after the head.
+  response head;  // The body is sent unless one of the next members is set.
+  tensor bytes;   // If set, these bytes of the tensor are sent after the head.
   byte_range range;
-  std::shared_ptr<entry> events;  // Its states are sent after the head, as they change.
+  // If set, the states of this model are sent after the head, as they change.
+  std::shared_ptr<entry> events;
 };
 
-/// An answer in JSON with an "error".
+/// Returns a response in JSON with the member "error".
 response problem(boost::beast::http::status status, std::string_view words);
 
-/// The reply to any request. May wait for a tensor to be loaded, at most `how.timeout`, or for a
-/// model to be saved. `asked`
-/// must outlive the wait.
+/// Returns the reply to a request. May wait up to `how.timeout` for a tensor, or until a model is
+/// saved. `asked` must outlive the coroutine.
 boost::asio::awaitable<reply> answer(const services& with, const request& asked);
 
 }  // namespace ringload::server

@@ -17,19 +17,19 @@ namespace {
 
 constexpr auto about = "Serves tensors over HTTP while it loads models";
 constexpr auto about_end =
-    "A source is a path beneath a --root, absolute or relative to it, or with --hub-cache\n"
-    "owner/model[@revision], and with --allow-host an address: https://HOST/path. SIGINT or "
-    "SIGTERM shuts the server down gracefully; a second one\n"
-    "ends it at once.\n";
+    "A source is a path beneath a --root, absolute or relative to it. With --hub-cache, it may be\n"
+    "owner/model[@revision]. With --allow-host, it may be an address: https://HOST/path. SIGINT "
+    "or\n"
+    "SIGTERM shuts the server down gracefully; a second signal ends it at once.\n";
 
 using preload = std::pair<std::string, std::string>;
 
-// "ID=SOURCE", or a source alone, whose id is then "main".
+// Parses "ID=SOURCE", or a source alone. The id of a source alone is "main".
 preload parse_preload(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) return {"main", text};
   std::string id = text.substr(0, equals);
-  if (!is_model_id(id)) throw tool::usage_error("--model: '" + id + "' is not an id");
+  if (!is_model_id(id)) throw tool::usage_error("--model: '" + id + "' is not a valid id");
   return {std::move(id), text.substr(equals + 1)};
 }
 
@@ -38,16 +38,16 @@ void add_preload(settings& to, const std::string& text) {
   const auto same = std::ranges::find(to.preload, added.first, &preload::first);
   if (same != to.preload.end()) {
     throw tool::usage_error("--model: '" + same->second + "' and '" + added.second +
-                            "' have one id, '" + added.first + "': write ID=SOURCE");
+                            "' have the same id, '" + added.first + "': write ID=SOURCE");
   }
   to.preload.push_back(added);
 }
 
-// All of them are loaded at once.
+// Checks that all models can be loaded at once.
 void check_room(const settings& of) {
   const std::size_t count = of.preload.size();
-  if (count > of.models_max) throw tool::usage_error("--model: more of them than --models-max");
-  if (count > of.loads_max) throw tool::usage_error("--model: more of them than --loads-max");
+  if (count > of.models_max) throw tool::usage_error("--model: more models than --models-max");
+  if (count > of.loads_max) throw tool::usage_error("--model: more models than --loads-max");
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
   app.add_flag("--hub-cache", out.hub_cache, "Also allow models of the local Hugging Face cache");
   app.add_option("--allow-host", out.allowed_hosts,
                  "A host whose checkpoints may be loaded over HTTP and HTTPS; repeatable.\n"
-                 "Without it nothing is fetched from the network")
+                 "Without this option, nothing is fetched from the network")
       ->type_name("HOST");
   app.add_option("--save-root", out.save_roots,
                  "A folder that clients may save models to; repeatable. Default: none")
@@ -77,29 +77,31 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
   app.add_option("--model", preloads, "Load this model at startup; repeatable")
       ->type_name("[ID=]SOURCE");
   app.add_option("--keep", out.keep,
-                 "A socket where other processes of this user attach the models by their ids,\n"
-                 "without a copy (ringload::attach). On the host only")
+                 "A socket at which other processes of this user attach the models by their\n"
+                 "ids without a copy (ringload::attach). Only for --device host")
       ->type_name("PATH");
   tool::add_device(app, out.device);
   tool::add_dtype(app, out.dtype);
-  tool::add_engine(app, out.within.engine);
-  tool::add_loader_options(app, out.within);
-  tool::add_size(app, "--model-bytes-max", out.within.arena_bytes_max,
-                 "The most memory of one model. Default: no limit");
-  tool::add_size(app, "--cached-bytes", out.within.cached_bytes,
-                 "Bytes of freed model memory to keep for the next. Default: " +
-                     std::to_string(out.within.cached_bytes));
-  // The defaults of the others help finds out by itself.
+  tool::add_engine(app, out.options.engine);
+  tool::add_loader_options(app, out.options);
+  tool::add_size(app, "--model-bytes-max", out.options.arena_bytes_max,
+                 "Maximum memory of one model. Default: no limit");
+  tool::add_size(app, "--cached-bytes", out.options.cached_bytes,
+                 "Bytes of freed model memory to keep for the next model. Default: " +
+                     std::to_string(out.options.cached_bytes));
+  // CLI11 shows the defaults of the other options in the help text.
   app.option_defaults()->always_capture_default();
   app.add_option("--address", out.address, "The address to listen on");
-  app.add_option("--port", out.port, "The port; 0 for any that is free");
+  app.add_option("--port", out.port, "The port; 0 chooses a free port");
   app.add_option("--timeout", timeout_seconds, "Client timeout in seconds")
       ->check(CLI::Range(1, 3600));
-  app.add_option("--models-max", out.models_max, "Models at once")->check(CLI::Range(1, 1000));
-  app.add_option("--loads-max", out.loads_max, "Loads at once")->check(CLI::Range(1, 64));
+  app.add_option("--models-max", out.models_max, "Maximum number of models")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--loads-max", out.loads_max, "Maximum number of loads at once")
+      ->check(CLI::Range(1, 64));
   app.add_option("--load-nice", out.load_nice, "The niceness of loading threads, as in nice(1)")
       ->check(CLI::Range(0, 19));
-  app.add_option("--connections-max", out.connections_max, "Clients at once")
+  app.add_option("--connections-max", out.connections_max, "Maximum number of clients at once")
       ->check(CLI::Range(1, 10'000));
 
   try {
@@ -119,7 +121,7 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
   }
   boost::system::error_code no_address;
   boost::asio::ip::make_address(out.address, no_address);
-  if (no_address) throw tool::usage_error("--address: '" + out.address + "' is no IP address");
+  if (no_address) throw tool::usage_error("--address: '" + out.address + "' is not an IP address");
   out.timeout = std::chrono::seconds(timeout_seconds);
   for (const std::string& text : preloads) add_preload(out, text);
   check_room(out);

@@ -8,7 +8,7 @@
 
 namespace ringload::server {
 
-/// Settings, or the text that --help or --version asks for. Throws `tool::usage_error`.
+/// Returns the settings, or the text of --help or --version. Throws `tool::usage_error`.
 std::variant<settings, std::string> parse_command_line(int argc, const char* const* argv);
 
 }  // namespace ringload::server

@@ -36,8 +36,8 @@ constexpr auto leave_time = std::chrono::seconds(1);
 
 using parser = http::request_parser<http::string_body>;
 
-// What a request that cannot be read is answered with; empty if the client has gone or, its time
-// having run out, been disconnected.
+// Returns the response to a request that cannot be read. Returns an empty optional if the client
+// has disconnected or has exceeded its time.
 std::optional<response> answer_to(const beast::error_code& failed) {
   if (failed == http::error::body_limit) {
     return problem(http::status::payload_too_large, "the body is too large");
@@ -53,7 +53,7 @@ std::optional<response> answer_to(const beast::error_code& failed) {
   return problem(http::status::bad_request, "this is not HTTP");
 }
 
-// All of one request within `how.timeout`, however slowly its bytes come.
+// Receives one request. The time limit `how.timeout` covers the whole request.
 asio::awaitable<beast::error_code> read_request(const services& with, connection& client,
                                                 beast::flat_buffer& buffer, parser& into) {
   beast::error_code failed;
@@ -77,15 +77,15 @@ asio::awaitable<beast::error_code> read_request(const services& with, connection
   co_return failed;
 }
 
-// Bytes of a tensor in host memory; those of a GPU are copied into `room` first, which blocks the
-// event loop, but not for long.
+// Returns bytes of a tensor in host memory. Bytes in GPU memory are first copied to `room`, which
+// blocks the event loop for a short time.
 asio::const_buffer piece_of(const tensor& of, byte_range range, std::vector<std::byte>& room,
                             beast::error_code& failed) {
   const std::uint64_t size = range.end - range.begin;
   try {
     return asio::buffer(tool::readable(of, range.begin, size, room), size);
   } catch (const error& problem) {
-    // The head is sent already: only closing the connection can report the error.
+    // The head is already sent, so only the end of the connection can report the error.
     tool::complain("model-server", std::string("error: ") + problem.what());
     failed = problem.code();
     return {};
@@ -96,7 +96,7 @@ asio::awaitable<beast::error_code> send_bytes(const services& with, connection& 
                                               byte_range range) {
   beast::error_code failed;
   std::vector<std::byte> room;
-  // In pieces, each with its own timeout, so that a large tensor is not cut off.
+  // The bytes are sent in pieces, each with its own timeout, so that a large tensor is not cut off.
   for (std::uint64_t at = range.begin; at < range.end;) {
     const std::uint64_t end = std::min<std::uint64_t>(at + piece_bytes, range.end);
     const asio::const_buffer piece = piece_of(of, {at, end}, room, failed);
@@ -111,7 +111,7 @@ asio::awaitable<beast::error_code> send_bytes(const services& with, connection& 
   co_return failed;
 }
 
-// One event for each tick, and a last one, "end", when nothing will change any more by itself.
+// Sends an event for each tick, and a last event "end" when the state is final.
 asio::awaitable<void> send_events(const services& with, connection& client,
                                   std::shared_ptr<entry> of) {
   beast::error_code failed;
@@ -130,13 +130,13 @@ asio::awaitable<void> send_events(const services& with, connection& client,
   }
 }
 
-// Whether the connection can go on.
+// Returns true if the connection can be used for another request.
 asio::awaitable<bool> send(const services& with, connection& client, reply what, bool head_only,
                            bool keep_alive) {
   beast::error_code failed;
   const bool no_content = what.head.result() == http::status::no_content;
   what.head.set(http::field::server, "model-server");
-  // A stream of events has no length that could be said before: it ends with the connection.
+  // A stream of events has no known length, so it ends with the connection.
   what.head.keep_alive(keep_alive && !what.events);
   if (what.bytes) {
     what.head.content_length(what.range.end - what.range.begin);
@@ -160,8 +160,8 @@ asio::awaitable<bool> send(const services& with, connection& client, reply what,
   co_return !failed && what.head.keep_alive();
 }
 
-// Shuts down the sending side and waits briefly for the client's end. Closing while the client
-// still sends, as with too large a body, would reset the connection and lose the reply.
+// Shuts down the sending side and waits briefly for the client to close. If this side closed first
+// while the client still sends a large body, the reply would be lost.
 asio::awaitable<void> take_leave(connection& client) {
   beast::error_code failed;
   client.stream.socket().shutdown(asio::ip::tcp::socket::shutdown_send, failed);

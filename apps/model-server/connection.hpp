@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One client: reads its requests, one after the other, and sends the answers.
+// Reads the requests of a client, one after another, and sends the answers.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -17,8 +17,8 @@ struct connection {
   explicit connection(boost::asio::ip::tcp::socket socket) : stream(std::move(socket)) {}
 
   boost::beast::tcp_stream stream;
-  bool between_requests = true;  // Idle: may be closed now.
-  bool last_answer = false;      // Close after the current reply.
+  bool between_requests = true;  // True if the connection is idle and may be closed now.
+  bool last_answer = false;      // True if the connection must be closed after the current reply.
 };
 
 /// Returns when the client disconnects or times out, or the server stops. Network errors are not

@@ -22,7 +22,8 @@ namespace json = boost::json;
 
 namespace {
 
-// Boost.JSON writes 9.5 as 95E-1, which is JSON and nothing that a person reads.
+// Appends numbers in decimal notation. Boost.JSON writes 9.5 as 95E-1, which is valid but hard to
+// read.
 void append_plain(std::string& to, const json::value& of) {
   const char* before = "";
   if (const json::object* object = of.if_object()) {
@@ -128,10 +129,10 @@ std::string metrics_text(const models& of, const counters& counted) {
   fmt::format_to(to, "model_server_connections {}\n", counted.connections);
 
   const load_stats loader = of.loader_stats();
-  head("ringload_engine", "gauge", "1 for the engine that reads.");
+  head("ringload_engine", "gauge", "Read engine in use (value 1).");
   fmt::format_to(to, "ringload_engine{{engine=\"{}\"}} 1\n",
                  loader.engine == read_engine::ring ? "ring" : "threads");
-  head("ringload_bytes_in_flight", "gauge", "What the drive is given at once.");
+  head("ringload_bytes_in_flight", "gauge", "Bytes that the loader reads at once.");
   fmt::format_to(to, "ringload_bytes_in_flight {}\n", loader.bytes_in_flight);
   head("ringload_longest_submit_seconds", "gauge", "The longest submission to the ring.");
   fmt::format_to(to, "ringload_longest_submit_seconds {:.9f}\n", loader.longest_submit_seconds);

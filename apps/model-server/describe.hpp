@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Describes the models: as JSON for clients and the page, and as Prometheus metrics.
+// Describes the models as JSON, for clients and for the page, and as Prometheus metrics.
 
 #include <boost/json/object.hpp>
 #include <cstddef>
@@ -16,10 +16,10 @@
 
 namespace ringload::server {
 
-/// State and progress of one model.
+/// Returns the state and the progress of one model.
 boost::json::object describe(const entry& of);
 
-/// Name, shape, and the type and size that it is served with: those after conversion.
+/// Returns the name, shape, type and size of a tensor, after conversion.
 boost::json::object describe(const tensor_info& of, std::optional<dtype> converted_to);
 
 struct list_window {
@@ -27,7 +27,7 @@ struct list_window {
   std::uint64_t limit = 0;
 };
 
-/// The tensors from `window.offset` on, at most `window.limit` of them.
+/// Returns the tensors from `window.offset` on, at most `window.limit` of them.
 boost::json::object describe(const catalog& of, const list_window& window,
                              std::optional<dtype> converted_to);
 
@@ -36,13 +36,13 @@ struct counters {
   std::map<unsigned, std::uint64_t> answers;  // By status code.
   std::size_t connections = 0;
   std::uint64_t tensor_bytes_sent = 0;
-  bool saving = false;  // One model at a time.
+  bool saving = false;  // True while a model is being saved. Only one save runs at a time.
 };
 
-/// Prometheus' text format, version 0.0.4.
+/// Returns the metrics in the text format of Prometheus, version 0.0.4.
 std::string metrics_text(const models& of, const counters& counted);
 
-/// One line, with numbers in plain decimal. Bytes that are not UTF-8 become U+FFFD.
+/// Returns one line, with numbers in plain decimal. Bytes that are not UTF-8 become U+FFFD.
 std::string json_text(const boost::json::object& of);
 
 }  // namespace ringload::server

@@ -16,7 +16,7 @@ namespace json = boost::json;
 
 namespace {
 
-// The texts of a field that is a list of them; none if it is absent.
+// Returns the texts in the list `key`. Returns an empty list if the field is absent.
 std::vector<std::string> texts_in(const json::object& fields, const char* key) {
   std::vector<std::string> out;
   const json::value* const field = fields.if_contains(key);
@@ -72,7 +72,7 @@ load_request parse_load_wish(std::string_view text) {
       text, "source", {"id", "select", "except", "slice", "shard", "experts", "rank"});
   const json::string& source = fields.at("source").get_string();
   load_request out{{}, load_order(source.c_str(), selection_in(fields))};
-  // A NUL inside would cut off the rest.
+  // Refuses a NUL, which would end the path.
   if (out.order.source.size() != source.size()) {
     throw std::invalid_argument("the source holds a NUL");
   }

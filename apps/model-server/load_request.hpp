@@ -18,7 +18,7 @@ struct load_request {
   load_order order;
 };
 
-/// Throws std::invalid_argument, which says what is wrong with the body.
+/// Throws std::invalid_argument with a sentence that describes the error.
 load_request parse_load_wish(std::string_view body);
 
 }  // namespace ringload::server

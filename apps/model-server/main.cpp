@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// model-server: an HTTP server that answers while it loads, on one thread. Read models.cpp first:
-// there ringload is used. The rest is what any server on Boost.Beast has.
+// model-server: an HTTP server that answers requests while it loads models, in one thread. Read
+// models.cpp first, because it contains all uses of ringload. The other files are a server on
+// Boost.Beast.
 
 #include "command_line.hpp"
 #include "output.hpp"

@@ -22,16 +22,16 @@ namespace asio = boost::asio;
 
 namespace {
 
-// A new thread inherits the niceness of its creator. So the loader is made by a thread that has the
-// niceness wanted for the loader's threads.
+// A new thread inherits the niceness of its creator. Therefore a thread with the niceness for the
+// loader's threads creates the loader.
 std::unique_ptr<loader> make_loader(const settings& from) {
   auto made = std::async(std::launch::async, [&from] {
-    // Per thread on Linux. Raising it needs no privilege.
+    // On Linux, niceness is a property of a thread. An increase needs no privilege.
     (void)::nice(from.load_nice);
     const device target = from.keep.empty() ? tool::device_named(from.device) : shared_host();
     std::vector<extension> with = tool::extensions();
     if (!from.allowed_hosts.empty()) with.push_back(tool::network_of(from.allowed_hosts));
-    return std::make_unique<loader>(target, from.within, with);
+    return std::make_unique<loader>(target, from.options, with);
   });
   return made.get();
 }
@@ -46,7 +46,8 @@ std::unique_ptr<keeper> make_keeper(const settings& from) {
   return from.keep.empty() ? nullptr : std::make_unique<keeper>(from.keep);
 }
 
-// Sealing takes milliseconds, in which the server's own thread has others to answer.
+// The seal takes milliseconds, so it is made in another thread while the server's thread answers
+// requests.
 asio::awaitable<void> publish(keeper& to, std::string id, model loaded) {
   keeper& keeps = to;
   keeps.publish(id, loaded);
@@ -57,8 +58,8 @@ asio::awaitable<void> load_model(loader& with, load_options how, std::shared_ptr
                                  keeper* keeps, std::string id) {
   const std::string source = into->order.source;
   auto file = co_await with.open_async(source);
-  selection wanted = tool::selection_of(into->order.wanted, file.catalog());
-  auto started = co_await with.start_async(file, std::move(wanted), how);
+  how.select = tool::selection_of(into->order.wanted, file.catalog());
+  auto started = co_await with.start_async(file, how);
   into->load = std::move(started);
   // The catalog is known, and clients may ask for single tensors from now on.
   if (into->state == load_state::opening) into->state = load_state::loading;
@@ -127,7 +128,7 @@ start_result models::start(const std::string& id, load_order what) {
   if (closing_) return start_result::closing;
   const auto found = entries_.find(id);
   if (found != entries_.end() && found->second->latest->under_way()) {
-    // Its successor takes over its count in loads_.
+    // The successor is counted in loads_ instead of this load.
     found->second->next = std::move(what);
     found->second->removed = false;
     stop(*found->second);
@@ -195,7 +196,7 @@ void models::run(const std::shared_ptr<entry>& of, load_order what) {
 
 void models::ended(const std::shared_ptr<entry>& of, const std::exception_ptr& failure) {
   attempt& last = *of->latest;
-  // A cancellation may come after the load is done; it still counts.
+  // A cancellation that arrives after the end of the load is still obeyed.
   const bool cancelled = last.state == load_state::cancelling;
   --loads_;
   if (cancelled) {
@@ -206,14 +207,14 @@ void models::ended(const std::shared_ptr<entry>& of, const std::exception_ptr& f
     last.state = load_state::failed;
     last.problem = words_of(failure);
     ++counts_.failed;
-    // For the server's operator. Clients see the model's state.
+    // This line is for the operator of the server. Clients see the state of the model.
     tool::complain("model-server", "error: " + of->id + ": " + last.problem);
   } else {
     last.state = load_state::ready;
     last.end = last.loaded.stats();
-    // Replies read it through the host.
+    // Replies copy the tensors to the host, so no work on the device uses them.
     if (last.loaded.size() > 0) tool::release(last.loaded[0]);
-    // The model served until now is freed with the last reply that uses it.
+    // The previous model is freed when the last reply that uses it has been sent.
     of->served = of->latest;
     ++counts_.ready;
     counts_.bytes += last.end.bytes;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The models of the server: what is served, what is being loaded, and what is loaded next.
+// The models of the server: models that are served, models that are being loaded, and models that
+// will be loaded next.
 //
-// Everything here runs on the io_context's only thread, so there are no locks. Loads run on the
-// loader's own thread; the coroutines here only await them.
+// All functions run in the only thread of the io_context, so no locks are needed. Loads run in the
+// loader's own thread, and the coroutines only wait for them.
 //
 //   POST a        ----loading a---- a is served ------------------------------- b is served
 //   POST b, same id                              ----loading b (a is served)----
 //
-// A superseded load is cancelled, and its successor begins when it has ended: each id has at most
-// one load in progress, so it never needs the memory of more than two models.
+// A superseded load is cancelled, and its successor begins when it has ended. Each id has at most
+// one load in progress, so it needs the memory of at most two models.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -32,9 +33,9 @@
 namespace ringload::server {
 
 enum class load_state : std::uint8_t {
-  opening,     // Its catalog is not known yet.
+  opening,     // The catalog is not known yet.
   loading,     // Bytes are being read.
-  cancelling,  // Reads of it are still in flight.
+  cancelling,  // Reads of the load are still in flight.
   ready,
   failed,
   cancelled,
@@ -42,7 +43,7 @@ enum class load_state : std::uint8_t {
 
 std::string_view name(load_state state) noexcept;
 
-/// What is to be loaded.
+/// The request of a load.
 struct load_order {
   explicit load_order(std::string from, tool::selection_text of = {})
       : source(std::move(from)), wanted(std::move(of)) {}
@@ -51,16 +52,16 @@ struct load_order {
   tool::selection_text wanted;
 };
 
-/// One load of one checkpoint, or of a part of it.
+/// A load of a checkpoint, or of a part of a checkpoint.
 struct attempt {
   explicit attempt(load_order what) : order(std::move(what)) {}
 
   const load_order order;
   load_state state = load_state::opening;
-  std::string problem;  // Why it failed.
+  std::string problem;  // The reason of a failure.
   boost::asio::cancellation_signal cancel;
-  load_operation load;  // While it is loading, and when it is cancelled after that.
-  model loaded;         // When it is ready.
+  load_operation load;  // Set while the load runs.
+  model loaded;         // Set when the load is complete.
   load_stats end;       // The final statistics.
 
   bool under_way() const noexcept;
@@ -72,15 +73,15 @@ struct entry {
 
   const std::string id;
   std::shared_ptr<attempt> latest;
-  std::shared_ptr<attempt> served;  // The last that became ready. May be `latest`.
-  std::optional<load_order> next;   // Loaded when `latest`, which it supersedes, has ended.
-  bool removed = false;             // Erased when `latest` has ended.
+  std::shared_ptr<attempt> served;  // The last attempt that became ready. May be `latest`.
+  std::optional<load_order> next;   // Will be loaded when `latest` has ended.
+  bool removed = false;             // True if the entry is erased when `latest` has ended.
 
-  /// The catalog of the served model, else of the one being loaded; or null.
+  /// Returns the catalog of the served model, or of the model that is being loaded, or null.
   const ringload::catalog* catalog() const noexcept;
 };
 
-/// 1 to 64 letters, digits, dots, dashes and underscores.
+/// Returns true for a text of 1 to 64 letters, digits, dots, dashes and underscores.
 bool is_model_id(std::string_view id) noexcept;
 
 enum class start_result : std::uint8_t { started, too_many_models, too_many_loads, closing };
@@ -90,7 +91,7 @@ struct load_counts {
   std::uint64_t ready = 0;
   std::uint64_t failed = 0;
   std::uint64_t cancelled = 0;
-  std::uint64_t bytes = 0;  // Of the loads that became ready.
+  std::uint64_t bytes = 0;  // Total size of the models that became ready.
 };
 
 class models {
@@ -98,19 +99,19 @@ class models {
   /// Throws `ringload::error`.
   models(boost::asio::any_io_executor executor, const settings& from);
 
-  /// Begins to load. If a model has the id already, it is served until the new one is ready.
+  /// Begins a load. If another model has the id, that model is served until the new model is ready.
   start_result start(const std::string& id, load_order what);
-  /// Cancels the load in progress and drops the model. Memory that is being sent is freed after
-  /// that.
+  /// Cancels the load in progress and drops the model. Replies that are being sent keep the memory
+  /// alive.
   remove_result remove(const std::string& id);
   std::shared_ptr<entry> find(const std::string& id) const;
   const std::map<std::string, std::shared_ptr<entry>>& all() const noexcept { return entries_; }
 
-  /// An id that no model has.
+  /// Returns an id that no model has.
   std::string free_id();
 
-  /// Cancels everything, and starts nothing more. Calls `when_idle` each time a load has ended and
-  /// none is left.
+  /// Cancels all loads, and starts no load afterwards. Calls `when_idle` each time that the last
+  /// running load has ended.
   void close(std::function<void()> when_idle);
   bool idle() const noexcept { return loads_ == 0; }
 
@@ -126,14 +127,14 @@ class models {
   const std::size_t models_max_;
   const std::size_t loads_max_;
   const load_options how_;
-  std::map<std::string, std::shared_ptr<entry>> entries_;  // Never more than models_max_.
-  std::size_t loads_ = 0;                                  // Never more than loads_max_.
+  std::map<std::string, std::shared_ptr<entry>> entries_;  // At most models_max_.
+  std::size_t loads_ = 0;                                  // At most loads_max_.
   std::uint64_t last_id_ = 0;
   load_counts counts_;
   bool closing_ = false;
   std::function<void()> when_idle_;
-  const std::unique_ptr<keeper> keeper_;  // Null: nobody can attach.
-  // Destroyed first: its destructor waits until no read is in flight.
+  const std::unique_ptr<keeper> keeper_;  // Null if no process can attach.
+  // Declared last, because its destructor must run first: it waits until no read is in flight.
   const std::unique_ptr<loader> loader_;
 };
 

@@ -56,7 +56,7 @@ async function ask(method, path, body) {
   return text ? JSON.parse(text) : null;
 }
 
-// Names come from strangers: everything is set as text, nothing as markup.
+// Names are untrusted, so they are set as text and never as markup.
 function make_row(id) {
   const row = document.createElement("tr");
   const cells = {};

@@ -5,10 +5,11 @@
 
 namespace ringload::server {
 
-/// The page at /: the models and their progress, live, and a form to load one.
+/// The page at /. It shows the models and their progress, and has a form for a load.
 extern const std::string_view page;
 
-/// What the page may do: run its own script, and talk to the server it came from.
+/// The content security policy: the page may run its own script, and send requests to its own
+/// server.
 inline constexpr std::string_view page_policy =
     "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src "
     "'unsafe-inline'; "

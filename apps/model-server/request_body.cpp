@@ -19,8 +19,8 @@ namespace {
 
 constexpr unsigned json_depth_max = 4;
 
-// The keys of the object that a valid JSON text is. Boost.JSON keeps only the last value of a key
-// that is repeated, so its object cannot tell.
+// Returns the keys of the object in a valid JSON text. Boost.JSON keeps only the last value of a
+// repeated key, so its object does not show repeated keys.
 std::vector<std::string> keys_of(std::string_view text) {
   std::vector<std::string> keys;
   std::string_view string;

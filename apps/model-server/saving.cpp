@@ -5,6 +5,7 @@
 #include <boost/json/string.hpp>
 #include <boost/json/value.hpp>
 #include <climits>
+#include <filesystem>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -26,7 +27,7 @@ constexpr int level_max = 22;
 bool is_zt(std::string_view path) { return path.ends_with(".zt"); }
 bool is_safetensors(std::string_view path) { return path.ends_with(".safetensors"); }
 
-// Throws std::invalid_argument for a name that no file of ours may have, wherever it is.
+// Throws std::invalid_argument if the name cannot be a file name in any folder.
 void check_file_name(std::string_view name) {
   if (!is_zt(name) && !is_safetensors(name)) {
     throw std::invalid_argument("\"path\" must end with .zt or .safetensors");
@@ -37,7 +38,7 @@ void check_file_name(std::string_view name) {
   }
 }
 
-// Wide types first, so that each is aligned for its type in a file without gaps.
+// Wide types are first, so that each tensor is aligned for its type in a file without gaps.
 std::vector<tensor> in_file_order(const model& of) {
   std::vector<tensor> all(of.begin(), of.end());
   std::ranges::stable_sort(all, [](const tensor& a, const tensor& b) {
@@ -53,7 +54,7 @@ allowed_targets::allowed_targets(const std::vector<std::string>& roots) {
 }
 
 std::optional<std::string> allowed_targets::resolve(std::string_view name) const {
-  // A NUL would end the path for the kernel, after we had looked at all of it.
+  // The kernel would read a path with a NUL only up to the NUL.
   if (name.size() > path_bytes_max || name.find('\0') != std::string_view::npos) {
     return std::nullopt;
   }
@@ -62,7 +63,7 @@ std::optional<std::string> allowed_targets::resolve(std::string_view name) const
   const bool known = is_zt(file) || is_safetensors(file);
   if (!known || file.starts_with('.')) return std::nullopt;
   for (const fs::path& root : roots_) {
-    // An absolute name replaces the root.
+    // Joining a root and an absolute path returns the absolute path.
     std::error_code failed;
     const fs::path folder = fs::canonical((root / wanted).parent_path(), failed);
     if (failed || !fs::is_directory(folder, failed)) continue;

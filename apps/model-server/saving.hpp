@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// POST /models/ID/save: writes the served model to a new file beneath one of the folders that were
-// allowed for that. None is, unless the command line names one.
+// POST /models/ID/save: writes the served model to a new file beneath one of the allowed folders.
+// Without a folder on the command line, no save is allowed.
 
 #include <boost/asio/awaitable.hpp>
 #include <filesystem>
@@ -16,16 +16,16 @@
 
 namespace ringload::server {
 
-/// Where a client may save to: into existing folders beneath a root, symlinks followed. As with
-/// sources, whoever can write beneath a root must be trusted.
+/// The folders to which a client may save: existing folders beneath a root, after symlinks are
+/// followed. As with sources, users who can write beneath a root must be trusted.
 class allowed_targets {
  public:
-  /// Throws std::filesystem::filesystem_error for a root that does not exist.
+  /// Throws std::filesystem::filesystem_error if a root does not exist.
   explicit allowed_targets(const std::vector<std::string>& roots);
 
   bool any() const noexcept { return !roots_.empty(); }
-  /// The file's path; empty if the name is not allowed, or its folder does not exist. It ends with
-  /// ".zt" or ".safetensors".
+  /// Returns the path of the file, which ends with ".zt" or ".safetensors". Returns an empty
+  /// optional if the name is not allowed, or if its folder does not exist.
   std::optional<std::string> resolve(std::string_view name) const;
 
  private:
@@ -35,16 +35,17 @@ class allowed_targets {
 struct save_request {
   std::string path;
   int zstd_level = 0;
-  std::optional<digest_algorithm> digest;  // CRC-32C: this server links no cryptography.
+  // Only CRC-32C, because this server links no cryptography.
+  std::optional<digest_algorithm> digest;
 };
 
-/// {"path": "x.zt", "zstd": 3, "digest": "crc32c"}, of which only the path is required. Throws
-/// std::invalid_argument with a sentence for the client: also if the path has another ending, or
-/// the file's name is longer than Linux allows.
+/// Parses {"path": "x.zt", "zstd": 3, "digest": "crc32c"}, of which only the path is required.
+/// Throws std::invalid_argument with a sentence for the client. Refuses a path with another ending,
+/// and a file name that is too long for Linux.
 save_request parse_save_wish(std::string_view body);
 
-/// Writes all tensors of a model of the host. An existing file is EEXIST. `path` ends as
-/// `allowed_targets` asks.
+/// Writes all tensors of a model in host memory. Fails with EEXIST if the file exists. `path` must
+/// be a result of `allowed_targets`.
 boost::asio::awaitable<write_result> save_model(model what, save_request how, std::string path);
 
 }  // namespace ringload::server

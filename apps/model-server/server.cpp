@@ -32,7 +32,8 @@ namespace {
 
 constexpr auto pause_after_failed_accept = std::chrono::milliseconds(100);
 
-// One thread and one io_context: accepts, answers, and ends in order.
+// Accepts connections and answers requests, with one thread and one io_context, and shuts down in
+// order.
 class server {
  public:
   explicit server(const settings& how)
@@ -50,7 +51,7 @@ class server {
     for (const auto& [id, name] : how_.preload) {
       auto source = allowed_.resolve(name);
       if (!source) throw error(errc::source_not_found, name, "not beneath a root");
-      // There is room for all of them: the command line was looked at.
+      // The command line was checked, so the models fit the limits.
       [[maybe_unused]] const start_result begun = models_.start(id, load_order(std::move(*source)));
       assert(begun == start_result::started);
     }
@@ -74,7 +75,7 @@ class server {
       co_await acceptor_.async_accept(socket, asio::redirect_error(asio::use_awaitable, failed));
       if (closing_) break;
       if (failed) {
-        // Mostly EMFILE: retrying at once would spin.
+        // The usual error is EMFILE. An immediate retry would loop.
         retry_.expires_after(pause_after_failed_accept);
         co_await retry_.async_wait(asio::redirect_error(asio::use_awaitable, failed));
       } else if (clients_.size() < how_.connections_max) {
@@ -97,7 +98,7 @@ class server {
     });
   }
 
-  // So few bytes always fit into the socket's buffer: the write does not block.
+  // The response fits into the buffer of the socket, so the write does not block.
   void refuse(tcp::socket& socket) {
     boost::system::error_code ignored;
     socket.non_blocking(true, ignored);
@@ -112,7 +113,7 @@ class server {
     signals_.async_wait([this](const boost::system::error_code& cancelled, int signal) {
       if (cancelled) return;
       if (closing_) ::_exit(128 + signal);
-      // For a second signal, until close() or what it began finds that all is done.
+      // Waits for a second signal, until the shutdown is complete.
       wait_for_signal();
       close();
     });
@@ -135,7 +136,7 @@ class server {
     end_if_idle();
   }
 
-  // Then pending work is abandoned, and run() returns.
+  // Afterwards, run() returns, and pending work is abandoned.
   void end_if_idle() {
     if (!closing_ || !clients_.empty() || !models_.idle()) return;
     signals_.cancel();

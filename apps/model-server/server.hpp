@@ -5,8 +5,8 @@
 
 namespace ringload::server {
 
-/// Serves until SIGINT or SIGTERM, then shuts down gracefully. Prints one line with the address
-/// once it listens. Throws if it cannot start.
+/// Serves until SIGINT or SIGTERM, then shuts down. Prints one line with the address when the
+/// server listens. Throws if the server cannot start.
 void run_server(const settings& how);
 
 }  // namespace ringload::server

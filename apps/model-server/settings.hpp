@@ -16,43 +16,53 @@
 namespace ringload::server {
 
 struct settings {
-  // Loopback: anyone who can reach the port can make this process read files and allocate memory.
+  // A loopback address by default, because every user of the port can make this process read files
+  // and allocate memory.
   std::string address = "127.0.0.1";
-  std::uint16_t port = 8080;  // 0: any that is free, which is then printed.
+  std::uint16_t port = 8080;  // 0 means any free port, which is then printed.
 
-  // Only what lies beneath one of these folders is loaded.
+  // Only checkpoints beneath these folders can be loaded.
   std::vector<std::string> roots;
-  bool hub_cache = false;  // And `owner/model[@revision]` of the local Hugging Face cache.
+  // If true, `owner/model[@revision]` in the local Hugging Face cache can be loaded too.
+  bool hub_cache = false;
 
-  // And what these hosts have, by its address; none: nothing is fetched from the network.
+  // Checkpoints on these hosts can be loaded too, by their addresses. If empty, nothing is read
+  // from the network.
   std::vector<std::string> allowed_hosts;
 
-  // Models may be saved to new files beneath these; none: not at all.
+  // Models may be saved to new files beneath these folders. If empty, no save is allowed.
   std::vector<std::string> save_roots;
 
-  // Loaded from the start on: id and source. No id twice, and no more than the limits below allow.
+  // The ids and sources of models that are loaded at the start. The ids are distinct, and their
+  // number is within the limits below.
   std::vector<std::pair<std::string, std::string>> preload;
 
-  // Where other processes attach the models that are ready, by their ids; empty: nowhere.
+  // The path of the socket at which other processes attach ready models by their ids. If empty, the
+  // server creates no socket.
   std::string keep;
 
-  std::string device = "host";           // As `ringload load --device` has it.
-  std::optional<ringload::dtype> dtype;  // What all tensors that can be are converted to.
-  loader_options within;
+  std::string device = "host";  // As in `ringload load --device`.
+  // If set, all convertible tensors are converted to this type.
+  std::optional<ringload::dtype> dtype;
+  loader_options options;
   std::size_t models_max = 16;
-  std::size_t loads_max = 2;  // At once. A load that takes another's place waits for it to end.
+  // Maximum number of loads at the same time. A load that replaces another load waits for its end.
+  std::size_t loads_max = 2;
   std::size_t connections_max = 256;
-  // The niceness of the threads that load, 0 to 19: a request gets a processor before they do.
+  // The niceness of the loading threads, 0 to 19, so that requests have priority.
   int load_nice = 10;
 
-  // For receiving a whole request, for sending a piece of a reply, and for a tensor to be loaded.
+  // The time limit for receiving a request, for sending a piece of a reply, and for loading a
+  // tensor.
   std::chrono::seconds timeout{15};
 };
 
 inline constexpr std::uint32_t header_bytes_max = 8192;
 inline constexpr std::uint64_t body_bytes_max = 65536;
-inline constexpr std::uint64_t listed_tensors_max = 10'000;  // In one answer.
-inline constexpr std::uint64_t listed_tensors = 1000;        // If the client does not say.
+// Maximum number of tensors in one response.
+inline constexpr std::uint64_t listed_tensors_max = 10'000;
+// The default number of tensors in one response.
+inline constexpr std::uint64_t listed_tensors = 1000;
 // A piece of a tensor's bytes. Other clients are served between two pieces.
 inline constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 inline constexpr auto event_every = std::chrono::milliseconds(200);

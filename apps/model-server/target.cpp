@@ -38,7 +38,7 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return out;
 }
 
-// Takes what stands before the first `separator`, or everything, off the front of `text`.
+// Removes the text before the first `separator`, or the whole text, from the front of `text`.
 std::string_view take_until(std::string_view& text, char separator) {
   const std::size_t at = text.find(separator);
   const std::string_view taken = text.substr(0, at);
@@ -89,7 +89,7 @@ range_answer parse_range(std::string_view header, std::uint64_t size) {
   const auto first = parse_digits(header.substr(0, dash));
   const auto last = parse_digits(header.substr(dash + 1));
 
-  // "-5": the last five bytes.
+  // "-5" means the last five bytes.
   if (dash == 0) {
     if (!last) return whole;
     if (*last == 0 || size == 0) return outside;
@@ -98,7 +98,7 @@ range_answer parse_range(std::string_view header, std::uint64_t size) {
   if (!first || (!last && dash + 1 != header.size())) return whole;
   if (last && *last < *first) return whole;
   if (*first >= size) return outside;
-  // The header's end is the last byte itself, ours is the one after it.
+  // The end in the header is the last byte, but `end` is one byte after it.
   const std::uint64_t end = last ? std::min(*last, size - 1) + 1 : size;
   return {range_kind::part, {*first, end}};
 }

@@ -12,20 +12,24 @@
 
 namespace ringload::server {
 
-/// "/models/a/tensors/b%2Fc/d?limit=5": the parts models, a, tensors, b/c/d, and a query.
+/// A request target. "/models/a/tensors/b%2Fc/d?limit=5" has the parts models, a, tensors and
+/// b/c/d, and a query.
 struct target {
-  std::vector<std::string> parts;  // At most 4, the last with all that follows. Decoded.
+  // At most 4 decoded parts. The last part has the rest of the path.
+  std::vector<std::string> parts;
   std::map<std::string, std::string> query;
 };
 
-/// Empty: it does not begin with a slash, or holds a % without two hexadecimal digits.
+/// Returns an empty optional if the text does not begin with a slash, or has a % without two
+/// hexadecimal digits.
 std::optional<target> parse_target(std::string_view text);
 
-/// The number that a query names; `otherwise` if it names none. Empty: it is no number.
+/// Returns the number in the query, or `otherwise` if the query has no such key. Returns an empty
+/// optional if the value is not a number.
 std::optional<std::uint64_t> number_in(const target& of, const std::string& key,
                                        std::uint64_t otherwise);
 
-/// Of a body: from `begin` up to, not including, `end`.
+/// Bytes [begin, end) of a body.
 struct byte_range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -38,15 +42,15 @@ struct range_answer {
   byte_range bytes;
 };
 
-/// What a Range header asks of `size` bytes. More than one range, and what cannot be understood,
-/// are answered with the whole, as the standard allows.
+/// Parses a Range header for a body of `size` bytes. For several ranges, and for a malformed
+/// header, returns the whole body, as the standard allows.
 range_answer parse_range(std::string_view header, std::uint64_t size);
 
-/// Whether an Accept header names exactly this media type.
+/// Returns true if an Accept header contains exactly this media type.
 bool accepts(std::string_view header, std::string_view type);
 
-/// Whether a Host header names this machine's loopback. A web page whose own name is made to point
-/// at 127.0.0.1 sends its own name.
+/// Returns true if a Host header names the loopback interface. A web page whose host name resolves
+/// to 127.0.0.1 sends its own name instead.
 bool is_loopback_host(std::string_view header);
 
 }  // namespace ringload::server

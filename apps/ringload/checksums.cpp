@@ -39,17 +39,17 @@ std::uint64_t landed_bytes(const catalog& what, std::optional<dtype> to) {
   return sum;
 }
 
-// Through a window there may be no room for the next before another is hashed and dropped.
+// A window may have no room for the next tensor before another tensor is hashed and dropped.
 asio::awaitable<std::optional<tensor>> next_tensor(state& s) {
   std::optional<tensor> next;
   for (bool came = false; !came;) {
     const std::uint64_t held = s.hashes.left();
     try {
-      auto one = co_await s.started.load.next_async();
+      auto one = co_await s.started.tensors().next_async();
       next = std::move(one);
       came = true;
     } catch (const error& full) {
-      const bool may_change = s.request.how.window_bytes > 0 && held > 0;
+      const bool may_change = s.request.window_bytes > 0 && held > 0;
       if (full.code() != errc::memory_exceeded || !may_change) throw;
     }
     if (!came && s.hashes.left() == held) co_await s.hashes.one_async();
@@ -60,8 +60,7 @@ asio::awaitable<std::optional<tensor>> next_tensor(state& s) {
 asio::awaitable<void> sum_all(state& s) {
   auto started = co_await start_load(s.with, s.request);
   s.started = std::move(started);
-  load_operation& load = s.started.load;
-  s.bytes_total = landed_bytes(load.catalog(), s.request.how.dtype);
+  s.bytes_total = landed_bytes(s.started.tensors().catalog(), s.request.how.dtype);
   for (bool more = true; more;) {
     auto landed = co_await next_tensor(s);
     more = landed.has_value();
@@ -69,8 +68,8 @@ asio::awaitable<void> sum_all(state& s) {
     const digest_algorithm algorithm = s.algorithm_of(landed->name());
     s.hashes.add(std::move(*landed), algorithm);
   }
-  if (s.request.how.window_bytes == 0) {
-    auto loaded = co_await load.finish_async();
+  if (s.request.window_bytes == 0) {
+    auto loaded = co_await s.started.load.finish_async();
   }
   co_await s.hashes.finish_async();
 }
@@ -83,7 +82,7 @@ asio::awaitable<void> sum_held(
   co_await hashes.finish_async();
 }
 
-// std::string compares as unsigned bytes.
+// std::string compares bytes as unsigned numbers.
 void sort_by_name(std::vector<tensor_digest>& sums) {
   std::sort(sums.begin(), sums.end(),
             [](const tensor_digest& a, const tensor_digest& b) { return a.name < b.name; });
@@ -95,7 +94,7 @@ summed sum_all_tensors(const load_request& request,
                        const std::function<digest_algorithm(std::string_view)>& algorithm_of) {
   const device target = device_named(request.device);
   const auto before = std::chrono::steady_clock::now();
-  loader with(target, request.within, extensions_for(request.from));
+  loader with(target, request.options, extensions_for(request.from));
   const std::chrono::duration<double> starting = std::chrono::steady_clock::now() - before;
 
   asio::io_context context;
@@ -105,13 +104,13 @@ summed sum_all_tensors(const load_request& request,
   run_to_end(context, sum_all(s), bar,
              [&s] { return progress{s.hashes.bytes_hashed(), s.bytes_total}; });
 
-  summed all{s.started.load.catalog(),
-             s.started.load.progress(),
+  summed all{s.started.tensors().catalog(),
+             s.started.tensors().progress(),
              std::move(s.started.file),
              {hashes.sums().begin(), hashes.sums().end()},
              starting.count(),
              s.started.seconds_opening,
-             s.started.load.progress_of_files()};
+             s.started.tensors().progress_of_files()};
   sort_by_name(all.sums);
   return all;
 }

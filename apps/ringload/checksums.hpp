@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Loads a checkpoint, at once or through a window, and hashes each tensor: for sum to print and
-// verify to compare.
+// Loads a checkpoint, as a whole or through a window, and hashes each tensor. Used by the commands
+// sum and verify.
 
 #include <functional>
 #include <ringload/checkpoint.hpp>
@@ -17,21 +17,21 @@
 namespace ringload::tool {
 
 struct summed {
-  catalog loaded;  // What was loaded of it.
+  catalog loaded;  // The loaded tensors.
   load_stats stats;
-  checkpoint whole;                 // What the tensors were chosen from.
+  checkpoint whole;                 // All tensors of the checkpoint.
   std::vector<tensor_digest> sums;  // Sorted by name, as unsigned bytes.
-  double seconds_starting = 0;      // That the loader took to start.
-  double seconds_opening = 0;       // That opening the checkpoint took.
+  double seconds_starting = 0;      // The time to create the loader.
+  double seconds_opening = 0;       // The time to open the checkpoint.
   std::vector<file_stats> of_files = {};
 };
 
-/// `algorithm_of` is asked for each tensor, by its name. Interrupts are watched for already. Throws
-/// what the load throws, or `interrupted`.
+/// Calls `algorithm_of` with the name of each tensor. The signal handlers must be installed. Throws
+/// the failure of the load, or `interrupted`.
 summed sum_all_tensors(const load_request& request,
                        const std::function<digest_algorithm(std::string_view)>& algorithm_of);
 
-/// The same of the model that a keeper has under the first source's name.
+/// Hashes the model that a keeper serves under the name of the first source.
 summed sum_attached(const load_request& request, const std::string& socket,
                     const std::function<digest_algorithm(std::string_view)>& algorithm_of);
 

@@ -64,7 +64,7 @@ class session {
     bar_.show(so_far_());
     redraw_.expires_after(redraw_every);
     redraw_.async_wait([this](const boost::system::error_code& stopped) {
-      // The timer may have run out just before it was cancelled.
+      // The timer may have expired just before it was cancelled.
       if (!stopped && !ended_) draw_and_again();
     });
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The commands. Each writes its output to `out` and flushes it, or throws.
+// The commands. Each command writes its output to `out` and flushes it, or throws.
 
 #include "output.hpp"
 #include "requests.hpp"
@@ -14,8 +14,10 @@ void sum_tensors(const sum_request& request, output& out);
 void verify_checkpoint(const verify_request& request, output& out);
 void make_checkpoint(const make_request& request, output& out);
 void convert_checkpoint(const convert_request& request, output& out);
-/// Serves until it is interrupted.
+/// Serves models until a signal is received.
 void keep_models(const keep_request& request, output& out);
+void make_delta(const delta_request& request, output& out);
+void apply_deltas(const apply_request& request, output& out);
 void rewrite_archive(const rewrite_request& request, output& out);
 
 }  // namespace ringload::tool

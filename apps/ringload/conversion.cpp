@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <ringload/error.hpp>
 #include <unordered_set>
@@ -16,21 +17,24 @@ namespace ringload::tool {
 
 namespace {
 
-// Twice as much was measured, and gained nothing.
+// In measurements, a window of twice this size was not faster.
 constexpr std::uint64_t convert_window_bytes = std::uint64_t{192} << 20;
 
-// Half as much gained less, twice as much no more.
+// Memory for the program itself, for headers and for file buffers.
+constexpr std::uint64_t own_bytes = std::uint64_t{24} << 20;
+
+// In measurements, half of this size was slower, and twice this size was not faster.
 constexpr std::uint64_t reused_bytes = std::uint64_t{96} << 20;
 
 void check_has_meaning(const tensor_info& of, dtype loaded) {
   if (of.original_shape.empty() || of.type.empty() || loaded != of.dtype) return;
   throw error(errc::unsupported_dtype, "tensor '" + printable(of.name) + "'",
-              "it is stored as blocks of " + printable(of.type) +
-                  ", which safetensors does not have; --dtype f16, bf16 or f32 dequantises those "
-                  "of GGUF, and .zt keeps all");
+              "its elements are quantised blocks of " + printable(of.type) +
+                  ", which safetensors cannot store; --dtype f16, bf16 or f32 dequantises blocks "
+                  "of GGUF, and .zt stores all blocks unchanged");
 }
 
-// Logical types that a dtype says as well.
+// Returns true for logical types that are dtypes of ringload.
 bool is_dtype(std::string_view type) {
   constexpr std::string_view known[] = {"f8_e4m3fn",  "f8_e5m2",   "f8_e4m3fnuz", "f8_e5m2fnuz",
                                         "f8_e8m0fnu", "complex64", "complex128"};
@@ -52,7 +56,7 @@ void append_attributes(json_object& to, const attributes& all) {
   out.close();
 }
 
-// Empty: nothing of the tensor would be lost.
+// Returns the information that the conversion would lose, or an empty string.
 std::string lost_of(const tensor_info& tensor, dtype loaded) {
   const bool typed = !tensor.type.empty() && loaded == tensor.dtype && !is_dtype(tensor.type);
   if (!typed && tensor.attributes.empty()) return {};
@@ -77,7 +81,7 @@ std::string text_of(const composite_info& object) {
   return text;
 }
 
-// The wishes that are about ranges, with these tensors chosen by name.
+// Returns the selection of ranges, restricted to the tensors with these names.
 selection pass_of(const selection_text& wanted, const catalog& all,
                   const std::vector<ringload::planned_tensor>& tensors) {
   std::vector<std::string> names;
@@ -207,18 +211,46 @@ attributes metadata_of(const catalog& all) {
   return out;
 }
 
-std::uint64_t window_for(const catalog& some, const load_options& how) {
-  std::uint64_t largest = 0;
-  for (const tensor_info& each : some.tensors) {
-    largest = std::max({largest, bytes_of(planned(each, how)), each.bytes});
+conversion_memory memory_for(std::optional<std::uint64_t> available) {
+  conversion_memory memory = {available, convert_window_bytes, 0, reused_bytes};
+  if (!available) {
+    memory.window_bytes_max = std::numeric_limits<std::uint64_t>::max();
+    return memory;
   }
-  // A group has some padding beside its tensor.
-  return std::max(convert_window_bytes, largest + (std::uint64_t{4} << 20));
+  // The loader takes an eighth for its slots. The headers of the files and the program need memory
+  // too.
+  const std::uint64_t left = *available - *available / 8;
+  const std::uint64_t own = std::min(left, own_bytes);
+  memory.window_bytes = std::min(convert_window_bytes, (left - own) / 2);
+  memory.kept_bytes = std::min(reused_bytes, memory.window_bytes / 2);
+  memory.window_bytes_max = left - own - memory.kept_bytes;
+  return memory;
 }
 
-loader_options reusing_memory(loader_options within) {
-  within.cached_bytes = reused_bytes;
-  return within;
+loader_options reusing_memory(loader_options options, const conversion_memory& memory) {
+  options.cached_bytes = memory.kept_bytes;
+  return options;
+}
+
+std::uint64_t window_for(const catalog& some, const load_options& how,
+                         const conversion_memory& memory) {
+  std::uint64_t largest = 0;
+  const tensor_info* culprit = nullptr;
+  for (const tensor_info& each : some.tensors) {
+    const std::uint64_t bytes = std::max(bytes_of(planned(each, how)), each.bytes);
+    if (bytes > largest) culprit = &each;
+    largest = std::max(largest, bytes);
+  }
+  // A group of a window has some padding in addition to its tensor.
+  const std::uint64_t needed = largest + (std::uint64_t{4} << 20);
+  if (culprit != nullptr && needed > memory.window_bytes_max) {
+    throw error(errc::memory_exceeded, "tensor '" + printable(culprit->name) + "'",
+                "the conversion needs a window of " + grouped(needed) +
+                    " bytes for the tensor, but the " + grouped(memory.available.value_or(0)) +
+                    " bytes of memory that are available leave " +
+                    grouped(memory.window_bytes_max));
+  }
+  return std::max(memory.window_bytes, needed);
 }
 
 }  // namespace ringload::tool

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload convert: a checkpoint of any format through a window of memory into safetensors or .zt.
+// ringload convert: converts a checkpoint of any format to safetensors or .zt, through a window of
+// memory.
 
+#include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <cerrno>
@@ -36,22 +38,31 @@ namespace fs = std::filesystem;
 
 struct state {
   const convert_request& request;
+  const conversion_memory memory;
   loader& with;
   checkpoint file;
-  load_operation load;
+  tensor_stream load;
   writer out;
   bool writes = false;
-  std::uint64_t bytes_before = 0;  // Of files that are finished.
+  std::uint64_t bytes_before = 0;  // Size of the finished files.
   std::uint64_t bytes_total = 0;
   std::vector<tensor_digest> digests;
   std::vector<std::string> notes;
 };
 
+// Adds the notes that are not listed yet. The catalog of a load repeats the notes of its
+// checkpoint.
+void add_notes(state& s, const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    if (std::ranges::find(s.notes, note) == s.notes.end()) s.notes.push_back(note);
+  }
+}
+
 writer_options writer_options_of(const convert_request& request) {
   writer_options how;
   how.alignment = request.alignment;
   how.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
-  if (!request.manifest.empty()) how.manifest_digest = digest_algorithm::sha256;
+  if (!request.checksums.empty()) how.result_digest = digest_algorithm::sha256;
   how.replace = false;
   return how;
 }
@@ -66,15 +77,40 @@ asio::awaitable<void> finish_file(state& s) {
   s.bytes_before += s.out.bytes_taken();
   s.writes = false;
   for (tensor_digest& each : done.digests) s.digests.push_back(std::move(each));
-  for (std::string& each : done.notes) s.notes.push_back(std::move(each));
+  add_notes(s, done.notes);
 }
 
-load_options windowed(const state& s, const catalog& some) {
+load_options checked_options(const state& s, const selection& wanted) {
   load_options how = s.request.load.how;
-  how.window_bytes = window_for(some, how);
-  // Damage must not get a new digest, or none.
+  how.select = wanted;
+  // Verifies existing digests, so that damaged bytes do not get a new digest.
   how.verify = {embedded_digests::if_present, [] { return openssl_hasher(::EVP_sha256()); }};
   return how;
+}
+
+// A digest covers a whole tensor. If only a part of a tensor is converted, the tensor is read whole
+// first, so that damage does not get a new digest.
+asio::awaitable<void> check_cut_tensors(state& s) {
+  const catalog& all = s.file.catalog();
+  const catalog some = chosen(all, selection_of(s.request.load.from.wanted, all));
+  std::map<std::string_view, const tensor_info*> whole;
+  for (const tensor_info& each : all.tensors) whole[each.name] = &each;
+  std::vector<std::string> names;
+  for (const tensor_info& each : some.tensors) {
+    const bool is_cut = whole.at(each.name)->shape != each.shape;
+    if (is_cut && !whole.at(each.name)->digest.empty()) names.push_back(each.name);
+  }
+  if (names.empty()) co_return;
+  const selection cut = select().names(std::move(names));
+  load_options options = checked_options(s, cut);
+  const std::uint64_t window = window_for(chosen(all, cut), options, s.memory);
+  options.dtype.reset();
+  auto load = co_await s.with.stream_async(s.file, window, options);
+  s.load = std::move(load);
+  for (;;) {
+    auto next = co_await s.load.next_async();
+    if (!next) break;
+  }
 }
 
 // ---- safetensors ----
@@ -90,9 +126,11 @@ asio::awaitable<void> write_shards(
   std::size_t left = shards.front().size();
   write_to(s, writer(paths.front(), shards.front(), metadata, how));
   for (const conversion_pass& pass : passes) {
-    const load_options options = windowed(s, chosen(s.file.catalog(), pass.wanted));
-    auto load = co_await s.with.start_async(s.file, pass.wanted, options);
+    const load_options options = checked_options(s, pass.wanted);
+    const std::uint64_t window = window_for(chosen(all, pass.wanted), options, s.memory);
+    auto load = co_await s.with.stream_async(s.file, window, options);
     s.load = std::move(load);
+    add_notes(s, s.load.catalog().notes);
     for (std::size_t i = 0; i < pass.tensors.size(); ++i) {
       if (left == 0) {
         co_await finish_file(s);
@@ -110,8 +148,7 @@ asio::awaitable<void> write_shards(
   co_await finish_file(s);
 }
 
-// The same error of a file in the folder that is being written, with the name that the file will
-// have.
+// Returns the error with the final name of a file instead of its temporary name.
 error with_target(const error& failed, const std::string& temporary, const std::string& target) {
   const std::string_view text = failed.what();
   if (!failed.place().starts_with(temporary)) return failed;
@@ -123,21 +160,22 @@ error with_target(const error& failed, const std::string& temporary, const std::
 asio::awaitable<void> to_folder(state& s, const std::vector<conversion_pass>& passes,
                                 const std::vector<std::vector<ringload::planned_tensor>>& shards) {
   atomic_file folder(s.request.to, entry_kind::folder, false);
+  const fs::path temporary = folder.path();
   const auto count = static_cast<std::uint32_t>(shards.size());
   std::vector<std::string> paths;
   for (std::uint32_t i = 0; i < count; ++i) {
-    paths.push_back((folder.path() / shard_name(i, count)).string());
+    paths.push_back((temporary / shard_name(i, count)).string());
   }
   try {
     co_await write_shards(s, paths, passes, shards);
     if (count > 1) {
-      atomic_file index(folder.path() / "model.safetensors.index.json", entry_kind::file, false);
+      atomic_file index(temporary / "model.safetensors.index.json", entry_kind::file, false);
       index.write(index_text(shards));
       index.publish();
     }
   } catch (const error& failed) {
     const std::size_t end = s.request.to.find_last_not_of('/') + 1;
-    throw with_target(failed, printable(folder.path().native()),
+    throw with_target(failed, printable(temporary.native()),
                       printable(s.request.to.substr(0, end)));
   }
   folder.publish();
@@ -162,12 +200,12 @@ asio::awaitable<void> to_safetensors(state& s) {
 
 // ---- .zt ----
 
-// Attributes that loads understand.
+// Attributes that loads interpret.
 constexpr const char* gguf_type_key = "gguf_type";
 constexpr const char* logical_type_key = "logical_type";
 constexpr const char* original_shape_key = "original_shape";
 
-// Where each part of a composite belongs.
+// Indexed by part: the composite to which the part belongs.
 struct part_of {
   std::string object;
   std::string part;
@@ -189,7 +227,8 @@ bool all_zt(const catalog& all) {
   return true;
 }
 
-// The objects that can be copied as they are stored; empty: something of them is cut or converted.
+// Returns the objects that can be copied as they are stored. Returns an empty optional if a part is
+// selected or a type is converted.
 std::optional<std::unordered_set<std::string>> whole_objects(const state& s, const catalog& some) {
   const selection_text& wanted = s.request.load.from.wanted;
   const catalog& all = s.file.catalog();
@@ -219,7 +258,7 @@ asio::awaitable<void> copy_objects(state& s, std::unordered_set<std::string> obj
   }
 }
 
-// What a file says of a tensor that .zt has no field for.
+// Properties of a tensor for which .zt has no field.
 object_options object_options_of(const state& s, const tensor_info& of, dtype loaded) {
   object_options how;
   how.zstd_level = s.request.zstd_level;
@@ -228,7 +267,7 @@ object_options object_options_of(const state& s, const tensor_info& of, dtype lo
   if (of.type.empty()) return how;
   if (loaded == of.dtype && of.original_shape.empty()) how.type = of.type;
   if (of.original_shape.empty()) return how;
-  // Blocks and packed elements are bytes in .zt, and these attributes say what they mean.
+  // .zt stores blocks and packed elements as bytes. These attributes state their type.
   bool is_gguf = s.file.catalog().files[of.file].format == "gguf";
   std::erase_if(how.attributes, [&](const auto& each) {
     is_gguf = is_gguf || each.first == gguf_type_key;
@@ -250,7 +289,7 @@ asio::awaitable<void> declare_composites(state& s, const catalog& some) {
   for (const composite_info& each : some.composites) {
     object_info object;
     object.name = each.name;
-    // The layouts of .zt ask for parts of its own names and types.
+    // The sparse layouts of .zt require parts with certain names and types.
     const bool taken = !own && each.layout.starts_with("sparse_");
     object.layout = (taken ? "torch_" : "") + each.layout;
     object.shape = each.shape;
@@ -277,9 +316,11 @@ asio::awaitable<void> load_tensors(state& s, const catalog& some) {
   }
   selection wanted = selection_of(s.request.load.from.wanted, s.file.catalog());
   if (!again.empty()) wanted = select().names(std::move(loaded));
-  const load_options options = windowed(s, some);
-  auto load = co_await s.with.start_async(s.file, std::move(wanted), options);
+  const load_options options = checked_options(s, wanted);
+  const std::uint64_t window = window_for(some, options, s.memory);
+  auto load = co_await s.with.stream_async(s.file, window, options);
   s.load = std::move(load);
+  add_notes(s, s.load.catalog().notes);
   for (;;) {
     auto next = co_await s.load.next_async();
     if (!next) break;
@@ -297,7 +338,7 @@ asio::awaitable<void> load_tensors(state& s, const catalog& some) {
   for (const auto& [name, first] : again) co_await s.out.add_alias_async(name, first);
 }
 
-// A manifest has second names too.
+// Adds the digests of second names, which a checksum list has too.
 void add_digests_again(state& s, const catalog& some) {
   const auto again = second_names(some, s.request.load.from.wanted, s.request.load.how);
   std::vector<tensor_digest> more;
@@ -313,11 +354,11 @@ asio::awaitable<void> to_zt(state& s) {
   const catalog& all = s.file.catalog();
   const catalog some = chosen(all, selection_of(s.request.load.from.wanted, all));
   const auto objects = whole_objects(s, some);
-  if (objects && !s.request.manifest.empty()) {
+  if (objects && !s.request.checksums.empty()) {
     throw error(
-        errc::unsupported_feature, "--manifest",
-        "stored bytes are copied from one .zt file to another, and not looked at; 'ringload "
-        "sum --manifest' reads what was written");
+        errc::unsupported_feature, "--checksums",
+        "stored bytes are copied from one .zt file to another without hashing them; 'ringload "
+        "sum --checksums' reads the written file");
   }
   write_to(s, writer(s.request.to, writer_options_of(s.request)));
   if (objects) {
@@ -333,6 +374,8 @@ asio::awaitable<void> to_zt(state& s) {
 asio::awaitable<void> convert_all(state& s) {
   auto opened = co_await open_checkpoint(s.with, s.request.load.from);
   s.file = std::move(opened);
+  add_notes(s, s.file.catalog().notes);  // Also adds the notes about objects that the reader omits.
+  co_await check_cut_tensors(s);
   if (s.request.to.ends_with(".zt")) {
     co_await to_zt(s);
   } else {
@@ -348,23 +391,25 @@ progress so_far(const state& s) {
 
 void convert_checkpoint(const convert_request& request, output& out) {
   watch_for_interrupts();
-  std::error_code ignored;  // The writer says what is wrong with the path.
+  std::error_code ignored;  // The writer will report an error of the path.
   if (fs::exists(fs::symlink_status(request.to, ignored))) {
     throw error({EEXIST, boost::system::system_category()}, printable(request.to),
-                "it exists already");
+                "the path exists already");
   }
-  std::optional<atomic_file> manifest;
-  if (!request.manifest.empty()) manifest.emplace(request.manifest, entry_kind::file, true);
-  loader with(host(), reusing_memory(request.load.within), extensions_for(request.load.from));
+  std::optional<atomic_file> list;
+  if (!request.checksums.empty()) list.emplace(request.checksums, entry_kind::file, true);
+  const conversion_memory memory = memory_for(available_host_bytes());
+  loader with(host(), reusing_memory(request.load.options, memory),
+              extensions_for(request.load.from));
   asio::io_context context;
   progress_bar bar("converting", request.load.progress);
-  state s{request, with, {}, {}, {}, false, 0, 0, {}, {}};
+  state s{request, memory, with, {}, {}, {}, false, 0, 0, {}, {}};
   run_to_end(context, convert_all(s), bar, [&s] { return so_far(s); });
-  if (manifest) {
+  if (list) {
     std::string text;
-    for (const tensor_digest& each : s.digests) text += manifest_line(each);
-    manifest->write(text);
-    manifest->publish();
+    for (const tensor_digest& each : s.digests) text += checksum_line(each);
+    list->write(text);
+    list->publish();
   }
   for (const std::string& note : s.notes) out.write("note: " + printable(note) + "\n");
   out.flush();

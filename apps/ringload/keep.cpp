@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload keep: loads models once, and holds them for other processes to attach.
+// ringload keep: loads models, and serves them to other processes. SIGHUP loads the models again.
 
 #include <fmt/format.h>
-#include <poll.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <ringload/error.hpp>
 #include <ringload/keeper.hpp>
 #include <ringload/loader.hpp>
+#include <ringload/metrics.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "command_loop.hpp"
 #include "commands.hpp"
 #include "device.hpp"
 #include "interrupts.hpp"
+#include "metrics_server.hpp"
 #include "open_request.hpp"
 #include "progress_bar.hpp"
+#include "service.hpp"
 #include "text.hpp"
 
 namespace ringload::tool {
@@ -31,34 +40,129 @@ model load(loader& with, load_request one) {
   return std::move(s.loaded);
 }
 
-void wait_for_interrupt() {
-  ::pollfd until = {interrupt_fd(), POLLIN, 0};
-  while (interrupt_signal() == 0) (void)::poll(&until, 1, -1);
-  throw_if_interrupted();
+// Returns the lines for the service manager about the served models.
+std::string status_of(const std::vector<kept_model>& models) {
+  std::uint64_t bytes = 0;
+  for (const kept_model& each : models) bytes += each.bytes;
+  return fmt::format("STATUS=serving {} models, {} bytes", models.size(), bytes);
 }
+
+class keep_service {
+ public:
+  keep_service(const keep_request& request, output& out)
+      : request_(request),
+        out_(out),
+        // Created before the loads, so that nothing is loaded if the socket is in use.
+        keeper_(request.socket, options_of(request)),
+        loader_(shareable_device_named(request.load.device), request.load.options,
+                extensions_for(request.load.from)) {
+    if (request.metrics.empty()) return;
+    metrics_.emplace(
+        request.metrics, [this] { return metrics_text(); }, [this] { return is_published(); });
+    out_.write("metrics: " + metrics_->url() + "\n");
+    out_.flush();
+  }
+
+  void run() {
+    publish_all();
+    notify_service("READY=1\n" + status_of(keeper_.models()));
+    for (;;) {
+      wait_for_signal();
+      if (interrupt_signal() != 0) break;
+      if (take_reload_request()) reload();
+    }
+    notify_service("STOPPING=1");
+    throw_if_interrupted();
+  }
+
+ private:
+  static keeper_options options_of(const keep_request& request) {
+    keeper_options options;
+    options.mode = request.mode;
+    options.users = request.users;
+    const std::vector<int> passed = take_passed_sockets();
+    if (passed.size() > 1) {
+      throw error(errc::invalid_options, "LISTEN_FDS", "expected one socket for attaching");
+    }
+    if (!passed.empty()) options.listening_socket = passed.front();
+    if (passed.empty() == request.socket.empty()) {
+      throw error(errc::invalid_options, "--socket",
+                  passed.empty() ? "--socket is missing, and the service manager passes no socket"
+                                 : "the service manager passes a socket already");
+    }
+    return options;
+  }
+
+  bool is_published() const { return published_.load().time_since_epoch().count() != 0; }
+
+  void publish_all() {
+    for (const auto& [name, source] : request_.models) {
+      load_request one = request_.load;
+      one.from.sources = {source};
+      const model loaded = load(loader_, std::move(one));
+      keeper_.publish(name, loaded);
+      out_.write(fmt::format("{}: {} tensors, {} bytes\n", printable(name), loaded.size(),
+                             loaded.catalog().size_bytes()));
+      out_.flush();
+    }
+    published_ = std::chrono::system_clock::now();
+  }
+
+  // If a model cannot be loaded again, the old model stays published.
+  void reload() {
+    notify_service("RELOADING=1\n" + monotonic_microseconds() + "\nSTATUS=loading again");
+    std::string status;
+    try {
+      publish_all();
+      ++reloads_;
+      status = status_of(keeper_.models());
+    } catch (const error& failure) {
+      ++reload_failures_;
+      std::fprintf(stderr, "ringload: error: reload: %s\n", failure.what());
+      status = std::string("STATUS=reload failed: ") + failure.what();
+    }
+    notify_service("READY=1\n" + status);
+  }
+
+  std::string metrics_text() const {
+    const double published =
+        std::chrono::duration<double>(published_.load().time_since_epoch()).count();
+    return keeper_metrics(keeper_.models()) + loader_metrics(loader_.stats(), loader_.memory()) +
+           fmt::format(
+               "# HELP ringload_keeper_published_timestamp_seconds Time when all models were "
+               "published "
+               "last. 0: not yet.\n"
+               "# TYPE ringload_keeper_published_timestamp_seconds gauge\n"
+               "ringload_keeper_published_timestamp_seconds {:.3f}\n"
+               "# HELP ringload_keeper_reloads_total Reloads that succeeded.\n"
+               "# TYPE ringload_keeper_reloads_total counter\n"
+               "ringload_keeper_reloads_total {}\n"
+               "# HELP ringload_keeper_reload_failures_total Reloads that failed.\n"
+               "# TYPE ringload_keeper_reload_failures_total counter\n"
+               "ringload_keeper_reload_failures_total {}\n",
+               published, reloads_.load(), reload_failures_.load());
+  }
+
+  const keep_request& request_;
+  output& out_;
+  keeper keeper_;
+  loader loader_;
+
+  // Read by the thread of the metrics server.
+  std::atomic<std::chrono::system_clock::time_point> published_{};
+  std::atomic<std::uint64_t> reloads_ = 0;
+  std::atomic<std::uint64_t> reload_failures_ = 0;
+
+  std::optional<metrics_server> metrics_;  // Last member, because its thread uses those above.
+};
 
 }  // namespace
 
 void keep_models(const keep_request& request, output& out) {
   watch_for_interrupts();
-  keeper_options how;
-  how.mode = request.mode;
-  how.users = request.users;
-  // Before the loads: if the socket is taken, nothing need be loaded.
-  keeper keeps(request.socket, how);
-  const device target = device_named(request.load.device);
-  loader with(target.kind() == device_kind::host ? shared_host() : target, request.load.within,
-              extensions_for(request.load.from));
-  for (const auto& [name, source] : request.models) {
-    load_request one = request.load;
-    one.from.sources = {source};
-    const model loaded = load(with, std::move(one));
-    keeps.publish(name, loaded);
-    out.write(fmt::format("{}: {} tensors, {} bytes\n", printable(name), loaded.size(),
-                          loaded.catalog().size_bytes()));
-    out.flush();
-  }
-  wait_for_interrupt();
+  // Without a terminal, SIGHUP always requests a reload.
+  if (::isatty(STDIN_FILENO) == 0) watch_for_reloads();
+  keep_service(request, out).run();
 }
 
 }  // namespace ringload::tool

@@ -19,14 +19,16 @@ namespace ringload::tool {
 
 namespace {
 
-// Types that every reader knows, in turn. Whole bytes only, and any bits are a value of each.
+// Types that every reader supports, used in turn. Elements have whole bytes, and every bit pattern
+// is a valid value.
 constexpr std::array mixed_types = {dtype::f32,     dtype::bf16, dtype::u8,        dtype::f16,
                                     dtype::i64,     dtype::i8,   dtype::f8_e4m3fn, dtype::f64,
                                     dtype::f8_e5m2, dtype::i32,  dtype::u16};
 
 std::uint64_t width(dtype type) noexcept { return bits(type) / 8; }
 
-// From `preferred` on, the first type of which `bytes` hold at least one element; u8 for none.
+// Returns the first type, from `preferred` on, whose elements fit in `bytes`. Returns u8 for 0
+// bytes.
 dtype type_within(std::uint64_t bytes, std::size_t preferred) noexcept {
   for (std::size_t i = 0; i < mixed_types.size(); ++i) {
     const dtype type = mixed_types[(preferred + i) % mixed_types.size()];
@@ -35,13 +37,13 @@ dtype type_within(std::uint64_t bytes, std::size_t preferred) noexcept {
   return dtype::u8;
 }
 
-// The widest float that `bytes` are a multiple of.
+// Returns the widest float whose size divides `bytes`.
 dtype type_dividing(std::uint64_t bytes) noexcept {
   if (bytes % 4 == 0) return dtype::f32;
   return bytes % 2 == 0 ? dtype::bf16 : dtype::u8;
 }
 
-// Some shape of that many elements: two-dimensional where it comes out even.
+// Returns a shape with this number of elements, two-dimensional if possible.
 std::vector<std::uint64_t> shape_of(std::uint64_t elements) {
   for (const std::uint64_t columns : {4096U, 1024U, 256U, 64U, 16U, 3U}) {
     if (elements >= columns * 2 && elements % columns == 0) return {elements / columns, columns};
@@ -67,14 +69,14 @@ struct llama {
   std::uint64_t layer() const noexcept {
     return 2 * hidden * hidden + 2 * keys() * hidden + 3 * intermediate() * hidden + 2 * hidden;
   }
-  // Elements of all tensors.
+  // Returns the number of elements of all tensors.
   std::uint64_t elements() const noexcept {
     return 2 * vocabulary * hidden + layers * layer() + hidden;
   }
 };
 
-// The widest model whose usual depth and vocabulary fit; then as deep as fits, then with as many
-// words.
+// Returns the widest model whose usual depth and vocabulary fit. Then increases the depth, and then
+// the vocabulary, as far as possible.
 llama llama_within(std::uint64_t elements) noexcept {
   constexpr std::array<std::uint64_t, 28> widths = {
       16384, 12288, 8192, 6144, 5120, 4096, 3072, 2560, 2048, 1536, 1024, 768, 512, 384,
@@ -94,8 +96,9 @@ llama llama_within(std::uint64_t elements) noexcept {
 
 std::vector<planned_tensor> mixed_tensors(std::uint64_t bytes, std::uint32_t count,
                                           std::uint64_t seed) {
-  // Tensor i weighs 1 to 16, so that sizes differ, and gets its part of the whole. What it cannot
-  // hold in whole elements is left to the next, and the last takes whatever there is.
+  // Tensor i has the weight 1 to 16, so that sizes differ, and gets a share in proportion. Bytes
+  // that are not a whole number of elements are added to the next tensor, and the last tensor gets
+  // all remaining bytes.
   const auto weight = [seed](std::uint32_t i) { return 1 + noise(seed, i) % 16; };
   std::uint64_t weights = 0;
   for (std::uint32_t i = 0; i < count; ++i) weights += weight(i);
@@ -141,7 +144,8 @@ std::vector<planned_tensor> llama_tensors(std::uint64_t bytes) {
     add(layer + "mlp.down_proj.weight", {of.hidden, of.intermediate()});
   }
   add("model.norm.weight", {of.hidden});
-  // The rest, less than two rows of the vocabulary, in a tensor that old Llamas do have.
+  // The remaining bytes, less than two rows of the vocabulary, become a tensor that early Llama
+  // models have.
   const std::uint64_t rest = bytes / 2 - of.elements();
   if (rest > 0) add("model.rotary_emb.inv_freq", {rest});
   add("lm_head.weight", {of.vocabulary, of.hidden});
@@ -155,7 +159,8 @@ std::vector<std::vector<planned_tensor>> into_shards(std::vector<planned_tensor>
   std::uint64_t given = 0;
   std::size_t next = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
-    const std::size_t end = tensors.size() - (count - 1 - i);  // One for each shard to come.
+    // Each later shard needs at least one tensor.
+    const std::size_t end = tensors.size() - (count - 1 - i);
     const std::uint64_t due = share(total, i + 1, count);
     const bool last = i + 1 == count;
     while (next < end && (last || shards[i].empty() || given + tensors[next].bytes <= due)) {

@@ -31,19 +31,19 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Each tensor is dropped as soon as it is there.
+// Drops each tensor as soon as it is loaded.
 asio::awaitable<void> pass_all(running_load& s) {
   auto started = co_await start_load(s.with, s.request);
   s.started = std::move(started);
   s.loads = true;
   for (bool more = true; more;) {
-    auto next = co_await s.started.load.next_async();
+    auto next = co_await s.started.tensors().next_async();
     more = next.has_value();
   }
 }
 
 allocation_log log_to(const std::string& path) {
-  return path.empty() ? allocation_log() : allocation_log(std::filesystem::path(path));
+  return path.empty() ? allocation_log() : allocation_log(path);
 }
 
 }  // namespace
@@ -51,9 +51,9 @@ allocation_log log_to(const std::string& path) {
 void load_checkpoint(const load_request& request, output& out) {
   load_request checked = request;
   checked.how.verify.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
-  manifest listed;
+  checksum_list listed;
   if (!request.verify.empty()) {
-    listed = read_manifest(request.verify);
+    listed = read_checksum_list(request.verify);
     listed.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
     checked.how.verify.checksums = &listed;
   }
@@ -68,13 +68,13 @@ void load_checkpoint(const load_request& request, output& out) {
   watch_for_interrupts();
   const auto before = std::chrono::steady_clock::now();
   const allocation_log log = log_to(request.allocation_log);
-  loader with(targets, request.within, extensions_for(request.from), log);
+  loader with(targets, request.options, extensions_for(request.from), log);
   const std::chrono::duration<double> starting = std::chrono::steady_clock::now() - before;
 
   asio::io_context context;
   progress_bar bar("loading", request.progress);
   running_load s{checked, with};
-  const bool windowed = request.how.window_bytes > 0;
+  const bool windowed = request.window_bytes > 0;
   run_to_end(context, windowed ? pass_all(s) : load_all(s), bar, [&s] { return so_far(s); });
 
   if (log.failed()) {
@@ -89,14 +89,14 @@ void load_checkpoint(const load_request& request, output& out) {
   for (const device& each : targets) {
     device_names += (device_names.empty() ? "" : ",") + each.name();
   }
-  const load_stats stats = with_opening(windowed ? s.started.load.progress() : s.loaded.stats(),
-                                        s.started.seconds_opening);
+  const load_stats stats = with_opening(
+      windowed ? s.started.tensors().progress() : s.loaded.stats(), s.started.seconds_opening);
   const std::vector<file_stats> of_files =
-      windowed ? s.started.load.progress_of_files() : s.loaded.stats_of_files();
+      windowed ? s.started.tensors().progress_of_files() : s.loaded.stats_of_files();
   const load_report report{
       request.from.sources,
       device_names,
-      windowed ? s.started.load.catalog() : s.loaded.catalog(),
+      windowed ? s.started.tensors().catalog() : s.loaded.catalog(),
       stats,
       of_files,
       starting.count(),

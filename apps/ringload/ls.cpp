@@ -24,7 +24,7 @@ namespace ringload::tool {
 
 namespace {
 
-// A few very long names must not push all others across the screen.
+// Limits the width of the column, because a few very long names must not move all other columns.
 constexpr std::size_t name_columns_max = 72;
 
 std::string shape_text(const std::vector<std::uint64_t>& shape) {
@@ -39,7 +39,7 @@ struct row {
   std::string_view file;
 };
 
-// The common folder prefix of all paths, which the table leaves out.
+// Returns the length of the common folder of all paths, which the table omits.
 std::size_t shared_folder(const std::vector<file_info>& files) {
   if (files.empty()) return 0;
   std::string_view shared = files.front().path;
@@ -87,7 +87,7 @@ void write_for_eyes(const catalog& found, output& out) {
 
   std::vector<row> rows = {{"NAME", "DTYPE", "SHAPE", "BYTES", "FILE"}};
   for (const tensor_info& tensor : found.tensors) {
-    // A block type says more than the bytes that it is stored in.
+    // The type of a block is more informative than its stored bytes.
     const bool typed = !tensor.original_shape.empty();
     rows.push_back({printable(tensor.name),
                     typed ? std::string_view(tensor.type) : name(tensor.dtype),
@@ -122,7 +122,7 @@ void append_value(std::string& to, const attribute& value) {
   to += value.text();
 }
 
-// A key that the shards give different values is a list of them, in the files' order.
+// If shards have different values for a key, the value is a list in the order of the files.
 void write_metadata(const catalog& found, std::string& to) {
   std::vector<std::pair<std::string_view, std::vector<const attribute*>>> values;
   std::unordered_map<std::string_view, std::size_t> index_of;
@@ -154,7 +154,7 @@ void write_attributes(const attributes& all, json_object& to, std::string& text)
   out.close();
 }
 
-// What is as it is in every safetensors file is not said.
+// Properties that every safetensors file has are not printed.
 void write_tensor(const catalog& found, const tensor_info& tensor, std::string& to) {
   json_object out(to);
   out.field("name", tensor.name)
@@ -185,7 +185,7 @@ void write_composite(const catalog& found, const composite_info& composite, std:
   out.close();
 }
 
-// An object for each, on a line of its own.
+// Writes one object on each line.
 template <class List, class Write>
 void write_lines(const List& list, const Write& write, std::string& text, output& out) {
   text += "[";
@@ -200,7 +200,7 @@ void write_lines(const List& list, const Write& write, std::string& text, output
   text += "\n]";
 }
 
-// One tensor a line, for people with grep and awk.
+// Writes one tensor on each line, for grep and awk.
 void write_json(const catalog& found, output& out) {
   std::vector<std::string_view> paths;
   std::vector<std::string_view> formats;
@@ -210,7 +210,7 @@ void write_json(const catalog& found, output& out) {
   }
   std::string text;
   json_object top(text, ",\n");
-  top.list("files", paths).list("format", formats);
+  top.field("schema_version", schema_version).list("files", paths).list("format", formats);
   write_metadata(found, top.key_of_next("metadata"));
   top.list("notes", found.notes);
   const auto tensor = [&](const tensor_info& each, std::string& to) {

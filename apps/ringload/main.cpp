@@ -26,6 +26,8 @@ struct run_command {
   void operator()(const verify_request& request) const { verify_checkpoint(request, out); }
   void operator()(const make_request& request) const { make_checkpoint(request, out); }
   void operator()(const convert_request& request) const { convert_checkpoint(request, out); }
+  void operator()(const delta_request& request) const { make_delta(request, out); }
+  void operator()(const apply_request& request) const { apply_deltas(request, out); }
   void operator()(const keep_request& request) const { keep_models(request, out); }
   void operator()(const rewrite_request& request) const { rewrite_archive(request, out); }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload make: a checkpoint of any size, for tests and measurements.
+// ringload make: writes a checkpoint of any size, for tests and measurements.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -37,9 +37,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each write ends at a multiple of this in the file.
+// Each write ends at a multiple of this number in the file.
 constexpr std::size_t write_bytes = std::size_t{8} << 20;
-// Dirty pages are never more than two of these.
+// At most twice this number of bytes is dirty at any time.
 constexpr std::uint64_t writeback_bytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t bytes_per_tensor = std::uint64_t{64} << 20;
 constexpr std::uint64_t bytes_max = std::uint64_t{1} << 60;
@@ -49,7 +49,7 @@ struct free_memory {
   void operator()(void* memory) const noexcept { std::free(memory); }
 };
 
-// A file being written. Errors name `place`, which is what the person asked for.
+// A file that is being written. Errors name `place`, the path from the command line.
 class written_file {
  public:
   written_file(const fs::path& path, std::string place)
@@ -60,7 +60,7 @@ class written_file {
   written_file& operator=(const written_file&) = delete;
   ~written_file() { ::close(fd_); }
 
-  // Allocates the space, so that a full disk is reported now and not after an hour.
+  // Allocates the space, so that a full disk is reported at the start.
   void reserve(std::uint64_t bytes) {
     if (bytes == 0 || ::fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, static_cast<::off_t>(bytes)) == 0) {
       return;
@@ -89,18 +89,18 @@ class written_file {
     throw error({code, boost::system::system_category()}, place_, {});
   }
 
-  // Starts writeback of what was written last, and waits for the writeback started before. So
-  // little is left for the end, and Ctrl-C never waits for gigabytes.
+  // Starts writeback of the last bytes, and waits for the writeback that was started before.
+  // Therefore little is left at the end, and Ctrl-C never waits for gigabytes.
   void push_out() {
     if (end_ - started_ < writeback_bytes) return;
     const auto range = [this](std::uint64_t begin, std::uint64_t end, unsigned what) {
       const auto bytes = static_cast<::off64_t>(end - begin);
-      // To the kernel, 0 bytes are all bytes up to the end.
+      // For the kernel, 0 bytes means all bytes up to the end.
       if (bytes == 0 || ::sync_file_range(fd_, static_cast<::off64_t>(begin), bytes, what) == 0) {
         return;
       }
-      // A failed write is reported once, so not again by `sync`. Anything else only means that this
-      // file system has no use for the call.
+      // The kernel reports a failed write only once, so `sync` would not report it again. Any other
+      // error only means that the file system does not support the call.
       if (errno == EIO || errno == ENOSPC || errno == EDQUOT) fail(errno);
     };
     range(started_, end_, SYNC_FILE_RANGE_WRITE);
@@ -110,8 +110,8 @@ class written_file {
     started_ = end_;
   }
 
-  // Drops the file from the page cache: it must not evict other data, and a load that follows
-  // should start cold.
+  // Drops the file from the page cache, so that it does not evict other data, and a later load
+  // starts cold.
   void drop(std::uint64_t begin, std::uint64_t end) noexcept {
     ::posix_fadvise(fd_, static_cast<::off_t>(begin), static_cast<::off_t>(end - begin),
                     POSIX_FADV_DONTNEED);
@@ -120,11 +120,11 @@ class written_file {
   std::string place_;
   int fd_;
   std::uint64_t end_ = 0;
-  std::uint64_t started_ = 0;  // Writeback has been started up to here.
-  std::uint64_t settled_ = 0;  // Writeback has completed up to here.
+  std::uint64_t started_ = 0;  // Writeback was started for the bytes before this offset.
+  std::uint64_t settled_ = 0;  // Writeback is complete for the bytes before this offset.
 };
 
-// Writes the files of one checkpoint one after the other, with one buffer.
+// Writes the files of one checkpoint one after another, with one buffer.
 class writer {
  public:
   writer(std::uint64_t seed, progress_bar& bar, std::uint64_t bytes_total)
@@ -139,7 +139,7 @@ class writer {
     const std::string header = header_of(tensors);
     if (header.size() - 8 > header_bytes_max) {
       throw error(errc::header_too_large, place,
-                  fmt::format("the header of {} tensors would have {} bytes, and {} are the limit; "
+                  fmt::format("the header of {} tensors would have {} bytes, the limit is {}; "
                               "use more shards",
                               grouped(tensors.size()), grouped(header.size() - 8),
                               grouped(header_bytes_max)));
@@ -152,7 +152,7 @@ class writer {
     const std::uint64_t stream = noise(seed_, number);
     for (std::uint64_t at = 0; at < bytes;) {
       throw_if_interrupted();
-      // Both parts of the sum are multiples of 8, so each step begins with a whole word.
+      // Both summands are multiples of 8, so each step begins with a whole word.
       const std::uint64_t room = write_bytes - (header.size() + at) % write_bytes;
       const std::size_t step = static_cast<std::size_t>(std::min(room, bytes - at));
       const std::span<std::byte> part(buffer_.get(), step);
@@ -179,7 +179,7 @@ class writer {
 };
 
 std::vector<planned_tensor> tensors_of(const make_request& request) {
-  if (request.bytes > bytes_max) throw usage_error("--bytes: no file system holds that many");
+  if (request.bytes > bytes_max) throw usage_error("--bytes: too many bytes for any file system");
   if (request.shapes == tensor_shapes::llama) {
     if (request.bytes < llama_bytes_min) {
       throw usage_error("--bytes: a Llama has at least " + grouped(llama_bytes_min) + " bytes");
@@ -197,7 +197,7 @@ std::vector<std::vector<planned_tensor>> shards_of(const make_request& request) 
   if (request.shards == 0) throw usage_error("--shards: 0 files cannot be written");
   std::vector<planned_tensor> tensors = tensors_of(request);
   if (request.shards > 1 && request.shards > tensors.size()) {
-    throw usage_error(fmt::format("--shards: {} files for {} tensors leave some empty",
+    throw usage_error(fmt::format("--shards: {} files for {} tensors would leave some files empty",
                                   request.shards, tensors.size()));
   }
   auto shards = into_shards(std::move(tensors), request.shards);
@@ -216,27 +216,28 @@ std::uint64_t write_all(const make_request& request,
   std::uint64_t bytes = 0;
   for (const auto& shard : shards) bytes += bytes_of(shard);
 
-  std::error_code ignored;  // `atomic_file` says what is wrong with the path.
+  std::error_code ignored;  // `atomic_file` will report an error of the path.
   if (!request.force && fs::exists(fs::symlink_status(request.path, ignored))) {
     throw error({EEXIST, boost::system::system_category()}, printable(request.path),
-                "it exists already (--force replaces it)");
+                "the path exists already (--force replaces it)");
   }
   const bool one_file = shards.size() == 1 && request.path.ends_with(".safetensors");
   atomic_file made(request.path, one_file ? entry_kind::file : entry_kind::folder, request.force);
+  const fs::path temporary = made.path();
   progress_bar bar("writing", request.progress);
   writer to(request.seed, bar, bytes);
   const std::string place = printable(request.path);
   if (one_file) {
-    to.write_shard(shards.front(), 0, made.path(), place);
+    to.write_shard(shards.front(), 0, temporary, place);
   } else {
     const auto count = static_cast<std::uint32_t>(shards.size());
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::string name = shard_name(i, count);
-      to.write_shard(shards[i], i, made.path() / name, place + "/" + name);
+      to.write_shard(shards[i], i, temporary / name, place + "/" + name);
     }
-    // One file needs no index, and the usual writers give it none.
+    // A single file needs no index, and common writers write none.
     const std::string index = "model.safetensors.index.json";
-    if (count > 1) to.write_text(index_of(shards), made.path() / index, place + "/" + index);
+    if (count > 1) to.write_text(index_of(shards), temporary / index, place + "/" + index);
   }
   throw_if_interrupted();
   made.publish();

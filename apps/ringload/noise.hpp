@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A random-access pseudo-random sequence: word n is computed without those before it, so any part
-// of a file can be made or checked alone. The mixer is splitmix64's, at several GB/s.
+// A pseudo-random sequence with random access: word n is computed without the earlier words, so any
+// part of a file can be made or checked alone. The mixing function is that of splitmix64, at
+// several GB/s.
 
 #include <bit>
 #include <cstddef>
@@ -18,12 +19,12 @@ constexpr std::uint64_t mixed(std::uint64_t x) noexcept {
   return x ^ (x >> 31);
 }
 
-/// Word `number` of the stream `seed`.
+/// Returns word `number` of the stream `seed`.
 constexpr std::uint64_t noise(std::uint64_t seed, std::uint64_t number) noexcept {
   return mixed(seed + (number + 1) * 0x9e3779b97f4a7c15U);
 }
 
-/// Fills `bytes` from word `number` on. A last part of a word holds the word's low bytes.
+/// Fills `bytes` from word `number` on. If the last word does not fit, uses its low bytes.
 inline void fill_with_noise(std::span<std::byte> bytes, std::uint64_t seed,
                             std::uint64_t number) noexcept {
   static_assert(std::endian::native == std::endian::little);

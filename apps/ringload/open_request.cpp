@@ -6,18 +6,21 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <ringload/delta.hpp>
+#include <ringload/error.hpp>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "extensions.hpp"
+#include "text.hpp"
 
 namespace ringload::tool {
 
 namespace asio = boost::asio;
 
 std::vector<extension> extensions_for(const source_request& from) {
-  // A load of local files reads no credentials, and starts no thread for the network.
+  // A load of local files reads no credentials, and starts no network thread.
   const auto is_here = [](const std::string& source) {
     std::error_code failed;
     return std::filesystem::exists(source, failed);
@@ -26,13 +29,16 @@ std::vector<extension> extensions_for(const source_request& from) {
   return extensions(from.remote);
 }
 
+source source_of(const source_request& from) {
+  return from.sources.size() > 1 ? source(from.sources) : source(from.sources.front());
+}
+
 catalog catalog_of(const source_request& from) {
-  // A header alone is nothing to begin a file of the cache with.
+  // The network is only read, because a header alone must not create a file in the cache.
   source_request only_read = from;
   if (from.remote.cache == hub_cache::fill) only_read.remote.cache = hub_cache::read;
   const std::vector<extension> with = extensions_for(only_read);
-  if (from.sources.size() > 1) return read_catalog(from.sources, from.how, with);
-  return read_catalog(from.sources.front(), from.how, with);
+  return read_catalog(source_of(from), from.how, with);
 }
 
 std::string shown(const source_request& from) {
@@ -41,16 +47,9 @@ std::string shown(const source_request& from) {
 }
 
 asio::awaitable<checkpoint> open_checkpoint(loader& with, const source_request& from) {
-  checkpoint out;
-  if (from.sources.size() > 1) {
-    std::vector<std::string> files = from.sources;
-    auto opened = co_await with.open_async(std::move(files), from.how);
-    out = std::move(opened);
-  } else {
-    auto opened = co_await with.open_async(from.sources.front(), from.how);
-    out = std::move(opened);
-  }
-  co_return out;
+  const source files = source_of(from);
+  auto opened = co_await with.open_async(files, from.how);
+  co_return opened;
 }
 
 asio::awaitable<started_load> start_load(loader& with, const load_request& request) {
@@ -58,15 +57,57 @@ asio::awaitable<started_load> start_load(loader& with, const load_request& reque
   const auto before = std::chrono::steady_clock::now();
   auto opened = co_await open_checkpoint(with, request.from);
   out.file = std::move(opened);
-  selection wanted = selection_of(request.from.wanted, out.file.catalog());
+  load_options options = request.how;
+  options.select = selection_of(request.from.wanted, out.file.catalog());
   const std::chrono::duration<double> opening = std::chrono::steady_clock::now() - before;
   out.seconds_opening = opening.count();
-  auto started = co_await with.start_async(out.file, std::move(wanted), request.how);
-  out.load = std::move(started);
+  if (request.window_bytes > 0) {
+    auto stream = co_await with.stream_async(out.file, request.window_bytes, options);
+    out.stream = std::move(stream);
+    out.windowed = true;
+  } else {
+    auto started = co_await with.start_async(out.file, options);
+    out.load = std::move(started);
+  }
   co_return out;
 }
 
+namespace {
+
+bool is_version_folder(const source_request& from) {
+  std::error_code failure;
+  if (from.sources.size() != 1) return false;
+  const std::filesystem::directory_iterator entries(from.sources.front(), failure);
+  if (failure) return false;
+  return std::ranges::any_of(entries, [](const std::filesystem::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    return name.starts_with("v") && name.ends_with(".delta.zt");
+  });
+}
+
+// A version is loaded as a whole, and its deltas refer to stored bytes.
+void refuse_options_of_versions(const load_request& request) {
+  const load_options& options = request.how;
+  if (request.from.wanted.everything() && request.from.wanted.places.empty() && !options.dtype &&
+      options.memory == tensor_memory::owned && options.verify.checksums == nullptr &&
+      options.verify.stored == embedded_digests::none && request.window_bytes == 0) {
+    return;
+  }
+  throw error(errc::invalid_options, printable(request.from.sources.front()),
+              "a folder of versions cannot be loaded with a selection, a dtype, a window, mapped "
+              "memory or digests");
+}
+
+}  // namespace
+
 asio::awaitable<void> load_all(running_load& one) {
+  const bool has_versions = is_version_folder(one.request.from);
+  if (has_versions) {
+    refuse_options_of_versions(one.request);
+    auto version = co_await load_version_async(one.with, one.request.from.sources.front());
+    one.loaded = std::move(version);
+    co_return;
+  }
   auto started = co_await start_load(one.with, one.request);
   one.started = std::move(started);
   one.loads = true;

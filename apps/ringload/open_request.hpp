@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// From the sources and the selection of a command line to a catalog, or to a load.
+// Opens the sources of a command line: returns a catalog, or starts a load.
 
 #include <boost/asio/awaitable.hpp>
 #include <ringload/catalog.hpp>
@@ -18,46 +18,51 @@
 
 namespace ringload::tool {
 
-/// What a loader of these sources is made with: the network only where one of them is not here.
+/// Returns the extensions of a loader for these sources. The network extension is included only if
+/// a source is not local.
 std::vector<extension> extensions_for(const source_request& from);
 
-/// The whole catalog. Throws `ringload::error`.
+/// Returns the whole catalog. Throws `ringload::error`.
 catalog catalog_of(const source_request& from);
 
-/// The source; of several the first, and how many there are besides.
+/// Returns the source. For several sources, returns the first one and the number of others.
 std::string shown(const source_request& from);
 
 struct started_load {
   started_load() = default;
 
   checkpoint file;
-  load_operation load;
-  double seconds_opening = 0;  // Before the load's own clock.
+  load_operation load;   // Set for a load without a window.
+  tensor_stream stream;  // Set for a load with a window.
+  bool windowed = false;
+  tensor_stream& tensors() noexcept { return windowed ? stream : load; }
+  const tensor_stream& tensors() const noexcept { return windowed ? stream : load; }
+  double seconds_opening = 0;  // The time before the load's own clock starts.
 };
 
-/// A load as its coroutine leaves it for the progress bar and for the report.
+/// The state of a load that its coroutine shares with the progress bar and the report.
 struct running_load {
   const load_request& request;
   loader& with;
   started_load started = {};
-  bool loads = false;  // `started` is there.
+  bool loads = false;  // True if `started` is set.
   model loaded = {};
 };
 
-/// Opens the checkpoint. `with` and `from` outlive the coroutine.
+/// Opens the checkpoint. `with` and `from` must outlive the coroutine.
 boost::asio::awaitable<checkpoint> open_checkpoint(loader& with, const source_request& from);
 
-/// Opens the checkpoint and starts to load what is wanted of it. `with` and `request` outlive the
-/// coroutine.
+/// Opens the checkpoint and starts to load the selected tensors. `with` and `request` must outlive
+/// the coroutine.
 boost::asio::awaitable<started_load> start_load(loader& with, const load_request& request);
 
-/// Starts it, and waits for the whole model. `one` outlives the coroutine.
+/// Starts the load, and waits for the whole model. `one` must outlive the coroutine.
 boost::asio::awaitable<void> load_all(running_load& one);
 
-/// Before it is started, nothing.
+/// Returns the progress. Before the load is started, all values are 0.
 progress so_far(const running_load& one);
 
-/// The statistics with the time of opening in them, as if the load had opened the checkpoint.
+/// Returns the statistics with the time of opening, as if the load had opened the checkpoint.
 load_stats with_opening(load_stats of, double seconds_opening);
 
 }  // namespace ringload::tool

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A ringload::hasher by OpenSSL, for `manifest::sha256`: the library itself links no cryptography.
-// Header-only, with <ringload/verify.hpp> and <openssl/evp.h> alone, so that it can be copied.
+// A ringload::hasher with OpenSSL, for `checksum_list::sha256`, because the library links no
+// cryptography. The header needs only <ringload/verify.hpp> and <openssl/evp.h>, so it can be
+// copied.
 
 #include <openssl/evp.h>
 
@@ -15,11 +16,11 @@
 
 namespace ringload::tool {
 
-/// Begins a digest: `EVP_sha256()`, `EVP_sha1()`. Throws std::runtime_error if libcrypto lacks or
-/// forbids it. Any thread.
+/// Begins a digest with `EVP_sha256()` or `EVP_sha1()`. Throws std::runtime_error if libcrypto does
+/// not have or allow the algorithm. Thread-safe.
 inline hasher openssl_hasher(const EVP_MD* kind) {
   const auto require = [](int done) {
-    if (done != 1) throw std::runtime_error("this digest cannot be had from libcrypto");
+    if (done != 1) throw std::runtime_error("libcrypto cannot compute this digest");
   };
   const std::shared_ptr<EVP_MD_CTX> pass(::EVP_MD_CTX_new(), ::EVP_MD_CTX_free);
   require(pass ? ::EVP_DigestInit_ex(pass.get(), kind, nullptr) : 0);

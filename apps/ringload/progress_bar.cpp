@@ -39,14 +39,14 @@ void draw(std::string_view text) noexcept {
 
 std::string progress_text(std::string_view what, const progress& now, double seconds,
                           std::size_t columns) {
-  // Until the catalog is known, the total is 0.
+  // The total is 0 until the catalog is known.
   const double total = static_cast<double>(std::max<std::uint64_t>(1, now.bytes_total));
   const double share = std::min(1.0, static_cast<double>(now.bytes) / total);
   const double rate = seconds > 0 ? static_cast<double>(now.bytes) / seconds / 1e9 : 0;
   std::string text = fmt::format("{:3.0f}%  {} of {}  {:.2f} GB/s", share * 100,
                                  binary_size(now.bytes), binary_size(now.bytes_total), rate);
 
-  // Where columns are short, the bar shrinks, not the text.
+  // In a narrow terminal, the bar becomes shorter, but not the text.
   const std::size_t taken = what.size() + text.size() + 5;  // " [" "]  "
   if (taken + bar_columns_min <= columns) {
     const std::size_t width = std::min(bar_columns_max, columns - taken);

@@ -14,12 +14,13 @@ struct progress {
   std::uint64_t bytes_total = 0;
 };
 
-/// "loading [#######.....]  58%  2.3 of 4.0 GiB  5.21 GB/s", at most `columns` wide.
+/// Returns a text such as "loading [#######.....]  58%  2.3 of 4.0 GiB  5.21 GB/s", with at most
+/// `columns` columns.
 std::string progress_text(std::string_view what, const progress& now, double seconds,
                           std::size_t columns);
 
-/// One line on standard error, drawn over itself, and gone when the bar is. It draws nothing where
-/// standard error is no terminal, or where it is not wanted.
+/// A line on standard error that is drawn repeatedly, and erased at the end. Draws nothing if
+/// standard error is not a terminal, or if the bar is switched off.
 class progress_bar {
  public:
   progress_bar(std::string what, bool wanted);
@@ -27,7 +28,7 @@ class progress_bar {
   progress_bar& operator=(const progress_bar&) = delete;
   ~progress_bar() { erase(); }
 
-  /// Draws, but not more often than ten times a second.
+  /// Draws the bar, at most ten times a second.
   void show(const progress& now);
   void erase() noexcept;
 

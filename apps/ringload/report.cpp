@@ -54,6 +54,10 @@ std::string report_text(const load_report& report) {
   text += line("engine", std::string(engine_name(stats.engine)) + because(stats.engine_reason) +
                              fmt::format("; started in {:.3f} s", report.seconds_starting));
   text += line("direct", both_sizes(stats.bytes_direct));
+  if (stats.bytes_gpu_direct > 0 || !stats.gpu_direct_reason.empty()) {
+    text += line("past the host",
+                 both_sizes(stats.bytes_gpu_direct) + because(stats.gpu_direct_reason));
+  }
   text += line("buffered", both_sizes(stats.bytes_buffered) + because(stats.route_reason));
   text += line("straight", both_sizes(stats.bytes_straight) + " without a copy");
   if (stats.bytes_remote > 0) {
@@ -68,6 +72,11 @@ std::string report_text(const load_report& report) {
   text += line("reads", fmt::format("{}; {} short, {} retried; longest submission {:.1f} ms",
                                     grouped(stats.reads), grouped(stats.short_reads),
                                     grouped(stats.retries), stats.longest_submit_seconds * 1e3));
+  if (stats.files_unverified > 0) {
+    text += line("not verified",
+                 counted(stats.files_unverified, "file") +
+                     " not compared with the hub's digest, which needs all bytes of a file");
+  }
   if (report.verified) text += line("verified", both_sizes(stats.bytes_verified));
   text += line("slots waited", fmt::format("{:.3f} s for the device, {:.3f} s for host memory",
                                            stats.seconds_device_wait, stats.seconds_memory_wait));
@@ -85,7 +94,7 @@ void append_source(json_object& to, const std::vector<std::string>& sources) {
 
 namespace {
 
-// What came of each file, and how fast.
+// Appends the bytes that were read from each file, and the rate.
 void append_files(json_object& to, const load_report& report) {
   std::string& text = to.key_of_next("per_file");
   text += '[';
@@ -109,6 +118,7 @@ void append_files(json_object& to, const load_report& report) {
 void append_report(std::string& to, const load_report& report) {
   const load_stats& stats = report.stats;
   json_object object(to);
+  object.field("schema_version", schema_version);
   append_source(object, report.sources);
   object.field("device", report.device)
       .field("bytes", stats.bytes)
@@ -131,6 +141,8 @@ void append_report(std::string& to, const load_report& report) {
   append_files(object, report);
   object.field("route_reason", stats.route_reason)
       .field("bytes_straight", stats.bytes_straight)
+      .field("bytes_gpu_direct", stats.bytes_gpu_direct)
+      .field("gpu_direct_reason", stats.gpu_direct_reason)
       .field("bytes_mapped", stats.bytes_mapped)
       .field("pinned_bytes_peak", stats.pinned_bytes_peak)
       .field("tensor_bytes_peak", report.tensor_bytes_peak)
@@ -147,6 +159,7 @@ void append_report(std::string& to, const load_report& report) {
       .field("requests_repeated", stats.requests_repeated)
       .field("seconds_to_first_byte", stats.seconds_to_first_byte)
       .field("bytes_verified", stats.bytes_verified)
+      .field("files_unverified", stats.files_unverified)
       .field("longest_submit_seconds", stats.longest_submit_seconds)
       .field("seconds_device_wait", stats.seconds_device_wait)
       .field("seconds_memory_wait", stats.seconds_memory_wait)

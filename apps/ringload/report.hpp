@@ -16,24 +16,24 @@ namespace ringload::tool {
 struct load_report {
   const std::vector<std::string>& sources;
   const std::string& device;  // Its name: "host".
-  const catalog& loaded;      // What was wanted, as the files have it.
+  const catalog& loaded;      // The selected tensors, as stored in the files.
   const load_stats& stats;
-  const std::vector<file_stats>& of_files;  // By file of the catalog.
-  double seconds_starting;  // That the loader took to start, before the load's own clock.
-  bool verified = false;    // Against a manifest.
-  std::uint64_t tensor_bytes_peak = 0;  // The most memory that tensors took at once.
+  const std::vector<file_stats>& of_files;  // Indexed by file of the catalog.
+  double seconds_starting;  // The time to create the loader, before the load's own clock starts.
+  bool verified = false;    // True if the load had a checksum list.
+  std::uint64_t tensor_bytes_peak = 0;  // The maximum memory of tensors at the same time.
 };
 
-/// Decimal gigabytes a second; 0 where no time has passed.
+/// Returns decimal gigabytes per second, or 0 if no time has passed.
 double gb_per_s(const load_stats& stats) noexcept;
 
-/// Several lines.
+/// Returns several lines.
 std::string report_text(const load_report& report);
 
-/// The field "source": a string; of several files a list of them.
+/// Appends the field "source": a string, or a list for several files.
 void append_source(json_object& to, const std::vector<std::string>& sources);
 
-/// One object, without a line's end.
+/// Appends an object, without a line feed.
 void append_report(std::string& to, const load_report& report);
 
 }  // namespace ringload::tool

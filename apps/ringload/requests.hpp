@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the command line asks for, as plain data. Each command takes one of these and nothing else.
+// The requests of the command line as plain data. Each command has a request as its only input.
 
 #include <cstdint>
 #include <optional>
@@ -18,9 +18,9 @@
 
 namespace ringload::tool {
 
-// A checkpoint, and what of it.
+// A checkpoint, and the selection of its tensors.
 struct source_request {
-  std::vector<std::string> sources;  // One, or several files.
+  std::vector<std::string> sources;  // One source, or several files.
   open_options how;
   remote_wish remote;
   selection_text wanted;
@@ -33,34 +33,37 @@ struct ls_request {
 
 struct load_request {
   source_request from;
-  std::string device = "host";  // Of load, a list with commas.
-  loader_options within;
+  std::string device = "host";  // The command load accepts a list with commas.
+  loader_options options;
   load_options how;
+  std::uint64_t window_bytes = 0;  // 0 means no window.
   bool json = false;
   bool progress = true;
-  std::string verify;          // A manifest's path, or empty.
-  std::string trace;           // Where to write one, or empty.
-  std::string allocation_log;  // The same.
+  std::string verify;          // The path of a checksum list, or empty.
+  std::string trace;           // The path of the trace file, or empty.
+  std::string allocation_log;  // The path of the allocation log, or empty.
 };
 
 struct sum_request {
   load_request load;
-  std::string attach;  // A keeper's socket, and the source is a name there; or empty.
+  // The socket of a keeper, or empty. If set, the source is the name of a model of the keeper.
+  std::string attach;
   digest_algorithm algorithm = digest_algorithm::sha256;
-  std::string manifest;  // Where to write one, or empty.
+  std::string checksums;  // The path of the checksum list to write, or empty.
 };
 
 struct verify_request {
   load_request load;
-  std::string manifest;  // Empty: whole files.
+  std::string checksums;  // If empty, whole files are verified.
 };
 
 enum class tensor_shapes : std::uint8_t { mixed, llama };
 
-// Where a tensor stands in its file.
+// The order of tensors in a file.
 enum class tensor_order : std::uint8_t {
-  dtype,  // Wide elements first, as the reference writer does: each is aligned for its type.
-  name,   // By name alone, so that many tensors are not aligned for their type.
+  // Wide elements first, as in the reference writer, so that each tensor is aligned for its type.
+  dtype,
+  name,  // By name, so that many tensors are not aligned for their type.
 };
 
 struct make_request {
@@ -75,46 +78,60 @@ struct make_request {
   bool progress = true;
 };
 
-// From any format to safetensors or .zt.
+// A conversion from any format to safetensors or .zt.
 struct convert_request {
   load_request load;
   std::string to;
-  int zstd_level = 0;  // 0: raw.
+  int zstd_level = 0;  // 0 means no compression.
   std::optional<digest_algorithm> digest;
-  std::uint64_t shard_bytes = 0;  // 0: one file.
+  std::uint64_t shard_bytes = 0;  // 0 means one file.
   std::uint32_t alignment = 0;
-  std::string manifest;  // Where to write one, or empty.
+  std::string checksums;  // The path of the checksum list to write, or empty.
 };
 
-// .zt files from .zt files, as they are stored or encoded anew.
+// An edit of .zt files. Objects are copied as they are stored, or encoded again.
 struct rewrite_request {
   enum class verb : std::uint8_t { append, remove, replace, migrate, compress, decompress, merge };
 
   verb what = verb::migrate;
-  std::vector<std::string> from;   // Of replace: one checkpoint of any format.
-  std::string to;                  // Of append and replace a file that is there; else a new one.
-  std::vector<std::string> names;  // To be removed, or replaced.
-  std::optional<int> zstd_level;   // Empty: as it is stored.
+  std::vector<std::string> from;  // For replace: one checkpoint of any format.
+  std::string to;                 // For append and replace, an existing file. Otherwise a new file.
+  std::vector<std::string> names;  // The names to remove or to replace.
+  std::optional<int> zstd_level;   // If empty, the stored bytes are not encoded again.
   std::optional<digest_algorithm> digest;
   bool progress = true;
 };
 
-// Models for other processes to attach.
-struct keep_request {
-  load_request load;                                        // Of each.
-  std::vector<std::pair<std::string, std::string>> models;  // Name and source.
-  std::string socket;
-  unsigned mode = 0600;
-  std::vector<unsigned> users;  // Empty: all whom the mode lets in.
+// The difference of two versions.
+struct delta_request {
+  load_request load;  // Has two sources: the base and the next version.
+  std::string to;
+  int zstd_level = 3;
 };
 
-// What --help and --version ask for.
+// The version that a chain of deltas results in.
+struct apply_request {
+  load_request load;  // The sources are the base, and the deltas in order.
+  std::string to;
+};
+
+// Models for other processes.
+struct keep_request {
+  load_request load;                                        // The load options of every model.
+  std::vector<std::pair<std::string, std::string>> models;  // Name and source.
+  std::string socket;   // Empty: the service manager passes a socket.
+  std::string metrics;  // Where metrics are served: "127.0.0.1:9464". Empty: nowhere.
+  unsigned mode = 0600;
+  std::vector<unsigned> users;  // Empty means every user with the permission of the mode.
+};
+
+// The request of --help and --version.
 struct text_request {
   std::string text;
 };
 
 using any_request =
     std::variant<text_request, ls_request, load_request, sum_request, verify_request, make_request,
-                 convert_request, rewrite_request, keep_request>;
+                 convert_request, rewrite_request, delta_request, apply_request, keep_request>;
 
 }  // namespace ringload::tool

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload sum: prints the digest of each loaded tensor, as text, as JSON, or as a manifest that
-// later loads are checked against.
+// ringload sum: prints the digest of each loaded tensor, as text, as JSON, or as a checksum list
+// for the verification of later loads.
 
 #include <optional>
 #include <ringload/atomic_file.hpp>
@@ -39,22 +39,23 @@ void write_digests(const summed& all, std::string& text, output& out) {
   text += "\n]";
 }
 
-// How the load went; and the digests, where no manifest holds them.
+// Writes the statistics of the load, and the digests unless a checksum list is written.
 void write_json(const sum_request& request, const summed& all, output& out) {
   const std::string device_name = device_named(request.load.device).name();
   std::string text;
   json_object top(text, ",\n");
+  top.field("schema_version", schema_version);
   const load_stats stats = with_opening(all.stats, all.seconds_opening);
   append_report(top.key_of_next("load"), {request.load.from.sources, device_name, all.loaded, stats,
                                           all.of_files, all.seconds_starting});
-  if (request.manifest.empty()) write_digests(all, top.key_of_next("tensors"), out);
+  if (request.checksums.empty()) write_digests(all, top.key_of_next("tensors"), out);
   top.close();
   out.write(text + "\n");
 }
 
-void write_manifest(const summed& all, atomic_file& file) {
+void write_checksums(const summed& all, atomic_file& file) {
   std::string text;
-  for (const tensor_digest& sum : all.sums) text += manifest_line(sum);
+  for (const tensor_digest& sum : all.sums) text += checksum_line(sum);
   file.write(text);
   file.publish();
 }
@@ -63,18 +64,18 @@ void write_manifest(const summed& all, atomic_file& file) {
 
 void sum_tensors(const sum_request& request, output& out) {
   watch_for_interrupts();
-  // Created before the load: if that fails, nothing need be hashed.
-  std::optional<atomic_file> manifest;
-  if (!request.manifest.empty()) manifest.emplace(request.manifest, entry_kind::file, true);
+  // Created before the load, so that nothing is hashed if this fails.
+  std::optional<atomic_file> list;
+  if (!request.checksums.empty()) list.emplace(request.checksums, entry_kind::file, true);
 
   const auto algorithm_of = [&request](std::string_view) { return request.algorithm; };
   const summed all = request.attach.empty()
                          ? sum_all_tensors(request.load, algorithm_of)
                          : sum_attached(request.load, request.attach, algorithm_of);
-  if (manifest) write_manifest(all, *manifest);
+  if (list) write_checksums(all, *list);
   if (request.load.json) {
     write_json(request, all, out);
-  } else if (!manifest) {
+  } else if (!list) {
     write_lines(all, out);
   }
   out.flush();

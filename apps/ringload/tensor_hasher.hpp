@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Hashes tensors as they are loaded, on as many threads as the machine has.
+// Hashes tensors as they are loaded, with one thread for each processor.
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
@@ -19,10 +19,11 @@
 
 namespace ringload::tool {
 
-/// Lower-case digits.
+/// Returns lower-case hexadecimal digits.
 std::string hex(std::span<const std::byte> bytes);
 
-/// Used on the thread of `context`. Its destructor abandons what is not hashed yet.
+/// Must be used in the thread of `context`. The destructor drops the tensors that are not hashed
+/// yet.
 class hashing {
  public:
   explicit hashing(boost::asio::io_context& context);
@@ -30,22 +31,23 @@ class hashing {
   hashing& operator=(const hashing&) = delete;
   ~hashing();
 
-  /// Queues a tensor. There are as many in the queue as a checkpoint has,
-  /// at most; their bytes are in memory anyway, and those of a GPU are copied piece by piece.
+  /// Queues a tensor. The queue has at most the tensors of a checkpoint. Their bytes are in memory
+  /// anyway, and bytes on a GPU are copied piece by piece.
   void add(tensor landed, digest_algorithm algorithm);
 
-  /// Completes when all added tensors are hashed. Rethrows what hashing threw.
+  /// Completes when all added tensors are hashed. Rethrows exceptions of the hashing.
   boost::asio::awaitable<void> finish_async();
 
-  /// Tensors that are added and not hashed yet; each is held until it is.
+  /// Returns the number of added tensors that are not hashed yet. Each of them is held until it is
+  /// hashed.
   std::uint64_t left() const noexcept { return left_; }
 
-  /// Completes when the next of them is hashed, and let go of.
+  /// Completes when the next tensor is hashed and released.
   boost::asio::awaitable<void> one_async();
 
   std::uint64_t bytes_hashed() const noexcept { return bytes_hashed_.load(); }
 
-  /// In the order of adding; complete when `finish_async` is.
+  /// In the order of add(). Complete when `finish_async` has completed.
   const std::deque<tensor_digest>& sums() const noexcept { return sums_; }
 
  private:
@@ -54,18 +56,19 @@ class hashing {
 
   boost::asio::io_context& context_;
 
-  // Touched by the thread of context_ only.
-  boost::asio::steady_timer all_done_;     // Expires never; cancelled when none is left.
-  boost::asio::steady_timer one_done_at_;  // The same; cancelled with each.
+  // Used in the thread of context_ only.
+  boost::asio::steady_timer all_done_;     // Never expires. Cancelled when all tensors are hashed.
+  boost::asio::steady_timer one_done_at_;  // Never expires. Cancelled when a tensor is hashed.
   std::uint64_t left_ = 0;
   std::exception_ptr failure_;
-  std::deque<tensor_digest> sums_;  // A deque: the pool's threads write to elements while it grows.
+  // A deque, because threads of the pool write to elements while it grows.
+  std::deque<tensor_digest> sums_;
 
-  // Touched by any thread.
+  // Used in any thread.
   std::atomic<std::uint64_t> bytes_hashed_ = 0;
   std::atomic<bool> stop_ = false;
 
-  worker_threads workers_;  // Last: its threads use all of the above.
+  worker_threads workers_;  // The last member, because its threads use all members above.
 };
 
 }  // namespace ringload::tool

@@ -19,7 +19,7 @@ namespace {
 
 using clock = trace_event::clock;
 
-// A viewer shows groups of lanes as processes, and lanes as their threads.
+// A viewer shows groups of lanes as processes, and lanes as threads.
 enum class group : std::uint8_t { load = 1, slots, threads, streams };
 
 struct lane {
@@ -28,7 +28,8 @@ struct lane {
   friend auto operator<=>(const lane&, const lane&) = default;
 };
 
-// Below those of opening, of which there are several where a window opens groups beside each other.
+// This lane is below the lanes of opening. A windowed load has several of those, because it opens
+// several groups at the same time.
 constexpr lane landed = {group::load, 1000};
 constexpr lane handed_out = {group::load, 1001};
 
@@ -60,7 +61,7 @@ struct interval {
   clock::time_point end;
 };
 
-// Which lane each of those gets that go on beside each other: the first that is free.
+// Assigns a lane to each interval: the first lane that is free.
 std::vector<std::uint32_t> lanes_of(const std::vector<interval>& all) {
   std::vector<std::size_t> by_begin(all.size());
   std::iota(by_begin.begin(), by_begin.end(), 0U);
@@ -119,8 +120,8 @@ class writer {
     }
   }
 
-  // Each stream from its first piece to its last, and in it the pieces. Through a window each group
-  // counts its own streams, so one is known by its tensor as well.
+  // Adds each stream from its first piece to its last, and the pieces inside. With a window, each
+  // group numbers its own streams, so a stream is identified by its number and its tensor.
   void add_streams() {
     std::map<std::pair<std::uint32_t, std::string_view>, std::size_t> known;
     std::vector<interval> when;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a load did, as a file of the Chrome trace event format, which Perfetto and chrome://tracing
-// show. Lanes: the load; each slot, with the steps of its worker and in each what it waited for;
-// each thread that copies or decodes, with what it was busy with; and the compressed streams, as
-// many lanes as were decoded at once.
+// Writes the steps of a load to a file in the Chrome trace event format, for Perfetto and
+// chrome://tracing. The lanes are: the load, each slot with the steps and waits of its worker, each
+// copying or decoding thread with its work, and the compressed streams.
 
 #include <cstdint>
 #include <ringload/trace.hpp>
@@ -13,13 +12,13 @@
 
 namespace ringload::tool {
 
-/// The events of one load. `add` is for load_options::trace, in one thread; the others are for
-/// when the load is over.
+/// The events of one load. add() is called by load_options::trace, in one thread. The other
+/// functions may be called after the load.
 class trace_collector {
  public:
   static void add(const trace_event& what, void* collector) noexcept;
 
-  /// Throws std::bad_alloc if there was no memory for an event.
+  /// Throws std::bad_alloc if an event could not be stored.
   std::string text() const;
 
  private:
@@ -32,7 +31,7 @@ class trace_collector {
   bool incomplete_ = false;
 };
 
-/// The text of such a file. Times count from the first.
+/// Returns the text of the file. Times are relative to the first event.
 std::string trace_text(const std::vector<trace_event>& events);
 
 }  // namespace ringload::tool

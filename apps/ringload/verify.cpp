@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload verify: compares the digest of each tensor, or of each file of a Hugging Face cache. One
-// line for each, also after a mismatch.
+// ringload verify: compares the digest of each tensor, or of each file of a Hugging Face cache.
+// Prints one line for each, even after a mismatch.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 
 struct verdict {
   std::string what;
-  std::string why_wrong;  // Empty: it is right.
+  std::string why_wrong;  // Empty if the digest is correct.
 };
 
 std::string line_of(const verdict& one) {
@@ -40,11 +40,11 @@ std::string line_of(const verdict& one) {
   return "FAILED  " + printable(one.what) + ": " + printable(one.why_wrong) + "\n";
 }
 
-// The results: printed line by line as they come, or as one JSON object at the end.
+// Prints the results line by line, or as one JSON object at the end.
 class verdicts {
  public:
   verdicts(const verify_request& request, output& out)
-      : request_(request), things_(request.manifest.empty() ? "files" : "tensors"), out_(out) {}
+      : request_(request), things_(request.checksums.empty() ? "files" : "tensors"), out_(out) {}
 
   void add(verdict one) {
     if (!one.why_wrong.empty()) ++wrong_;
@@ -63,10 +63,11 @@ class verdicts {
 
  private:
   void write_json() {
-    // Files come in the order in which they were done.
+    // The files were added in the order in which they were hashed.
     std::ranges::sort(all_, {}, &verdict::what);
     std::string text;
     json_object top(text, ",\n");
+    top.field("schema_version", schema_version);
     append_source(top, request_.load.from.sources);
     top.key_of_next(things_) += "[";
     const char* before = "\n";
@@ -91,7 +92,7 @@ class verdicts {
 };
 
 void verify_tensors(const verify_request& request, verdicts& results) {
-  const manifest listed = read_manifest(request.manifest);
+  const checksum_list listed = read_checksum_list(request.checksums);
   std::map<std::string_view, const tensor_digest*> expected;
   for (const tensor_digest& one : listed.tensors) expected[one.name] = &one;
 
@@ -102,26 +103,27 @@ void verify_tensors(const verify_request& request, verdicts& results) {
   for (const tensor_digest& found : all.sums) {
     const auto one = expected.find(found.name);
     if (one == expected.end()) {
-      results.add({found.name, "the manifest does not have it"});
+      results.add({found.name, "the tensor is not in the checksum list"});
       continue;
     }
     if (one->second->bytes == found.bytes) {
       results.add({found.name, {}});
     } else {
       results.add({found.name, std::string(name(found.algorithm)) + " is " + hex(found.bytes) +
-                                   ", but the manifest says " + hex(one->second->bytes)});
+                                   ", but the checksum list says " + hex(one->second->bytes)});
     }
     expected.erase(one);
   }
   for (const auto& [name, unused] : expected) {
-    // Left out by --select or --except.
+    // Omitted by --select or --except.
     if (all.whole.contains(name)) continue;
-    results.add({std::string(name), "the checkpoint does not have it"});
+    results.add({std::string(name), "the tensor is not in the checkpoint"});
   }
 }
 
-// The files of the checkpoint; and where a folder or a model was named, what else lies beside them
-// and is a link, as every file of a snapshot is: the index, the configuration, the tokenizer.
+// Returns the files of the checkpoint. If a folder or a model was named, also returns the other
+// symlinks in the folder, because all files of a snapshot are symlinks: the index, the
+// configuration, the tokenizer.
 std::vector<whole_file> files_of(const load_request& request) {
   const catalog what = catalog_of(request.from);
   std::map<fs::path, whole_file> found;
@@ -146,10 +148,10 @@ std::vector<whole_file> files_of(const load_request& request) {
 std::string why_wrong(const whole_file& file) {
   if (!file.problem.empty()) return file.problem;
   if (file.expected.empty()) {
-    return "it is no blob of the cache, so nothing says what its bytes should be";
+    return "the file is not a blob of the cache, so there is no digest to compare the bytes with";
   }
   if (file.found == file.expected) return {};
-  return "its digest is " + file.found + ", but its blob's name " + file.expected;
+  return "its digest is " + file.found + ", but the name of its blob is " + file.expected;
 }
 
 void verify_files(const verify_request& request, verdicts& results, output& out) {
@@ -157,11 +159,13 @@ void verify_files(const verify_request& request, verdicts& results, output& out)
   bool any = false;
   for (const whole_file& file : files) any = any || !file.expected.empty();
   if (!any) {
-    throw error(errc::digest_unavailable, printable(shown(request.load.from)),
-                "nothing says what its bytes should be: it is in no Hugging Face cache, and no "
-                "--manifest was given ('ringload sum --manifest FILE' writes one)");
+    throw error(
+        errc::digest_unavailable, printable(shown(request.load.from)),
+        "there is no digest to compare the bytes with: the file is not in a Hugging Face cache, "
+        "and "
+        "--checksums is not given ('ringload sum --checksums FILE' writes a checksum list)");
   }
-  // Printed as they are done: a file may take a minute.
+  // Printed at once, because a file may take a minute.
   hash_files(files, [&](const whole_file& file) {
     results.add({file.path.native(), why_wrong(file)});
     out.flush();
@@ -173,7 +177,7 @@ void verify_files(const verify_request& request, verdicts& results, output& out)
 void verify_checkpoint(const verify_request& request, output& out) {
   watch_for_interrupts();
   verdicts results(request, out);
-  if (request.manifest.empty()) {
+  if (request.checksums.empty()) {
     verify_files(request, results, out);
   } else {
     verify_tensors(request, results);

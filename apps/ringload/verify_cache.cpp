@@ -12,6 +12,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <filesystem>
 #include <ringload/error.hpp>
 #include <span>
 #include <system_error>
@@ -50,7 +51,7 @@ bool is_digest(const std::string& name) {
 
 [[noreturn]] void fail(int code) { throw std::system_error(code, std::generic_category()); }
 
-// Ends early, with what is no digest, once `stop` is set or a signal has come.
+// Returns the digest. Ends early with another text if `stop` is set or a signal was received.
 std::string digest_of(const whole_file& file, const std::atomic<bool>& stop) {
   const file_descriptor opened(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (opened.fd < 0) fail(errno);
@@ -104,7 +105,7 @@ whole_file described(const fs::path& path) {
 
 void hash_files(std::vector<whole_file>& files,
                 const std::function<void(const whole_file&)>& tell) {
-  asio::io_context here;  // What the workers want told, this one tells.
+  asio::io_context here;  // The threads post their reports to this context.
   std::atomic<bool> stop = false;
   worker_threads workers(std::thread::hardware_concurrency());
   for (whole_file& file : files) {

@@ -18,7 +18,7 @@ void add_digest(CLI::App& to, std::optional<digest_algorithm>& digest, const std
   add_choice<digest_algorithm>(
       to, "--digest", digest,
       {{"crc32c", digest_algorithm::crc32c}, {"sha256", digest_algorithm::sha256}},
-      "Digests of the stored bytes, in the .zt file. Default: " + kept);
+      "Write digests of the stored bytes into the .zt file. Default: " + kept);
 }
 
 template <class Level>
@@ -26,7 +26,8 @@ CLI::Option* add_level(CLI::App& to, const std::string& option, Level& level,
                        const std::string& help) {
   const auto take = [&level, option](const std::string& text) {
     const auto number = parse_number(text);
-    if (!number || *number < 1 || *number > level_max) refuse(option, text, "is not 1 to 22");
+    if (!number || *number < 1 || *number > level_max)
+      refuse(option, text, "is invalid, expected 1 to 22");
     level = static_cast<int>(*number);
   };
   return to.add_option_function<std::string>(option, take, help)->type_name("LEVEL");
@@ -56,28 +57,28 @@ void add_output(CLI::App& to, rewrite_request& request) {
 void add_progress(CLI::App& to, bool& progress) {
   to.add_flag_callback(
       "--no-progress", [&progress] { progress = false; },
-      "Draw no progress bar. There is none anyway if standard error is not a\n"
+      "Draw no progress bar. No bar is drawn either if standard error is not a\n"
       "terminal");
 }
 
 void add_convert_options(CLI::App& to, convert_request& request) {
   add_level(to, "--zstd", request.zstd_level,
-            "Compress each tensor, at level 1 to 22; only in .zt");
+            "Compress each tensor with zstd at this level, 1 to 22; only for .zt");
   add_digest(to, request.digest, "none");
   add_size(to, "--shard-bytes", request.shard_bytes,
-           "Begin a new file of the folder where one would have more bytes of\ntensors");
+           "Maximum bytes of tensors in one file of the folder. Default: one file");
   const auto take = [&request](const std::string& text) {
     const auto bytes = parse_size(text);
     const bool good = bytes && *bytes >= 64 && *bytes <= alignment_max && !(*bytes & (*bytes - 1));
-    if (!good) refuse("--align", text, "is no power of two from 64 to 2M");
+    if (!good) refuse("--align", text, "is invalid, expected a power of two from 64 to 2M");
     request.alignment = static_cast<std::uint32_t>(*bytes);
   };
   to.add_option_function<std::string>(
         "--align", take,
-        "Where tensors begin: in .zt all of them, in safetensors the first. With 4K\n"
-        "they are loaded without a copy. Default: 64, and 8")
+        "Alignment of every tensor in .zt, and of the first tensor in safetensors.\n"
+        "With 4K they are loaded without a copy. Default: 64 for .zt, 8 for safetensors")
       ->type_name("SIZE");
-  to.add_option("--manifest", request.manifest,
+  to.add_option("--checksums", request.checksums,
                 "Write the SHA-256 of each tensor to this file, for 'load --verify'")
       ->type_name("FILE");
 }
@@ -85,25 +86,58 @@ void add_convert_options(CLI::App& to, convert_request& request) {
 void take_destination(convert_request& request) {
   std::vector<std::string>& sources = request.load.from.sources;
   if (sources.size() < 2) {
-    throw CLI::ValidationError("SOURCE", "and what is to be written are both needed");
+    throw CLI::ValidationError("SOURCE", "and the result must both be given");
   }
   request.to = sources.back();
   sources.pop_back();
   const bool is_zt = request.to.ends_with(".zt");
   if (!is_zt && (request.zstd_level != 0 || request.digest)) {
     throw CLI::ValidationError(request.zstd_level != 0 ? "--zstd" : "--digest",
-                               "only for a .zt file");
+                               "can be used only for a .zt file");
   }
   const bool is_file = is_zt || request.to.ends_with(".safetensors");
   if (is_file && request.shard_bytes > 0) {
-    throw CLI::ValidationError("--shard-bytes", "only for a folder of safetensors");
+    throw CLI::ValidationError("--shard-bytes",
+                               "can be used only for a folder of safetensors files");
   }
+}
+
+void add_delta(CLI::App& root, delta_request& request) {
+  CLI::App& delta = *root.add_subcommand(
+      "delta", "Write the difference of two versions of a checkpoint, for 'apply'");
+  delta
+      .add_option("VERSION", request.load.from.sources,
+                  "The base version, followed by the next version")
+      ->required()
+      ->expected(2)
+      ->type_name("");
+  delta.add_option("--output,-o", request.to, "The .zt file to write, which must not exist")
+      ->required()
+      ->type_name("FILE");
+  add_level(delta, "--level,-l", request.zstd_level, "Level of zstd, 1 to 22. Default: 3");
+}
+
+void add_apply(CLI::App& root, apply_request& request) {
+  CLI::App& apply = *root.add_subcommand(
+      "apply", "Write a new version of a checkpoint from a base version and deltas of 'delta'");
+  apply
+      .add_option("SOURCE", request.load.from.sources,
+                  "The base version, followed by its deltas in order. A delta of another base\n"
+                  "is refused")
+      ->required()
+      ->expected(2, 10'000)
+      ->type_name("");
+  apply
+      .add_option("--output,-o", request.to,
+                  "A .zt file, a .safetensors file, or a folder, which must not exist")
+      ->required()
+      ->type_name("FILE");
 }
 
 void add_rewriting(CLI::App& root, rewrite_request& request) {
   CLI::App& append = add_verb(root, "append", "Add tensors to a .zt file", verb::append, request);
   append.add_option("TARGET", request.to, "The .zt file")->required()->type_name("");
-  append.add_option("--from", request.from, "Where they come from: .zt files")
+  append.add_option("--from", request.from, "The .zt files with the tensors to add")
       ->required()
       ->type_name("FILE");
 
@@ -118,7 +152,9 @@ void add_rewriting(CLI::App& root, rewrite_request& request) {
   CLI::App& replace = add_verb(root, "replace", "Replace the elements of tensors of a .zt file",
                                verb::replace, request);
   replace.add_option("TARGET", request.to, "The .zt file")->required()->type_name("");
-  replace.add_option("NAME", request.names, "The tensors")->required()->type_name("");
+  replace.add_option("NAME", request.names, "The names of the tensors to replace")
+      ->required()
+      ->type_name("");
   replace
       .add_option("--from", request.from,
                   "A checkpoint of any format with tensors of these names, dtypes and shapes")
@@ -136,17 +172,19 @@ void add_rewriting(CLI::App& root, rewrite_request& request) {
   add_input(compress, request);
   add_output(compress, request);
   request.zstd_level.reset();
-  add_level(compress, "--level,-l", request.zstd_level, "Of zstd, 1 to 22. Default: 3");
-  add_digest(compress, request.digest, "of the kind there was");
+  add_level(compress, "--level,-l", request.zstd_level, "Level of zstd, 1 to 22. Default: 3");
+  add_digest(compress, request.digest, "the algorithm of the existing digest");
 
   CLI::App& decompress = add_verb(root, "decompress", "Write a .zt file with no tensor compressed",
                                   verb::decompress, request);
   add_input(decompress, request);
   add_output(decompress, request);
-  add_digest(decompress, request.digest, "of the kind there was");
+  add_digest(decompress, request.digest, "the algorithm of the existing digest");
 
   CLI::App& merge = add_verb(root, "merge", "Write several .zt files as one", verb::merge, request);
-  merge.add_option("IN", request.from, "The .zt files; no name may be in two of them")
+  merge
+      .add_option("IN", request.from,
+                  "The .zt files to merge; a tensor name may occur in only one of them")
       ->required()
       ->type_name("");
   merge.add_option("--output,-o", request.to, "The .zt file to write, which must not exist")

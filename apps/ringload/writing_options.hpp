@@ -10,18 +10,22 @@
 namespace ringload::tool {
 
 inline constexpr const char* about_destination =
-    "The last argument is what is written: a .zt file, a .safetensors file, or a folder of\n"
-    "safetensors. It must not exist, and appears when it is whole.\n";
+    "The last argument is the result: a .zt file, a .safetensors file, or a folder of\n"
+    "safetensors files. It must not exist, and appears when it is complete.\n";
 
 void add_progress(CLI::App& to, bool& progress);
 
-/// Those that `convert` has beside the ones of a load.
+/// Adds the options of `convert` that are not options of a load.
 void add_convert_options(CLI::App& to, convert_request& request);
 
-/// Takes the destination from the end of the sources, and checks that the options fit it.
+/// Moves the destination from the end of the sources, and checks that the options match it.
 void take_destination(convert_request& request);
 
-/// append, remove, replace, migrate, compress, decompress, merge.
+/// Adds the commands delta and apply.
+void add_delta(CLI::App& root, delta_request& request);
+void add_apply(CLI::App& root, apply_request& request);
+
+/// Adds the commands append, remove, replace, migrate, compress, decompress and merge.
 void add_rewriting(CLI::App& root, rewrite_request& request);
 
 }  // namespace ringload::tool

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload append, remove, replace, migrate, compress, decompress and merge: .zt files from .zt
-// files. Nothing is loaded but what replaces: objects are copied as they are stored, or encoded
-// anew.
+// ringload append, remove, replace, migrate, compress, decompress and merge: write .zt files from
+// .zt files. Objects are copied as they are stored, or encoded again. Only the replacements of
+// `replace` are loaded.
 
 #include <algorithm>
 #include <boost/asio/awaitable.hpp>
@@ -47,7 +47,7 @@ struct state {
 catalog zt_catalog(const std::string& path) {
   const catalog found = read_catalog(path);
   if (found.files.size() == 1 && found.files.front().format == "zt") return found;
-  throw error(errc::not_a_checkpoint, printable(path), "this is no .zt file");
+  throw error(errc::not_a_checkpoint, printable(path), "this is not a .zt file");
 }
 
 void check_names(const rewrite_request& request, const catalog& in) {
@@ -68,7 +68,7 @@ void check_names(const rewrite_request& request, const catalog& in) {
   }
 }
 
-// Before the output is begun, so that both inputs are known.
+// Created before the output is begun, so that both inputs are known.
 class name_owners {
  public:
   void add(const std::string& path, const catalog& in) {
@@ -87,7 +87,7 @@ class name_owners {
     const auto [owner, is_new] = paths_.try_emplace(name, path);
     if (is_new) return;
     throw error(errc::duplicate_tensor, printable(path) + ": tensor '" + printable(name) + "'",
-                "'" + printable(owner->second) + "' has one of that name too");
+                "'" + printable(owner->second) + "' also has a tensor of this name");
   }
 
   std::unordered_map<std::string, std::string> paths_;
@@ -119,12 +119,11 @@ asio::awaitable<void> replace_all(state& s, loader& with) {
   source_request source;
   source.sources = s.request.from;
   auto file = co_await open_checkpoint(with, source);
-  selection wanted = select().names(s.request.names);
-  const catalog some = chosen(file.catalog(), wanted);
+  load_options how = select().names(s.request.names);
+  const catalog some = chosen(file.catalog(), how.select);
   s.bytes_total = some.size_bytes();
-  load_options how;
-  how.window_bytes = window_for(some, how);
-  auto load = co_await with.start_async(file, std::move(wanted), how);
+  const std::uint64_t window = window_for(some, how, memory_for(available_host_bytes()));
+  auto load = co_await with.stream_async(file, window, how);
   for (;;) {
     auto next = co_await load.next_async();
     if (!next) break;

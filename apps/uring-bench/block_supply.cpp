@@ -33,7 +33,7 @@ std::uint64_t mixed(std::uint64_t x) noexcept {
   return x ^ (x >> 31);
 }
 
-// How many blocks hold so many bytes; a whole pass where the target has no more.
+// Returns the number of blocks for `bytes`, at most one whole pass.
 std::uint64_t blocks_for(std::uint64_t bytes, std::uint64_t all_bytes, std::uint64_t all_blocks,
                          std::uint64_t block_bytes) {
   if (bytes == 0) return no_bound;
@@ -41,8 +41,8 @@ std::uint64_t blocks_for(std::uint64_t bytes, std::uint64_t all_bytes, std::uint
   return bytes / all_bytes * all_blocks + std::min(rest, all_blocks);
 }
 
-std::uint64_t sum(const std::vector<std::uint64_t>& of) {
-  return std::accumulate(of.begin(), of.end(), std::uint64_t{0});
+std::uint64_t sum(const std::vector<std::uint64_t>& values) {
+  return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
 }
 
 }  // namespace
@@ -52,8 +52,8 @@ shuffled::shuffled(std::uint64_t count, std::uint64_t seed) noexcept
       seed_(mixed(seed + 1)),
       half_bits_(std::max(1U, (static_cast<unsigned>(std::bit_width(count)) + 1) / 2)) {}
 
-// Four rounds of a Feistel network permute the numbers of 2 * half_bits_ bits. Where the result is
-// not below `count_` it is put in again, until it is: at most every fourth is outside on average.
+// A Feistel network of four rounds permutes the numbers of 2 * half_bits_ bits. The permutation is
+// repeated while the result is not below `count_`, on average for at most every fourth number.
 std::uint64_t shuffled::operator()(std::uint64_t index) const noexcept {
   const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
   std::uint64_t value = index;
@@ -69,17 +69,19 @@ std::uint64_t shuffled::operator()(std::uint64_t index) const noexcept {
   return value;
 }
 
-supply::supply(std::vector<std::uint64_t> file_bytes, const cell& what, std::uint64_t passes_max)
+supply::supply(std::vector<std::uint64_t> file_bytes, const cell& config, std::uint64_t passes_max)
     : file_bytes_(std::move(file_bytes)),
-      first_block_(first_blocks(file_bytes_, what.block_bytes)),
-      block_bytes_(what.block_bytes),
-      random_(what.order == pattern::random),
-      ramp_(static_cast<std::int64_t>(what.ramp_seconds * 1e9)),
-      lasting_(static_cast<std::int64_t>(what.seconds * 1e9)),
-      wanted_(blocks_for(what.bytes_max, sum(file_bytes_), first_block_.back(), block_bytes_)),
-      in_a_pass_(std::min(first_block_.back(), wanted_)),
-      blocks_max_(passes_max > 0 ? std::min(wanted_, in_a_pass_ * passes_max) : wanted_),
-      order_(first_block_.back(), what.seed) {}
+      first_block_(first_blocks(file_bytes_, config.block_bytes)),
+      block_bytes_(config.block_bytes),
+      random_(config.order == pattern::random),
+      ramp_(static_cast<std::int64_t>(config.ramp_seconds * 1e9)),
+      lasting_(static_cast<std::int64_t>(config.seconds * 1e9)),
+      blocks_for_bytes_(
+          blocks_for(config.bytes_max, sum(file_bytes_), first_block_.back(), block_bytes_)),
+      in_a_pass_(std::min(first_block_.back(), blocks_for_bytes_)),
+      blocks_max_(passes_max > 0 ? std::min(blocks_for_bytes_, in_a_pass_ * passes_max)
+                                 : blocks_for_bytes_),
+      order_(first_block_.back(), config.seed) {}
 
 void supply::begin(clock::time_point now) {
   counted_from_ = now + ramp_;
@@ -88,7 +90,7 @@ void supply::begin(clock::time_point now) {
 
 bool supply::next(clock::time_point now, block& out) noexcept {
   if (stopped_.load(std::memory_order_relaxed)) return false;
-  // One block at least, however short the time.
+  // The supply has at least one block, even if the time is short.
   const std::uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
   if (number >= blocks_max_ || (number > 0 && now >= end_)) return false;
   out.place = number % in_a_pass_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Hands out the blocks to read: in order, or each once in a pseudo-random order, until the limit of
-// bytes, passes or time.
+// Supplies the blocks to read, in order or in a pseudo-random order, until the limit of bytes,
+// passes or time.
 
 #include <atomic>
 #include <chrono>
@@ -15,12 +15,12 @@ namespace ringload::bench {
 
 struct block {
   std::uint32_t file = 0;
-  std::uint32_t bytes = 0;  // The last one of a file may be smaller than the others.
+  std::uint32_t bytes = 0;  // The last block of a file may be smaller.
   std::uint64_t file_offset = 0;
-  std::uint64_t place = 0;  // Its number among all blocks: where it lands in a region.
+  std::uint64_t place = 0;  // Index among all blocks, which determines the offset in the memory.
 };
 
-/// A permutation of [0, count), another one for each seed: every number once.
+/// A permutation of [0, count), which depends on the seed.
 class shuffled {
  public:
   shuffled(std::uint64_t count, std::uint64_t seed) noexcept;
@@ -29,39 +29,40 @@ class shuffled {
  private:
   std::uint64_t count_;
   std::uint64_t seed_;
-  unsigned half_bits_;  // Of numbers of an even number of bits, just enough for `count_`.
+  unsigned half_bits_;  // Half the number of bits, just enough for `count_`.
 };
 
 class supply {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// At least one file, none of them empty. `passes_max` 0: no bound.
-  supply(std::vector<std::uint64_t> file_bytes, const cell& what, std::uint64_t passes_max);
+  /// At least one file is needed, and no file may be empty. `passes_max` 0 means no limit.
+  supply(std::vector<std::uint64_t> file_bytes, const cell& config, std::uint64_t passes_max);
 
-  /// The blocks of one pass: of all files, or as many as `bytes_max` allows.
+  /// Returns the number of blocks of one pass over all files, or the number that `bytes_max`
+  /// allows.
   std::uint64_t blocks() const noexcept { return in_a_pass_; }
 
-  /// Starts the clock of the warm-up, then of the run. Before the first next(), by one thread.
+  /// Starts the clock of the warm-up, and then of the run. Must be called before the first next().
   void begin(clock::time_point now);
 
-  /// Reads that complete earlier are not counted. After begin().
+  /// Reads that complete before this time are not counted. Valid after begin().
   clock::time_point counted_from() const noexcept { return counted_from_; }
 
-  /// Any thread. False: no block is left.
+  /// Returns false if no block is left. Thread-safe.
   bool next(clock::time_point now, block& out) noexcept;
 
-  /// Ends the supply. Any thread.
+  /// Ends the supply. Thread-safe.
   void stop() noexcept { stopped_ = true; }
 
  private:
   const std::vector<std::uint64_t> file_bytes_;
-  std::vector<std::uint64_t> first_block_;  // Of each file, and one more at the end.
+  std::vector<std::uint64_t> first_block_;  // First block of each file, then the block count.
   const std::uint64_t block_bytes_;
   const bool random_;
   const std::chrono::nanoseconds ramp_;
   const std::chrono::nanoseconds lasting_;
-  const std::uint64_t wanted_;  // Blocks that hold bytes_max.
+  const std::uint64_t blocks_for_bytes_;  // The number of blocks for bytes_max.
   const std::uint64_t in_a_pass_;
   const std::uint64_t blocks_max_;
   const shuffled order_;

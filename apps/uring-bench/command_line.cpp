@@ -29,18 +29,18 @@ constexpr const char* about_targets =
     "TARGET is a file, a folder whose files are read one after the other, or a block device.\n";
 
 constexpr const char* about_checkpoint_targets =
-    "If it is a checkpoint, and time is left, loads of it must confirm the drive's gain.\n";
+    "If TARGET is a checkpoint and time is left, whole loads confirm the gain of the drive.\n";
 
 constexpr const char* about_sources =
     "SOURCE is a .safetensors file; a folder that holds a checkpoint; a shard index\n"
     "(model.safetensors.index.json); or owner/model[@revision] in the local Hugging Face cache.\n";
 
 constexpr const char* about_network_targets =
-    "TARGET is https://host/file, hf://owner/model, of which the first file of tensors is read, "
-    "or\n"
-    "s3://bucket/key. The local cache is not looked at. All that is read is dropped: it costs "
-    "what\n"
-    "the server's owner charges for it.\n";
+    "TARGET is https://host/file, s3://bucket/key, or hf://owner/model, whose first tensor file "
+    "is\n"
+    "read. The local cache is not used, and the received bytes are dropped. The server's owner "
+    "may\n"
+    "charge for them.\n";
 
 constexpr const char* about_places =
     "PATH is a file or a block device, which is only read, or a folder. In a folder the probe\n"
@@ -51,165 +51,183 @@ constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
 const choices<page_kind> page_kinds = {
     {"4k", page_kind::small}, {"thp", page_kind::transparent}, {"hugetlb", page_kind::hugetlb}};
 
-void add_seconds(CLI::App& to, const std::string& option, double& target, const std::string& help) {
-  to.add_option(option, target, help)->type_name("S")->check(CLI::Range(0.001, 86'400.0));
+void add_seconds(CLI::App& app, const std::string& option, double& target,
+                 const std::string& help) {
+  app.add_option(option, target, help)->type_name("S")->check(CLI::Range(0.001, 86'400.0));
 }
 
-void add_runs(CLI::App& to, std::uint32_t& runs, const std::string& help) {
-  to.add_option("--runs", runs, help)->type_name("N")->check(CLI::Range(1, 100'000));
+void add_runs(CLI::App& app, std::uint32_t& runs, const std::string& help) {
+  app.add_option("--runs", runs, help)->type_name("N")->check(CLI::Range(1, 100'000));
 }
 
-// "1M,2M,4M": any list of what `take` makes of one.
+// Parses a list such as "1M,2M,4M". `take` parses one item.
 template <class Item, class Take>
-void add_list(CLI::App& to, const std::string& option, std::vector<Item>& target, Take take,
+void add_list(CLI::App& app, const std::string& option, std::vector<Item>& target, Take take,
               const std::string& type, const std::string& help) {
   const auto split = [&target, take](const std::string& text) {
     target.clear();
     std::istringstream items(text);
     for (std::string item; std::getline(items, item, ',');) target.push_back(take(item));
   };
-  to.add_option_function<std::string>(option, split, help)->type_name(type);
+  app.add_option_function<std::string>(option, split, help)->type_name(type);
 }
 
-void add_sizes(CLI::App& to, const std::string& option, std::vector<std::uint64_t>& target,
+void add_sizes(CLI::App& app, const std::string& option, std::vector<std::uint64_t>& target,
                const std::string& help) {
   const auto take = [option](const std::string& text) {
     const auto size = tool::parse_size(text);
-    if (!size || *size == 0) tool::refuse(option, text, "is not a size, as 512K or 2M are");
+    if (!size || *size == 0)
+      tool::refuse(option, text, "is invalid, expected a size such as 512K or 2M");
     return *size;
   };
-  add_list(to, option, target, take, "SIZE,...", help);
+  add_list(app, option, target, take, "SIZE,...", help);
 }
 
-// What a cell has that a sweep does not vary.
-void add_common(CLI::App& to, cell& what) {
-  add_choice<pattern>(to, "--pattern", what.order,
-                      {{"seq", pattern::sequential}, {"rand", pattern::random}},
-                      "In order, or each block once in random order. Default: seq");
+// Names of fio, for users who have a job file. Options with the same meaning are aliases.
+const char* const fio_names = "Option names of fio";
+
+void add_fio_names(CLI::App& app, cell& config) {
+  add_choice<pattern>(app, "--rw", config.order,
+                      {{"read", pattern::sequential}, {"randread", pattern::random}},
+                      "read: as --pattern seq. randread: as --pattern rand. Nothing is written")
+      ->excludes(app.get_option("--pattern"))
+      ->group(fio_names);
+  add_choice<route>(app, "--direct", config.by, {{"1", route::direct}, {"0", route::buffered}},
+                    "1: as --route direct. 0: as --route buffered")
+      ->excludes(app.get_option("--route"))
+      ->group(fio_names);
+}
+
+// Options of a configuration that are constant in a sweep.
+void add_common(CLI::App& app, cell& config) {
+  add_choice<pattern>(
+      app, "--pattern", config.order, {{"seq", pattern::sequential}, {"rand", pattern::random}},
+      "seq: read in order. rand: read each block once in random order. Default: seq");
   add_choice<method>(
-      to, "--engine", what.with,
+      app, "--engine", config.with,
       {{"ring", method::ring}, {"threads", method::threads}, {"mmap", method::mmap}},
-      "ring: io_uring. threads: pread. mmap: copies out of a mapping.\nDefault: ring");
-  add_choice<route>(to, "--route", what.by,
+      "ring: io_uring. threads: pread. mmap: copy from a mapping of the file.\nDefault: ring");
+  add_choice<route>(app, "--route", config.by,
                     {{"direct", route::direct}, {"buffered", route::buffered}},
-                    "Past the page cache (O_DIRECT), or through it. Default: direct");
-  add_choice<destination>(to, "--into", what.into,
-                          {{"slots", destination::slots},
-                           {"fresh", destination::fresh},
-                           {"populated", destination::populated}},
-                          "slots: a few reused buffers, as fio does.\n"
-                          "fresh: memory of the target's size, allocated while the clock runs.\n"
-                          "populated: the same, populated before it starts. Default: slots");
+                    "direct: bypass the page cache (O_DIRECT). buffered: use it. Default: direct");
+  add_choice<destination>(
+      app, "--into", config.into,
+      {{"slots", destination::slots},
+       {"fresh", destination::fresh},
+       {"populated", destination::populated}},
+      "slots: a few reused buffers, as fio does.\n"
+      "fresh: memory of the target's size, allocated during the measurement.\n"
+      "populated: the same, but populated before the measurement. Default: slots");
   add_choice<cache_state>(
-      to, "--state", what.state,
+      app, "--state", config.state,
       {{"cold", cache_state::cold}, {"warm", cache_state::warm}, {"as-is", cache_state::as_is}},
-      "The state of the page cache before each run: set up, then verified with\n"
-      "cachestat. as-is: left alone and not verified. Default: cold");
-  add_number(to, "--rings", what.rings, most, "Rings in each thread. Default: 1");
-  add_number(to, "--threads", what.threads, most, "Threads that have rings. Default: 1");
-  to.add_flag("--registered-buffers", what.registered_buffers, "Register the memory with the ring");
-  to.add_flag("--registered-files", what.registered_files, "Register the files with the ring");
-  to.add_flag("--sqpoll", what.sqpoll, "A kernel thread submits the reads, without system calls");
-  to.add_flag("--iopoll", what.iopoll, "Poll the drive for completions; needs polled queues");
-  add_size(to, "--bytes", what.bytes_max, "End after this many bytes. Default: no limit");
-  add_number(to, "--seed", what.seed, std::numeric_limits<std::uint64_t>::max(),
-             "The seed of the random order. Default: 0");
+      "State of the page cache before each run. cold, warm: set up, then verified\n"
+      "with cachestat. as-is: neither set up nor verified. Default: cold");
+  add_number(app, "--rings", config.rings, most, "Number of rings in each thread. Default: 1");
+  add_number(app, "--threads,--numjobs", config.threads, most,
+             "Number of threads with rings. Default: 1");
+  app.add_flag("--registered-buffers", config.registered_buffers,
+               "Register the memory with the ring");
+  app.add_flag("--registered-files", config.registered_files, "Register the files with the ring");
+  app.add_flag("--sqpoll", config.sqpoll,
+               "Let a kernel thread submit the reads, without system calls");
+  app.add_flag("--iopoll", config.iopoll, "Poll the drive for completions; needs polled queues");
+  add_size(app, "--bytes", config.bytes_max, "End after this many bytes. Default: no limit");
+  add_number(app, "--seed", config.seed, std::numeric_limits<std::uint64_t>::max(),
+             "Seed of the random order. Default: 0");
 }
 
-void add_target(CLI::App& to, std::string& path, const char* more_about) {
-  to.add_option("TARGET", path, "What to read, see below")->required()->type_name("");
-  to.footer(std::string(about_targets) + "\n" + more_about);
+void add_target(CLI::App& app, std::string& path, const char* more_about) {
+  app.add_option("TARGET", path, "What to read: see below")->required()->type_name("");
+  app.footer(std::string(about_targets) + "\n" + more_about);
 }
 
 struct run_extras {
   std::uint64_t bytes_in_flight = 0;
 };
 
-CLI::App& add_run(CLI::App& root, run_request& request, run_extras& extras) {
+void add_run(CLI::App& root, run_request& request, run_extras& extras) {
   CLI::App& run = *root.add_subcommand("run", "Measure one way of reading");
   add_target(run, request.path, tool::about_sizes);
-  add_size(run, "--block", request.what.block_bytes, "Bytes of one read. Default: 2M");
-  auto* depth = add_number(run, "--depth", request.what.depth, most,
+  add_size(run, "--block,--bs", request.config.block_bytes, "Bytes of one read. Default: 2M");
+  auto* depth = add_number(run, "--depth,--iodepth", request.config.depth, most,
                            "The queue depth of each ring, or the number of threads. Default: 8");
   add_size(run, "--bytes-in-flight", extras.bytes_in_flight,
-           "Sets --depth to this many bytes in all rings together")
+           "Set --depth so that all rings together read this many bytes at once")
       ->excludes(depth);
-  add_choice(run, "--pages", request.what.pages, page_kinds,
-             "The pages of the memory: small, transparent huge, or reserved huge ones.\n"
-             "Default: thp");
-  add_common(run, request.what);
-  add_seconds(run, "--seconds", request.what.seconds, "The longest time of a run. Default: 5");
-  add_runs(run, request.runs, "Runs, of which the median is reported. Default: 1");
+  add_choice(run, "--pages", request.config.pages, page_kinds,
+             "Page size of the memory. 4k: small. thp: transparent huge. hugetlb: reserved\n"
+             "huge. Default: thp");
+  add_common(run, request.config);
+  add_fio_names(run, request.config);
+  add_seconds(run, "--seconds,--runtime", request.config.seconds,
+              "Maximum time of a run. Default: 5");
+  add_runs(run, request.runs, "Number of runs. The median is reported. Default: 1");
   run.add_flag("--with-fio", request.with_fio,
-               "Measure the same with fio, in turn, and report the ratio");
+               "Measure the same with fio, alternating, and report the ratio");
   run.add_flag("--json", request.json, "Print one JSON object");
-  return run;
 }
 
-CLI::App& add_sweep(CLI::App& root, sweep_request& request) {
+void add_sweep(CLI::App& root, sweep_request& request) {
   CLI::App& sweep =
       *root.add_subcommand("sweep", "Measure block x bytes in flight x page kind, in random order");
   add_target(sweep, request.path, tool::about_sizes);
   request.blocks = {512U << 10, 1U << 20, 2U << 20, 4U << 20, 8U << 20};
   request.bytes_in_flight = {2U << 20, 4U << 20, 8U << 20, 16U << 20, 32U << 20, 64U << 20};
   request.base.seconds = 0.5;
-  add_sizes(sweep, "--blocks", request.blocks, "Default: 512K,1M,2M,4M,8M");
+  add_sizes(sweep, "--blocks", request.blocks, "Bytes of one read. Default: 512K,1M,2M,4M,8M");
   add_sizes(sweep, "--bytes-in-flight", request.bytes_in_flight,
-            "Default: 2M,4M,8M,16M,32M,64M. Less than a block is one block");
+            "Bytes that are read at once, at least one block.\nDefault: 2M,4M,8M,16M,32M,64M");
   add_list(
       sweep, "--pages", request.pages,
       [](const std::string& text) { return tool::chosen("--pages", text, page_kinds); }, "KIND,...",
-      "Default: 4k,thp, and hugetlb where there are enough such pages");
+      "Page sizes of the memory. Default: 4k,thp, and hugetlb if enough are free");
   add_common(sweep, request.base);
   add_seconds(sweep, "--seconds", request.base.seconds, "The time of each run. Default: 0.5");
-  add_runs(sweep, request.runs, "Runs of each cell. Default: 5");
+  add_runs(sweep, request.runs, "Number of runs of each cell. Default: 5");
   sweep.add_flag("--with-fio", request.with_fio,
-                 "Measure each cell with fio too, in turn, and report the ratio");
+                 "Measure each cell also with fio, alternating, and report the ratio");
   sweep.add_flag("--json", request.json, "Print one JSON object");
   sweep
       .add_option("--html", request.html,
-                  "Write an HTML page of heat maps and curves, replacing the file")
+                  "Write an HTML page of heat maps and curves. An existing file is replaced")
       ->type_name("FILE");
-  return sweep;
 }
 
-CLI::App& add_stages(CLI::App& root, stages_request& request) {
+void add_stages(CLI::App& root, stages_request& request) {
   CLI::App& stages = *root.add_subcommand(
       "stages", "Find the bottleneck: drive, device copies, both, and the loader, in turn");
-  stages.add_option("SOURCE", request.source, "A checkpoint, see below")->required()->type_name("");
+  stages.add_option("SOURCE", request.source, "A checkpoint: see below")->required()->type_name("");
   stages.footer(std::string(about_sources) + "\n" + tool::about_sizes);
   tool::add_device(stages, request.device);
-  tool::add_loader_options(stages, request.within);
-  add_runs(stages, request.runs, "Runs of each. Default: 7");
+  tool::add_loader_options(stages, request.options);
+  add_runs(stages, request.runs, "Number of runs of each stage. Default: 7");
   stages.add_flag("--with-fio", request.with_fio,
-                  "Measure the drive alone with fio too, and report the ratios");
+                  "Measure the drive alone also with fio, and report the ratios");
   stages.add_flag("--json", request.json, "Print one JSON object");
-  return stages;
 }
 
-CLI::App& add_probe(CLI::App& root, probe_request& request) {
+void add_probe(CLI::App& root, probe_request& request) {
   CLI::App& probe =
       *root.add_subcommand("probe", "Probe what this machine supports, and how to enable the rest");
-  probe.add_option("PATH", request.path, "A path on the drive to probe, see below. Default: .")
+  probe.add_option("PATH", request.path, "A path on the drive to probe: see below. Default: .")
       ->type_name("");
   probe.footer(about_places);
   probe.add_flag("--json", request.json, "Print one JSON object");
-  return probe;
 }
 
-CLI::App& add_tune(CLI::App& root, tune_request& request) {
+void add_tune(CLI::App& root, tune_request& request) {
   CLI::App& tune = *root.add_subcommand(
       "tune", "Find good limits in under a minute, and their gain over the defaults");
   add_target(tune, request.path, about_checkpoint_targets);
-  add_seconds(tune, "--seconds", request.seconds, "The longest time in all. Default: 50");
+  add_seconds(tune, "--seconds", request.seconds, "Maximum time of all measurements. Default: 50");
   tune.add_flag("--json", request.json, "Print one JSON object");
-  return tune;
 }
 
 std::uint32_t connections_of(const std::string& text) {
   const auto number = tool::parse_number(text);
   if (!number || *number < 1 || *number > 1024) {
-    tool::refuse("--connections", text, "is not a number from 1 to 1,024");
+    tool::refuse("--connections", text, "is invalid, expected 1 to 1,024");
   }
   return static_cast<std::uint32_t>(*number);
 }
@@ -217,56 +235,51 @@ std::uint32_t connections_of(const std::string& text) {
 std::uint64_t chunk_of(const std::string& text) {
   const auto size = tool::parse_size(text);
   if (!size || *size < 64 << 10 || *size > 1 << 30) {
-    tool::refuse("--chunks", text, "is not a size from 64K to 1G");
+    tool::refuse("--chunks", text, "is invalid, expected a size from 64K to 1G");
   }
   return *size;
 }
 
-CLI::App& add_net(CLI::App& root, net_request& request) {
+void add_net(CLI::App& root, net_request& request) {
   CLI::App& net = *root.add_subcommand(
-      "net", "Find how many connections and which ranges a server is best read with, and the wall");
-  net.add_option("TARGET", request.target, "What to read, see below")->required()->type_name("");
+      "net",
+      "Find the best number of connections, the best range size and the bottleneck of a server");
+  net.add_option("TARGET", request.target, "What to read: see below")->required()->type_name("");
   net.footer(about_network_targets);
   request.connections = {1, 2, 4, 8, 16, 32};
   request.chunks = {1U << 20, 4U << 20};
   add_list(net, "--connections", request.connections, connections_of, "N,...",
-           "Default: 1,2,4,8,16,32");
+           "Numbers of connections to measure. Default: 1,2,4,8,16,32");
   add_list(net, "--chunks", request.chunks, chunk_of, "SIZE,...",
-           "The length of one range. Default: 1M,4M");
+           "Sizes of one range to measure. Default: 1M,4M");
   add_seconds(net, "--seconds", request.seconds, "The time of each run. Default: 1");
-  add_runs(net, request.runs, "Runs of each cell. Default: 3");
-  net.add_option("--endpoint", request.from.endpoint,
-                 "Where the hub is, or the store of s3:// addresses")
+  add_runs(net, request.runs, "Number of runs of each cell. Default: 3");
+  net.add_option("--endpoint", request.remote.endpoint,
+                 "Address of the hub, or of the store for s3:// addresses")
       ->type_name("URL");
-  net.add_option("--ca-file", request.from.ca_file,
-                 "Certificates (PEM) that are trusted beside those of the system")
+  net.add_option("--ca-file", request.remote.ca_file,
+                 "File of certificates (PEM) to trust in addition to those of the system")
       ->type_name("FILE");
-  net.add_option("--proxy", request.from.proxy, "The proxy for HTTP and HTTPS. Default: none")
+  net.add_option("--proxy", request.remote.proxy, "The proxy for HTTP and HTTPS. Default: none")
       ->type_name("http://HOST:PORT");
-  net.add_flag("--anonymous", request.from.anonymous, "Send no token and no key");
+  net.add_flag("--anonymous", request.remote.anonymous,
+               "Send no token and no key, even if they are configured");
   net.add_flag("--json", request.json, "Print one JSON object");
-  return net;
 }
 
 void set_depth(run_request& request, const run_extras& extras) {
   if (extras.bytes_in_flight == 0) return;
-  cell& what = request.what;
+  cell& config = request.config;
   const std::uint64_t each =
-      what.block_bytes * (what.with == method::ring ? what.rings * what.threads : 1);
-  if (each == 0) return;  // check() says why.
+      config.block_bytes * (config.with == method::ring ? config.rings * config.threads : 1);
+  if (each == 0) return;  // check() reports the error.
   const std::uint64_t depth = std::max<std::uint64_t>(1, extras.bytes_in_flight / each);
-  what.depth = static_cast<std::uint32_t>(std::min<std::uint64_t>(depth, most));
+  config.depth = static_cast<std::uint32_t>(std::min<std::uint64_t>(depth, most));
 }
 
-}  // namespace
-
-any_request parse_command_line(int argc, const char* const* argv) {
-  CLI::App root(about, "uring-bench");
-  root.get_formatter()->column_width(28);
-  root.set_version_flag("--version", "uring-bench " RINGLOAD_VERSION, "Print the version and exit");
-  root.set_help_flag("-h,--help", "Print this help and exit");
-  root.require_subcommand(1);
-
+// The definitions, and the requests that they fill.
+struct command_line {
+  CLI::App root{about, "uring-bench"};
   run_request run;
   run_extras extras;
   sweep_request sweep;
@@ -274,38 +287,58 @@ any_request parse_command_line(int argc, const char* const* argv) {
   probe_request probe;
   tune_request tune;
   net_request net;
-  const CLI::App& run_command = add_run(root, run, extras);
-  const CLI::App& sweep_command = add_sweep(root, sweep);
-  const CLI::App& stages_command = add_stages(root, stages);
-  const CLI::App& probe_command = add_probe(root, probe);
-  const CLI::App& net_command = add_net(root, net);
-  add_tune(root, tune);
 
+  command_line() {
+    root.get_formatter()->column_width(28);
+    root.set_version_flag("--version", "uring-bench " RINGLOAD_VERSION,
+                          "Print the version and exit");
+    root.set_help_flag("-h,--help", "Print this help and exit");
+    root.require_subcommand(1);
+    add_run(root, run, extras);
+    add_sweep(root, sweep);
+    add_stages(root, stages);
+    add_probe(root, probe);
+    add_net(root, net);
+    add_tune(root, tune);
+  }
+  command_line(const command_line&) = delete;  // The definitions refer to the requests.
+
+  any_request chosen() {
+    const std::string name = root.get_subcommands().front()->get_name();
+    if (name == "run") {
+      set_depth(run, extras);
+      check(run.config);
+      return run;
+    }
+    if (name == "sweep") return sweep;
+    if (name == "stages") return stages;
+    if (name == "probe") return probe;
+    if (name == "tune") return tune;
+    if (cells_of(net).empty()) throw tool::usage_error("an empty list leaves nothing to measure");
+    return net;
+  }
+};
+
+}  // namespace
+
+any_request parse_command_line(int argc, const char* const* argv) {
+  command_line line;
   try {
-    root.parse(argc, argv);
+    line.root.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    return text_request{root.help()};
+    return text_request{line.root.help()};
   } catch (const CLI::CallForVersion& version) {
     return text_request{std::string(version.what()) + "\n"};
   } catch (const CLI::ParseError& problem) {
     std::string command = "uring-bench";
-    for (const CLI::App* chosen : root.get_subcommands()) command += " " + chosen->get_name();
+    for (const CLI::App* parsed : line.root.get_subcommands()) command += " " + parsed->get_name();
     throw tool::usage_error(std::string(problem.what()) + " (see '" + command + " --help')");
   }
+  return line.chosen();
+}
 
-  if (run_command.parsed()) {
-    set_depth(run, extras);
-    check(run.what);
-    return run;
-  }
-  if (sweep_command.parsed()) return sweep;
-  if (stages_command.parsed()) return stages;
-  if (probe_command.parsed()) return probe;
-  if (net_command.parsed()) {
-    if (cells_of(net).empty()) throw tool::usage_error("an empty list leaves nothing to measure");
-    return net;
-  }
-  return tune;
+void describe_command_line(const std::function<void(const CLI::App&)>& visit) {
+  visit(command_line().root);
 }
 
 }  // namespace ringload::bench

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The commands of uring-bench. Each does what was asked for and writes its report; it throws what
-// run_program() turns into an exit code.
+// The commands of uring-bench. Each command carries out its request and writes its report.
+// run_program() converts its exceptions to an exit code.
 
 #include "output.hpp"
 #include "requests.hpp"

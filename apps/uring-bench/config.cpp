@@ -42,30 +42,31 @@ std::string_view name(cache_state state) noexcept {
   return "as-is";
 }
 
-std::string describe(const cell& what) {
-  std::string text = fmt::format("{} {} {} {} x {}", name(what.with), name(what.order),
-                                 name(what.by), tool::binary_size(what.block_bytes), what.depth);
-  if (what.rings > 1) text += fmt::format(" x {} rings", what.rings);
-  if (what.threads > 1) text += fmt::format(" x {} threads", what.threads);
+std::string describe(const cell& config) {
+  std::string text =
+      fmt::format("{} {} {} {} x {}", name(config.with), name(config.order), name(config.by),
+                  tool::binary_size(config.block_bytes), config.depth);
+  if (config.rings > 1) text += fmt::format(" x {} rings", config.rings);
+  if (config.threads > 1) text += fmt::format(" x {} threads", config.threads);
   text += fmt::format(" ({} in flight) into {} on {} pages, {}",
-                      tool::binary_size(what.bytes_in_flight()), name(what.into), name(what.pages),
-                      name(what.state));
-  if (what.registered_buffers) text += ", registered buffers";
-  if (what.registered_files) text += ", registered files";
-  if (what.sqpoll) text += ", SQPOLL";
-  if (what.iopoll) text += ", IOPOLL";
+                      tool::binary_size(config.bytes_in_flight()), name(config.into),
+                      name(config.pages), name(config.state));
+  if (config.registered_buffers) text += ", registered buffers";
+  if (config.registered_files) text += ", registered files";
+  if (config.sqpoll) text += ", SQPOLL";
+  if (config.iopoll) text += ", IOPOLL";
   return text;
 }
 
-cell cell_of(const loader_options& within) {
-  const std::uint64_t in_flight = within.bytes_in_flight > 0
-                                      ? within.bytes_in_flight
-                                      : std::max(bytes_in_flight_at_first, 2 * within.slot_bytes);
-  cell what;
-  what.block_bytes = within.slot_bytes;
-  what.depth = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-      in_flight / within.slot_bytes, 1, chosen_options(within, device_kind::host).slots));
-  return what;
+cell cell_of(const loader_options& options) {
+  const std::uint64_t in_flight = options.bytes_in_flight > 0
+                                      ? options.bytes_in_flight
+                                      : std::max(bytes_in_flight_at_first, 2 * options.slot_bytes);
+  cell config;
+  config.block_bytes = options.slot_bytes;
+  config.depth = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      in_flight / options.slot_bytes, 1, chosen_options(options, device_kind::host).slots));
+  return config;
 }
 
 }  // namespace ringload::bench

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A cell is one configuration of a benchmark: everything that affects the rate of reads. And the
-// measurement of one.
+// A cell is one configuration of a benchmark: everything that affects the rate of reads. This file
+// also declares the measurement of a cell.
 
 #include <cstdint>
 #include <optional>
@@ -19,18 +19,18 @@ enum class pattern : std::uint8_t { sequential, random };
 enum class route : std::uint8_t { direct, buffered };
 enum class method : std::uint8_t { ring, threads, mmap };
 
-// The memory that is read into. It changes the rate by a factor of up to 4.
+// The destination of the reads, which changes the rate by a factor of up to 4.
 enum class destination : std::uint8_t {
   slots,      // A few small buffers that are reused, as fio does.
   fresh,      // Memory of the file's size, allocated and populated while the clock runs.
   populated,  // Memory of the file's size, populated before the clock starts.
 };
 
-// The state of the page cache before a run. Set up, then verified.
+// The state of the page cache before a run. The state is set up and then verified.
 enum class cache_state : std::uint8_t {
   cold,
   warm,
-  as_is,  // Left alone and not verified.
+  as_is,  // Not changed and not verified.
 };
 
 struct cell {
@@ -42,10 +42,10 @@ struct cell {
   cache_state state = cache_state::cold;
 
   std::uint64_t block_bytes = std::uint64_t{2} << 20;
-  /// The queue depth of each ring; without rings, the number of threads.
+  /// The queue depth of each ring, or the number of threads if no rings are used.
   std::uint32_t depth = 8;
-  std::uint32_t rings = 1;    // Of each thread.
-  std::uint32_t threads = 1;  // That have rings.
+  std::uint32_t rings = 1;    // Number of rings of each thread.
+  std::uint32_t threads = 1;  // Number of threads that have rings.
 
   bool registered_buffers = false;
   bool registered_files = false;
@@ -53,13 +53,13 @@ struct cell {
   bool iopoll = false;
 
   double seconds = 5;
-  /// Warm-up before the clock starts, so that it starts with the queue full.
+  /// The warm-up before the clock starts, so that the queue is full at the start.
   double ramp_seconds = 0;
-  /// Ends earlier after so many bytes; 0: no bound.
+  /// The run ends after this number of bytes, if the time has not ended before. 0 means no limit.
   std::uint64_t bytes_max = 0;
   std::uint64_t seed = 0;
 
-  /// What is read through the page cache is cold for one pass.
+  /// Returns true if the bytes are cold for one pass only, because reads fill the page cache.
   bool cold_once() const noexcept { return by == route::buffered && state == cache_state::cold; }
   std::uint64_t reads_at_once() const noexcept {
     return with == method::ring ? std::uint64_t{depth} * rings * threads : depth;
@@ -67,8 +67,8 @@ struct cell {
   std::uint64_t bytes_in_flight() const noexcept { return reads_at_once() * block_bytes; }
 };
 
-/// The reads that a loader with these limits begins with.
-cell cell_of(const loader_options& within);
+/// Returns the reads with which a loader with these limits begins.
+cell cell_of(const loader_options& options);
 
 struct measurement {
   std::uint64_t bytes = 0;
@@ -76,20 +76,21 @@ struct measurement {
   double seconds = 0;
   latencies latency;
 
-  double cpu_seconds = 0;         // This process, with its rings' kernel workers.
+  double cpu_seconds = 0;         // This process, including kernel workers of its rings.
   double cpu_kernel_seconds = 0;  // Kernel threads and interrupts of the machine.
-  double foreign_processors = 0;  // CPUs kept busy by other processes.
+  double foreign_processors = 0;  // Number of processors that other processes used.
   double longest_submit_seconds = 0;
-  std::optional<std::uint64_t> punts;  // Reads punted to kernel workers; empty: unknown.
-  std::uint32_t kernel_workers = 0;    // Of this process, at the end.
+  // Reads that were passed to kernel workers. Empty if unknown.
+  std::optional<std::uint64_t> punts;
+  std::uint32_t kernel_workers = 0;  // Kernel workers of this process at the end.
   std::uint64_t short_reads = 0;
-  std::uint64_t resubmits = 0;  // Of short reads, and after EAGAIN and EINTR.
+  std::uint64_t resubmits = 0;  // Reads repeated after a short read, EAGAIN or EINTR.
 
-  /// The mean request size at the drive, of all processes; empty: unknown.
+  /// The mean request size at the drive, over all processes. Empty if unknown.
   std::optional<double> request_bytes;
   std::optional<double> cached_share_before;
   std::optional<double> cached_share_after;
-  page_kind pages = page_kind::small;  // What the memory really was on.
+  page_kind pages = page_kind::small;  // The page kind that the memory had.
   std::string ring_flags;
 
   double gb_per_s() const noexcept {
@@ -103,14 +104,15 @@ struct measurement {
   }
 };
 
-/// As on the command line: "seq", "direct", "ring", "slots", "cold".
+/// Returns the value of the command line: "seq", "direct", "ring", "slots", "cold".
 std::string_view name(pattern order) noexcept;
 std::string_view name(route by) noexcept;
 std::string_view name(method with) noexcept;
 std::string_view name(destination into) noexcept;
 std::string_view name(cache_state state) noexcept;
 
-/// "ring seq direct 2 MiB x 8 (16 MiB in flight) into slots on thp pages, cold".
-std::string describe(const cell& what);
+/// Returns a text such as "ring seq direct 2 MiB x 8 (16 MiB in flight) into slots on thp pages,
+/// cold".
+std::string describe(const cell& config);
 
 }  // namespace ringload::bench

@@ -12,14 +12,14 @@
 namespace ringload::bench {
 
 [[noreturn]] inline void fail(int error_number, const std::string& place,
-                              const std::string& what = {}) {
+                              const std::string& problem = {}) {
   const auto code = system_code(error_number);
-  throw error(code, place, what.empty() ? code.message() : what + ": " + code.message());
+  throw error(code, place, problem.empty() ? code.message() : problem + ": " + code.message());
 }
 
 /// For failures without an errno.
-[[noreturn]] inline void fail(const std::string& place, const std::string& what) {
-  throw error(system_code(EINVAL), place, what);
+[[noreturn]] inline void fail(const std::string& place, const std::string& problem) {
+  throw error(system_code(EINVAL), place, problem);
 }
 
 }  // namespace ringload::bench

@@ -42,8 +42,8 @@ std::string read_all(int fd) {
   }
 }
 
-// fio takes its buffers from malloc. Whether they are on huge pages is decided around it: by the
-// allocator's own setting, or by forbidding them to the process.
+// fio allocates its buffers with malloc. Their page kind is set from outside: by the setting of the
+// allocator, or by forbidding huge pages to the process.
 void choose_pages(page_kind pages) {
   if (pages == page_kind::small) ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   if (pages == page_kind::transparent) ::setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 1);
@@ -54,7 +54,7 @@ child_output run_child(const std::vector<std::string>& arguments, page_kind page
   if (::pipe2(out.data(), O_CLOEXEC) != 0) fail(errno, "fio");
   const unique_fd reading(out[0]);
   unique_fd writing(out[1]);
-  // fio's stderr goes to an unnamed file: with a pipe, each side could block on the other.
+  // The standard error of fio is an unnamed file. With a pipe, each side could block on the other.
   const unique_fd err(::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   std::vector<char*> argv;
   for (const std::string& one : arguments) argv.push_back(const_cast<char*>(one.c_str()));
@@ -81,8 +81,8 @@ child_output run_child(const std::vector<std::string>& arguments, page_kind page
   return result;
 }
 
-double number(const json::value& of, const char* pointer) {
-  return of.at_pointer(pointer).to_number<double>();
+double number(const json::value& document, const char* pointer) {
+  return document.at_pointer(pointer).to_number<double>();
 }
 
 std::string first_line_of(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -94,73 +94,73 @@ std::string fio_version() {
   return said.status == 0 ? first_line_of(said.out) : "";
 }
 
-cell comparable(cell what) {
-  if (!what.cold_once() && what.bytes_max == 0) what.ramp_seconds = ramp_seconds;
-  return what;
+cell comparable(cell config) {
+  if (!config.cold_once() && config.bytes_max == 0) config.ramp_seconds = ramp_seconds;
+  return config;
 }
 
-std::vector<std::string> fio_arguments(const target& of, const cell& what) {
-  if (what.into != destination::slots) {
+std::vector<std::string> fio_arguments(const target& source, const cell& config) {
+  if (config.into != destination::slots) {
     throw tool::usage_error("--with-fio: fio reads into slots, so compare with --into slots");
   }
-  if (what.rings != 1) throw tool::usage_error("--with-fio: fio has one ring in each thread");
+  if (config.rings != 1) throw tool::usage_error("--with-fio: fio has one ring in each thread");
   std::string names;
-  for (const target::file& one : of.files()) {
+  for (const target::file& one : source.files()) {
     if (!names.empty()) names += ':';
-    for (const char c : one.path) {  // fio takes ':' for the end of a name.
+    for (const char c : one.path) {  // fio uses ':' as a separator of names.
       if (c == ':' || c == '\\') names += '\\';
       names += c;
     }
   }
-  const bool rings = what.with == method::ring;
+  const bool rings = config.with == method::ring;
   std::vector<std::string> arguments = {
       "fio",
       "--name=cell",
       "--readonly",
       "--filename=" + names,
-      std::string("--rw=") + (what.order == pattern::random ? "randread" : "read"),
-      fmt::format("--bs={}", what.block_bytes),
-      std::string("--ioengine=") + (rings                          ? "io_uring"
-                                    : what.with == method::threads ? "psync"
-                                                                   : "mmap"),
-      fmt::format("--iodepth={}", rings ? what.depth : 1),
-      fmt::format("--numjobs={}", rings ? what.threads : what.depth),
+      std::string("--rw=") + (config.order == pattern::random ? "randread" : "read"),
+      fmt::format("--bs={}", config.block_bytes),
+      std::string("--ioengine=") + (rings                            ? "io_uring"
+                                    : config.with == method::threads ? "psync"
+                                                                     : "mmap"),
+      fmt::format("--iodepth={}", rings ? config.depth : 1),
+      fmt::format("--numjobs={}", rings ? config.threads : config.depth),
       "--thread",
       "--group_reporting",
-      fmt::format("--direct={}", what.by == route::direct ? 1 : 0),
+      fmt::format("--direct={}", config.by == route::direct ? 1 : 0),
       "--invalidate=0",
       "--allow_file_create=0",
-      fmt::format("--randseed={}", what.seed + 1),
-      std::string("--mem=") + (what.pages == page_kind::hugetlb ? "mmaphuge" : "malloc"),
+      fmt::format("--randseed={}", config.seed + 1),
+      std::string("--mem=") + (config.pages == page_kind::hugetlb ? "mmaphuge" : "malloc"),
       "--iomem_align=2M",
       "--output-format=json",
   };
-  if (what.registered_buffers) arguments.emplace_back("--fixedbufs");
-  if (what.registered_files) arguments.emplace_back("--registerfiles");
-  if (what.sqpoll) arguments.emplace_back("--sqthread_poll");
-  if (what.iopoll) arguments.emplace_back("--hipri");
-  if (what.bytes_max > 0) {
-    const std::uint64_t jobs = rings ? what.threads : what.depth;
-    arguments.push_back(fmt::format("--io_size={}", what.bytes_max / jobs));
+  if (config.registered_buffers) arguments.emplace_back("--fixedbufs");
+  if (config.registered_files) arguments.emplace_back("--registerfiles");
+  if (config.sqpoll) arguments.emplace_back("--sqthread_poll");
+  if (config.iopoll) arguments.emplace_back("--hipri");
+  if (config.bytes_max > 0) {
+    const std::uint64_t jobs = rings ? config.threads : config.depth;
+    arguments.push_back(fmt::format("--io_size={}", config.bytes_max / jobs));
   }
   arguments.push_back(
-      fmt::format("--runtime={}ms", static_cast<std::uint64_t>(what.seconds * 1e3)));
-  // With this, fio does not look at the bytes.
-  if (!what.cold_once() && what.bytes_max == 0) arguments.emplace_back("--time_based");
-  if (what.ramp_seconds > 0) {
+      fmt::format("--runtime={}ms", static_cast<std::uint64_t>(config.seconds * 1e3)));
+  // With this option, fio does not verify the bytes.
+  if (!config.cold_once() && config.bytes_max == 0) arguments.emplace_back("--time_based");
+  if (config.ramp_seconds > 0) {
     arguments.push_back(
-        fmt::format("--ramp_time={}ms", static_cast<std::uint64_t>(what.ramp_seconds * 1e3)));
+        fmt::format("--ramp_time={}ms", static_cast<std::uint64_t>(config.ramp_seconds * 1e3)));
   }
   return arguments;
 }
 
 measurement parse_fio(const std::string& text) {
-  // Warnings may stand before the object.
+  // Warnings may precede the object.
   const auto begin = text.find('{');
   boost::system::error_code failed;
   const json::value all =
       json::parse(begin == std::string::npos ? "" : json::string_view(text).substr(begin), failed);
-  if (failed) fail("fio", "its report is no JSON: " + first_line_of(text));
+  if (failed) fail("fio", "its report is not JSON: " + first_line_of(text));
   measurement m;
   try {
     const json::value& job = all.at_pointer("/jobs/0");
@@ -168,17 +168,17 @@ measurement parse_fio(const std::string& text) {
     m.reads = static_cast<std::uint64_t>(number(job, "/read/total_ios"));
     m.seconds = number(job, "/read/runtime") * 1e-3;
     const double busy = (number(job, "/usr_cpu") + number(job, "/sys_cpu")) * 1e-2;
-    // Of each job's own time, and we read them as one group.
+    // fio would add up the times of its jobs, but the jobs are reported as one group.
     m.cpu_seconds = busy * number(job, "/job_runtime") * 1e-3;
   } catch (const boost::system::system_error&) {
-    fail("fio", "its report lacks what was looked for");
+    fail("fio", "its report has no read results");
   }
   return m;
 }
 
-measurement run_fio(const target& of, const cell& what) {
-  const auto share = of.establish(what.state);
-  const child_output said = run_child(fio_arguments(of, what), what.pages);
+measurement run_fio(const target& source, const cell& config) {
+  const auto share = source.establish(config.state);
+  const child_output said = run_child(fio_arguments(source, config), config.pages);
   if (said.status != 0) {
     const std::string why = first_line_of(said.err.empty() ? said.out : said.err);
     fail("fio", why.empty() ? "it failed" : why);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The same cell measured by fio, as an independent reference.
+// Measures the same cell with fio, as an independent reference.
 
 #include <cstdint>
 #include <optional>
@@ -13,21 +13,21 @@
 
 namespace ringload::bench {
 
-/// "fio-3.33"; empty where there is none.
+/// Returns the version, "fio-3.33", or an empty string if fio is not installed.
 std::string fio_version();
 
-/// The cell as both measure it: with a warm-up, because fio's buffers are populated only by its
-/// first reads.
-cell comparable(cell what);
+/// Returns the cell with a warm-up, which both programs use, because only the first reads of fio
+/// populate its buffers.
+cell comparable(cell config);
 
-/// Its arguments for the cell, the program's name first. Throws `usage_error` where fio has no such
-/// cell.
-std::vector<std::string> fio_arguments(const target& of, const cell& what);
+/// Returns the arguments of fio for the cell, beginning with the name of the program. Throws
+/// `usage_error` if fio cannot measure the cell.
+std::vector<std::string> fio_arguments(const target& source, const cell& config);
 
 /// Parses fio's JSON output. Throws `ringload::error`.
 measurement parse_fio(const std::string& json);
 
-/// Runs both in turn; which one is first alternates.
+/// Runs both in turn. The first of the two alternates.
 template <class Ours, class Fio>
 void in_turns(std::uint32_t run, const Ours& ours, const Fio& fio) {
   if (run % 2 == 1) fio();
@@ -35,7 +35,7 @@ void in_turns(std::uint32_t run, const Ours& ours, const Fio& fio) {
   if (run % 2 == 0) fio();
 }
 
-/// Sets up the page cache as run() does. Without latencies.
-measurement run_fio(const target& of, const cell& what);
+/// Sets up the page cache as run() does. Does not measure latencies.
+measurement run_fio(const target& source, const cell& config);
 
 }  // namespace ringload::bench

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Times in nanoseconds, counted in buckets that are at most 1/128 of the time wide: a percentile is
-// off by less than 0.8 %, however many there are.
+// Counts times in nanoseconds in buckets. The width of a bucket is at most 1/128 of the time, so
+// the error of a percentile is less than 0.8 %.
 
 #include <array>
 #include <bit>
@@ -32,11 +32,12 @@ class latencies {
   std::uint64_t count() const noexcept { return total_; }
   std::uint64_t largest() const noexcept { return largest_; }
 
-  /// The smallest time that at least `share` (0 to 1) of all are not above; 0 of none.
+  /// Returns the smallest time such that at least `share` (0 to 1) of all times are not longer.
+  /// Returns 0 if no time was counted.
   std::uint64_t percentile(double share) const;
 
  private:
-  // Times below 256 have a bucket each; above, 128 share the distance to the next power of two.
+  // Each time below 256 has its own bucket. Above, each power of two has 128 buckets.
   static constexpr unsigned exact_bits = 8;
 
   static constexpr std::size_t bucket_of(std::uint64_t value) noexcept {

@@ -16,7 +16,7 @@ namespace ringload::bench {
 
 namespace {
 
-// What follows "key<blanks>: " in a file of /proc.
+// Returns the text after "key<blanks>: " in a file of /proc.
 std::string value_of(const char* file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
@@ -78,10 +78,10 @@ std::string file_system_of(const std::string& path) {
   struct ::stat status = {};
   if (::stat(path.c_str(), &status) != 0) return "unknown file system";
   if (S_ISBLK(status.st_mode)) return "block device";
-  const auto wanted = fmt::format(" {}:{} ", major(status.st_dev), minor(status.st_dev));
+  const auto device_numbers = fmt::format(" {}:{} ", major(status.st_dev), minor(status.st_dev));
   std::ifstream mounts("/proc/self/mountinfo");
   for (std::string line; std::getline(mounts, line);) {
-    if (line.find(wanted) == std::string::npos) continue;
+    if (line.find(device_numbers) == std::string::npos) continue;
     const auto after = line.find(" - ");
     if (after == std::string::npos) break;
     return line.substr(after + 3, line.find(' ', after + 3) - after - 3);
@@ -93,7 +93,7 @@ std::string queue_folder(::dev_t drive) {
   const std::filesystem::path device = device_folder(drive);
   if (device.empty()) return {};
   std::error_code failed;
-  // A partition's queue is its parent's.
+  // The parent folder of a partition has the queue.
   for (const auto& folder : {device, device.parent_path()}) {
     if (std::filesystem::is_directory(folder / "queue", failed)) return folder / "queue";
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A description of the machine, for reports.
+// Describes the machine, for reports.
 
 #include <sys/types.h>
 
@@ -13,19 +13,21 @@ namespace ringload::bench {
 
 using facts = std::vector<std::pair<std::string, std::string>>;
 
-/// Names and values, for a table: day, processor, memory, kernel, the drive under `path`, versions.
+/// Returns names and values for a table: day, processor, memory, kernel, the drive of `path`,
+/// versions.
 facts machine_facts(const std::string& path);
 
-/// The same in one line.
+/// Returns the same description in one line.
 std::string describe_machine(const std::string& path);
 
-/// "ext4"; the type of the file system that `path` is on.
+/// Returns the type of the file system of `path`, such as "ext4".
 std::string file_system_of(const std::string& path);
 
-/// The folder of sysfs with the settings of the drive's queue; empty where there is none.
+/// Returns the sysfs folder with the settings of the drive's queue, or an empty path.
 std::string queue_folder(::dev_t drive);
 
-/// The first line of a small file, as of sysfs; empty where it cannot be read.
+/// Returns the first line of a small file, such as a sysfs file. Returns an empty string if the
+/// file cannot be read.
 std::string first_line(const std::string& file);
 
 }  // namespace ringload::bench

@@ -34,8 +34,8 @@ struct run_command {
 
 int main(int argc, char** argv) {
   return ringload::tool::run_program("uring-bench", [argc, argv] {
-    const auto asked = ringload::bench::parse_command_line(argc, argv);
+    const auto request = ringload::bench::parse_command_line(argc, argv);
     ringload::tool::output out;
-    std::visit(ringload::bench::run_command{out}, asked);
+    std::visit(ringload::bench::run_command{out}, request);
   });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// uring-bench net: reads ranges of a file on the network for a while, with every number of
-// connections and every length of a range, as the loader would, into a few buffers.
+// uring-bench net: reads ranges of a file on the network, with each number of connections and each
+// range length, as the loader would, into a few buffers.
 
 #include "net.hpp"
 
@@ -34,33 +34,35 @@ using clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr int small_requests = 8;
-constexpr std::size_t reads_per_connection = 2;  // One on its way, and the request of the next.
-constexpr std::uint64_t rounds_min = 2;          // Of each connection, however long that takes,
-constexpr int longer_max = 10;                   // up to so many times as long as was wanted.
+// One response in progress, and the request of the next range.
+constexpr std::size_t reads_per_connection = 2;
+// The minimum number of rounds of each connection, without a time limit,
+constexpr std::uint64_t rounds_min = 2;
+constexpr int longer_max = 10;  // except this maximum, as a multiple of the requested time.
 
 double seconds_since(clock::time_point begin) {
   return std::chrono::duration<double>(clock::now() - begin).count();
 }
 
-// A file of the target, opened over connections that only this has.
+// A file of the target, with connections of its own.
 class net_file {
  public:
-  net_file(const net_request& request, const net_cell& what) {
-    tool::remote_wish wish = request.from;
-    wish.connections = what.connections;
-    wish.chunk_bytes = what.chunk_bytes;
+  net_file(const net_request& request, const net_cell& config) {
+    tool::remote_wish wish = request.remote;
+    wish.connections = config.connections;
+    wish.chunk_bytes = config.chunk_bytes;
     wish.cache = hub_cache::off;
     for (extension& each : tool::extensions(wish)) {
       if (each.store() && each.store()->has_name(request.target)) with_.push_back(std::move(each));
     }
-    if (with_.empty()) fail(request.target, "this is no address on the network");
+    if (with_.empty()) fail(request.target, "this is not an address on the network");
     const clock::time_point begin = clock::now();
-    const found_source found = with_.front().store()->find(request.target, {});
-    if (!found.folder) fail(request.target, "it is on this machine");
-    const std::string file = found.file.empty() ? shard_of(*found.folder) : found.file;
-    name_ = found.folder->path_of(file);
+    const found_source location = with_.front().store()->find(request.target, {});
+    if (!location.folder) fail(request.target, "it is on this machine");
+    const std::string file = location.file.empty() ? shard_of(*location.folder) : location.file;
+    name_ = location.folder->path_of(file);
     if (file.ends_with(".index.json")) fail(name_, "this is an index: name one of its shards");
-    source_ = found.folder->open(file, {});
+    source_ = location.folder->open(file, {});
     opening_seconds_ = seconds_since(begin);
   }
 
@@ -86,16 +88,16 @@ class net_file {
   double opening_seconds_ = 0;
 };
 
-// Reads that follow each other, so many at once, until they are stopped.
+// A number of concurrent reads, one after another, until they are stopped.
 class reading {
  public:
-  reading(byte_source& from, const net_cell& what)
-      : from_(from), chunk_(std::min(what.chunk_bytes, from.bytes())) {
-    const std::size_t reads = std::size_t{what.connections} * reads_per_connection;
+  reading(byte_source& source, const net_cell& config)
+      : source_(source), chunk_(std::min(config.chunk_bytes, source.bytes())) {
+    const std::size_t reads = std::size_t{config.connections} * reads_per_connection;
     for (std::size_t i = 0; i < reads; ++i) buffers_.emplace_back(chunk_);
   }
 
-  // Until the time is over, and each connection had its turns.
+  // Runs until the time is over and each connection had its rounds.
   measurement run(double seconds) {
     {
       std::unique_lock lock(mutex_);
@@ -128,22 +130,22 @@ class reading {
   }
 
  private:
-  void begin(std::size_t which) {
-    source_read what(0, buffers_[which]);
+  void begin(std::size_t index) {
+    source_read read(0, buffers_[index]);
     {
       const std::lock_guard lock(mutex_);
-      if (next_ + chunk_ > from_.bytes()) next_ = 0;
-      what.offset = next_;
+      if (next_ + chunk_ > source_.bytes()) next_ = 0;
+      read.offset = next_;
       next_ += chunk_;
     }
-    what.stop = stop_.get_token();
-    what.counts = &counts_;
-    from_.read_async(what,
-                     [this, which](const std::exception_ptr& failed) { completed(which, failed); });
+    read.stop = stop_.get_token();
+    read.counts = &counts_;
+    source_.read_async(
+        read, [this, index](const std::exception_ptr& failed) { completed(index, failed); });
   }
 
-  // The clock starts with the first that is complete, and what that was is not counted.
-  void completed(std::size_t which, const std::exception_ptr& failed) {
+  // The clock starts at the first completed read, which is not counted.
+  void completed(std::size_t index, const std::exception_ptr& failed) {
     {
       const std::lock_guard lock(mutex_);
       if (failed && !over_ && !failed_) failed_ = failed;
@@ -159,10 +161,10 @@ class reading {
         return;
       }
     }
-    begin(which);
+    begin(index);
   }
 
-  byte_source& from_;
+  byte_source& source_;
   const std::uint64_t chunk_;
   std::vector<std::vector<std::byte>> buffers_;
   std::stop_source stop_;
@@ -179,12 +181,12 @@ class reading {
   std::exception_ptr failed_;
 };
 
-double small_request(byte_source& from) {
+double small_request(byte_source& source) {
   std::vector<std::byte> memory(1);
   std::promise<void> ended;
   auto end = ended.get_future();
   const clock::time_point begin = clock::now();
-  from.read_async({from.bytes() - 1, memory}, [&](std::exception_ptr failed) {
+  source.read_async({source.bytes() - 1, memory}, [&](std::exception_ptr failed) {
     if (failed) {
       ended.set_exception(std::move(failed));
     } else {
@@ -220,10 +222,10 @@ void net(const net_request& request, tool::output& out) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (std::uint32_t i = 0; i < request.runs; ++i) {
     std::ranges::shuffle(order, random);
-    for (const std::size_t which : order) {
-      measured_net_cell& now = all.cells[which];
-      const net_file one(request, now.what);
-      now.found.add(reading(one.source(), now.what).run(request.seconds));
+    for (const std::size_t index : order) {
+      measured_net_cell& now = all.cells[index];
+      const net_file one(request, now.config);
+      now.measurements.add(reading(one.source(), now.config).run(request.seconds));
     }
   }
   std::string text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The result of uring-bench net, and what follows from it. Pure.
+// The result of uring-bench net, and its conclusion. Pure functions.
 
 #include <cstdint>
 #include <string>
@@ -12,7 +12,8 @@
 
 namespace ringload::bench {
 
-/// Reads of one length, on so many connections: on each one, while the next is asked for.
+/// Reads of one length on a number of connections. Each connection requests the next range while it
+/// receives the current range.
 struct net_cell {
   std::uint32_t connections = 0;
   std::uint64_t chunk_bytes = 0;
@@ -21,38 +22,39 @@ struct net_cell {
 };
 
 struct measured_net_cell {
-  net_cell what;
-  repeated found;  // `reads` are requests, `resubmits` those that repeated one.
+  net_cell config;
+  repeated measurements;  // `reads` counts requests, and `resubmits` counts repeated requests.
 };
 
 enum class net_wall : std::uint8_t {
-  processor,    // Of this machine: one thread receives and decrypts.
-  connections,  // More of them gave more, up to the most that were tried.
-  beyond,       // The network, or the server.
+  processor,    // The processor of this machine: one thread receives and decrypts.
+  connections,  // The rate grew up to the largest number of connections.
+  beyond,       // The limit is in the network or in the server.
 };
 
 struct net_findings {
   std::string target;
-  std::string file;  // That was read, without credentials.
+  std::string file;  // The file that was read, without credentials.
   std::uint64_t file_bytes = 0;
-  double opening_seconds = 0;  // Resolving, connecting, TLS and the first answer.
-  double request_seconds = 0;  // Of a request of one byte on a kept connection: the shortest.
+  // The time for name resolution, connection, TLS and the first response.
+  double opening_seconds = 0;
+  double request_seconds = 0;  // The shortest time of a request for one byte on an open connection.
   std::vector<measured_net_cell> cells;
 
-  /// The cell of the highest median rate. There is one at least.
+  /// Returns the cell with the highest median rate. At least one cell must exist.
   const measured_net_cell& best() const;
-  /// The one with the least in flight that has 97 % of that rate.
+  /// Returns the cell with the fewest bytes in flight that reaches 97 % of that rate.
   const measured_net_cell& chosen() const;
   net_wall wall() const;
 };
 
-/// The cells that a request stands for.
+/// Returns the cells of a request.
 std::vector<net_cell> cells_of(const net_request& request);
 
-/// "processor", "connections", "beyond"
-std::string_view name(net_wall what) noexcept;
+/// Returns "processor", "connections" or "beyond".
+std::string_view name(net_wall wall) noexcept;
 
 std::string net_text(const net_findings& all);
-void append_net(std::string& to, const net_findings& all);
+void append_net(std::string& text, const net_findings& all);
 
 }  // namespace ringload::bench

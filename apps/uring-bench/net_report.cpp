@@ -13,26 +13,26 @@ namespace ringload::bench {
 namespace {
 
 constexpr double as_good_share = 0.97;
-constexpr double busy_share = 0.9;  // Of a processor.
-constexpr double growth_min = 1.2;  // By twice as many connections.
+constexpr double busy_share = 0.9;  // As a share of one processor.
+constexpr double growth_min = 1.2;  // With twice as many connections.
 
 double retries_of(const measured_net_cell& one) {
-  return one.found.median_of([](const measurement& m) { return m.resubmits; });
+  return one.measurements.median_of([](const measurement& m) { return m.resubmits; });
 }
 
 double cpu_of(const measured_net_cell& one) {
-  return one.found.median_of([](const measurement& m) { return m.cpu_s_per_gib(); });
+  return one.measurements.median_of([](const measurement& m) { return m.cpu_s_per_gib(); });
 }
 
-// Of one processor.
+// Returns the processor time as a share of one processor.
 double busy_of(const measured_net_cell& one) {
-  return one.found.median_of(
+  return one.measurements.median_of(
       [](const measurement& m) { return m.seconds > 0 ? m.cpu_seconds / m.seconds : 0; });
 }
 
-std::string flags_of(const net_cell& what) {
-  return fmt::format("--connections {} --chunk-bytes {}K", what.connections,
-                     what.chunk_bytes >> 10);
+std::string flags_of(const net_cell& config) {
+  return fmt::format("--connections {} --chunk-bytes {}K", config.connections,
+                     config.chunk_bytes >> 10);
 }
 
 std::string verdict_of(const net_findings& all) {
@@ -51,15 +51,15 @@ std::string verdict_of(const net_findings& all) {
 
 const measured_net_cell& net_findings::best() const {
   return *std::ranges::max_element(
-      cells, {}, [](const measured_net_cell& one) { return one.found.gb_per_s(); });
+      cells, {}, [](const measured_net_cell& one) { return one.measurements.gb_per_s(); });
 }
 
 const measured_net_cell& net_findings::chosen() const {
-  const double enough = best().found.gb_per_s() * as_good_share;
+  const double enough = best().measurements.gb_per_s() * as_good_share;
   const measured_net_cell* out = &best();
   for (const measured_net_cell& each : cells) {
-    const bool less = each.what.bytes_in_flight() < out->what.bytes_in_flight();
-    if (less && each.found.gb_per_s() >= enough) out = &each;
+    const bool less = each.config.bytes_in_flight() < out->config.bytes_in_flight();
+    if (less && each.measurements.gb_per_s() >= enough) out = &each;
   }
   return *out;
 }
@@ -67,12 +67,12 @@ const measured_net_cell& net_findings::chosen() const {
 net_wall net_findings::wall() const {
   if (busy_of(best()) >= busy_share) return net_wall::processor;
   std::uint32_t most = 0;
-  for (const measured_net_cell& each : cells) most = std::max(most, each.what.connections);
+  for (const measured_net_cell& each : cells) most = std::max(most, each.config.connections);
   double by_most = 0;
   double by_half = 0;
   for (const measured_net_cell& each : cells) {
-    double& rate = each.what.connections > most / 2 ? by_most : by_half;
-    rate = std::max(rate, each.found.gb_per_s());
+    double& rate = each.config.connections > most / 2 ? by_most : by_half;
+    rate = std::max(rate, each.measurements.gb_per_s());
   }
   const bool grows = by_half > 0 && by_most >= by_half * growth_min;
   return grows ? net_wall::connections : net_wall::beyond;
@@ -86,8 +86,8 @@ std::vector<net_cell> cells_of(const net_request& request) {
   return out;
 }
 
-std::string_view name(net_wall what) noexcept {
-  switch (what) {
+std::string_view name(net_wall wall) noexcept {
+  switch (wall) {
     case net_wall::processor: return "processor";
     case net_wall::connections: return "connections";
     case net_wall::beyond: break;
@@ -103,38 +103,40 @@ std::string net_text(const net_findings& all) {
       all.request_seconds, "connections", "chunk", "GB/s", "least .. most", "CPU s/GiB", "retries");
   for (const measured_net_cell& each : all.cells) {
     const char* const mark = &each == &all.chosen() ? "  <" : "";
-    text += fmt::format(
-        "{:>11}  {:>9}  {:>7.3f}  {:>16}  {:>9.2f}  {:>7.0f}{}\n", each.what.connections,
-        tool::binary_size(each.what.chunk_bytes), each.found.gb_per_s(),
-        fmt::format("{:.3f} .. {:.3f}", each.found.least_gb_per_s(), each.found.most_gb_per_s()),
-        cpu_of(each), retries_of(each), mark);
+    text += fmt::format("{:>11}  {:>9}  {:>7.3f}  {:>16}  {:>9.2f}  {:>7.0f}{}\n",
+                        each.config.connections, tool::binary_size(each.config.chunk_bytes),
+                        each.measurements.gb_per_s(),
+                        fmt::format("{:.3f} .. {:.3f}", each.measurements.least_gb_per_s(),
+                                    each.measurements.most_gb_per_s()),
+                        cpu_of(each), retries_of(each), mark);
   }
-  return text + "\n" + verdict_of(all) + "\nringload load TARGET " + flags_of(all.chosen().what) +
+  return text + "\n" + verdict_of(all) + "\nringload load TARGET " + flags_of(all.chosen().config) +
          "\n";
 }
 
-void append_net(std::string& to, const net_findings& all) {
-  tool::json_object object(to);
-  object.field("target", all.target)
+void append_net(std::string& text, const net_findings& all) {
+  tool::json_object object(text);
+  object.field("schema_version", tool::schema_version)
+      .field("target", all.target)
       .field("file", all.file)
       .field("file_bytes", all.file_bytes)
       .field("opening_seconds", all.opening_seconds)
       .field("request_seconds", all.request_seconds)
-      .field("connections", std::uint64_t{all.chosen().what.connections})
-      .field("chunk_bytes", all.chosen().what.chunk_bytes)
-      .field("gb_per_s", all.chosen().found.gb_per_s())
+      .field("connections", std::uint64_t{all.chosen().config.connections})
+      .field("chunk_bytes", all.chosen().config.chunk_bytes)
+      .field("gb_per_s", all.chosen().measurements.gb_per_s())
       .field("wall", name(all.wall()))
-      .field("flags", flags_of(all.chosen().what));
+      .field("flags", flags_of(all.chosen().config));
   std::string& cells = object.key_of_next("cells");
   cells += '[';
   for (const measured_net_cell& each : all.cells) {
     if (&each != &all.cells.front()) cells += ", ";
     tool::json_object(cells)
-        .field("connections", std::uint64_t{each.what.connections})
-        .field("chunk_bytes", each.what.chunk_bytes)
-        .field("gb_per_s", each.found.gb_per_s())
-        .field("least_gb_per_s", each.found.least_gb_per_s())
-        .field("most_gb_per_s", each.found.most_gb_per_s())
+        .field("connections", std::uint64_t{each.config.connections})
+        .field("chunk_bytes", each.config.chunk_bytes)
+        .field("gb_per_s", each.measurements.gb_per_s())
+        .field("least_gb_per_s", each.measurements.least_gb_per_s())
+        .field("most_gb_per_s", each.measurements.most_gb_per_s())
         .field("cpu_s_per_gib", cpu_of(each))
         .field("processors", busy_of(each))
         .field("retries", retries_of(each))

@@ -16,34 +16,35 @@ namespace ringload::bench {
 
 namespace {
 
-constexpr const char* what = "writing the page";
+constexpr const char* action = "writing the page";
 
-// Two names of one file have its device and inode in common.
-void refuse_what_is_read(const std::string& path, const struct ::stat& page, const target& of) {
-  for (const target::file& one : of.files()) {
+// Two names of one file have the same device and inode.
+void refuse_what_is_read(const std::string& path, const struct ::stat& page, const target& source) {
+  for (const target::file& one : source.files()) {
     struct ::stat read = {};
     if (::fstat(one.fd.get(), &read) != 0) fail(errno, one.path);
     if (read.st_dev == page.st_dev && read.st_ino == page.st_ino) {
-      throw tool::usage_error("--html: '" + path + "' is what is read, and would be overwritten");
+      throw tool::usage_error("--html: '" + path +
+                              "' is the file that is read, so it must not be overwritten");
     }
   }
 }
 
 }  // namespace
 
-page_file::page_file(std::string path, const target& of) : path_(std::move(path)) {
+page_file::page_file(std::string path, const target& source) : path_(std::move(path)) {
   struct ::stat there = {};
   if (::stat(path_.c_str(), &there) == 0) {
-    refuse_what_is_read(path_, there, of);
+    refuse_what_is_read(path_, there, source);
     if (!S_ISREG(there.st_mode)) {
-      throw tool::usage_error("--html: '" + path_ + "' is there, and is no regular file");
+      throw tool::usage_error("--html: '" + path_ + "' exists and is not a regular file");
     }
   }
   const int flags = O_WRONLY | O_CREAT | O_CLOEXEC;
   fd_ = unique_fd(::open(path_.c_str(), flags | O_EXCL, 0666));
   unfinished_ = static_cast<bool>(fd_);
   if (!fd_ && errno == EEXIST) fd_ = unique_fd(::open(path_.c_str(), flags, 0666));
-  if (!fd_) fail(errno, path_, what);
+  if (!fd_) fail(errno, path_, action);
 }
 
 page_file::~page_file() {
@@ -51,11 +52,11 @@ page_file::~page_file() {
 }
 
 void page_file::write(std::string_view page) {
-  if (::ftruncate(fd_.get(), 0) != 0) fail(errno, path_, what);
+  if (::ftruncate(fd_.get(), 0) != 0) fail(errno, path_, action);
   while (!page.empty()) {
     const ::ssize_t written = ::write(fd_.get(), page.data(), page.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(errno, path_, what);
+    if (written < 0) fail(errno, path_, action);
     page.remove_prefix(static_cast<std::size_t>(written));
   }
   unfinished_ = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The output file of an HTML page. Opened before anything is measured, so that an error is reported
-// at once; its old content stays until the page is written.
+// The output file of an HTML page. The file is opened before the measurement, so that an error is
+// reported at once. Its old content stays until the page is written.
 
 #include <string>
 #include <string_view>
@@ -14,12 +14,12 @@ namespace ringload::bench {
 
 class page_file {
  public:
-  /// Throws `usage_error` where `path` is one of the target's files, under whatever name, or what
-  /// is there is no regular file; `ringload::error` where it cannot be opened.
-  page_file(std::string path, const target& of);
+  /// Throws `usage_error` if `path` is one of the target's files, under any name, or if it exists
+  /// but is not a regular file. Throws `ringload::error` if the file cannot be opened.
+  page_file(std::string path, const target& source);
   page_file(const page_file&) = delete;
   page_file& operator=(const page_file&) = delete;
-  /// Removes a file that it created, if no page was written.
+  /// Removes the file if this object created it and wrote no page.
   ~page_file();
 
   /// Replaces the content. Throws `ringload::error`.

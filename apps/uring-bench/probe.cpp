@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// uring-bench probe: tries what this machine supports, and advises how to enable the rest.
+// uring-bench probe: tests which features this machine supports, and advises how to enable the
+// others.
 
 #include "commands.hpp"
 #include "machine.hpp"

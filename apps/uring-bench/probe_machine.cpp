@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The bytes of a loader's slots by default, which are registered all at once.
+// The default size of a loader's slots, which are registered together.
 const std::uint64_t slots_bytes =
     chosen_options({}, device_kind::host).slots * loader_options().slot_bytes;
 
@@ -51,39 +51,40 @@ std::string limit_text(::rlim_t value) {
 
 }  // namespace
 
-void probe_ring(findings& to) {
+void probe_ring(findings& results) {
   ::io_uring ring = {};
   const auto made = set_up(ring, 8);
   if (!made) {
     const std::string why = message_of(made.error());
     const bool by_setting = why.find("io_uring_disabled") != std::string::npos;
-    to.push_back({"io_uring", "a ring", verdict::bad, why,
-                  by_setting ? "as root: sysctl kernel.io_uring_disabled=0. Until then loads use "
-                               "threads, which reach a drive's rate too, at more processor time"
-                             : "in a container: allow io_uring_setup, io_uring_enter and "
-                               "io_uring_register in its seccomp profile. Until then loads use "
-                               "threads"});
+    results.push_back({"io_uring", "a ring", verdict::bad, why,
+                       by_setting
+                           ? "as root: sysctl kernel.io_uring_disabled=0. Until then loads use "
+                             "threads, which reach a drive's rate too, at more processor time"
+                           : "in a container: allow io_uring_setup, io_uring_enter and "
+                             "io_uring_register in its seccomp profile. Until then loads use "
+                             "threads"});
     return;
   }
   ::io_uring_queue_exit(&ring);
-  to.push_back({"io_uring", "a ring", verdict::good, "the loader would use " + made->flags});
+  results.push_back({"io_uring", "a ring", verdict::good, "the loader would use " + made->flags});
   for (const setup_flag& one : setup_flags) {
     ::io_uring_params params = {};
     params.flags = one.flags;
     const int failed = ::io_uring_queue_init_params(8, &ring, &params);
     if (failed == 0) {
       ::io_uring_queue_exit(&ring);
-      to.push_back({"io_uring", one.name, verdict::good, "accepted"});
+      results.push_back({"io_uring", one.name, verdict::good, "accepted"});
     } else {
-      to.push_back({"io_uring", one.name, verdict::note,
-                    fmt::format("refused: {}; in Linux since {}", system_code(-failed).message(),
-                                one.since)});
+      results.push_back({"io_uring", one.name, verdict::note,
+                         fmt::format("refused: {}; in Linux since {}",
+                                     system_code(-failed).message(), one.since)});
     }
   }
 }
 
-// Registers larger and larger regions until one is refused.
-void probe_registration(findings& to) {
+// Registers larger and larger regions until the kernel refuses one.
+void probe_registration(findings& results) {
   ::io_uring ring = {};
   if (!set_up(ring, 8)) return;
   constexpr std::uint64_t largest = std::uint64_t{256} << 20;
@@ -103,59 +104,62 @@ void probe_registration(findings& to) {
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
   const std::string most = "RLIMIT_MEMLOCK is " + limit_text(limit.rlim_cur);
   if (accepted >= slots_bytes) {
-    to.push_back({"io_uring", "registered buffers", verdict::good,
-                  tool::binary_size(accepted) + " were accepted; " + most});
+    results.push_back({"io_uring", "registered buffers", verdict::good,
+                       tool::binary_size(accepted) + " were accepted; " + most});
   } else {
-    to.push_back({"io_uring", "registered buffers", verdict::note,
-                  fmt::format("more than {} is refused: {}; {}", tool::binary_size(accepted),
-                              system_code(refused).message(), most),
-                  fmt::format("raise it (ulimit -l, LimitMEMLOCK=, --ulimit memlock=): registering "
-                              "{} of slots saves processor time, not seconds",
-                              tool::binary_size(slots_bytes))});
+    results.push_back(
+        {"io_uring", "registered buffers", verdict::note,
+         fmt::format("more than {} is refused: {}; {}", tool::binary_size(accepted),
+                     system_code(refused).message(), most),
+         fmt::format("raise it (ulimit -l, LimitMEMLOCK=, --ulimit memlock=): registering "
+                     "{} of slots saves processor time, not seconds",
+                     tool::binary_size(slots_bytes))});
   }
 }
 
 namespace {
 
-void probe_reserved_pages(findings& to) {
+void probe_reserved_pages(findings& results) {
   const std::string folder =
       fmt::format("/sys/kernel/mm/hugepages/hugepages-{}kB/", huge_page_bytes >> 10);
   const auto reserved = tool::parse_number(first_line(folder + "nr_hugepages"));
   if (!reserved) {
-    to.push_back({"memory", "hugetlb pages", verdict::note, "this kernel has none"});
+    results.push_back({"memory", "hugetlb pages", verdict::note, "this kernel has none"});
     return;
   }
   const std::uint64_t needed = round_up(slots_bytes, huge_page_bytes) / huge_page_bytes;
   const std::uint64_t free_pages =
       tool::parse_number(first_line(folder + "free_hugepages")).value_or(0);
   const bool enough = free_pages >= needed;
-  to.push_back({"memory", "hugetlb pages", enough ? verdict::good : verdict::note,
-                fmt::format("{} of {} reserved are free; with --huge-pages reserved the loader's "
-                            "slots take {} or none",
-                            free_pages, *reserved, needed),
-                enough ? ""
-                       : fmt::format("not needed where transparent ones are to be had; as root: "
-                                     "sysctl vm.nr_hugepages={} for the loader's slots",
-                                     *reserved - free_pages + needed)});
+  results.push_back(
+      {"memory", "hugetlb pages", enough ? verdict::good : verdict::note,
+       fmt::format("{} of {} reserved are free; with --huge-pages reserved the loader's "
+                   "slots take {} or none",
+                   free_pages, *reserved, needed),
+       enough ? ""
+              : fmt::format("not needed where transparent ones are to be had; as root: "
+                            "sysctl vm.nr_hugepages={} for the loader's slots",
+                            *reserved - free_pages + needed)});
 }
 
 }  // namespace
 
-void probe_memory(findings& to) {
-  probe_reserved_pages(to);
+void probe_memory(findings& results) {
+  probe_reserved_pages(results);
   const std::string mode = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
   auto memory = mapping::make(slots_bytes, page_kind::transparent);
   const bool huge =
       memory && !populate(memory->span()) && kind_of(memory->span()) == page_kind::transparent;
-  to.push_back({"memory", "transparent huge pages", huge ? verdict::good : verdict::bad,
-                fmt::format("{} {} them; mode {}", tool::binary_size(slots_bytes),
-                            huge ? "got" : "did not get", mode),
-                huge ? ""
-                     : "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled; small "
-                       "pages cost direct reads up to 2.6 times the bandwidth"});
+  results.push_back(
+      {"memory", "transparent huge pages", huge ? verdict::good : verdict::bad,
+       fmt::format("{} {} them; mode {}", tool::binary_size(slots_bytes),
+                   huge ? "got" : "did not get", mode),
+       huge ? ""
+            : "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled; small "
+              "pages cost direct reads up to 2.6 times the bandwidth"});
 }
 
-void probe_gpu(findings& to) {
+void probe_gpu(findings& results) {
   std::error_code failed;
   const std::string version = first_line("/proc/driver/nvidia/version");
   std::size_t cards = 0;
@@ -163,23 +167,23 @@ void probe_gpu(findings& to) {
        at.increment(failed)) {
     const fs::path information = at->path() / "information";
     const std::string model = first_line(information.string());
-    to.push_back({"gpu", at->path().filename().string(), verdict::good, model});
+    results.push_back({"gpu", at->path().filename().string(), verdict::good, model});
     ++cards;
   }
-  // The library that the runtime would load: a container may lack it though the driver is loaded.
+  // The library that the CUDA runtime loads. A container may lack it although the driver is loaded.
   void* library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   const bool usable = library != nullptr;
   if (usable) ::dlclose(library);
   if (version.empty() && cards == 0 && !usable) {
-    to.push_back(
+    results.push_back(
         {"gpu", "driver", verdict::note, "no NVIDIA driver here", "loads go into host memory"});
     return;
   }
-  to.push_back({"gpu", "driver", usable ? verdict::good : verdict::bad,
-                version.empty() ? "its version is not told" : version,
-                usable ? ""
-                       : "libcuda.so.1 cannot be loaded: in a container, run it with the GPU "
-                         "(--gpus all)"});
+  results.push_back({"gpu", "driver", usable ? verdict::good : verdict::bad,
+                     version.empty() ? "its version is not told" : version,
+                     usable ? ""
+                            : "libcuda.so.1 cannot be loaded: in a container, run it with the GPU "
+                              "(--gpus all)"});
 }
 
 }  // namespace ringload::bench

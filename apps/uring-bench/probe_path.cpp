@@ -34,9 +34,9 @@ struct probed_file {
   std::uint64_t bytes = 0;
 };
 
-// `path` itself, or for a folder an unnamed file in it (O_TMPFILE), which disappears with its
-// descriptor however the probe ends.
-probed_file file_to_probe(const std::string& path, findings& to) {
+// Opens `path`, or an unnamed file in the folder `path` (O_TMPFILE), which disappears when its
+// descriptor is closed.
+probed_file file_to_probe(const std::string& path, findings& results) {
   constexpr std::uint64_t sample_bytes = std::uint64_t{8} << 20;
   struct ::stat status = {};
   if (::stat(path.c_str(), &status) != 0) fail(errno, path);
@@ -50,10 +50,10 @@ probed_file file_to_probe(const std::string& path, findings& to) {
                    unique_fd(::open(path.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)), 0};
   constexpr const char* instead = "name a file on that file system instead";
   if (!file.fd) {
-    to.push_back({"path", "a file to try", verdict::note,
-                  "none without a name (O_TMPFILE) can be made in this folder: " +
-                      system_code(errno).message(),
-                  instead});
+    results.push_back({"path", "a file to try", verdict::note,
+                       "none without a name (O_TMPFILE) can be made in this folder: " +
+                           system_code(errno).message(),
+                       instead});
     return file;
   }
   const std::vector<std::byte> zeros(sample_bytes);
@@ -61,49 +61,50 @@ probed_file file_to_probe(const std::string& path, findings& to) {
       ::fdatasync(file.fd.get()) == 0) {
     file.bytes = sample_bytes;
   } else {
-    to.push_back({"path", "a file to try", verdict::note,
-                  tool::binary_size(sample_bytes) + " cannot be written in this folder", instead});
+    results.push_back({"path", "a file to try", verdict::note,
+                       tool::binary_size(sample_bytes) + " cannot be written in this folder",
+                       instead});
   }
   return file;
 }
 
-void probe_alignment(const probed_file& file, findings& to) {
+void probe_alignment(const probed_file& file, findings& results) {
 #ifdef STATX_DIOALIGN
-  constexpr unsigned wanted = STATX_DIOALIGN;
+  constexpr unsigned alignment_mask = STATX_DIOALIGN;
 #else
-  constexpr unsigned wanted = 0x00002000U;
+  constexpr unsigned alignment_mask = 0x00002000U;
 #endif
-  // As in <linux/stat.h> since 6.1; Debian 12's libc has no names for the two fields.
-  struct ::statx found = {};
-  if (::statx(file.fd.get(), "", AT_EMPTY_PATH, wanted, &found) != 0 ||
-      (found.stx_mask & wanted) == 0) {
-    to.push_back({"path", "alignment by statx", verdict::note,
-                  "not told (Linux before 6.1, or this file system does not say)"});
+  // The members of <linux/stat.h> since Linux 6.1. The libc of Debian 12 has no names for them.
+  struct ::statx status = {};
+  if (::statx(file.fd.get(), "", AT_EMPTY_PATH, alignment_mask, &status) != 0 ||
+      (status.stx_mask & alignment_mask) == 0) {
+    results.push_back({"path", "alignment by statx", verdict::note,
+                       "not told (Linux before 6.1, or this file system does not say)"});
     return;
   }
   const auto* fields =
-      reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const std::byte*>(&found) + 0x98);
+      reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const std::byte*>(&status) + 0x98);
   if (fields[0] == 0) {
-    to.push_back({"path", "alignment by statx", verdict::bad,
-                  "0: direct reads would go through the page cache",
-                  "keep checkpoints on ext4 or xfs, without data=journal and encryption"});
+    results.push_back({"path", "alignment by statx", verdict::bad,
+                       "0: direct reads would go through the page cache",
+                       "keep checkpoints on ext4 or xfs, without data=journal and encryption"});
   } else {
-    to.push_back({"path", "alignment by statx", verdict::good,
-                  fmt::format("memory {}, offset {}", fields[0], fields[1])});
+    results.push_back({"path", "alignment by statx", verdict::good,
+                       fmt::format("memory {}, offset {}", fields[0], fields[1])});
   }
 }
 
-void probe_reads(const probed_file& file, findings& to) {
-  const auto counts = cached_pages(file.fd.get(), 0, file.bytes);
+void probe_reads(const probed_file& file, findings& results) {
+  const auto counts = count_pages(file.fd.get(), 0, file.bytes);
   if (counts) {
-    to.push_back({"path", "page cache by cachestat", verdict::good,
-                  fmt::format("told: {:.0f} % of {}",
-                              counts->pages > 0 ? 100.0 * static_cast<double>(counts->cached) /
-                                                      static_cast<double>(counts->pages)
-                                                : 0.0,
-                              file.path)});
+    results.push_back({"path", "page cache by cachestat", verdict::good,
+                       fmt::format("told: {:.0f} % of {}",
+                                   counts->pages > 0 ? 100.0 * static_cast<double>(counts->cached) /
+                                                           static_cast<double>(counts->pages)
+                                                     : 0.0,
+                                   file.path)});
   } else {
-    to.push_back(
+    results.push_back(
         {"path", "page cache by cachestat", verdict::note,
          "refused: Linux before 6.5, or the file is not yours and not writable",
          "loads then read directly what the cache may have; let the service own its files"});
@@ -112,15 +113,15 @@ void probe_reads(const probed_file& file, findings& to) {
   direct_files files;
   const auto opened = files.open(file.fd.get(), file.path, file.bytes);
   if (!opened) {
-    to.push_back({"path", "a direct read", verdict::bad, message_of(opened.error())});
+    results.push_back({"path", "a direct read", verdict::bad, message_of(opened.error())});
     return;
   }
   if (!opened->fd) {
-    to.push_back({"path", "a direct read", verdict::bad, opened->refusal,
-                  "loads read through the page cache here"});
+    results.push_back({"path", "a direct read", verdict::bad, opened->refusal,
+                       "loads read through the page cache here"});
     return;
   }
-  to.push_back({"path", "a direct read", verdict::good, "was made, and was right"});
+  results.push_back({"path", "a direct read", verdict::good, "was made, and was right"});
 
   ::io_uring ring = {};
   if (!set_up(ring, 8)) return;
@@ -138,34 +139,35 @@ void probe_reads(const probed_file& file, findings& to) {
   const std::uint32_t workers = threads_named("iou-wrk");
   ::io_uring_queue_exit(&ring);
   const bool punted = counted.value_or(0) > 0 || workers > 0;
-  to.push_back({"path", "reads handed to kernel workers", punted ? verdict::note : verdict::good,
-                counted ? fmt::format("{} of 4", *counted)
-                        : fmt::format("{} were there after 4 reads",
-                                      tool::counted(workers, "kernel worker")),
-                punted ? "this file system (as overlay, btrfs, tmpfs) cannot read without waiting: "
-                         "some bandwidth less, more processor time"
-                       : ""});
+  results.push_back(
+      {"path", "reads handed to kernel workers", punted ? verdict::note : verdict::good,
+       counted
+           ? fmt::format("{} of 4", *counted)
+           : fmt::format("{} were there after 4 reads", tool::counted(workers, "kernel worker")),
+       punted ? "this file system (as overlay, btrfs, tmpfs) cannot read without waiting: "
+                "some bandwidth less, more processor time"
+              : ""});
 }
 
 }  // namespace
 
-void probe_path(const std::string& path, findings& to) {
-  to.push_back({"path", "file system", verdict::good, file_system_of(path)});
-  const probed_file file = file_to_probe(path, to);
+void probe_path(const std::string& path, findings& results) {
+  results.push_back({"path", "file system", verdict::good, file_system_of(path)});
+  const probed_file file = file_to_probe(path, results);
   if (!file.fd) return;
-  probe_alignment(file, to);
-  probe_reads(file, to);
+  probe_alignment(file, results);
+  probe_reads(file, results);
 }
 
-void probe_drive(const std::string& path, findings& to) {
+void probe_drive(const std::string& path, findings& results) {
   struct ::stat status = {};
   if (::stat(path.c_str(), &status) != 0) fail(errno, path);
   const ::dev_t drive = S_ISBLK(status.st_mode) ? status.st_rdev : status.st_dev;
   const std::string queue = queue_folder(drive);
   if (queue.empty()) {
-    to.push_back({"drive", "queue", verdict::note,
-                  "no block device of its own: memory, a network, or several drives",
-                  "its limits are those of what lies below"});
+    results.push_back({"drive", "queue", verdict::note,
+                       "no block device of its own: memory, a network, or several drives",
+                       "its limits are those of what lies below"});
     return;
   }
   const auto setting = [&](const char* name) { return first_line(queue + "/" + name); };
@@ -173,23 +175,25 @@ void probe_drive(const std::string& path, findings& to) {
   const std::string most = setting("max_hw_sectors_kb");
   const bool less = !now.empty() && !most.empty() && std::atol(now.c_str()) < 2048 &&
                     std::atol(now.c_str()) < std::atol(most.c_str());
-  to.push_back({"drive", "largest request", less ? verdict::note : verdict::good,
-                fmt::format("max_sectors_kb {}, max_hw_sectors_kb {}", now, most),
-                less ? fmt::format("as root: echo {} > {}/max_sectors_kb",
-                                   std::min(4096L, std::atol(most.c_str())), queue)
-                     : ""});
-  to.push_back({"drive", "segments of a request", verdict::good,
-                setting("max_segments") + "; on 4 KiB pages each page is one"});
-  to.push_back(
+  results.push_back({"drive", "largest request", less ? verdict::note : verdict::good,
+                     fmt::format("max_sectors_kb {}, max_hw_sectors_kb {}", now, most),
+                     less ? fmt::format("as root: echo {} > {}/max_sectors_kb",
+                                        std::min(4096L, std::atol(most.c_str())), queue)
+                          : ""});
+  results.push_back({"drive", "segments of a request", verdict::good,
+                     setting("max_segments") + "; on 4 KiB pages each page is one"});
+  results.push_back(
       {"drive", "requests at once", verdict::good, "nr_requests " + setting("nr_requests")});
-  to.push_back({"drive", "scheduler", verdict::good, setting("scheduler")});
+  results.push_back({"drive", "scheduler", verdict::good, setting("scheduler")});
   const bool polled = setting("io_poll") == "1";
-  to.push_back({"drive", "polled queues", polled ? verdict::good : verdict::note,
-                "io_poll " + setting("io_poll"),
-                polled ? "" : "only --iopoll needs them; for NVMe: nvme.poll_queues=N at boot"});
-  to.push_back({"drive", "kind", verdict::good,
-                setting("rotational") == "1" ? "says that it rotates, as many virtual drives do"
-                                             : "does not rotate"});
+  results.push_back(
+      {"drive", "polled queues", polled ? verdict::good : verdict::note,
+       "io_poll " + setting("io_poll"),
+       polled ? "" : "only --iopoll needs them; for NVMe: nvme.poll_queues=N at boot"});
+  results.push_back({"drive", "kind", verdict::good,
+                     setting("rotational") == "1"
+                         ? "says that it rotates, as many virtual drives do"
+                         : "does not rotate"});
 }
 
 }  // namespace ringload::bench

@@ -23,27 +23,30 @@ std::string text_of(const findings& all) {
   for (const finding& one : all) {
     if (one.topic != topic) text += (topic.empty() ? "" : "\n") + one.topic + "\n";
     topic = one.topic;
-    text += fmt::format("  {:<4}  {:<30} {}\n", name(one.how), one.item, tool::printable(one.what));
+    text +=
+        fmt::format("  {:<4}  {:<30} {}\n", name(one.how), one.item, tool::printable(one.detail));
     if (!one.advice.empty()) text += fmt::format("        {:<30} -> {}\n", "", one.advice);
   }
   return text;
 }
 
-void append(std::string& to, const findings& all) {
-  to += "{\"findings\": [";
+void append(std::string& text, const findings& all) {
+  text += "{\"schema_version\": ";
+  tool::append_json(text, tool::schema_version);
+  text += ", \"findings\": [";
   const char* before = "\n";
   for (const finding& one : all) {
-    to += before;
-    tool::json_object(to)
+    text += before;
+    tool::json_object(text)
         .field("topic", one.topic)
         .field("item", one.item)
         .field("verdict", name(one.how))
-        .field("what", one.what)
+        .field("what", one.detail)
         .field("advice", one.advice)
         .close();
     before = ",\n";
   }
-  to += "]}";
+  text += "]}";
 }
 
 }  // namespace ringload::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What uring-bench probe found out, as text and as JSON.
+// The findings of uring-bench probe, as text and as JSON.
 
 #include <cstdint>
 #include <string>
@@ -16,26 +16,26 @@ struct finding {
   std::string topic;
   std::string item;
   verdict how = verdict::good;
-  std::string what;
-  std::string advice = {};  // What to do; empty: nothing needs to be done.
+  std::string detail;
+  std::string advice = {};  // An advice, or empty.
 };
 
 using findings = std::vector<finding>;
 
-/// "ok", "note", "no"
+/// Returns "ok", "note" or "no".
 std::string_view name(verdict how) noexcept;
 
 std::string text_of(const findings& all);
 
 /// Appends one JSON object.
-void append(std::string& to, const findings& all);
+void append(std::string& text, const findings& all);
 
-// The probes; each appends what it found. `path` is a file or a folder.
-void probe_ring(findings& to);
-void probe_registration(findings& to);
-void probe_memory(findings& to);
-void probe_path(const std::string& path, findings& to);
-void probe_drive(const std::string& path, findings& to);
-void probe_gpu(findings& to);
+// The probes. Each appends its findings. `path` is a file or a folder.
+void probe_ring(findings& results);
+void probe_registration(findings& results);
+void probe_memory(findings& results);
+void probe_path(const std::string& path, findings& results);
+void probe_drive(const std::string& path, findings& results);
+void probe_gpu(findings& results);
 
 }  // namespace ringload::bench

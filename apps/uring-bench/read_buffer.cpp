@@ -24,7 +24,7 @@ std::uint64_t meminfo_bytes(const std::string& wanted) {
   return 0;
 }
 
-// Beyond this the machine would swap, or the OOM killer run.
+// Above this limit, the machine would swap or the OOM killer would run.
 void check_memory(std::uint64_t bytes, page_kind pages) {
   if (pages == page_kind::hugetlb) {
     const std::uint64_t free_pages = meminfo_bytes("HugePages_Free");
@@ -43,8 +43,8 @@ void check_memory(std::uint64_t bytes, page_kind pages) {
 
 }  // namespace
 
-mapping& room::take(std::uint64_t bytes, page_kind pages, destination into) {
-  // Below the size of a huge page there would be none.
+mapping& read_buffer::take(std::uint64_t bytes, page_kind pages, destination into) {
+  // A smaller region would have no huge page.
   const std::uint64_t whole = std::max(bytes, huge_page_bytes);
   const bool fits = kept_.bytes() >= whole && kept_.bytes() <= whole + whole / 4 + huge_page_bytes;
   if (into != destination::fresh && !fresh_ && asked_ == pages && fits) return kept_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The memory that a run reads into, kept for the next run: populating some GiB takes longer than
-// many a run.
+// The destination memory of a run. Kept for the next run, because populating some GiB takes longer
+// than many runs.
 
 #include <cstdint>
 
@@ -11,10 +11,10 @@
 
 namespace ringload::bench {
 
-class room {
+class read_buffer {
  public:
-  /// At least `bytes` on such pages, populated unless the destination is `fresh`. Throws
-  /// `ringload::error` if there is too little memory, or no such pages.
+  /// Returns at least `bytes` bytes on pages of this kind, populated unless the destination is
+  /// `fresh`. Throws `ringload::error` if too little memory or no such pages are available.
   mapping& take(std::uint64_t bytes, page_kind pages, destination into);
 
   void give_back() { kept_ = {}; }

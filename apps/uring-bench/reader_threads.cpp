@@ -22,13 +22,13 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// Drives know blocks of 512 or of 4,096 bytes.
-std::uint32_t alignment_of(const cell& what) noexcept {
-  if (what.by == route::buffered) return 1;
-  return what.block_bytes % 4096 == 0 ? 4096 : 512;
+// Drives have blocks of 512 or of 4,096 bytes.
+std::uint32_t alignment_of(const cell& config) noexcept {
+  if (config.by == route::buffered) return 1;
+  return config.block_bytes % 4096 == 0 ? 4096 : 512;
 }
 
-// Reads one block after the other, in the thread itself.
+// Reads one block after another in the thread itself.
 class calling_member : public team_member {
  public:
   calling_member(const course& on, std::uint32_t index) : on_(on), index_(index) {}
@@ -40,9 +40,9 @@ class calling_member : public team_member {
       fill(one, on_.place(one, index_));
       const clock::time_point end = clock::now();
       if (end >= on_.blocks.counted_from()) {
-        found.latency.add(nanoseconds_between(begin, end));
-        found.bytes += one.bytes;
-        ++found.reads;
+        measured.latency.add(nanoseconds_between(begin, end));
+        measured.bytes += one.bytes;
+        ++measured.reads;
       }
       begin = end;
     }
@@ -63,17 +63,18 @@ class pread_member final : public calling_member {
 
  private:
   void fill(const block& one, std::byte* into) override {
-    const int fd = on_.of.files()[one.file].fd.get();
+    const int fd = on_.source.files()[one.file].fd.get();
     std::uint32_t arrived = 0;
     while (arrived < one.bytes) {
-      const ::ssize_t got = ::pread(fd, into + arrived, bytes_to_ask(on_.what, one.bytes - arrived),
-                                    static_cast<::off_t>(one.file_offset + arrived));
+      const ::ssize_t got =
+          ::pread(fd, into + arrived, bytes_to_ask(on_.config, one.bytes - arrived),
+                  static_cast<::off_t>(one.file_offset + arrived));
       if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) fail_read(on_.of, one, arrived, got < 0 ? -errno : 0);
+      if (got <= 0) fail_read(on_.source, one, arrived, got < 0 ? -errno : 0);
       if (arrived + static_cast<std::uint64_t>(got) >= one.bytes) return;
-      ++found.short_reads;
-      ++found.resubmits;
-      arrived = resumed_from(on_.what, arrived + static_cast<std::uint32_t>(got));
+      ++measured.short_reads;
+      ++measured.resubmits;
+      arrived = resumed_from(on_.config, arrived + static_cast<std::uint32_t>(got));
     }
   }
 };
@@ -87,7 +88,7 @@ class mmap_member final : public calling_member {
   }
 
   void prepare() override {
-    for (const target::file& one : on_.of.files()) {
+    for (const target::file& one : on_.source.files()) {
       void* at = ::mmap(nullptr, one.bytes, PROT_READ, MAP_SHARED, one.fd.get(), 0);
       if (at == MAP_FAILED) fail(errno, one.path, "mmap");
       views_.push_back({at, one.bytes});
@@ -109,17 +110,17 @@ class mmap_member final : public calling_member {
 
 }  // namespace
 
-std::uint32_t bytes_to_ask(const cell& what, std::uint32_t bytes) noexcept {
-  return round_up(bytes, alignment_of(what));
+std::uint32_t bytes_to_ask(const cell& config, std::uint32_t bytes) noexcept {
+  return round_up(bytes, alignment_of(config));
 }
 
-std::uint32_t resumed_from(const cell& what, std::uint32_t arrived) noexcept {
-  return round_down(arrived, alignment_of(what));
+std::uint32_t resumed_from(const cell& config, std::uint32_t arrived) noexcept {
+  return round_down(arrived, alignment_of(config));
 }
 
-void fail_read(const target& of, const block& one, std::uint32_t arrived, int res) {
+void fail_read(const target& source, const block& one, std::uint32_t arrived, int res) {
   const std::string place =
-      of.files()[one.file].path + ": byte " + tool::grouped(one.file_offset + arrived);
+      source.files()[one.file].path + ": byte " + tool::grouped(one.file_offset + arrived);
   if (res == 0) fail(place, "the file ends here; it was longer when it was opened");
   fail(-res, place);
 }

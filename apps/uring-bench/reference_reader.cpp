@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A thread that reads through rings of its own, with none of ringload's code: the reference that
-// the loader is measured against.
+// A thread that reads with its own rings and without code of ringload, as the reference for the
+// loader.
 
 #include <liburing.h>
 
@@ -22,15 +22,15 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The kernel's limit for one registered buffer.
+// The limit of the kernel for one registered buffer.
 constexpr std::uint64_t registered_bytes_max = std::uint64_t{1} << 30;
 constexpr unsigned read_tries_max = 1000;
 constexpr unsigned sqpoll_idle_ms = 1000;
 
 class one_ring {
  public:
-  one_ring(const course& on, std::uint64_t first_slot, measurement& found)
-      : on_(on), first_slot_(first_slot), found_(found) {}
+  one_ring(const course& on, std::uint64_t first_slot, measurement& measured)
+      : on_(on), first_slot_(first_slot), measured_(measured) {}
   one_ring(const one_ring&) = delete;
   one_ring& operator=(const one_ring&) = delete;
   ~one_ring() {
@@ -38,23 +38,23 @@ class one_ring {
   }
 
   void set_up() {
-    const cell& what = on_.what;
-    if (what.sqpoll || what.iopoll) {
+    const cell& config = on_.config;
+    if (config.sqpoll || config.iopoll) {
       set_up_polled();
     } else {
-      const auto done = ringload::set_up(ring_, what.depth);
+      const auto done = ringload::set_up(ring_, config.depth);
       if (!done) fail("io_uring", message_of(done.error()));
-      found_.ring_flags = done->flags;
+      measured_.ring_flags = done->flags;
     }
     made_ = true;
-    if (what.registered_files) register_files();
-    if (what.registered_buffers) register_buffers();
-    slots_.resize(what.depth);
-    for (std::uint32_t i = 0; i < what.depth; ++i) free_.push_back(i);
+    if (config.registered_files) register_files();
+    if (config.registered_buffers) register_buffers();
+    slots_.resize(config.depth);
+    for (std::uint32_t i = 0; i < config.depth; ++i) free_.push_back(i);
   }
 
-  // Hands over as many reads as there is room for. One by one: small reads that come to the drive
-  // in bunches keep it less busy (4 KiB at random here: 0.93 of fio's rate, and 1.0 one by one).
+  // Submits as many reads as the ring has room for, one by one. Small reads that are submitted in
+  // groups keep the drive less busy (4 KiB at random: 0.93 of the rate of fio, and 1.0 one by one).
   void fill(clock::time_point now) {
     block one;
     while (!free_.empty() && on_.blocks.next(now, one)) {
@@ -64,21 +64,22 @@ class one_ring {
       prepare(number);
       submit();
     }
-    submit();  // What was prepared again, or not taken before.
+    submit();  // Submits reads that were prepared again or not accepted before.
   }
 
   void submit() {
     while (prepared_ > 0) {
       const clock::time_point begin = clock::now();
       const int taken = ::io_uring_submit(&ring_);
-      found_.longest_submit_seconds =
-          std::max(found_.longest_submit_seconds,
+      measured_.longest_submit_seconds =
+          std::max(measured_.longest_submit_seconds,
                    static_cast<double>(nanoseconds_between(begin, clock::now())) * 1e-9);
       if (taken >= 0) {
         prepared_ -= std::min(prepared_, static_cast<unsigned>(taken));
         continue;
       }
-      // Again after some have completed. With none in the kernel nothing would change by waiting.
+      // The submission is retried after some reads have completed. If the kernel has no read, a
+      // wait would change nothing.
       if (taken != -EINTR && in_kernel() > 0) return;
       if (taken != -EINTR && taken != -EAGAIN) fail(-taken, "io_uring_enter");
     }
@@ -90,15 +91,15 @@ class one_ring {
 
   void wait() {
     ::io_uring_cqe* cqe = nullptr;
-    // Even if interrupted, the caller reaps and waits again: the memory may be freed only when no
-    // read is in flight.
+    // Even after an interruption, the caller reaps and waits again, because the memory may be freed
+    // only when no read is in flight.
     static_cast<void>(::io_uring_wait_cqe(&ring_, &cqe));
   }
 
   // Reaps completions without waiting.
   void poll() { ::io_uring_get_events(&ring_); }
 
-  // Returns whether anything had completed.
+  // Returns true if a read had completed.
   bool reap(clock::time_point now) {
     unsigned head = 0;
     unsigned seen = 0;
@@ -113,12 +114,12 @@ class one_ring {
     return seen > 0;
   }
 
-  // The first error, thrown once nothing is in flight.
+  // The first error, which is thrown when no read is in flight.
   std::exception_ptr failure;
 
  private:
   struct slot {
-    block what;
+    block read_block;
     std::byte* into = nullptr;
     clock::time_point begin;
     std::uint32_t arrived = 0;
@@ -132,29 +133,30 @@ class one_ring {
   unsigned in_kernel() const noexcept { return in_flight() - prepared_; }
 
   void set_up_polled() {
-    const cell& what = on_.what;
+    const cell& config = on_.config;
     ::io_uring_params params = {};
     params.flags = IORING_SETUP_CLAMP;
-    if (what.sqpoll) params.flags |= IORING_SETUP_SQPOLL;
-    if (what.iopoll) params.flags |= IORING_SETUP_IOPOLL;
+    if (config.sqpoll) params.flags |= IORING_SETUP_SQPOLL;
+    if (config.iopoll) params.flags |= IORING_SETUP_IOPOLL;
     params.sq_thread_idle = sqpoll_idle_ms;
-    if (const int failed = ::io_uring_queue_init_params(what.depth, &ring_, &params); failed < 0) {
+    if (const int failed = ::io_uring_queue_init_params(config.depth, &ring_, &params);
+        failed < 0) {
       fail(-failed, "io_uring_setup");
     }
-    found_.ring_flags = what.sqpoll ? what.iopoll ? "SQPOLL, IOPOLL" : "SQPOLL" : "IOPOLL";
+    measured_.ring_flags = config.sqpoll ? config.iopoll ? "SQPOLL, IOPOLL" : "SQPOLL" : "IOPOLL";
   }
 
   void register_files() {
     std::vector<int> fds;
-    for (const target::file& one : on_.of.files()) fds.push_back(one.fd.get());
+    for (const target::file& one : on_.source.files()) fds.push_back(one.fd.get());
     const int failed =
         ::io_uring_register_files(&ring_, fds.data(), static_cast<unsigned>(fds.size()));
     if (failed < 0) fail(-failed, "--registered-files");
   }
 
   void register_buffers() {
-    // No block may lie in two of them.
-    buffer_bytes_ = registered_bytes_max / on_.what.block_bytes * on_.what.block_bytes;
+    // No block may cross the border between two buffers.
+    buffer_bytes_ = registered_bytes_max / on_.config.block_bytes * on_.config.block_bytes;
     std::vector<::iovec> buffers;
     for (std::uint64_t at = 0; at < on_.memory_bytes; at += buffer_bytes_) {
       buffers.push_back({on_.memory + at, std::min(buffer_bytes_, on_.memory_bytes - at)});
@@ -168,22 +170,22 @@ class one_ring {
   void prepare(std::uint32_t number) {
     const slot& s = slots_[number];
     ::io_uring_sqe* sqe = ::io_uring_get_sqe(&ring_);
-    while (sqe == nullptr) {  // A polling thread has not taken the earlier ones yet.
+    while (sqe == nullptr) {  // A polling thread has not taken the earlier entries yet.
       submit();
       sqe = ::io_uring_get_sqe(&ring_);
     }
-    const int fd = on_.what.registered_files ? static_cast<int>(s.what.file)
-                                             : on_.of.files()[s.what.file].fd.get();
-    const std::uint32_t bytes = bytes_to_ask(on_.what, s.what.bytes - s.arrived);
-    const std::uint64_t offset = s.what.file_offset + s.arrived;
-    if (on_.what.registered_buffers) {
+    const int fd = on_.config.registered_files ? static_cast<int>(s.read_block.file)
+                                               : on_.source.files()[s.read_block.file].fd.get();
+    const std::uint32_t bytes = bytes_to_ask(on_.config, s.read_block.bytes - s.arrived);
+    const std::uint64_t offset = s.read_block.file_offset + s.arrived;
+    if (on_.config.registered_buffers) {
       const auto buffer = static_cast<std::uint64_t>(s.into - on_.memory) / buffer_bytes_;
       ::io_uring_prep_read_fixed(sqe, fd, s.into + s.arrived, bytes, offset,
                                  static_cast<int>(buffer));
     } else {
       ::io_uring_prep_read(sqe, fd, s.into + s.arrived, bytes, offset);
     }
-    if (on_.what.registered_files) sqe->flags |= IOSQE_FIXED_FILE;
+    if (on_.config.registered_files) sqe->flags |= IOSQE_FIXED_FILE;
     sqe->user_data = number;
     ++prepared_;
   }
@@ -191,21 +193,21 @@ class one_ring {
   void complete(const completed& one, clock::time_point now) {
     slot& s = slots_[one.slot];
     const bool again = one.res == -EINTR || one.res == -EAGAIN;
-    if (one.res > 0 && s.arrived + static_cast<std::uint64_t>(one.res) >= s.what.bytes) {
+    if (one.res > 0 && s.arrived + static_cast<std::uint64_t>(one.res) >= s.read_block.bytes) {
       if (now >= on_.blocks.counted_from()) {
-        found_.latency.add(nanoseconds_between(s.begin, now));
-        found_.bytes += s.what.bytes;
-        ++found_.reads;
+        measured_.latency.add(nanoseconds_between(s.begin, now));
+        measured_.bytes += s.read_block.bytes;
+        ++measured_.reads;
       }
       free_.push_back(one.slot);
       return;
     }
     if (one.res > 0) {
-      ++found_.short_reads;
-      s.arrived = resumed_from(on_.what, s.arrived + static_cast<std::uint32_t>(one.res));
+      ++measured_.short_reads;
+      s.arrived = resumed_from(on_.config, s.arrived + static_cast<std::uint32_t>(one.res));
     }
     if ((one.res > 0 || again) && ++s.tries < read_tries_max && !failure) {
-      ++found_.resubmits;
+      ++measured_.resubmits;
       prepare(one.slot);
       return;
     }
@@ -213,12 +215,12 @@ class one_ring {
     on_.blocks.stop();
     if (failure) return;
     try {
-      if (one.res == -EOPNOTSUPP && on_.what.iopoll) {
+      if (one.res == -EOPNOTSUPP && on_.config.iopoll) {
         fail("--iopoll",
              "the drive has no queues to poll: its io_poll is 0 (for NVMe: the module "
              "parameter nvme.poll_queues)");
       }
-      fail_read(on_.of, s.what, s.arrived, one.res);
+      fail_read(on_.source, s.read_block, s.arrived, one.res);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -226,11 +228,11 @@ class one_ring {
 
   const course& on_;
   const std::uint64_t first_slot_;
-  measurement& found_;
+  measurement& measured_;
   ::io_uring ring_ = {};
   bool made_ = false;
   std::uint64_t buffer_bytes_ = 0;
-  unsigned prepared_ = 0;  // Not yet taken by the kernel.
+  unsigned prepared_ = 0;  // Entries that the kernel has not taken yet.
   std::vector<slot> slots_;
   std::vector<std::uint32_t> free_;
   std::vector<completed> done_;
@@ -241,9 +243,9 @@ class ring_member final : public team_member {
   ring_member(const course& on, std::uint32_t index) : on_(on), index_(index) {}
 
   void prepare() override {
-    for (std::uint32_t i = 0; i < on_.what.rings; ++i) {
-      const std::uint64_t first = (std::uint64_t{index_} * on_.what.rings + i) * on_.what.depth;
-      rings_.push_back(std::make_unique<one_ring>(on_, first, found));
+    for (std::uint32_t i = 0; i < on_.config.rings; ++i) {
+      const std::uint64_t first = (std::uint64_t{index_} * on_.config.rings + i) * on_.config.depth;
+      rings_.push_back(std::make_unique<one_ring>(on_, first, measured));
       rings_.back()->set_up();
     }
   }

@@ -12,11 +12,11 @@ bool slower(const measurement& a, const measurement& b) { return a.gb_per_s() < 
 
 }  // namespace
 
-double median(std::vector<double> of) {
-  if (of.empty()) return 0;
-  std::sort(of.begin(), of.end());
-  const std::size_t middle = of.size() / 2;
-  return of.size() % 2 == 1 ? of[middle] : (of[middle - 1] + of[middle]) / 2;
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 double repeated::least_gb_per_s() const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A cell measured several times, reported as the median with minimum and maximum.
+// Measures a cell several times, and reports the median with minimum and maximum.
 
 #include <cstdint>
 #include <vector>
@@ -10,8 +10,9 @@
 
 namespace ringload::bench {
 
-/// The middle one; of an even number, the mean of the two in the middle; 0 of none.
-double median(std::vector<double> of);
+/// Returns the median: the value in the middle, or the mean of the two values in the middle, or 0
+/// without values.
+double median(std::vector<double> values);
 
 class repeated {
  public:
@@ -19,7 +20,7 @@ class repeated {
 
   const std::vector<measurement>& runs() const noexcept { return runs_; }
 
-  /// The median of any figure of the runs.
+  /// Returns the median of a figure over all runs.
   template <class Figure>
   double median_of(Figure figure) const {
     std::vector<double> values;
@@ -33,7 +34,7 @@ class repeated {
   double least_gb_per_s() const;
   double most_gb_per_s() const;
 
-  /// The run whose rate is nearest to the median. There is one at least.
+  /// Returns the run whose rate is nearest to the median. At least one run must exist.
   const measurement& typical() const;
 
  private:

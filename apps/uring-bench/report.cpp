@@ -23,28 +23,28 @@ std::string share_text(const std::optional<double>& share) {
 
 double cpu(const measurement& m) { return m.cpu_s_per_gib(); }
 
-void append_optional(std::string& to, const std::optional<double>& value) {
+void append_optional(std::string& text, const std::optional<double>& value) {
   if (value) {
-    tool::append_json(to, *value);
+    tool::append_json(text, *value);
   } else {
-    to += "null";
+    text += "null";
   }
 }
 
-void append_latency(std::string& to, const latencies& of) {
-  tool::json_object(to)
-      .field("p50", microseconds(of.percentile(0.5)))
-      .field("p90", microseconds(of.percentile(0.9)))
-      .field("p99", microseconds(of.percentile(0.99)))
-      .field("p999", microseconds(of.percentile(0.999)))
-      .field("max", microseconds(of.largest()))
+void append_latency(std::string& text, const latencies& latency) {
+  tool::json_object(text)
+      .field("p50", microseconds(latency.percentile(0.5)))
+      .field("p90", microseconds(latency.percentile(0.9)))
+      .field("p99", microseconds(latency.percentile(0.99)))
+      .field("p999", microseconds(latency.percentile(0.999)))
+      .field("max", microseconds(latency.largest()))
       .close();
 }
 
 template <class Figure>
-std::vector<double> each(const repeated& of, Figure figure) {
+std::vector<double> each(const repeated& runs, Figure figure) {
   std::vector<double> values;
-  for (const measurement& one : of.runs()) values.push_back(figure(one));
+  for (const measurement& one : runs.runs()) values.push_back(figure(one));
   return values;
 }
 
@@ -52,16 +52,16 @@ std::vector<double> each(const repeated& of, Figure figure) {
 
 double compared::cpu_ratio() const { return ours.median_of(cpu) / fio.median_of(cpu); }
 
-std::string run_text(const run_request& request, const compared& found) {
-  const measurement& m = found.ours.typical();
+std::string run_text(const run_request& request, const compared& comparison) {
+  const measurement& m = comparison.ours.typical();
   const latencies& l = m.latency;
-  std::string text = line("cell", describe(request.what));
+  std::string text = line("cell", describe(request.config));
   text += line("read", fmt::format("{} in {:.3f} s, {} reads", tool::both_sizes(m.bytes), m.seconds,
                                    tool::grouped(m.reads)));
   std::string rate = fmt::format("{:.3f} GB/s, {:.0f} IOPS", m.gb_per_s(), m.iops());
-  if (found.ours.runs().size() > 1) {
-    rate += fmt::format("; median of {}, {:.3f} to {:.3f}", found.ours.runs().size(),
-                        found.ours.least_gb_per_s(), found.ours.most_gb_per_s());
+  if (comparison.ours.runs().size() > 1) {
+    rate += fmt::format("; median of {}, {:.3f} to {:.3f}", comparison.ours.runs().size(),
+                        comparison.ours.least_gb_per_s(), comparison.ours.most_gb_per_s());
   }
   text += line("rate", rate);
   text +=
@@ -83,7 +83,7 @@ std::string run_text(const run_request& request, const compared& found) {
   text +=
       line("page cache", fmt::format("had {} before, {} after", share_text(m.cached_share_before),
                                      share_text(m.cached_share_after)));
-  if (request.what.with == method::ring) {
+  if (request.config.with == method::ring) {
     text +=
         line("ring", fmt::format("{}; longest submission {:.2f} ms; {}, {} handed to workers",
                                  m.ring_flags, m.longest_submit_seconds * 1e3,
@@ -91,13 +91,13 @@ std::string run_text(const run_request& request, const compared& found) {
                                  m.punts ? tool::counted(*m.punts, "read") : "not told how many"));
   }
   text += line("short reads", fmt::format("{}; {} resubmitted", m.short_reads, m.resubmits));
-  if (!found.fio.runs().empty()) {
+  if (!comparison.fio.runs().empty()) {
     text += line("fio", fmt::format("{:.3f} GB/s, {:.3f} to {:.3f}; {:.4f} s per GiB",
-                                    found.fio.gb_per_s(), found.fio.least_gb_per_s(),
-                                    found.fio.most_gb_per_s(), found.fio.median_of(cpu)));
-    // fio's own figure is that of its jobs' threads.
+                                    comparison.fio.gb_per_s(), comparison.fio.least_gb_per_s(),
+                                    comparison.fio.most_gb_per_s(), comparison.fio.median_of(cpu)));
+    // fio reports the processor time of the threads of its jobs only.
     text += line("ours to fio", fmt::format("{:.3f} of its rate, {:.2f} of its processor time{}",
-                                            found.rate_ratio(), found.cpu_ratio(),
+                                            comparison.rate_ratio(), comparison.cpu_ratio(),
                                             m.kernel_workers > 0 || m.punts.value_or(0) > 0
                                                 ? ", in which its kernel workers are not counted"
                                                 : ""));
@@ -105,33 +105,36 @@ std::string run_text(const run_request& request, const compared& found) {
   return text;
 }
 
-void append_run(std::string& to, const run_request& request, const compared& found) {
-  const cell& what = request.what;
-  const measurement& m = found.ours.typical();
-  tool::json_object object(to);
-  object.field("target", request.path).field("gb_per_s", m.gb_per_s()).field("iops", m.iops());
+void append_run(std::string& text, const run_request& request, const compared& comparison) {
+  const cell& config = request.config;
+  const measurement& m = comparison.ours.typical();
+  tool::json_object object(text);
+  object.field("schema_version", tool::schema_version)
+      .field("target", request.path)
+      .field("gb_per_s", m.gb_per_s())
+      .field("iops", m.iops());
   append_latency(object.key_of_next("latency_us"), m.latency);
   object.field("cpu_s_per_gib", m.cpu_s_per_gib())
       .field("cpu_s_per_gib_with_kernel", m.cpu_s_per_gib_with_kernel())
       .field("bytes", m.bytes)
       .field("reads", m.reads)
       .field("seconds", m.seconds)
-      .field("engine", name(what.with))
-      .field("pattern", name(what.order))
-      .field("route", name(what.by))
-      .field("into", name(what.into))
-      .field("state", name(what.state))
-      .field("block", what.block_bytes)
-      .field("depth", std::uint64_t{what.depth})
-      .field("rings", std::uint64_t{what.rings})
-      .field("threads", std::uint64_t{what.threads})
-      .field("bytes_in_flight", what.bytes_in_flight())
+      .field("engine", name(config.with))
+      .field("pattern", name(config.order))
+      .field("route", name(config.by))
+      .field("into", name(config.into))
+      .field("state", name(config.state))
+      .field("block", config.block_bytes)
+      .field("depth", std::uint64_t{config.depth})
+      .field("rings", std::uint64_t{config.rings})
+      .field("threads", std::uint64_t{config.threads})
+      .field("bytes_in_flight", config.bytes_in_flight())
       .field("pages", name(m.pages))
-      .field("pages_asked", name(what.pages))
-      .field("registered_buffers", what.registered_buffers)
-      .field("registered_files", what.registered_files)
-      .field("sqpoll", what.sqpoll)
-      .field("iopoll", what.iopoll)
+      .field("pages_asked", name(config.pages))
+      .field("registered_buffers", config.registered_buffers)
+      .field("registered_files", config.registered_files)
+      .field("sqpoll", config.sqpoll)
+      .field("iopoll", config.iopoll)
       .field("ring_flags", m.ring_flags)
       .field("longest_submit_seconds", m.longest_submit_seconds)
       .field("kernel_workers", std::uint64_t{m.kernel_workers})
@@ -144,14 +147,14 @@ void append_run(std::string& to, const run_request& request, const compared& fou
   append_optional(object.key_of_next("cached_share_before"), m.cached_share_before);
   append_optional(object.key_of_next("cached_share_after"), m.cached_share_after);
   const auto rate = [](const measurement& one) { return one.gb_per_s(); };
-  object.list("runs_gb_per_s", each(found.ours, rate));
-  if (!found.fio.runs().empty()) {
+  object.list("runs_gb_per_s", each(comparison.ours, rate));
+  if (!comparison.fio.runs().empty()) {
     tool::json_object fio(object.key_of_next("fio"));
-    fio.field("gb_per_s", found.fio.gb_per_s())
-        .field("cpu_s_per_gib", found.fio.median_of(cpu))
-        .list("runs_gb_per_s", each(found.fio, rate))
-        .field("rate_ratio", found.rate_ratio())
-        .field("cpu_ratio", found.cpu_ratio())
+    fio.field("gb_per_s", comparison.fio.gb_per_s())
+        .field("cpu_s_per_gib", comparison.fio.median_of(cpu))
+        .list("runs_gb_per_s", each(comparison.fio, rate))
+        .field("rate_ratio", comparison.rate_ratio())
+        .field("cpu_ratio", comparison.cpu_ratio())
         .close();
   }
   object.close();

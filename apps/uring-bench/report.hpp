@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reports a cell's measurement, as text and as JSON.
+// Reports the measurement of a cell, as text and as JSON.
 
 #include <string>
 
@@ -11,19 +11,19 @@
 
 namespace ringload::bench {
 
-/// What fio gave in the same runs; no runs: it was not asked.
+/// The results of fio in the same runs. Empty if fio was not used.
 struct compared {
   repeated ours;
   repeated fio;
 
-  /// Our median rate, and our median processor time, as a share of fio's.
+  /// The ratios of the median rates and of the median processor times, ringload to fio.
   double rate_ratio() const { return ours.gb_per_s() / fio.gb_per_s(); }
   double cpu_ratio() const;
 };
 
-std::string run_text(const run_request& request, const compared& found);
+std::string run_text(const run_request& request, const compared& comparison);
 
-/// Appends one object, whose top level is the typical run.
-void append_run(std::string& to, const run_request& request, const compared& found);
+/// Appends one object. The figures at the top level are those of the typical run.
+void append_run(std::string& text, const run_request& request, const compared& comparison);
 
 }  // namespace ringload::bench

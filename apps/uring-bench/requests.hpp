@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the command line asks for, as plain data. Each command takes one of these and nothing else.
+// The requests of the command line as plain data. Each command has a request as its only input.
 
 #include <cstdint>
 #include <ringload/options.hpp>
@@ -16,7 +16,7 @@ namespace ringload::bench {
 
 struct run_request {
   std::string path;
-  cell what;
+  cell config;
   std::uint32_t runs = 1;
   bool with_fio = false;
   bool json = false;
@@ -24,20 +24,20 @@ struct run_request {
 
 struct sweep_request {
   std::string path;
-  cell base;  // What all cells have in common.
+  cell base;  // The settings that all cells share.
   std::vector<std::uint64_t> blocks;
   std::vector<std::uint64_t> bytes_in_flight;
   std::vector<page_kind> pages;
   std::uint32_t runs = 5;
   bool with_fio = false;
   bool json = false;
-  std::string html;  // A file to write; empty: none.
+  std::string html;  // The HTML file to write, or empty.
 };
 
 struct stages_request {
   std::string source;
   std::string device = "host";
-  loader_options within;
+  loader_options options;
   std::uint32_t runs = 7;
   bool with_fio = false;
   bool json = false;
@@ -56,7 +56,7 @@ struct tune_request {
 
 struct net_request {
   std::string target;
-  tool::remote_wish from;
+  tool::remote_wish remote;
   std::vector<std::uint32_t> connections;
   std::vector<std::uint64_t> chunks;
   double seconds = 1;
@@ -64,7 +64,7 @@ struct net_request {
   bool json = false;
 };
 
-// What --help and --version ask for.
+// The request of --help and --version.
 struct text_request {
   std::string text;
 };

@@ -32,7 +32,7 @@ struct folder_closer {
 };
 using folder = std::unique_ptr<::DIR, folder_closer>;
 
-// The fields of /proc/PID/stat that follow the name, which may hold blanks and brackets.
+// Returns the fields of /proc/PID/stat after the name, which may contain blanks and brackets.
 std::istringstream fields_after_name(const std::string& line) {
   const auto end = line.rfind(')');
   return std::istringstream(end == std::string::npos ? "" : line.substr(end + 1));
@@ -47,7 +47,7 @@ std::uint64_t kernel_thread_ticks() {
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
     std::ifstream file("/proc/" + std::string(entry->d_name) + "/stat");
     std::string line;
-    if (!std::getline(file, line)) continue;  // It has ended.
+    if (!std::getline(file, line)) continue;  // The process has ended.
     std::istringstream fields = fields_after_name(line);
     char state = 0;
     std::int64_t skipped = 0;
@@ -101,19 +101,19 @@ std::optional<drive_counts> drive_now(::dev_t drive) {
   std::uint64_t merged = 0;
   std::uint64_t sectors = 0;
   if (!(stat >> reads >> merged >> sectors)) return std::nullopt;
-  return drive_counts{reads, sectors * 512};  // Its sectors are of 512 bytes on every drive.
+  return drive_counts{reads, sectors * 512};  // The unit is 512 bytes on every drive.
 }
 
 std::uint32_t threads_named(std::string_view beginning) {
-  std::uint32_t found = 0;
+  std::uint32_t count = 0;
   const folder threads(::opendir("/proc/self/task"));
   if (!threads) return 0;
   while (const ::dirent* entry = ::readdir(threads.get())) {
     std::ifstream file("/proc/self/task/" + std::string(entry->d_name) + "/comm");
     std::string name;
-    if (std::getline(file, name) && name.starts_with(beginning)) ++found;
+    if (std::getline(file, name) && name.starts_with(beginning)) ++count;
   }
-  return found;
+  return count;
 }
 
 punt_counter::punt_counter() {
@@ -121,13 +121,13 @@ punt_counter::punt_counter() {
     std::ifstream id_file(std::string(root) + "/events/io_uring/io_uring_queue_async_work/id");
     std::uint64_t id = 0;
     if (!(id_file >> id)) continue;
-    ::perf_event_attr wanted = {};
-    wanted.type = PERF_TYPE_TRACEPOINT;
-    wanted.size = sizeof wanted;
-    wanted.config = id;
-    wanted.inherit = 1;
-    events_ = unique_fd(
-        static_cast<int>(::syscall(SYS_perf_event_open, &wanted, 0, -1, -1, PERF_FLAG_FD_CLOEXEC)));
+    ::perf_event_attr attributes = {};
+    attributes.type = PERF_TYPE_TRACEPOINT;
+    attributes.size = sizeof attributes;
+    attributes.config = id;
+    attributes.inherit = 1;
+    events_ = unique_fd(static_cast<int>(
+        ::syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC)));
     return;
   }
 }

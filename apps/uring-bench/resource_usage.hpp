@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Resource usage of a run: CPU time of this process, of the kernel and of other processes, and the
-// drive's requests. Read before and after, and subtracted.
+// The resource usage of a run: processor time of this process, of the kernel and of other
+// processes, and the requests of the drive. The values are read before and after the run, and
+// subtracted.
 
 #include <sys/types.h>
 
@@ -15,13 +16,14 @@
 namespace ringload::bench {
 
 struct cpu_times {
-  double own = 0;     // This process, with its rings' kernel workers.
-  double kernel = 0;  // Kernel threads and interrupts of the whole machine.
+  double own = 0;     // This process, including kernel workers of its rings.
+  double kernel = 0;  // Kernel threads and interrupts of the machine.
   double busy = 0;    // All processes.
 };
 
-/// CPU time since construction, in seconds. The kernel counts the last two in clock ticks, mostly
-/// of 10 ms. The scan of /proc itself takes as long as reading some hundred MB, and is left out.
+/// Processor time since construction, in seconds. The kernel counts the last two values in clock
+/// ticks of usually 10 ms. The scan of /proc takes as long as reading some hundred MB, and is not
+/// counted.
 class cpu_account {
  public:
   cpu_account();
@@ -36,18 +38,20 @@ struct drive_counts {
   std::uint64_t bytes = 0;
 };
 
-/// Of all processes; empty if `drive` is no block device, as for tmpfs and overlay.
+/// Returns the counts of all processes. Returns an empty optional if `drive` is not a block device,
+/// as for tmpfs and overlay.
 std::optional<drive_counts> drive_now(::dev_t drive);
 
-/// The number of threads of this process whose name begins so: "iou-wrk" for kernel workers.
+/// Returns the number of threads of this process whose name has this beginning: "iou-wrk" for
+/// kernel workers.
 std::uint32_t threads_named(std::string_view beginning);
 
-/// Counts the reads that this thread, and threads that it starts from now on, hand to kernel
-/// workers instead of to the drive.
+/// Counts the reads that this thread, and threads that it starts later, pass to kernel workers
+/// instead of to the drive.
 class punt_counter {
  public:
   punt_counter();
-  /// Empty if tracepoints are not permitted.
+  /// Returns an empty optional if tracepoints are not permitted.
   std::optional<std::uint64_t> count() const;
 
  private:

@@ -22,23 +22,23 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// How much of a file the page cache may have gained by a read that went past it.
+// The maximum growth of a file's share in the page cache after direct reads.
 constexpr double gained_share_max = 0.01;
 constexpr double still_warm_share = 0.99;
 
-std::vector<std::uint64_t> sizes_of(const target& of) {
+std::vector<std::uint64_t> sizes_of(const target& source) {
   std::vector<std::uint64_t> sizes;
-  for (const target::file& one : of.files()) sizes.push_back(one.bytes);
+  for (const target::file& one : source.files()) sizes.push_back(one.bytes);
   return sizes;
 }
 
-// Memory is fresh only once, too.
-std::uint64_t passes_max(const cell& what) {
-  return what.into == destination::fresh || what.cold_once() ? 1 : 0;
+// Fresh memory can be used only once.
+std::uint64_t passes_max(const cell& config) {
+  return config.into == destination::fresh || config.cold_once() ? 1 : 0;
 }
 
 std::unique_ptr<team_member> make_member(const course& on, std::uint32_t index) {
-  switch (on.what.with) {
+  switch (on.config.with) {
     case method::ring: return make_ring_member(on, index);
     case method::threads: return make_pread_member(on, index);
     case method::mmap: return make_mmap_member(on, index);
@@ -46,7 +46,7 @@ std::unique_ptr<team_member> make_member(const course& on, std::uint32_t index) 
   return nullptr;
 }
 
-// The threads of one run: prepared, started together, joined.
+// The threads of one run: prepares, starts and joins them together.
 class team {
  public:
   team(const course& on, std::uint32_t size) : on_(on), ready_(size), start_(1) {
@@ -76,7 +76,8 @@ class team {
     }
   }
 
-  // The first error of a thread. Valid while they wait for the start, or after they have ended.
+  // Throws the first error of a thread. May be called while the threads wait for the start, or
+  // after they have ended.
   void rethrow() const {
     for (const std::exception_ptr& one : failures_) {
       if (one) std::rethrow_exception(one);
@@ -85,14 +86,14 @@ class team {
 
   void add_to(measurement& m) const {
     for (const auto& one : members_) {
-      m.bytes += one->found.bytes;
-      m.reads += one->found.reads;
-      m.latency.add(one->found.latency);
-      m.short_reads += one->found.short_reads;
-      m.resubmits += one->found.resubmits;
+      m.bytes += one->measured.bytes;
+      m.reads += one->measured.reads;
+      m.latency.add(one->measured.latency);
+      m.short_reads += one->measured.short_reads;
+      m.resubmits += one->measured.resubmits;
       m.longest_submit_seconds =
-          std::max(m.longest_submit_seconds, one->found.longest_submit_seconds);
-      m.ring_flags = one->found.ring_flags;
+          std::max(m.longest_submit_seconds, one->measured.longest_submit_seconds);
+      m.ring_flags = one->measured.ring_flags;
     }
   }
 
@@ -122,96 +123,100 @@ class team {
   bool started_ = false;
 };
 
-void verify_afterwards(const target& of, const cell& what, measurement& m) {
-  m.cached_share_after = of.cached_share();
-  if (what.state == cache_state::as_is || !m.cached_share_after) return;
+void verify_afterwards(const target& source, const cell& config, measurement& m) {
+  m.cached_share_after = source.cached_share();
+  if (config.state == cache_state::as_is || !m.cached_share_after) return;
   const double after = *m.cached_share_after;
   const auto percent = std::to_string(static_cast<int>(after * 100));
-  if (what.by == route::direct && what.state == cache_state::cold && after > gained_share_max) {
-    fail(of.path(), "the page cache has " + percent +
-                        " % of it after direct reads: this file system reads through the cache, or "
-                        "somebody else reads the file");
+  if (config.by == route::direct && config.state == cache_state::cold && after > gained_share_max) {
+    fail(source.path(),
+         "the page cache has " + percent +
+             " % of it after direct reads: this file system reads through the cache, or "
+             "somebody else reads the file");
   }
-  if (what.by == route::buffered && what.state == cache_state::warm && after < still_warm_share) {
-    fail(of.path(), "it was not warm to the end: the page cache has kept " + percent + " %");
+  if (config.by == route::buffered && config.state == cache_state::warm &&
+      after < still_warm_share) {
+    fail(source.path(),
+         "the file did not stay in the page cache during the run: " + percent + " % is left");
   }
 }
 
 }  // namespace
 
-void check(const cell& what) {
+void check(const cell& config) {
   const auto wrong = [](const char* text) { throw tool::usage_error(text); };
-  if (what.block_bytes < 512 || what.block_bytes > (std::uint64_t{1} << 30)) {
+  if (config.block_bytes < 512 || config.block_bytes > (std::uint64_t{1} << 30)) {
     wrong("--block: must be 512 to 1G");
   }
-  if (what.by == route::direct && what.block_bytes % 512 != 0) {
-    wrong("--block: direct reads are in blocks of 512 bytes, and best in such of 4,096");
+  if (config.by == route::direct && config.block_bytes % 512 != 0) {
+    wrong("--block: must be a multiple of 512 for direct reads, better of 4,096");
   }
-  if (what.depth < 1 || what.depth > 4096) wrong("--depth: must be 1 to 4096");
-  if (what.rings < 1 || what.rings > 64) wrong("--rings: must be 1 to 64");
-  if (what.threads < 1 || what.threads > 256) wrong("--threads: must be 1 to 256");
-  if (!(what.seconds > 0) || what.seconds > 86'400) wrong("--seconds: must be more than 0");
-  if (what.with != method::ring) {
-    if (what.sqpoll) wrong("--sqpoll: only with --engine ring");
-    if (what.iopoll) wrong("--iopoll: only with --engine ring");
-    if (what.registered_buffers) wrong("--registered-buffers: only with --engine ring");
-    if (what.registered_files) wrong("--registered-files: only with --engine ring");
-    if (what.rings != 1) wrong("--rings: only with --engine ring");
-    if (what.threads != 1) wrong("--threads: with --engine ring; else --depth is the threads");
-    if (what.depth > 256) wrong("--depth: more than 256 threads");
+  if (config.depth < 1 || config.depth > 4096) wrong("--depth: must be 1 to 4096");
+  if (config.rings < 1 || config.rings > 64) wrong("--rings: must be 1 to 64");
+  if (config.threads < 1 || config.threads > 256) wrong("--threads: must be 1 to 256");
+  if (!(config.seconds > 0) || config.seconds > 86'400) wrong("--seconds: must be more than 0");
+  if (config.with != method::ring) {
+    if (config.sqpoll) wrong("--sqpoll: only with --engine ring");
+    if (config.iopoll) wrong("--iopoll: only with --engine ring");
+    if (config.registered_buffers) wrong("--registered-buffers: only with --engine ring");
+    if (config.registered_files) wrong("--registered-files: only with --engine ring");
+    if (config.rings != 1) wrong("--rings: only with --engine ring");
+    if (config.threads != 1)
+      wrong("--threads: only with --engine ring; --depth sets the number of other threads");
+    if (config.depth > 256) wrong("--depth: must be at most 256 threads");
   }
-  if (what.with == method::mmap && what.by == route::direct) {
-    wrong("--engine mmap: a mapping is the page cache; needs --route buffered");
+  if (config.with == method::mmap && config.by == route::direct) {
+    wrong("--engine mmap: needs --route buffered, because a mapping uses the page cache");
   }
-  if (what.iopoll && what.by != route::direct) wrong("--iopoll: needs --route direct");
-  if (what.registered_buffers && what.into == destination::fresh) {
-    wrong("--registered-buffers: registering makes memory present, so it is not --into fresh");
+  if (config.iopoll && config.by != route::direct) wrong("--iopoll: needs --route direct");
+  if (config.registered_buffers && config.into == destination::fresh) {
+    wrong("--registered-buffers: cannot be used with --into fresh, because it populates memory");
   }
 }
 
-measurement run(const target& of, const cell& what, room& memory) {
-  check(what);
+measurement run(const target& source, const cell& config, read_buffer& memory) {
+  check(config);
   measurement m;
-  m.cached_share_before = of.establish(what.state);
+  m.cached_share_before = source.establish(config.state);
 
-  supply blocks(sizes_of(of), what, passes_max(what));
+  supply blocks(sizes_of(source), config, passes_max(config));
   const std::uint64_t places =
-      what.into == destination::slots ? what.reads_at_once() : blocks.blocks();
-  const std::uint64_t memory_bytes = places * what.block_bytes;
-  course on{of, what, blocks, nullptr, memory_bytes};
+      config.into == destination::slots ? config.reads_at_once() : blocks.blocks();
+  const std::uint64_t memory_bytes = places * config.block_bytes;
+  course on{source, config, blocks, nullptr, memory_bytes};
   const mapping* taken = nullptr;
   const auto take = [&] {
-    taken = &memory.take(memory_bytes, what.pages, what.into);
+    taken = &memory.take(memory_bytes, config.pages, config.into);
     on.memory = taken->data();
   };
-  if (what.into != destination::fresh) take();
+  if (config.into != destination::fresh) take();
 
   const punt_counter punts;
-  team readers(on, what.with == method::ring ? what.threads : what.depth);
+  team readers(on, config.with == method::ring ? config.threads : config.depth);
   readers.rethrow();
 
   cpu_account processors;
-  auto drive_before = drive_now(of.drive());
+  auto drive_before = drive_now(source.drive());
   clock::time_point begin = clock::now();
-  if (what.into == destination::fresh) take();
+  if (config.into == destination::fresh) take();
   blocks.begin(begin);
   readers.start();
-  if (what.ramp_seconds > 0) {
+  if (config.ramp_seconds > 0) {
     std::this_thread::sleep_until(blocks.counted_from());
     processors = cpu_account();
-    drive_before = drive_now(of.drive());
+    drive_before = drive_now(source.drive());
     begin = blocks.counted_from();
   }
   readers.join();
   m.seconds = std::chrono::duration<double>(clock::now() - begin).count();
   const cpu_times cpu = processors.spent();
-  const auto drive_after = drive_now(of.drive());
+  const auto drive_after = drive_now(source.drive());
   tool::throw_if_interrupted();
   readers.rethrow();
 
   readers.add_to(m);
   m.kernel_workers = threads_named("iou-wrk");
-  m.punts = what.with == method::ring ? punts.count() : std::nullopt;
+  m.punts = config.with == method::ring ? punts.count() : std::nullopt;
   m.cpu_seconds = cpu.own;
   m.cpu_kernel_seconds = cpu.kernel;
   m.foreign_processors = std::max(0.0, (cpu.busy - cpu.own - cpu.kernel) / m.seconds);
@@ -220,8 +225,8 @@ measurement run(const target& of, const cell& what, room& memory) {
                       static_cast<double>(drive_after->reads - drive_before->reads);
   }
   m.pages = kind_of(taken->span());
-  if (what.into == destination::fresh) memory.give_back();
-  verify_afterwards(of, what, m);
+  if (config.into == destination::fresh) memory.give_back();
+  verify_afterwards(source, config, m);
   return m;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// uring-bench stages: measures in turn the drive alone, the device's copies alone, both as a
-// pipeline without a format, and the loader. The slower of the first two is the upper bound; the
-// difference between the pipeline and the loader is the loader's overhead.
+// uring-bench stages: measures in turn the drive alone, the copies of the device alone, both as a
+// pipeline without a format, and the loader. The slower of the first two is the upper bound. The
+// difference between the pipeline and the loader is the overhead of the loader.
 //
 // The loader has two rows: into new memory, which the kernel zeroes, and into the reused memory of
 // an earlier load. The drive alone reads into reused slots.
@@ -48,7 +48,7 @@ struct stage {
 
 enum stage_index : std::uint8_t { fio, drive, copies, both, whole, kept, stages_count };
 
-struct found_stages {
+struct measured_stages {
   std::array<stage, stages_count> stages = {{{"fio", "fio, into slots"},
                                              {"disk", "drive alone, into slots"},
                                              {"copies", "device copies alone"},
@@ -66,32 +66,34 @@ struct found_stages {
     return {wall().title, wall().rate(), stages[both].rate(), stages[whole].rate()};
   }
   bool has_fio() const { return !stages[fio].gb_per_s.empty(); }
-  double rate_ratio(stage_index of) const { return stages[of].rate() / stages[fio].rate(); }
-  double cpu_ratio(stage_index of) const { return stages[of].cpu() / stages[fio].cpu(); }
+  double rate_ratio(stage_index index) const { return stages[index].rate() / stages[fio].rate(); }
+  double cpu_ratio(stage_index index) const { return stages[index].cpu() / stages[fio].cpu(); }
 };
 
 class stages_run {
  public:
-  stages_run(const stages_request& request, const device& to)
-      : request_(request), to_(to), of_(request.source, files_of(request.source), route::direct) {}
+  stages_run(const stages_request& request, const device& load_device)
+      : request_(request),
+        load_device_(load_device),
+        source_(request.source, files_of(request.source), route::direct) {}
 
-  found_stages run() {
-    cell alone = cell_of(request_.within);
+  measured_stages run() {
+    cell alone = cell_of(request_.options);
     alone.registered_buffers = false;
-    alone.bytes_max = of_.bytes();
+    alone.bytes_max = source_.bytes();
     alone.seconds = 3600;
     for (std::uint32_t i = 0; i < request_.runs; ++i) {
       in_turns(
-          i, [&] { add(drive, bench::run(of_, alone, memory_)); },
+          i, [&] { add(drive, bench::run(source_, alone, memory_)); },
           [&] {
-            if (request_.with_fio) add(fio, run_fio(of_, alone));
+            if (request_.with_fio) add(fio, run_fio(source_, alone));
           });
       streamed(copies, half::copies);
-      of_.establish(cache_state::cold);
+      source_.establish(cache_state::cold);
       streamed(both, half::both);
       loads();
     }
-    return std::move(found_);
+    return std::move(measured_);
   }
 
  private:
@@ -101,118 +103,121 @@ class stages_run {
     return files;
   }
 
-  void add(stage_index which, double seconds, double bytes, double cpu_seconds) {
-    found_.stages[which].gb_per_s.push_back(bytes / seconds * 1e-9);
-    found_.stages[which].cpu_s_per_gib.push_back(cpu_seconds / bytes * (1 << 30));
+  void add(stage_index index, double seconds, double bytes, double cpu_seconds) {
+    measured_.stages[index].gb_per_s.push_back(bytes / seconds * 1e-9);
+    measured_.stages[index].cpu_s_per_gib.push_back(cpu_seconds / bytes * (1 << 30));
   }
 
-  void add(stage_index which, const measurement& m) {
-    add(which, m.seconds, static_cast<double>(m.bytes), m.cpu_seconds);
+  void add(stage_index index, const measurement& m) {
+    add(index, m.seconds, static_cast<double>(m.bytes), m.cpu_seconds);
   }
 
-  void streamed(stage_index which, half half_of_it) {
+  void streamed(stage_index index, half part) {
     const cpu_account processors;
-    const double seconds = stream(of_, to_, request_.within, half_of_it);
-    add(which, seconds, static_cast<double>(of_.bytes()), processors.spent().own);
+    const double seconds = stream(source_, load_device_, request_.options, part);
+    add(index, seconds, static_cast<double>(source_.bytes()), processors.spent().own);
   }
 
   void loads() {
-    loader_options keeping = request_.within;
-    keeping.cached_bytes = 2 * of_.bytes();
-    loader with(to_, keeping);
-    const load_stats first = load(with, whole);
-    found_.seconds_to_first_tensor.push_back(first.seconds_to_first_tensor);
-    found_.loader_seconds.push_back(first.seconds);
-    found_.pinned_bytes = first.pinned_bytes_peak;
-    const load_stats second = load(with, kept);
+    loader_options keeping = request_.options;
+    keeping.cached_bytes = 2 * source_.bytes();
+    loader used_loader(load_device_, keeping);
+    const load_stats first = load(used_loader, whole);
+    measured_.seconds_to_first_tensor.push_back(first.seconds_to_first_tensor);
+    measured_.loader_seconds.push_back(first.seconds);
+    measured_.pinned_bytes = first.pinned_bytes_peak;
+    const load_stats second = load(used_loader, kept);
     if (!second.memory_kept) fail(request_.source, "the second load had other memory");
   }
 
-  load_stats load(loader& with, stage_index which) {
-    of_.establish(cache_state::cold);
+  load_stats load(loader& used_loader, stage_index index) {
+    source_.establish(cache_state::cold);
     const cpu_account processors;
-    auto waiting = with.load_async(request_.source, boost::asio::use_future);
+    auto waiting =
+        used_loader.load_async(request_.source, ringload::as_exception(boost::asio::use_future));
     using namespace std::chrono_literals;
     while (waiting.wait_for(50ms) != std::future_status::ready) tool::throw_if_interrupted();
     const model loaded = waiting.get();
     if (loaded.size() > 0) tool::release(loaded[0]);
     load_stats stats = loaded.stats();
-    add(which, stats.seconds, static_cast<double>(stats.bytes), processors.spent().own);
+    add(index, stats.seconds, static_cast<double>(stats.bytes), processors.spent().own);
     return stats;
   }
 
   const stages_request& request_;
-  const device to_;
-  const target of_;
-  room memory_;
-  found_stages found_;
+  const device load_device_;
+  const target source_;
+  read_buffer memory_;
+  measured_stages measured_;
 };
 
-std::string stages_text(const stages_request& request, const found_stages& found,
+std::string stages_text(const stages_request& request, const measured_stages& measured,
                         std::uint64_t bytes) {
   std::string text = describe_machine(request.source) + "\n";
   text += fmt::format("{} of {}, cold and verified, medians of {} runs in turns, into {}\n",
                       tool::both_sizes(bytes), request.source, request.runs, request.device);
-  const loader_options& within = request.within;
+  const loader_options& options = request.options;
   text += fmt::format("{} of {}, {} in flight to begin with\n\n",
-                      tool::counted(within.slots, "slot"), tool::binary_size(within.slot_bytes),
-                      tool::binary_size(cell_of(within).bytes_in_flight()));
+                      tool::counted(options.slots, "slot"), tool::binary_size(options.slot_bytes),
+                      tool::binary_size(cell_of(options).bytes_in_flight()));
   text += fmt::format("{:<26} {:>7}  {:<16} {:>11}\n", "", "GB/s", "least .. most", "CPU s/GiB");
-  for (const stage& one : found.stages) {
+  for (const stage& one : measured.stages) {
     if (one.gb_per_s.empty()) continue;
     const auto [least, most] = std::minmax_element(one.gb_per_s.begin(), one.gb_per_s.end());
     text += fmt::format("{:<26} {:>7.2f}  {:>5.2f} .. {:<7.2f} {:>11.4f}\n", one.title, one.rate(),
                         *least, *most, one.cpu());
   }
-  const double seconds = median(found.loader_seconds);
-  const double first = median(found.seconds_to_first_tensor);
-  text += "\n" + verdict_of(found.rates()) + "\n";
-  if (found.has_fio()) {
-    const auto shares = [&](stage_index of) {
+  const double seconds = median(measured.loader_seconds);
+  const double first = median(measured.seconds_to_first_tensor);
+  text += "\n" + verdict_of(measured.rates()) + "\n";
+  if (measured.has_fio()) {
+    const auto shares = [&](stage_index index) {
       return fmt::format("{:.3f} of its rate for {:.2f} of its processor time",
-                         found.rate_ratio(of), found.cpu_ratio(of));
+                         measured.rate_ratio(index), measured.cpu_ratio(index));
     };
     text += fmt::format("Of fio: the drive alone {};\nthe load {};\ninto kept memory {}.\n",
                         shares(drive), shares(whole), shares(kept));
   }
   text += fmt::format("First tensor after {:.1f} ms, {:.1f} % of the load; {} pinned.\n",
-                      first * 1e3, first / seconds * 100, tool::both_sizes(found.pinned_bytes));
+                      first * 1e3, first / seconds * 100, tool::both_sizes(measured.pinned_bytes));
   return text;
 }
 
-void append_stages(std::string& to, const stages_request& request, const found_stages& found) {
-  tool::json_object object(to);
-  object.field("source", request.source)
+void append_stages(std::string& load_device, const stages_request& request,
+                   const measured_stages& measured) {
+  tool::json_object object(load_device);
+  object.field("schema_version", tool::schema_version)
+      .field("source", request.source)
       .field("device", request.device)
       .field("runs", std::uint64_t{request.runs});
   tool::json_object(object.key_of_next("limits"))
-      .field("slots", std::uint64_t{request.within.slots})
-      .field("slot_bytes", request.within.slot_bytes)
-      .field("bytes_in_flight", request.within.bytes_in_flight)
-      .field("copy_threads", std::uint64_t{request.within.copy_threads})
+      .field("slots", std::uint64_t{request.options.slots})
+      .field("slot_bytes", request.options.slot_bytes)
+      .field("bytes_in_flight", request.options.bytes_in_flight)
+      .field("copy_threads", std::uint64_t{request.options.copy_threads})
       .close();
   tool::json_object stages(object.key_of_next("stages"));
   for (std::uint8_t i = 0; i < stages_count; ++i) {
-    const stage& one = found.stages[i];
+    const stage& one = measured.stages[i];
     if (one.gb_per_s.empty()) continue;
     tool::json_object fields(stages.key_of_next(one.name));
     fields.field("gb_per_s", one.rate())
         .list("runs_gb_per_s", one.gb_per_s)
         .field("cpu_s_per_gib", one.cpu());
-    if (found.has_fio()) {
-      fields.field("rate_ratio", found.rate_ratio(static_cast<stage_index>(i)))
-          .field("cpu_ratio", found.cpu_ratio(static_cast<stage_index>(i)));
+    if (measured.has_fio()) {
+      fields.field("rate_ratio", measured.rate_ratio(static_cast<stage_index>(i)))
+          .field("cpu_ratio", measured.cpu_ratio(static_cast<stage_index>(i)));
     }
     fields.close();
   }
   stages.close();
-  object.field("wall", std::string_view(found.wall().name))
-      .field("conclusive", found.rates().is_conclusive())
-      .field("loader_share_of_wall", found.rates().share_of_wall())
-      .field("loader_share_of_both", found.rates().share_of_both())
-      .field("seconds_to_first_tensor", median(found.seconds_to_first_tensor))
-      .field("loader_seconds", median(found.loader_seconds))
-      .field("pinned_bytes_peak", found.pinned_bytes)
+  object.field("wall", std::string_view(measured.wall().name))
+      .field("conclusive", measured.rates().is_conclusive())
+      .field("loader_share_of_wall", measured.rates().share_of_wall())
+      .field("loader_share_of_both", measured.rates().share_of_both())
+      .field("seconds_to_first_tensor", median(measured.seconds_to_first_tensor))
+      .field("loader_seconds", median(measured.loader_seconds))
+      .field("pinned_bytes_peak", measured.pinned_bytes)
       .close();
 }
 
@@ -235,24 +240,24 @@ std::string verdict_of(const legs_rates& rates) {
       rates.wall_title, rates.share_of_wall(), rates.share_of_both());
 }
 
-void measure_stages(const stages_request& asked, tool::output& out) {
-  const device to = tool::device_named(asked.device);
-  stages_request request = asked;
-  request.device = to.name();
-  request.within = chosen_options(asked.within, to.kind());
+void measure_stages(const stages_request& original, tool::output& out) {
+  const device load_device = tool::device_named(original.device);
+  stages_request request = original;
+  request.device = load_device.name();
+  request.options = chosen_options(original.options, load_device.kind());
   tool::watch_for_interrupts();
   const std::uint64_t bytes = read_catalog(request.source).size_bytes();
   if (bytes == 0) fail(request.source, "there is not one byte in its tensors to load");
   if (request.with_fio && fio_version().empty()) fail("--with-fio", "there is no fio here");
-  // Invalid limits are refused before anything is measured.
-  static_cast<void>(loader(to, request.within));
-  const found_stages found = stages_run(request, to).run();
+  // Invalid limits are refused before the measurement.
+  static_cast<void>(loader(load_device, request.options));
+  const measured_stages measured = stages_run(request, load_device).run();
   std::string text;
   if (request.json) {
-    append_stages(text, request, found);
+    append_stages(text, request, measured);
     text += '\n';
   } else {
-    text = stages_text(request, found, bytes);
+    text = stages_text(request, measured, bytes);
   }
   out.write(text);
   out.flush();

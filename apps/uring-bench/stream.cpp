@@ -17,8 +17,8 @@
 #include "device/backend.hpp"
 #include "failure.hpp"
 #include "interrupts.hpp"
-#include "io/readers/ring_reader.hpp"
 #include "io/ring/ring.hpp"
+#include "io/ring_io.hpp"
 #include "io/slots.hpp"
 #include "io/threads.hpp"
 #include "size.hpp"
@@ -38,12 +38,13 @@ struct piece {
   std::uint64_t arena_offset = 0;
 };
 
-// The files one after the other, each from a block's beginning.
-std::vector<piece> pieces_of(const target& of, std::uint64_t piece_bytes, std::uint64_t& total) {
+// Returns the pieces of the files, one file after another. Each file begins at a block.
+std::vector<piece> pieces_of(const target& source, std::uint64_t piece_bytes,
+                             std::uint64_t& total) {
   std::vector<piece> pieces;
   total = 0;
-  for (std::uint32_t file = 0; file < of.files().size(); ++file) {
-    const std::uint64_t bytes = of.files()[file].bytes;
+  for (std::uint32_t file = 0; file < source.files().size(); ++file) {
+    const std::uint64_t bytes = source.files()[file].bytes;
     for (std::uint64_t at = 0; at < bytes; at += piece_bytes) {
       const std::uint64_t here = std::min(piece_bytes, bytes - at);
       pieces.push_back({file, static_cast<std::uint32_t>(here), at, total + at});
@@ -55,19 +56,23 @@ std::vector<piece> pieces_of(const target& of, std::uint64_t piece_bytes, std::u
 
 class run_of_stream {
  public:
-  run_of_stream(const target& of, const device& to, const loader_options& within, half which)
-      : of_(of), within_(within), which_(which), target_(to.maker()(to.index())) {}
+  run_of_stream(const target& source, const device& load_device, const loader_options& options,
+                half part)
+      : source_(source),
+        options_(options),
+        part_(part),
+        target_(load_device.maker()(load_device.index())) {}
 
   double run() {
-    auto made = slots::make(within_.slots, within_.slot_bytes, within_.huge_pages);
+    auto made = slots::make(options_.slots, options_.slot_bytes, options_.huge_pages);
     if (!made) fail("memory", message_of(made.error()));
     staging_ = std::move(*made);
-    target_->use_pages(within_.huge_pages);
+    target_->use_pages(options_.huge_pages);
     auto opened = target_->attach(loop_, {staging_.whole(), staging_.slot_bytes()});
     if (!opened) fail("the device", message_of(opened.error()));
     try {
-      for (std::uint32_t slot = 0; slot < within_.slots; ++slot) pin(slot);
-      if (which_ == half::both) open_ring();
+      for (std::uint32_t slot = 0; slot < options_.slots; ++slot) pin(slot);
+      if (part_ == half::both) open_ring();
       const double seconds = timed();
       the_ring_.reset();
       target_->detach();
@@ -80,8 +85,8 @@ class run_of_stream {
   }
 
  private:
-  // A slot and what happens in it, one step after the other.
-  struct lane : reader::operation, copy_operation {
+  // A slot and its current operation.
+  struct lane : io_queue::operation, copy_operation {
     run_of_stream* in = nullptr;
     std::uint32_t slot = 0;
     piece now;
@@ -96,12 +101,12 @@ class run_of_stream {
   }
 
   void open_ring() {
-    auto made = ring::make(loop_, within_.slots);
+    auto made = ring::make(loop_, options_.slots);
     if (!made) fail("io_uring", message_of(made.error()));
     the_ring_ = std::move(*made);
-    // As in the loader: refusal is no failure.
-    registered_ = !the_ring_->open_buffers(within_.slots);
-    for (std::uint32_t slot = 0; registered_ && slot < within_.slots; ++slot) {
+    // As in the loader, a refusal is not a failure.
+    registered_ = !the_ring_->open_buffers(options_.slots);
+    for (std::uint32_t slot = 0; registered_ && slot < options_.slots; ++slot) {
       const std::span<std::byte> memory = staging_.at(slot);
       registered_ = !the_ring_->register_buffer(slot, {memory.data(), memory.size()});
     }
@@ -110,27 +115,27 @@ class run_of_stream {
 
   double timed() {
     std::uint64_t total = 0;
-    pieces_ = pieces_of(of_, within_.slot_bytes, total);
+    pieces_ = pieces_of(source_, options_.slot_bytes, total);
     const clock::time_point begin = clock::now();
     auto memory = target_->allocate(total);
     if (!memory) fail("the device", message_of(memory.error()));
     arena_ = std::move(*memory);
     arena_begin_ = arena_->data();
     straight_ = target_->rules().straight;
-    std::vector<lane> lanes(within_.slots);
-    for (std::uint32_t i = 0; i < within_.slots; ++i) {
+    std::vector<lane> lanes(options_.slots);
+    for (std::uint32_t i = 0; i < options_.slots; ++i) {
       lanes[i].in = this;
       lanes[i].slot = i;
       ++busy_;
       boost::asio::post(loop_, [this, one = &lanes[i]] { next(*one); });
     }
-    stay_.emplace(loop_.get_executor());  // While threads work, nothing is to be done here.
+    stay_.emplace(loop_.get_executor());  // Keeps the loop alive while threads work.
     loop_.run();
     const double seconds = std::chrono::duration<double>(clock::now() - begin).count();
     helpers_.join();
     arena_.reset();
     tool::throw_if_interrupted();
-    if (!problem_.empty()) fail(of_.path(), problem_);
+    if (!problem_.empty()) fail(source_.path(), problem_);
     return seconds;
   }
 
@@ -144,7 +149,7 @@ class run_of_stream {
     one.now = pieces_[next_++];
     if (straight_) {
       make_ready(one);
-    } else if (which_ == half::both) {
+    } else if (part_ == half::both) {
       enter(one);
     } else {
       copy(one);
@@ -165,7 +170,7 @@ class run_of_stream {
       const auto failed = populate(place(*lane_of));
       boost::asio::post(loop_, [this, lane_of, failed] {
         if (failed) problem_ = failed.message();
-        if (failed || which_ == half::copies) {
+        if (failed || part_ == half::copies) {
           next(*lane_of);
         } else {
           enter(*lane_of);
@@ -174,22 +179,22 @@ class run_of_stream {
     });
   }
 
-  // As the loader does: a lane waits while the drive has enough to do.
+  // As in the loader, a lane waits while enough bytes are in flight on the drive.
   void enter(lane& one) {
     if (in_flight_ > 0 && in_flight_ + one.now.bytes > in_flight_max_) {
       line_.push_back(&one);
       return;
     }
     in_flight_ += one.now.bytes;
-    reader::operation& read = one;
+    io_queue::operation& read = one;
     read.request = {};
-    read.request.fd = of_.files()[one.now.file].fd.get();
+    read.request.fd = source_.files()[one.now.file].fd.get();
     read.request.direct = true;
     read.request.bytes = bytes_asked(one);
     read.request.file_offset = one.now.file_offset;
-    read.request.into = place(one).data();
+    read.request.memory = place(one).data();
     read.request.registered_buffer = straight_ || !registered_ ? -1 : static_cast<int>(one.slot);
-    read.done = [](reader::operation& self, int res) {
+    read.done = [](io_completion& self, int res) {
       auto& mine = static_cast<lane&>(self);
       mine.in->arrived(mine, res);
     };
@@ -229,24 +234,24 @@ class run_of_stream {
     target_->start(copying);
   }
 
-  const target& of_;
-  const loader_options& within_;
-  const half which_;
+  const target& source_;
+  const loader_options& options_;
+  const half part_;
   boost::asio::io_context loop_{1};
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> stay_;
-  threads helpers_{within_.copy_threads};
+  threads helpers_{options_.copy_threads};
   std::unique_ptr<backend> target_;
   slots staging_;
   std::unique_ptr<ring> the_ring_;
-  std::optional<ring_reader> reader_;
+  std::optional<ring_io> reader_;
   bool registered_ = false;
   bool straight_ = false;
   std::shared_ptr<arena> arena_;
   std::byte* arena_begin_ = nullptr;
   std::vector<piece> pieces_;
   std::size_t next_ = 0;
-  std::uint32_t busy_ = 0;  // Lanes that have something to do.
-  const std::uint64_t in_flight_max_ = cell_of(within_).bytes_in_flight();
+  std::uint32_t busy_ = 0;  // Number of lanes with an operation.
+  const std::uint64_t in_flight_max_ = cell_of(options_).bytes_in_flight();
   std::uint64_t in_flight_ = 0;
   std::deque<lane*> line_;
   std::string problem_;
@@ -254,8 +259,9 @@ class run_of_stream {
 
 }  // namespace
 
-double stream(const target& of, const device& to, const loader_options& within, half which) {
-  return run_of_stream(of, to, within, which).run();
+double stream(const target& source, const device& load_device, const loader_options& options,
+              half part) {
+  return run_of_stream(source, load_device, options, part).run();
 }
 
 }  // namespace ringload::bench

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A load without a format: the bytes of files into the memory of a device, with the engine's own
-// ring and the device's own copies, and nothing that parses, plans or schedules. Or one half of
-// that alone.
+// Loads without a format: moves the bytes of files to the memory of a device, with the ring of the
+// engine and the copies of the device, but without parsing, planning and scheduling. Can also run
+// only the reads or only the copies.
 
 #include <cstdint>
 #include <ringload/device.hpp>
@@ -14,12 +14,16 @@
 namespace ringload::bench {
 
 enum class half : std::uint8_t {
-  copies,  // Slots, filled once, are copied again and again. Into the host nothing is copied, so
-           // what is measured is making its memory present.
-  both,    // Each block is read, and then copied; into the host it is read where it stays.
+  // Slots are filled once and copied repeatedly. For the host, nothing is copied, so the measured
+  // work is to populate the memory.
+  copies,
+  // Each block is read and then copied. For the host, each block is read into its final memory.
+  both,
 };
 
-/// Seconds from before the device's memory is taken to the last byte. Throws `ringload::error`.
-double stream(const target& of, const device& to, const loader_options& within, half which);
+/// Returns the seconds from the allocation of the device memory to the last byte. Throws
+/// `ringload::error`.
+double stream(const target& source, const device& load_device, const loader_options& options,
+              half part);
 
 }  // namespace ringload::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// uring-bench sweep: measures every cell several times, in a new random order each time, so that
-// drift (a drive's temperature, say) spreads over all cells.
+// uring-bench sweep: measures every cell several times, each time in a new random order, so that
+// drift, such as the temperature of a drive, affects all cells.
 
 #include "sweep.hpp"
 
@@ -25,7 +25,7 @@ namespace ringload::bench {
 
 namespace {
 
-// With more than this taken by others a run says little about the drive.
+// If other processes use more than this, a run says little about the drive.
 constexpr double foreign_processors_max = 0.25;
 constexpr int tries_max = 4;
 
@@ -44,16 +44,16 @@ void show(std::size_t done, std::size_t all) {
   static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size()));
 }
 
-void measure(const target& of, swept& all, swept_cell& one, room& memory) {
+void measure(const target& source, swept& all, swept_cell& one, read_buffer& memory) {
   for (int i = 1;; ++i) {
-    measurement m = run(of, one.what, memory);
+    measurement m = run(source, one.config, memory);
     const bool disturbed = m.foreign_processors > foreign_processors_max;
     if (disturbed && i < tries_max) {
       ++all.repeated;
       continue;
     }
     one.disturbed += disturbed ? 1 : 0;
-    one.found.ours.add(std::move(m));
+    one.comparison.ours.add(std::move(m));
     break;
   }
 }
@@ -62,7 +62,7 @@ void measure(const target& of, swept& all, swept_cell& one, room& memory) {
 
 const swept_cell& swept::best() const {
   return *std::max_element(cells.begin(), cells.end(), [](const auto& a, const auto& b) {
-    return a.found.ours.gb_per_s() < b.found.ours.gb_per_s();
+    return a.comparison.ours.gb_per_s() < b.comparison.ours.gb_per_s();
   });
 }
 
@@ -87,8 +87,8 @@ std::vector<cell> cells_of(const sweep_request& request) {
   return cells;
 }
 
-void sweep(const sweep_request& asked, tool::output& out) {
-  sweep_request request = asked;
+void sweep(const sweep_request& original, tool::output& out) {
+  sweep_request request = original;
   if (request.pages.empty()) {
     request.pages = {page_kind::small, page_kind::transparent};
     if (enough_huge_pages(request)) request.pages.push_back(page_kind::hugetlb);
@@ -98,17 +98,17 @@ void sweep(const sweep_request& asked, tool::output& out) {
   if (cells.empty()) throw tool::usage_error("an empty list leaves nothing to measure");
   for (const cell& one : cells) check(one);
   tool::watch_for_interrupts();
-  const target of(request.path, request.base.by);
+  const target source(request.path, request.base.by);
   if (request.with_fio) {
-    static_cast<void>(fio_arguments(of, cells.front()));
+    static_cast<void>(fio_arguments(source, cells.front()));
     if (fio_version().empty()) fail("--with-fio", "there is no fio here");
   }
   std::optional<page_file> page;
-  if (!request.html.empty()) page.emplace(request.html, of);
+  if (!request.html.empty()) page.emplace(request.html, source);
 
   swept all{request.path, machine_facts(request.path), {}, 0};
   for (const cell& one : cells) all.cells.push_back({one, {}, 0});
-  room memory;
+  read_buffer memory;
   std::mt19937_64 random(request.base.seed);
   std::vector<std::size_t> order(cells.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -119,9 +119,9 @@ void sweep(const sweep_request& asked, tool::output& out) {
       show(done++, cells.size() * request.runs);
       swept_cell& now = all.cells[one];
       in_turns(
-          i, [&] { measure(of, all, now, memory); },
+          i, [&] { measure(source, all, now, memory); },
           [&] {
-            if (request.with_fio) now.found.fio.add(run_fio(of, now.what));
+            if (request.with_fio) now.comparison.fio.add(run_fio(source, now.config));
           });
     }
   }

@@ -15,28 +15,29 @@
 namespace ringload::bench {
 
 struct swept_cell {
-  cell what;
-  compared found;
-  std::uint32_t disturbed = 0;  // Runs kept although other processes used the CPUs.
+  cell config;
+  compared comparison;
+  std::uint32_t disturbed = 0;  // Runs that were kept although other processes used the processors.
 };
 
 struct swept {
   std::string path;
   facts about;
   std::vector<swept_cell> cells;
-  std::uint32_t repeated = 0;  // Runs discarded because other processes used the CPUs.
+  // Runs that were discarded because other processes used the processors.
+  std::uint32_t repeated = 0;
 
-  /// The cell of the highest median rate. There is one at least.
+  /// Returns the cell with the highest median rate. At least one cell must exist.
   const swept_cell& best() const;
 };
 
-/// The cells that a request stands for, each once. Less in flight than a block is one block.
+/// Returns the cells of a request, each once. The bytes in flight are at least one block.
 std::vector<cell> cells_of(const sweep_request& request);
 
 std::string sweep_text(const swept& all);
-void append_sweep(std::string& to, const swept& all);
+void append_sweep(std::string& text, const swept& all);
 
-/// A page of HTML that needs nothing beside it: heat maps, latency, processor time, the machine.
+/// Returns one HTML page without external files: heat maps, latency, processor time, the machine.
 std::string sweep_page(const swept& all);
 
 }  // namespace ringload::bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A sweep as one page of HTML: no script, no font, no picture from anywhere else.
+// Writes a sweep as one HTML page without a script, a font or an external picture.
 
 #include <fmt/format.h>
 
@@ -62,7 +62,7 @@ std::string escaped(std::string_view text) {
   return safe;
 }
 
-// From pale to deep blue; the writing turns white where the ground is dark.
+// Returns a colour from pale to deep blue. The text is white on a dark background.
 std::string colours(double share) {
   const double s = std::clamp(share, 0.0, 1.0);
   const auto mix = [s](int pale, int deep) {
@@ -72,16 +72,16 @@ std::string colours(double share) {
                      s > 0.55 ? "#fff" : "#1c2733");
 }
 
-double cell_rate(const swept_cell& one) { return one.found.ours.gb_per_s(); }
+double cell_rate(const swept_cell& one) { return one.comparison.ours.gb_per_s(); }
 
 double cell_latency_ms(const swept_cell& one, double share) {
-  return one.found.ours.median_of([share](const measurement& m) {
+  return one.comparison.ours.median_of([share](const measurement& m) {
     return static_cast<double>(m.latency.percentile(share)) * 1e-6;
   });
 }
 
 double cell_cpu(const swept_cell& one) {
-  return one.found.ours.median_of(
+  return one.comparison.ours.median_of(
       [](const measurement& m) { return m.cpu_s_per_gib_with_kernel(); });
 }
 
@@ -91,23 +91,23 @@ struct axes {
 };
 
 axes axes_of(const swept& all, page_kind pages) {
-  axes found;
+  axes result;
   for (const swept_cell& one : all.cells) {
-    if (one.what.pages != pages) continue;
-    found.blocks.insert(one.what.block_bytes);
-    found.in_flight.insert(one.what.bytes_in_flight());
+    if (one.config.pages != pages) continue;
+    result.blocks.insert(one.config.block_bytes);
+    result.in_flight.insert(one.config.bytes_in_flight());
   }
-  return found;
+  return result;
 }
 
-// The cells of one page kind and block, by bytes in flight.
+// Returns the cells of one page kind and block size, by bytes in flight.
 std::vector<const swept_cell*> row(const swept& all, page_kind pages, std::uint64_t block) {
   std::vector<const swept_cell*> cells;
   for (const swept_cell& one : all.cells) {
-    if (one.what.pages == pages && one.what.block_bytes == block) cells.push_back(&one);
+    if (one.config.pages == pages && one.config.block_bytes == block) cells.push_back(&one);
   }
   std::sort(cells.begin(), cells.end(), [](const auto* a, const auto* b) {
-    return a->what.bytes_in_flight() < b->what.bytes_in_flight();
+    return a->config.bytes_in_flight() < b->config.bytes_in_flight();
   });
   return cells;
 }
@@ -126,39 +126,40 @@ std::string heat_map(const swept& all, page_kind pages) {
     text += "<tr><th>" + tool::binary_size(block) + "</th>";
     const auto cells = row(all, pages, block);
     for (const std::uint64_t in_flight : at.in_flight) {
-      const auto found = std::find_if(cells.begin(), cells.end(), [&](const auto* one) {
-        return one->what.bytes_in_flight() == in_flight;
+      const auto position = std::find_if(cells.begin(), cells.end(), [&](const auto* one) {
+        return one->config.bytes_in_flight() == in_flight;
       });
-      if (found == cells.end()) {
+      if (position == cells.end()) {
         text += "<td class=\"heat none\"></td>";
         continue;
       }
-      const swept_cell& one = **found;
-      const repeated& ours = one.found.ours;
+      const swept_cell& one = **position;
+      const repeated& ours = one.comparison.ours;
       const double share = most > least ? (cell_rate(one) - least) / (most - least) : 1;
       text += fmt::format(
           "<td class=\"heat{}\" style=\"{}\" title=\"depth {}, {:.2f} to {:.2f} GB/s in {} runs\">"
           "{:.2f}</td>",
-          &one == &all.best() ? " best" : "", colours(share), one.what.depth, ours.least_gb_per_s(),
-          ours.most_gb_per_s(), ours.runs().size(), cell_rate(one));
+          &one == &all.best() ? " best" : "", colours(share), one.config.depth,
+          ours.least_gb_per_s(), ours.most_gb_per_s(), ours.runs().size(), cell_rate(one));
     }
     text += "</tr>\n";
   }
   return text + "</table>\n";
 }
 
-// A curve for each block over the bytes in flight, the x axis in powers of two.
+// A chart with one curve for each block size over the bytes in flight. The x axis has powers of
+// two.
 class chart {
  public:
   using figure = std::function<double(const swept_cell&)>;
 
-  chart(const swept& all, page_kind pages, figure of, std::string y_title)
-      : all_(all), pages_(pages), of_(std::move(of)), y_title_(std::move(y_title)) {
+  chart(const swept& all, page_kind pages, figure value_of, std::string y_title)
+      : all_(all), pages_(pages), value_of_(std::move(value_of)), y_title_(std::move(y_title)) {
     const axes at = axes_of(all, pages);
     blocks_ = at.blocks;
     in_flight_ = at.in_flight;
     for (const swept_cell& one : all.cells) {
-      if (one.what.pages == pages) top_ = std::max(top_, of_(one));
+      if (one.config.pages == pages) top_ = std::max(top_, value_of_(one));
     }
     top_ = rounded_up(top_);
   }
@@ -181,7 +182,7 @@ class chart {
   static constexpr int upper = 28;
   static constexpr int lower = 222;
 
-  // 1, 2 or 5 times a power of ten.
+  // Rounds up to 1, 2 or 5 times a power of ten.
   static double rounded_up(double value) {
     if (value <= 0) return 1;
     const double power = std::pow(10, std::floor(std::log10(value)));
@@ -210,7 +211,7 @@ class chart {
           "<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{:.3g}</text>\n",
           left, right, y(value), y(value), left - 6, y(value) + 4, value);
     }
-    // More names than this would overlap.
+    // More names would overlap.
     const std::size_t step = (in_flight_.size() + 6) / 7;
     std::size_t number = 0;
     for (const std::uint64_t in_flight : in_flight_) {
@@ -232,8 +233,8 @@ class chart {
     std::string points;
     std::string dots;
     for (const swept_cell* one : row(all_, pages_, block)) {
-      const double px = x(one->what.bytes_in_flight());
-      const double py = y(of_(*one));
+      const double px = x(one->config.bytes_in_flight());
+      const double py = y(value_of_(*one));
       points += fmt::format("{:.1f},{:.1f} ", px, py);
       dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"/>", px, py,
                           colour);
@@ -249,7 +250,7 @@ class chart {
 
   const swept& all_;
   const page_kind pages_;
-  const figure of_;
+  const figure value_of_;
   const std::string y_title_;
   std::set<std::uint64_t> blocks_;
   std::set<std::uint64_t> in_flight_;
@@ -265,7 +266,7 @@ std::string charts(const swept& all, page_kind pages) {
 }
 
 std::string fio_table(const swept& all) {
-  if (all.cells.front().found.fio.runs().empty()) return {};
+  if (all.cells.front().comparison.fio.runs().empty()) return {};
   std::string text =
       "<h2>Against fio, the same cells in turns</h2>\n<table>\n<tr><th>pages</th><th>block</th>"
       "<th>depth</th><th>uring-bench GB/s</th><th>fio GB/s</th><th>ratio</th>"
@@ -274,8 +275,9 @@ std::string fio_table(const swept& all) {
     text += fmt::format(
         "<tr><th>{}</th><th>{}</th><th>{}</th><th>{:.2f}</th><th>{:.2f}</th><th>{:.3f}</th>"
         "<th>{:.2f}</th></tr>\n",
-        name(one.what.pages), tool::binary_size(one.what.block_bytes), one.what.depth,
-        cell_rate(one), one.found.fio.gb_per_s(), one.found.rate_ratio(), one.found.cpu_ratio());
+        name(one.config.pages), tool::binary_size(one.config.block_bytes), one.config.depth,
+        cell_rate(one), one.comparison.fio.gb_per_s(), one.comparison.rate_ratio(),
+        one.comparison.cpu_ratio());
   }
   return text + "</table>\n";
 }
@@ -288,16 +290,16 @@ std::string sweep_page(const swept& all) {
   text += "<h1>uring-bench sweep</h1>\n";
   text += "<p>" + escaped(all.path) + "</p>\n";
   text += fmt::format("<p><b>{:.2f} GB/s</b> at best: {}.</p>\n", cell_rate(best),
-                      escaped(describe(best.what)));
+                      escaped(describe(best.config)));
   text += fmt::format(
       "<p class=\"note\">Medians of {} runs of each cell, in random order; colours from the "
       "slowest "
       "cell to the fastest. {} repeated because others kept the processors busy.</p>\n",
-      best.found.ours.runs().size(), tool::counted(all.repeated, "run"));
+      best.comparison.ours.runs().size(), tool::counted(all.repeated, "run"));
   std::vector<page_kind> kinds;
   for (const swept_cell& one : all.cells) {
-    if (std::find(kinds.begin(), kinds.end(), one.what.pages) == kinds.end()) {
-      kinds.push_back(one.what.pages);
+    if (std::find(kinds.begin(), kinds.end(), one.config.pages) == kinds.end()) {
+      kinds.push_back(one.config.pages);
     }
   }
   for (const page_kind pages : kinds) {

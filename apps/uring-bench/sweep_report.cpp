@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A sweep as text and as JSON.
+// Reports a sweep as text and as JSON.
 
 #include <fmt/format.h>
 
@@ -22,8 +22,8 @@ double p99(const measurement& m) { return static_cast<double>(m.latency.percenti
 const swept_cell* find(const swept& all, page_kind pages, std::uint64_t block,
                        std::uint64_t in_flight) {
   for (const swept_cell& one : all.cells) {
-    if (one.what.pages == pages && one.what.block_bytes == block &&
-        one.what.bytes_in_flight() == in_flight) {
+    if (one.config.pages == pages && one.config.block_bytes == block &&
+        one.config.bytes_in_flight() == in_flight) {
       return &one;
     }
   }
@@ -36,9 +36,9 @@ void append_table(std::string& text, const swept& all, page_kind pages, const st
   std::set<std::uint64_t> blocks;
   std::set<std::uint64_t> columns;
   for (const swept_cell& one : all.cells) {
-    if (one.what.pages != pages) continue;
-    blocks.insert(one.what.block_bytes);
-    columns.insert(one.what.bytes_in_flight());
+    if (one.config.pages != pages) continue;
+    blocks.insert(one.config.block_bytes);
+    columns.insert(one.config.bytes_in_flight());
   }
   text += fmt::format("\n{}\n{:>10} |", title, "block");
   for (const std::uint64_t in_flight : columns) {
@@ -57,17 +57,17 @@ void append_table(std::string& text, const swept& all, page_kind pages, const st
 
 std::set<page_kind> kinds_in(const swept& all) {
   std::set<page_kind> kinds;
-  for (const swept_cell& one : all.cells) kinds.insert(one.what.pages);
+  for (const swept_cell& one : all.cells) kinds.insert(one.config.pages);
   return kinds;
 }
 
-void append_cell(std::string& to, const swept_cell& one) {
-  const repeated& ours = one.found.ours;
-  tool::json_object object(to);
-  object.field("pages", name(one.what.pages))
-      .field("block", one.what.block_bytes)
-      .field("depth", std::uint64_t{one.what.depth})
-      .field("bytes_in_flight", one.what.bytes_in_flight())
+void append_cell(std::string& text, const swept_cell& one) {
+  const repeated& ours = one.comparison.ours;
+  tool::json_object object(text);
+  object.field("pages", name(one.config.pages))
+      .field("block", one.config.block_bytes)
+      .field("depth", std::uint64_t{one.config.depth})
+      .field("bytes_in_flight", one.config.bytes_in_flight())
       .field("gb_per_s", ours.gb_per_s())
       .field("gb_per_s_least", ours.least_gb_per_s())
       .field("gb_per_s_most", ours.most_gb_per_s())
@@ -77,11 +77,11 @@ void append_cell(std::string& to, const swept_cell& one) {
       .field("cpu_s_per_gib_with_kernel", ours.median_of(cpu_with_kernel))
       .field("runs", std::uint64_t{ours.runs().size()})
       .field("disturbed", std::uint64_t{one.disturbed});
-  if (!one.found.fio.runs().empty()) {
-    object.field("fio_gb_per_s", one.found.fio.gb_per_s())
-        .field("fio_cpu_s_per_gib", one.found.fio.median_of(cpu))
-        .field("rate_ratio", one.found.rate_ratio())
-        .field("cpu_ratio", one.found.cpu_ratio());
+  if (!one.comparison.fio.runs().empty()) {
+    object.field("fio_gb_per_s", one.comparison.fio.gb_per_s())
+        .field("fio_cpu_s_per_gib", one.comparison.fio.median_of(cpu))
+        .field("rate_ratio", one.comparison.rate_ratio())
+        .field("cpu_ratio", one.comparison.cpu_ratio());
   }
   object.close();
 }
@@ -95,27 +95,27 @@ std::string sweep_text(const swept& all) {
   for (const page_kind pages : kinds_in(all)) {
     const std::string on = fmt::format("on {} pages", name(pages));
     append_table(text, all, pages, "GB/s " + on + ", medians", [](const swept_cell& one) {
-      return fmt::format("{:.2f}", one.found.ours.gb_per_s());
+      return fmt::format("{:.2f}", one.comparison.ours.gb_per_s());
     });
     append_table(
         text, all, pages, "spread of the runs, % of the median, " + on, [](const swept_cell& one) {
-          const repeated& ours = one.found.ours;
+          const repeated& ours = one.comparison.ours;
           return fmt::format(
               "{:.0f}", (ours.most_gb_per_s() - ours.least_gb_per_s()) / ours.gb_per_s() * 100);
         });
-    if (all.cells.front().found.fio.runs().empty()) continue;
+    if (all.cells.front().comparison.fio.runs().empty()) continue;
     append_table(text, all, pages, "share of fio's rate " + on, [](const swept_cell& one) {
-      return fmt::format("{:.3f}", one.found.rate_ratio());
+      return fmt::format("{:.3f}", one.comparison.rate_ratio());
     });
     append_table(
         text, all, pages, "share of fio's processor time " + on,
-        [](const swept_cell& one) { return fmt::format("{:.2f}", one.found.cpu_ratio()); });
+        [](const swept_cell& one) { return fmt::format("{:.2f}", one.comparison.cpu_ratio()); });
   }
   std::uint32_t disturbed = 0;
   for (const swept_cell& one : all.cells) disturbed += one.disturbed;
   const swept_cell& best = all.best();
-  text +=
-      fmt::format("\nbest: {:.2f} GB/s with {}\n", best.found.ours.gb_per_s(), describe(best.what));
+  text += fmt::format("\nbest: {:.2f} GB/s with {}\n", best.comparison.ours.gb_per_s(),
+                      describe(best.config));
   if (all.repeated > 0) {
     text +=
         fmt::format("{} repeated, because others kept the processors busy; {} kept all the same\n",
@@ -124,9 +124,9 @@ std::string sweep_text(const swept& all) {
   return text;
 }
 
-void append_sweep(std::string& to, const swept& all) {
-  tool::json_object object(to);
-  object.field("target", all.path);
+void append_sweep(std::string& text, const swept& all) {
+  tool::json_object object(text);
+  object.field("schema_version", tool::schema_version).field("target", all.path);
   tool::json_object machine(object.key_of_next("machine"));
   for (const auto& [name, value] : all.about) machine.field(name, value);
   machine.close();

@@ -26,27 +26,27 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t warming_bytes = std::uint64_t{2} << 20;
 constexpr int state_tries_max = 20;
-// Of a warm file; the kernel may have taken a page back.
+// The minimum share for a warm file, because the kernel may have reclaimed a page.
 constexpr double warm_share = 0.997;
 
-// Names of regular files in a folder, sorted; what lies in folders below is not read.
+// Returns the names of the regular files in a folder, sorted. Sub-folders are not read.
 std::vector<std::string> files_in(const std::string& folder) {
-  std::vector<std::string> found;
+  std::vector<std::string> paths;
   std::error_code failed;
   for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
     if (fs::is_regular_file(at->path(), failed) && fs::file_size(at->path(), failed) > 0) {
-      found.push_back(at->path().string());
+      paths.push_back(at->path().string());
     }
     failed.clear();
   }
   if (failed) fail(failed.value(), folder);
-  std::sort(found.begin(), found.end());
-  return found;
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 void read_through(const target::file& one) {
   std::vector<std::byte> sink(warming_bytes);
-  // The descriptor may be a direct one, which would go past the cache.
+  // The other descriptor may be direct, and then would bypass the page cache.
   const unique_fd fd(::open(one.path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) fail(errno, one.path);
   ::off_t at = 0;
@@ -85,7 +85,7 @@ void target::close_list() {
 }
 
 void target::add(const std::string& path, route by) {
-  // Without O_NONBLOCK a FIFO would wait for somebody who writes.
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer.
   const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (by == route::direct ? O_DIRECT : 0);
   file one{path, unique_fd(::open(path.c_str(), flags)), 0};
   if (!one.fd && errno == EINVAL && (flags & O_DIRECT) != 0) {
@@ -109,7 +109,7 @@ std::optional<double> target::cached_share() const {
   std::uint64_t pages = 0;
   std::uint64_t cached = 0;
   for (const file& one : files_) {
-    const auto counts = cached_pages(one.fd.get(), 0, one.bytes);
+    const auto counts = count_pages(one.fd.get(), 0, one.bytes);
     if (!counts) return std::nullopt;
     pages += counts->pages;
     cached += counts->cached;
@@ -120,12 +120,12 @@ std::optional<double> target::cached_share() const {
 std::optional<double> target::establish(cache_state state) const {
   std::optional<double> share = cached_share();
   if (state == cache_state::as_is) return share;
-  const std::string wanted(name(state));
+  const std::string state_name(name(state));
   for (int i = 0; i < state_tries_max; ++i) {
     tool::throw_if_interrupted();
     share = cached_share();
     if (!share) {
-      fail(path_, "not known to be " + wanted +
+      fail(path_, "not known to be " + state_name +
                       ": cachestat is refused (a kernel before 6.5, or a file that is not yours); "
                       "--state as-is measures without the claim");
     }
@@ -135,7 +135,7 @@ std::optional<double> target::establish(cache_state state) const {
       if (state == cache_state::warm) {
         read_through(one);
       } else {
-        // Dirty pages do not go before they are on the drive.
+        // Dirty pages cannot be dropped before they are written to the drive.
         ::fdatasync(one.fd.get());
         ::posix_fadvise(one.fd.get(), 0, 0, POSIX_FADV_DONTNEED);
       }
@@ -143,8 +143,8 @@ std::optional<double> target::establish(cache_state state) const {
     if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   const int percent = static_cast<int>(*share * 100);
-  fail(path_,
-       "cannot be made " + wanted + ": the page cache has " + std::to_string(percent) + " % of it");
+  fail(path_, "cannot be made " + state_name + ": the page cache has " + std::to_string(percent) +
+                  " % of it");
 }
 
 }  // namespace ringload::bench

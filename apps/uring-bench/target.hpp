@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The files to read: a file, the files of a folder, or a block device. Opened read-only.
+// The files to read: a file, the files of a folder, or a block device. The files are opened
+// read-only.
 
 #include <sys/types.h>
 
@@ -23,23 +24,26 @@ class target {
     std::uint64_t bytes = 0;
   };
 
-  /// Throws `ringload::error`: nothing there, nothing to read in it, or direct reads refused.
+  /// Throws `ringload::error` if nothing exists at the path, if it has nothing to read, or if
+  /// direct reads are refused.
   target(const std::string& path, route by);
 
-  /// These files, under a name of their own; one at least, none of them empty.
+  /// Creates a target of these files, with its own name. At least one file is needed, and no file
+  /// may be empty.
   target(std::string name, const std::vector<std::string>& files, route by);
 
   const std::string& path() const noexcept { return path_; }
   const std::vector<file>& files() const noexcept { return files_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
-  /// The drive that the first file lies on, or is.
+  /// Returns the drive of the first file.
   ::dev_t drive() const noexcept { return drive_; }
 
-  /// The share of all bytes that the page cache has, 0 to 1; empty where the kernel does not say.
+  /// Returns the share of all bytes that is in the page cache, 0 to 1. Returns an empty optional if
+  /// the kernel does not report it.
   std::optional<double> cached_share() const;
 
-  /// Brings the page cache into that state, and returns the verified share. Throws
-  /// `ringload::error` if it cannot be reached, or not be verified.
+  /// Sets up this state of the page cache, and returns the verified share. Throws `ringload::error`
+  /// if the state cannot be reached or verified.
   std::optional<double> establish(cache_state state) const;
 
  private:

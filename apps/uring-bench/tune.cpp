@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// uring-bench tune: measures many settings briefly, the best ones longer, and then the loader
-// itself if the target is a checkpoint and time is left. A difference within the noise is no gain.
+// uring-bench tune: measures many settings for a short time, and the best settings longer. If the
+// target is a checkpoint and time is left, measures the loader too. A difference within the noise
+// is not a gain.
 
 #include <fmt/format.h>
 
@@ -26,15 +27,15 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t pinned_bytes_max = std::uint64_t{128} << 20;
-// The gain that a setting needs to be chosen, and to be chosen though it takes more memory.
+// The required gain of a setting, and that of a setting with more memory.
 constexpr double gain_min = 1.03;
 constexpr double quick_seconds = 0.2;
 constexpr double close_seconds = 0.5;
 constexpr std::size_t finalists = 3;
-constexpr std::size_t loads_max = 9;  // Of each limits.
+constexpr std::size_t loads_max = 9;  // For each setting.
 
 struct candidate {
-  loader_options within;
+  loader_options options;
   repeated quick;
   repeated close;
 };
@@ -45,7 +46,7 @@ loader_options loader_options_of(std::uint64_t slot_bytes, std::uint64_t bytes_i
   loader_options one = usual_options();
   one.slot_bytes = slot_bytes;
   one.bytes_in_flight = bytes_in_flight;
-  // As many reads again are being copied, or their memory populated.
+  // The same number of reads is being copied, or its memory populated.
   const std::uint64_t slots = std::max<std::uint64_t>(4, 2 * bytes_in_flight / slot_bytes);
   one.slots = static_cast<std::uint32_t>(std::min(slots, pinned_bytes_max / slot_bytes));
   return one;
@@ -68,21 +69,21 @@ std::vector<candidate> candidates() {
   return all;
 }
 
-cell lasting(double seconds, const loader_options& within) {
-  cell what = cell_of(within);
-  what.seconds = seconds;
-  return what;
+cell lasting(double seconds, const loader_options& options) {
+  cell config = cell_of(options);
+  config.seconds = seconds;
+  return config;
 }
 
 struct tuned {
-  std::vector<candidate> all;  // The defaults first.
+  std::vector<candidate> all;  // The defaults are first.
   std::size_t best = 0;
   repeated default_loads;
   repeated tuned_loads;
-  std::string no_loads_reason;  // Why the loader said nothing; empty: it did.
+  std::string no_loads_reason;  // The reason why the loader was not measured, or empty.
 
   bool loaded() const { return no_loads_reason.empty(); }
-  const loader_options& chosen() const { return all[best].within; }
+  const loader_options& chosen() const { return all[best].options; }
   double gain() const {
     if (best == 0) return 1;
     return all[best].close.gb_per_s() / all.front().close.gb_per_s();
@@ -94,93 +95,95 @@ class tuning {
  public:
   explicit tuning(const tune_request& request)
       : request_(request),
-        of_(request.path, route::direct),
+        source_(request.path, route::direct),
         end_(clock::now() +
              std::chrono::nanoseconds(static_cast<std::int64_t>(request.seconds * 1e9))) {}
 
   tuned run() {
-    found_.all = candidates();
+    result_.all = candidates();
     look_quickly();
     look_closely();
     ask_the_loader();
-    return std::move(found_);
+    return std::move(result_);
   }
 
  private:
   double seconds_left() const { return std::chrono::duration<double>(end_ - clock::now()).count(); }
 
-  // Whether more than this share of the whole time is left.
+  // Returns true if more than this share of the whole time is left.
   bool time_for(double share_left) const { return seconds_left() > share_left * request_.seconds; }
 
   void look_quickly() {
     while (time_for(0.6)) {
-      for (candidate& one : found_.all) {
+      for (candidate& one : result_.all) {
         if (!time_for(0.55)) break;
-        one.quick.add(bench::run(of_, lasting(quick_seconds, one.within), memory_));
+        one.quick.add(bench::run(source_, lasting(quick_seconds, one.options), memory_));
       }
     }
   }
 
   void look_closely() {
     std::vector<std::size_t> order;
-    for (std::size_t i = 1; i < found_.all.size(); ++i) {
-      if (!found_.all[i].quick.runs().empty()) order.push_back(i);
+    for (std::size_t i = 1; i < result_.all.size(); ++i) {
+      if (!result_.all[i].quick.runs().empty()) order.push_back(i);
     }
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return found_.all[a].quick.gb_per_s() > found_.all[b].quick.gb_per_s();
+      return result_.all[a].quick.gb_per_s() > result_.all[b].quick.gb_per_s();
     });
     if (order.size() > finalists) order.resize(finalists);
     order.insert(order.begin(), 0);
     do {
       for (const std::size_t one : order) {
-        candidate& c = found_.all[one];
-        c.close.add(bench::run(of_, lasting(close_seconds, c.within), memory_));
+        candidate& c = result_.all[one];
+        c.close.add(bench::run(source_, lasting(close_seconds, c.options), memory_));
       }
     } while (time_for(0.3));
     for (const std::size_t one : order) {
-      const double best = found_.all[found_.best].close.gb_per_s();
-      if (found_.all[one].close.gb_per_s() > best * gain_min) found_.best = one;
+      const double best = result_.all[result_.best].close.gb_per_s();
+      if (result_.all[one].close.gb_per_s() > best * gain_min) result_.best = one;
     }
   }
 
-  // What the drive gains must arrive in a load. Where none can be had, the drive has the last word.
+  // A gain of the drive must be a gain of a load. If no load can be measured, the result of the
+  // drive decides.
   void ask_the_loader() {
-    if (found_.best == 0) {
-      found_.no_loads_reason = "the drive gains nothing";
+    if (result_.best == 0) {
+      result_.no_loads_reason = "the drive gains nothing";
       return;
     }
     try {
       load_in_turns(read_catalog(request_.path).size_bytes());
     } catch (const error& failed) {
-      found_.no_loads_reason = failed.what();
+      result_.no_loads_reason = failed.what();
     }
-    if (found_.loaded() && found_.loader_gain() < gain_min) found_.best = 0;
+    if (result_.loaded() && result_.loader_gain() < gain_min) result_.best = 0;
   }
 
-  // As long as the next two will end in time: the first at the drive's rates, later ones as the two
-  // before.
+  // Continues while the next two loads are expected to end in time. The first estimate uses the
+  // rate of the drive, later estimates use the previous two loads.
   void load_in_turns(std::uint64_t bytes) {
     const auto at_rate_of = [&](std::size_t one) {
-      return static_cast<double>(bytes) * 1e-9 / found_.all[one].close.gb_per_s();
+      return static_cast<double>(bytes) * 1e-9 / result_.all[one].close.gb_per_s();
     };
-    double seconds = at_rate_of(0) + at_rate_of(found_.best);
+    double seconds = at_rate_of(0) + at_rate_of(result_.best);
     memory_.give_back();
-    while (seconds <= seconds_left() && found_.tuned_loads.runs().size() < loads_max) {
+    while (seconds <= seconds_left() && result_.tuned_loads.runs().size() < loads_max) {
       const clock::time_point begin = clock::now();
-      found_.default_loads.add(load(usual_options()));
-      found_.tuned_loads.add(load(found_.chosen()));
+      result_.default_loads.add(load(usual_options()));
+      result_.tuned_loads.add(load(result_.chosen()));
       seconds = std::chrono::duration<double>(clock::now() - begin).count();
     }
-    if (found_.tuned_loads.runs().empty()) {
-      found_.no_loads_reason = fmt::format("two would take {:.1f} s, and {:.1f} s are left",
-                                           seconds, std::max(0.0, seconds_left()));
+    if (result_.tuned_loads.runs().empty()) {
+      result_.no_loads_reason = fmt::format("two would take {:.1f} s, and {:.1f} s are left",
+                                            seconds, std::max(0.0, seconds_left()));
     }
   }
 
-  measurement load(const loader_options& within) const {
-    of_.establish(cache_state::cold);
-    loader with(host(), within);
-    auto waiting = with.load_async(request_.path, boost::asio::use_future);
+  measurement load(const loader_options& options) const {
+    source_.establish(cache_state::cold);
+    loader used_loader(host(), options);
+    auto waiting =
+        used_loader.load_async(request_.path, ringload::as_exception(boost::asio::use_future));
     using namespace std::chrono_literals;
     while (waiting.wait_for(20ms) != std::future_status::ready) tool::throw_if_interrupted();
     const load_stats stats = waiting.get().stats();
@@ -191,79 +194,79 @@ class tuning {
   }
 
   const tune_request& request_;
-  const target of_;
+  const target source_;
   const clock::time_point end_;
-  room memory_;
-  tuned found_;
+  read_buffer memory_;
+  tuned result_;
 };
 
-std::string flags_of(const loader_options& within) {
-  return fmt::format("--slots {} --slot-bytes {}K --bytes-in-flight {}K", within.slots,
-                     within.slot_bytes >> 10, within.bytes_in_flight >> 10);
+std::string flags_of(const loader_options& options) {
+  return fmt::format("--slots {} --slot-bytes {}K --bytes-in-flight {}K", options.slots,
+                     options.slot_bytes >> 10, options.bytes_in_flight >> 10);
 }
 
-std::string code_of(const loader_options& within) {
+std::string code_of(const loader_options& options) {
   return fmt::format(
-      "ringload::loader_options within;\n"
-      "within.slots = {};\n"
-      "within.slot_bytes = {};\n"
-      "within.bytes_in_flight = {};\n",
-      within.slots, within.slot_bytes, within.bytes_in_flight);
+      "ringload::loader_options options;\n"
+      "options.slots = {};\n"
+      "options.slot_bytes = {};\n"
+      "options.bytes_in_flight = {};\n",
+      options.slots, options.slot_bytes, options.bytes_in_flight);
 }
 
-std::string rate_line(const char* title, const loader_options& within, const repeated& runs) {
+std::string rate_line(const char* title, const loader_options& options, const repeated& runs) {
   return fmt::format("{:<10} {:>6} x {:<9} {:>8} in flight  {:6.2f} GB/s, {:.2f} to {:.2f} in {}\n",
-                     title, within.slots, tool::binary_size(within.slot_bytes),
-                     tool::binary_size(cell_of(within).bytes_in_flight()), runs.gb_per_s(),
+                     title, options.slots, tool::binary_size(options.slot_bytes),
+                     tool::binary_size(cell_of(options).bytes_in_flight()), runs.gb_per_s(),
                      runs.least_gb_per_s(), runs.most_gb_per_s(),
                      tool::counted(runs.runs().size(), "run"));
 }
 
-std::string tuned_text(const tuned& found) {
+std::string tuned_text(const tuned& result) {
   std::string text = "the drive, cold and verified, direct reads into slots:\n";
-  for (std::size_t i = 0; i < found.all.size(); ++i) {
-    const candidate& one = found.all[i];
+  for (std::size_t i = 0; i < result.all.size(); ++i) {
+    const candidate& one = result.all[i];
     if (one.close.runs().empty()) continue;
-    text += rate_line(i == 0 ? "defaults" : i == found.best ? "best" : "", one.within, one.close);
+    text += rate_line(i == 0 ? "defaults" : i == result.best ? "best" : "", one.options, one.close);
   }
-  if (found.loaded()) {
+  if (result.loaded()) {
     text += fmt::format(
         "whole loads: {:.2f} GB/s with the defaults, {:.2f} with other limits ({:.3f})\n",
-        found.default_loads.gb_per_s(), found.tuned_loads.gb_per_s(), found.loader_gain());
+        result.default_loads.gb_per_s(), result.tuned_loads.gb_per_s(), result.loader_gain());
   } else {
-    text += "no whole loads: " + tool::printable(found.no_loads_reason) + "\n";
+    text += "no whole loads: " + tool::printable(result.no_loads_reason) + "\n";
   }
-  if (found.best == 0) {
+  if (result.best == 0) {
     return text + "\nNothing gains more than 3 % over the defaults: keep them.\n\n" +
            code_of(usual_options()) + "\nringload load " + flags_of(usual_options()) + "\n";
   }
   return text +
-         fmt::format("\nThe drive gains {:.1f} %{}.\n\n", (found.gain() - 1) * 100,
-                     found.loaded()
-                         ? fmt::format(", whole loads {:.1f} %", (found.loader_gain() - 1) * 100)
+         fmt::format("\nThe drive gains {:.1f} %{}.\n\n", (result.gain() - 1) * 100,
+                     result.loaded()
+                         ? fmt::format(", whole loads {:.1f} %", (result.loader_gain() - 1) * 100)
                          : "") +
-         code_of(found.chosen()) + "\nringload load " + flags_of(found.chosen()) + "\n";
+         code_of(result.chosen()) + "\nringload load " + flags_of(result.chosen()) + "\n";
 }
 
-void append_tuned(std::string& to, const tune_request& request, const tuned& found) {
-  const loader_options& within = found.chosen();
-  tool::json_object object(to);
-  object.field("target", request.path);
+void append_tuned(std::string& text, const tune_request& request, const tuned& result) {
+  const loader_options& options = result.chosen();
+  tool::json_object object(text);
+  object.field("schema_version", tool::schema_version).field("target", request.path);
   tool::json_object(object.key_of_next("limits"))
-      .field("slots", std::uint64_t{within.slots})
-      .field("slot_bytes", within.slot_bytes)
-      .field("bytes_in_flight", within.bytes_in_flight)
+      .field("slots", std::uint64_t{options.slots})
+      .field("slot_bytes", options.slot_bytes)
+      .field("bytes_in_flight", options.bytes_in_flight)
       .close();
-  object.field("flags", flags_of(within))
-      .field("code", code_of(within))
-      .field("defaults_kept", found.best == 0)
-      .field("gb_per_s_default", found.all.front().close.gb_per_s())
-      .field("gb_per_s", found.all[found.best].close.gb_per_s())
-      .field("gain", found.gain());
-  if (found.loaded()) {
-    object.field("loader_gain", found.loader_gain());
+  object.field("flags", flags_of(options))
+      .field("code", code_of(options))
+      .field("defaults_kept", result.best == 0)
+      .field("gb_per_s_default", result.all.front().close.gb_per_s())
+      .field("gb_per_s", result.all[result.best].close.gb_per_s())
+      .field("gain", result.gain());
+  if (result.loaded()) {
+    object.field("loader_gain", result.loader_gain());
   } else {
-    object.field("no_loads_reason", found.no_loads_reason);
+    object.field("no_loads_reason", result.no_loads_reason);
   }
   object.close();
 }
@@ -272,13 +275,13 @@ void append_tuned(std::string& to, const tune_request& request, const tuned& fou
 
 void tune(const tune_request& request, tool::output& out) {
   tool::watch_for_interrupts();
-  const tuned found = tuning(request).run();
+  const tuned result = tuning(request).run();
   std::string text;
   if (request.json) {
-    append_tuned(text, request, found);
+    append_tuned(text, request, result);
     text += '\n';
   } else {
-    text = tuned_text(found);
+    text = tuned_text(result);
   }
   out.write(text);
   out.flush();

@@ -56,7 +56,7 @@ def adopt(count):
 
 def bytes_of(tensor):
     flat = tensor.contiguous().cpu().reshape(-1)
-    return bytes(flat.view(torch.uint8).tolist()) if flat.numel() else b""
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
 def main():

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A library for adopt.py: loads a checkpoint, hands its tensors out by DLPack, and forgets model
-// and loader, so that what is adopted stands on its own.
+// A library for adopt.py. Loads a checkpoint, exports its tensors by DLPack, and releases the model
+// and the loader, so that the exported tensors must keep their memory alive.
 
 #include <boost/asio/use_future.hpp>
 #include <exception>
@@ -24,12 +24,12 @@ std::string last_name;
 
 }  // namespace
 
-// The number of tensors, or -1: adopted_problem() says why. `cuda` is a device's index, or -1 for
-// the host.
+// Returns the number of tensors, or -1 after a failure, whose text adopted_problem() returns.
+// `cuda` is the index of a device, or -1 for the host.
 ADOPTED_API int adopted_load(const char* source, int cuda) {
   try {
     loader with(cuda < 0 ? host() : cuda_device(cuda));
-    loaded = with.load_async(source, boost::asio::use_future).get();
+    loaded = with.load_async(source, ringload::as_exception(boost::asio::use_future)).get();
     return static_cast<int>(loaded->size());
   } catch (const std::exception& failed) {
     last_problem = failed.what();

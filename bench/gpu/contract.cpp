@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What calls of CUDA do to others: what makes a context, what waits for a kernel that is under way,
-// whether others wait meanwhile, and what a device-wide synchronisation does to a capture. What the
-// library relies on is a test (tests/cuda/contract_test.cpp); this is why it relies on no more.
+// Measures side effects of CUDA calls: which calls create a context, which calls wait for a running
+// kernel, whether other threads wait meanwhile, and the effect of a device-wide synchronisation on
+// a capture. tests/cuda/contract_test.cpp tests the properties that the library relies on.
 
 #include <dlfcn.h>
 
 #include <atomic>
 #include <functional>
+#include <ringload/cuda.hpp>
+#include <ringload/loader.hpp>
 #include <thread>
 
 #include "gpu.hpp"
@@ -19,7 +21,7 @@ namespace {
 
 constexpr unsigned spin_ms = 100;
 
-// Of the driver's own functions: "active", "none", or why it cannot be asked.
+// Returns the result of the driver's functions: "active", "none", or the reason why it is unknown.
 std::string context_of(int device) {
   void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!driver) return "no driver library";
@@ -33,7 +35,7 @@ std::string context_of(int device) {
   return active != 0 ? "active" : "none";
 }
 
-// In a process that has called nothing else yet.
+// Must run in a process that has not called CUDA before.
 void measure_context() {
   (void)context_of(0);
   print_row("context after cudaGetDeviceCount", "none", context_of(0));
@@ -45,8 +47,8 @@ void measure_context() {
   print_row("context after a bare cudaThreadExchangeStreamCaptureMode", "active", context_of(0));
 }
 
-// How long the call takes while a kernel of 100 ms is under way, and how long a copy in another
-// thread takes meanwhile at most.
+// Measures how long the call takes during a kernel of 100 ms, and how long a copy in another thread
+// takes at most.
 void measure_waiting(const std::string& what, const char* expected,
                      const std::function<void()>& call) {
   const stream busy;
@@ -59,7 +61,7 @@ void measure_waiting(const std::string& what, const char* expected,
   std::atomic<bool> over = false;
   double longest = 0;
   check(launch_spin(spin_ms, busy.get()));
-  std::thread other([&] {
+  measuring_thread other([&] {
     check(cudaSetDevice(0));
     do {
       const double begin = now();
@@ -95,6 +97,13 @@ void measure_all_waiting() {
     measure_waiting("cudaHostUnregister of 64 MiB", "?", [&] { pinned.unpin(); });
     measure_waiting("cudaHostRegister of 64 MiB", "?", [&] { pinned.pin(); });
   }
+  {
+    cudaStream_t idle = nullptr;
+    check(cudaStreamCreateWithFlags(&idle, cudaStreamNonBlocking));
+    measure_waiting("cudaStreamDestroy of an idle stream", "does not",
+                    [&] { check(cudaStreamDestroy(idle)); });
+  }
+  measure_waiting("a loader made and destroyed", "waits", [] { loader(cuda_device(0)); });
   const stream on;
   measure_waiting("the first launch of a kernel", "waits",
                   [&] { check(launch_unloaded(on.get())); });
@@ -105,7 +114,7 @@ void measure_capture(cudaStreamCaptureMode mode, const char* name) {
   const stream captured;
   check(cudaStreamBeginCapture(captured.get(), mode));
   cudaError_t said = cudaSuccess;
-  std::thread([&] {
+  measuring_thread([&] {
     check(cudaSetDevice(0));
     cudaStreamCaptureMode relaxed = cudaStreamCaptureModeRelaxed;
     check(cudaThreadExchangeStreamCaptureMode(&relaxed));

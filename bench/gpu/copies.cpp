@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Pinned copies to the device: how large, on how many streams, from which pages, how aligned, and
-// what one call costs.
+// Measures pinned copies to the device by size, number of streams, page kind and alignment, and the
+// cost of one call.
 
 #include <vector>
 
@@ -20,7 +20,7 @@ struct shape {
   std::size_t to_offset = 0;
 };
 
-// Seconds to move the whole buffer once.
+// Returns the seconds to copy the whole buffer once.
 double move_all(const host_memory& from, const device_memory& to, const shape& how) {
   std::vector<stream> streams(how.streams);
   return seconds_of(runs, [&] {
@@ -106,8 +106,8 @@ void measure_copies() {
   measure_call(huge, to, 65536, "2 .. 7 us a call");
 }
 
-// The driver's own way to make many small copies, which the library does not use: a kernel scatters
-// them instead (conversions.cpp).
+// Measures the driver's function for many small copies. The library uses a kernel instead
+// (conversions.cpp).
 #if CUDART_VERSION >= 13000
 void measure_batches() {
   const host_memory huge(buffer_bytes, host_memory::pages::huge);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the experiments have in common: a table with what was expected beside what was measured, and
-// things of CUDA that give themselves back.
+// Shared by the experiments: a table with expected and measured values, and RAII wrappers for CUDA
+// objects.
 
 #include <cuda_runtime_api.h>
 #include <fmt/core.h>
@@ -12,8 +12,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace ringload::bench {
@@ -34,7 +37,7 @@ inline double median(std::vector<double> of) {
   return of.at(of.size() / 2);
 }
 
-// Median of so many runs of `work`, in seconds, after one that does not count.
+// Returns the median of `work` in seconds, after one warm-up run.
 template <class Work>
 double seconds_of(unsigned runs, Work work) {
   work();
@@ -96,7 +99,7 @@ class device_memory {
   void* is_ = nullptr;
 };
 
-// Anonymous memory, 2 MiB aligned, touched, and pinned if that is wanted.
+// Anonymous memory, aligned to 2 MiB and populated. Pinned if requested.
 class host_memory {
  public:
   enum class pages { small, huge };
@@ -135,11 +138,38 @@ class host_memory {
   bool pinned_ = false;
 };
 
-void measure_contract();  // To be called first of all in its process.
+// A thread. join() rethrows its exception, and the destructor joins.
+class measuring_thread {
+ public:
+  template <class Work>
+  explicit measuring_thread(Work work)
+      : thread_([this, work = std::move(work)] {
+          try {
+            work();
+          } catch (...) {
+            thrown_ = std::current_exception();
+          }
+        }) {}
+  measuring_thread(const measuring_thread&) = delete;
+  measuring_thread& operator=(const measuring_thread&) = delete;
+  ~measuring_thread() {
+    if (thread_.joinable()) thread_.join();
+  }
+  void join() {
+    thread_.join();
+    if (thrown_) std::rethrow_exception(thrown_);
+  }
+
+ private:
+  std::exception_ptr thrown_;  // Set by the thread. Read after join().
+  std::thread thread_;
+};
+
+void measure_contract();  // Must be called first in its process.
 void measure_machine();
 void measure_copies();
 void measure_batches();
-void measure_large_batch();  // May not survive it.
+void measure_large_batch();  // May crash the process.
 void measure_conversions();
 void measure_notices();
 void measure_warm_loads(const std::string& path);

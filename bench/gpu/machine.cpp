@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the card is, and what it costs to pin memory and to take some.
+// Describes the card, and measures the cost of pinning and allocating memory.
 
 #include "gpu.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// bench_gpu PART [CHECKPOINT...]: one part of the table that bench/gpu.sh keeps. Rows are written
-// as they are known, so a part that fails or is cut off keeps what it has.
+// bench_gpu PART [CHECKPOINT...]: measures one part of the table that bench/gpu.sh writes. Rows are
+// written as soon as they are known, so a part that fails keeps its earlier rows.
 
 #include <exception>
 #include <functional>

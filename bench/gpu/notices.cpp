@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How soon a thread learns that a copy has ended, by each way there is, and what each way costs the
-// copies. The floor is a thread that does nothing but ask.
+// Measures how soon a thread is notified of the end of a copy, for each method, and how much each
+// method slows the copies down. The lower bound is a thread that only polls.
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr unsigned rounds = 300;
 
-// A sleeping thread is woken through this, as an event loop is.
+// Wakes a sleeping thread, as an event loop does.
 class wake_up {
  public:
   wake_up() : fd_(::eventfd(0, EFD_CLOEXEC)) {}
@@ -65,7 +65,7 @@ struct scene {
   }
 };
 
-// Microseconds from the call to the knowledge that it is done.
+// Returns the microseconds from the call to the notification.
 double round_trip(scene& in, std::size_t bytes, const std::function<void()>& learn) {
   return 1e6 * seconds_of(rounds, [&] {
            in.copy(bytes);
@@ -99,7 +99,7 @@ void measure_latency(scene& in, std::size_t bytes) {
   });
 }
 
-// What host functions take from copies of 2 MiB, one behind the other.
+// Measures how much host functions slow down consecutive copies of 2 MiB.
 void measure_disturbance(scene& in) {
   constexpr std::size_t bytes = 2 * mib;
   constexpr unsigned count = 200;
@@ -121,12 +121,12 @@ void measure_disturbance(scene& in) {
   row("each with one on a second stream", "as without", [&] { in.ask_for_notice(); });
 }
 
-// The same, while another stream of the program runs host functions of 5 ms, one after the other.
+// Measures the same while another stream of the program runs host functions of 5 ms.
 void measure_beside_host_functions(scene& in) {
   const stream theirs;
   std::atomic<bool> over = false;
   const auto work = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
-  std::thread busy([&] {
+  measuring_thread busy([&] {
     check(cudaSetDevice(0));
     while (!over) {
       for (int i = 0; i < 4; ++i) check(cudaLaunchHostFunc(theirs.get(), work, nullptr));

@@ -6,10 +6,10 @@
 namespace ringload {
 namespace bench {
 
-// Keeps one block of the card busy for so long, and ends by itself.
+// Keeps one block of the card busy for this time.
 cudaError_t launch_spin(unsigned milliseconds, cudaStream_t on);
 
-// The same kernel under a second name, so that it has a first launch of its own.
+// The same kernel under a second name, so that it has its own first launch.
 cudaError_t launch_unloaded(cudaStream_t on);
 
 }  // namespace bench

@@ -8,29 +8,41 @@ vcpkg_from_github(
 
 vcpkg_check_features(OUT_FEATURE_OPTIONS feature_options
   FEATURES
-    apps RINGLOAD_APPS
     c RINGLOAD_C
     cuda RINGLOAD_CUDA
     deflate RINGLOAD_DEFLATE
     hdf5 RINGLOAD_HDF5
     mpi RINGLOAD_MPI
     remote RINGLOAD_REMOTE
+    tools RINGLOAD_APPS
     zstd RINGLOAD_ZSTD)
+
+set(cuda_options -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON)
+if("cuda" IN_LIST FEATURES)
+  vcpkg_find_cuda(OUT_CUDA_TOOLKIT_ROOT cuda_toolkit)
+  set(cuda_options
+    "-DCMAKE_CUDA_COMPILER=${NVCC}"
+    "-DCUDAToolkit_ROOT=${cuda_toolkit}")
+endif()
 
 vcpkg_cmake_configure(
   SOURCE_PATH "${SOURCE_PATH}"
   OPTIONS
     ${feature_options}
+    ${cuda_options}
     -DRINGLOAD_EXAMPLES=OFF
     -DRINGLOAD_TESTS=OFF
     -DRINGLOAD_BENCH=OFF
-    -DRINGLOAD_INSTALL=ON)
+    -DRINGLOAD_INSTALL=ON
+    -DRINGLOAD_SYSTEMD=OFF
+  OPTIONS_DEBUG
+    -DRINGLOAD_APPS=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/ringload)
 vcpkg_fixup_pkgconfig()
 
 set(tools "")
-if("apps" IN_LIST FEATURES)
+if("tools" IN_LIST FEATURES)
   list(APPEND tools ringload uring-bench)
 endif()
 if("hdf5" IN_LIST FEATURES)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The public API of an opened checkpoint.
-
 #include <ringload/checkpoint.hpp>
 #include <string>
 #include <utility>
@@ -37,7 +35,7 @@ std::vector<std::string_view> checkpoint::matching(std::string_view glob) const 
   return out;
 }
 
-selection checkpoint::operator[](std::string_view name) const {
+selection checkpoint::only(std::string_view name) const {
   return selection().names({at(name).name});
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include <cstddef>
 #include <limits>
 #include <memory>
@@ -12,7 +13,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The object that the consumer holds, with all memory that the object points to.
+// The exported object. The object owns the arrays that its DLPack tensor refers to, and keeps the
+// source tensor alive. The consumer destroys the object by calling the deleter.
 template <class Managed>
 struct exported {
   explicit exported(const tensor& source) : owner(source) {}
@@ -23,8 +25,9 @@ struct exported {
   std::vector<std::int64_t> strides;
 };
 
-// A stride is the product of the later dimensions. If the tensor has no element, the strides are
-// meaningless and the product may wrap around. The arithmetic is unsigned for that reason.
+// Computes row-major strides: each stride is the product of the later dimensions. Unsigned integers
+// are used, because the product may overflow if the tensor has no elements. The strides of such a
+// tensor are never used.
 void set_strides(std::vector<std::int64_t>& strides, const std::vector<std::int64_t>& shape) {
   strides.resize(shape.size());
   std::uint64_t stride = 1;
@@ -52,11 +55,12 @@ std::unique_ptr<exported<Managed>> make(const tensor& source) {
   }
   dlpack::data_type type = dlpack::type_of(source.dtype());
   if (source.dtype() == dtype::f4 && !holder->shape.empty() && holder->shape.back() % 2 == 0) {
-    type.lanes = 2;  // Pairs: see to_dlpack().
+    type.lanes = 2;  // Two elements are exported as one item, see to_dlpack().
     holder->shape.back() /= 2;
   }
   set_strides(holder->strides, holder->shape);
-  // A scalar has no dimensions, but some consumers reject null pointers.
+  // Reserves memory even for a scalar without dimensions, because some consumers reject null
+  // pointers.
   const auto ndim = static_cast<std::int32_t>(holder->shape.size());
   holder->shape.reserve(1);
   holder->strides.reserve(1);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The public API: each call becomes a command that is posted to the engine thread.
+// Each call of a public class becomes a command, which is posted to the engine thread.
 
 #include <boost/asio/error.hpp>
 #include <ringload/loader.hpp>
 
 #include "base/printable.hpp"
 #include "load/job.hpp"
+#include "request/request.hpp"
 #include "runtime/engine.hpp"
 
 namespace ringload::inline v0 {
@@ -15,8 +16,8 @@ namespace detail {
 
 namespace {
 
-// Runs `command(waiting)` in the engine thread. If the engine is closed, completes `waiting` as
-// aborted.
+// Runs `command(waiting)` in the engine thread. If the loader was destroyed, `waiting` fails with
+// operation_aborted.
 template <class T, class Command>
 void post_or_abort(engine& loader_engine, const std::string& source,
                    std::unique_ptr<operation<T>> waiting, Command command) {
@@ -29,20 +30,14 @@ void post_or_abort(engine& loader_engine, const std::string& source,
   if (loader_engine.post(std::move(packed_command))) return;
   const fault destroyed(boost::asio::error::operation_aborted, printable_path(source),
                         "the loader was destroyed");
-  packed_command.waiting->complete(to_exception(destroyed), T());
+  packed_command.waiting->fail(destroyed);
 }
 
 }  // namespace
 
-void begin_load(const std::shared_ptr<engine>& loader_engine, load_request request,
-                std::unique_ptr<operation<model>> waiting) {
-  if (request.options.window_bytes > 0) {
-    const fault refused(errc::invalid_options, "load_options::window_bytes",
-                        "load_async takes no window, use start_async with window_bytes");
-    waiting->complete(to_exception(refused), model());
-    return;
-  }
-  auto load = std::make_shared<job>(loader_engine, std::move(request));
+void begin_load(const std::shared_ptr<engine>& loader_engine, const source& from,
+                load_options options, std::unique_ptr<operation<model>> waiting) {
+  auto load = std::make_shared<job>(loader_engine, load_request(from, std::move(options)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
                 [load](std::unique_ptr<operation<model>> w) {
                   load->delivery.hand_out_once();
@@ -51,23 +46,40 @@ void begin_load(const std::shared_ptr<engine>& loader_engine, load_request reque
                 });
 }
 
-void begin_start(const std::shared_ptr<engine>& loader_engine, load_request request,
-                 std::unique_ptr<operation<load_operation>> waiting) {
-  auto load = std::make_shared<job>(loader_engine, std::move(request));
+void begin_start(const std::shared_ptr<engine>& loader_engine, const source& from,
+                 load_options options, std::unique_ptr<operation<load_handle>> waiting) {
+  auto load = std::make_shared<job>(loader_engine, load_request(from, std::move(options)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<load_operation>> w) {
+                [load](std::unique_ptr<operation<load_handle>> w) {
                   load->delivery.await_start(std::move(w));
                   run_job(load);
                 });
 }
 
-// Opening a checkpoint is a load that selects no tensor.
-void begin_open(const std::shared_ptr<engine>& loader_engine, source_name source,
+void begin_stream(const std::shared_ptr<engine>& loader_engine, const source& from,
+                  load_options options, std::uint64_t window_bytes,
+                  std::unique_ptr<operation<load_handle>> waiting) {
+  if (window_bytes == 0) {
+    const fault refused(errc::invalid_options, "stream_async",
+                        "the window has 0 bytes, expected room for at least one tensor");
+    waiting->fail(refused);
+    return;
+  }
+  load_request request(from, std::move(options));
+  request.window_bytes = window_bytes;
+  auto load = std::make_shared<job>(loader_engine, std::move(request));
+  post_or_abort(*loader_engine, load->source, std::move(waiting),
+                [load](std::unique_ptr<operation<load_handle>> w) {
+                  load->delivery.await_start(std::move(w));
+                  run_job(load);
+                });
+}
+
+// Opens a checkpoint by a load that selects no tensors.
+void begin_open(const std::shared_ptr<engine>& loader_engine, const source& from,
                 open_options options, std::unique_ptr<operation<checkpoint>> waiting) {
-  load_request request(std::move(source), selection().names({}), load_options());
-  request.options.strictness = options.strictness;
-  request.independent_files = options.independent_files;
-  request.options.nameless = options.nameless;
+  load_request request(from, selection().names({}));
+  request.options.open = options;
   auto load = std::make_shared<job>(loader_engine, std::move(request));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
                 [load](std::unique_ptr<operation<checkpoint>> w) {
@@ -77,9 +89,11 @@ void begin_open(const std::shared_ptr<engine>& loader_engine, source_name source
                 });
 }
 
-void begin_fill(const std::shared_ptr<engine>& loader_engine, load_request request,
+void begin_fill(const std::shared_ptr<engine>& loader_engine, const source& from,
+                std::vector<destination> into, fill_options options,
                 std::unique_ptr<operation<fill_result>> waiting) {
-  auto load = std::make_shared<job>(loader_engine, std::move(request));
+  fill_request fill(std::move(into), std::move(options));
+  auto load = std::make_shared<job>(loader_engine, load_request(from, std::move(fill)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
                 [load](std::unique_ptr<operation<fill_result>> w) {
                   load->delivery.await_fill(std::move(w));
@@ -87,14 +101,16 @@ void begin_fill(const std::shared_ptr<engine>& loader_engine, load_request reque
                 });
 }
 
-void begin_copy(const std::shared_ptr<engine>& loader_engine, copy_request request,
-                std::unique_ptr<operation<tensor>> waiting) {
-  if (!request.from) {
+void begin_copy(const std::shared_ptr<engine>& loader_engine, tensor from,
+                tensor_copy_options options, std::unique_ptr<operation<tensor>> waiting) {
+  if (!from) {
     const fault empty_handle(errc::no_such_tensor, "copy_async",
                              "the tensor handle is empty, expected a loaded tensor");
-    waiting->complete(to_exception(empty_handle), tensor());
+    waiting->fail(empty_handle);
     return;
   }
+  const device target = options.device.value_or(from.device());
+  copy_request request(std::move(from), target, options.dtype);
   auto load = std::make_shared<job>(loader_engine, load_request(std::move(request)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
                 [load](std::unique_ptr<operation<tensor>> w) {
@@ -110,7 +126,7 @@ void await_tensor(const std::shared_ptr<job>& load, std::string name,
   if (!t) {
     const fault unknown(errc::no_such_tensor,
                         printable_path(load->source) + ": " + tensor_place(name));
-    waiting->complete(to_exception(unknown), tensor());
+    waiting->fail(unknown);
     return;
   }
   post_or_abort(*load->the_engine, load->source, std::move(waiting),
@@ -133,47 +149,45 @@ void await_finish(const std::shared_ptr<job>& load, std::unique_ptr<operation<mo
       [load](std::unique_ptr<operation<model>> w) { load->delivery.await_finish(std::move(w)); });
 }
 
-}  // namespace detail
-
-load_operation& load_operation::operator=(load_operation&& source) noexcept {
-  load_operation before(std::move(*this));
+load_handle& load_handle::operator=(load_handle&& source) noexcept {
+  const load_handle before(std::move(*this));
   job_ = std::move(source.job_);
   return *this;
 }
 
-load_operation::~load_operation() { cancel(); }
+load_handle::~load_handle() { cancel(); }
 
-load_stats load_operation::progress() const { return job_->progress(); }
+load_stats load_handle::progress() const { return job_->progress(); }
 
-std::vector<file_stats> load_operation::progress_of_files() const { return job_->per_file().now(); }
+std::vector<file_stats> load_handle::progress_of_files() const { return job_->per_file().now(); }
 
-void load_operation::cancel() noexcept {
+void load_handle::cancel() noexcept {
   if (job_) job_->cancel();
 }
 
-const ringload::catalog& load_operation::catalog() const noexcept {
-  return job_->named().catalog();
+const ringload::catalog& load_handle::catalog() const noexcept { return job_->named().catalog(); }
+
+loader_base::loader_base(std::vector<ringload::device> targets, const loader_options& limits,
+                         std::vector<extension> extensions, const allocation_log& log)
+    : engine_(engine::make(std::move(targets), limits, {}, std::move(extensions), log)) {}
+
+loader_base::loader_base(ringload::device target, const loader_options& limits,
+                         std::vector<extension> extensions, const allocation_log& log)
+    : loader_base(std::vector{target}, limits, std::move(extensions), log) {}
+
+loader_base::~loader_base() {
+  if (engine_) engine_->close();
 }
 
-loader::loader(ringload::device target, const loader_options& within,
-               std::vector<extension> extensions, const allocation_log& log)
-    : loader(std::vector{target}, within, std::move(extensions), log) {}
+ringload::device loader_base::device() const noexcept { return engine_->devices.listed().front(); }
 
-loader::loader(std::vector<ringload::device> targets, const loader_options& within,
-               std::vector<extension> extensions, const allocation_log& log)
-    : engine_(detail::engine::make(std::move(targets), within, {}, std::move(extensions), log)) {}
-
-loader::~loader() { engine_->close(); }
-
-ringload::device loader::device() const noexcept { return engine_->devices.listed().front(); }
-
-const std::vector<ringload::device>& loader::devices() const noexcept {
+const std::vector<ringload::device>& loader_base::devices() const noexcept {
   return engine_->devices.listed();
 }
 
-memory_use loader::memory() const {
-  const detail::memory_account& tensors = *engine_->memory.tensors;
-  const detail::memory_account& mapped = *engine_->memory.mapped;
+memory_use loader_base::memory() const {
+  const memory_account& tensors = *engine_->memory.tensors;
+  const memory_account& mapped = *engine_->memory.mapped;
   load_stats s;
   engine_->fill_stats(s);
   memory_use now;
@@ -186,10 +200,12 @@ memory_use loader::memory() const {
   return now;
 }
 
-load_stats loader::stats() const {
+load_stats loader_base::stats() const {
   load_stats s;
   engine_->fill_stats(s);
   return s;
 }
+
+}  // namespace detail
 
 }  // namespace ringload::inline v0

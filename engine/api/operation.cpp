@@ -1,8 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Implements the pending operations of the public API: their completion, their cancellation, and
+// their end when the execution context of the handler is destroyed.
+
+#include <new>
 #include <ringload/detail/operation.hpp>
-#include <vector>
+#include <ringload/error.hpp>
+#include <ringload/fill.hpp>
 
 namespace ringload::inline v0::detail {
+
+std::exception_ptr exception_of(const boost::system::error_code& code, diagnostics& info) noexcept {
+  try {
+    error failure(code, info.place, info.cause);
+    if (info.whole.empty() && info.torn.empty()) return std::make_exception_ptr(failure);
+    return std::make_exception_ptr(
+        fill_error(failure, std::move(info.whole), std::move(info.torn)));
+  } catch (const std::bad_alloc&) {
+    return std::make_exception_ptr(std::bad_alloc());
+  }
+}
 
 void cancel_request::request() {
   std::function<void()> wake;
@@ -62,7 +79,8 @@ void pending_operation::unlink() noexcept {
   back_ = nullptr;
 }
 
-// An Asio service: shut down when its execution context is destroyed.
+// Keeps the list of pending operations of an execution context. When the context is destroyed, Asio
+// calls shutdown().
 class pending_service final : public boost::asio::execution_context::service {
  public:
   static boost::asio::execution_context::id id;
@@ -73,27 +91,23 @@ class pending_service final : public boost::asio::execution_context::service {
   const std::shared_ptr<pending_list> list;
 
  private:
-  struct orphan {
-    std::unique_ptr<handler_body> body;
-    std::shared_ptr<cancel_request> cancel;
-  };
-
-  // No handler can run any more. The handlers are destroyed, as Asio destroys its own handlers, and
-  // their operations are cancelled.
+  // Cancels all pending operations. The context no longer runs handlers, so their handlers are
+  // destroyed without a call, as in Asio. Allocates nothing, because an exception would end the
+  // process.
   void shutdown() override {
-    std::vector<orphan> orphans;
-    {
-      const std::lock_guard lock(list->mutex);
-      list->closed = true;
-      while (list->first) {
+    for (;;) {
+      std::unique_ptr<handler_body> body;
+      std::shared_ptr<cancel_request> cancel;
+      {
+        const std::lock_guard lock(list->mutex);
+        list->closed = true;
+        if (!list->first) return;
         pending_operation& op = *list->first;
-        orphans.push_back({std::move(op.body_), op.cancel});
+        body = std::move(op.body_);
+        cancel = op.cancel;
         op.unlink();
       }
-    }
-    for (orphan& o : orphans) {
-      o.cancel->request();
-      o.body.reset();
+      cancel->request();
     }
   }
 };

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Writes the rows of an allocation_log as CSV.
+
 #include <ringload/allocation_log.hpp>
 
 #include <atomic>
@@ -7,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <ostream>
@@ -25,7 +29,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The functions of this file above the caller's frame.
+// Number of stack frames of functions in this file. The log omits these frames.
 constexpr int frames_skipped = 3;
 constexpr int frames_max = 64;
 
@@ -89,7 +93,7 @@ class allocation_sink {
     try {
       const std::string rest = std::string(",") + call + ',' + text_of(address) + ',' +
                                std::to_string(bytes) + ",\"" + stack() + "\"\n";
-      // The lock is held, so that rows are in the order of their times.
+      // Takes the time under the lock, so that the rows are sorted by time.
       const std::lock_guard lock(mutex_);
       write_text(seconds_since_1970() + rest);
     } catch (...) {
@@ -124,11 +128,11 @@ constexpr const char* csv_columns = "timestamp,call,pointer,size,stack\n";
 
 }  // namespace
 
-allocation_log::allocation_log(const std::filesystem::path& file) {
+allocation_log::allocation_log(std::string_view file) {
   errno = 0;
-  to_ = std::make_shared<detail::allocation_sink>(file);
+  to_ = std::make_shared<detail::allocation_sink>(std::filesystem::path(file));
   if (!to_->is_open()) {
-    throw error({errno == 0 ? EIO : errno, boost::system::system_category()}, file.string(),
+    throw error({errno == 0 ? EIO : errno, boost::system::system_category()}, std::string(file),
                 "the allocation log cannot be written");
   }
   to_->write_header(csv_columns);

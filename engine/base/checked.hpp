@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checked arithmetic for sizes from a file. The result is empty on overflow.
+// Arithmetic with overflow checks for sizes from a file. Returns an empty optional on overflow.
 
 #include <concepts>
 #include <cstdint>
@@ -21,7 +21,8 @@ inline std::optional<std::uint64_t> checked_multiply(std::uint64_t a, std::uint6
   return product;
 }
 
-// `unit` must be a power of two. With unit 4,096, 4,097 is rounded down to 4,096 and up to 8,192.
+// `unit` must be a power of two. Example: with the unit 4,096, round_down(4,097) is 4,096 and
+// round_up(4,097) is 8,192.
 template <std::unsigned_integral T>
 constexpr T round_down(T value, T unit) noexcept {
   return value & ~(unit - 1);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// CRC-32C with ISA-L, which uses the instructions of each CPU: 21 to 29 GB/s, while a loop over the
-// crc32 instruction reaches 11. Builds without ISA-L use a table, at 0.4 GB/s.
+// Computes CRC-32C. Uses ISA-L, which reaches 21 to 29 GB/s with the instructions of each CPU. A
+// loop with the crc32 instruction reaches 11 GB/s. Builds without ISA-L use a table and reach 0.4
+// GB/s.
 
 #include <ringload/verify.hpp>
 
@@ -18,11 +19,12 @@ namespace ringload::inline v0 {
 #if RINGLOAD_HAS_DEFLATE
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) noexcept {
-  constexpr std::size_t step_max = std::size_t{1} << 30;  // ISA-L takes an int.
+  // The length parameter of ISA-L is an int.
+  constexpr std::size_t step_max = std::size_t{1} << 30;
   std::uint32_t crc = ~before;
   while (!bytes.empty()) {
     const std::size_t step = std::min(bytes.size(), step_max);
-    // ISA-L only reads the buffer.
+    // The parameter of ISA-L is not const, but ISA-L only reads the buffer.
     auto* const buffer =
         const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(bytes.data()));
     crc = ::crc32_iscsi(buffer, static_cast<int>(step), crc);

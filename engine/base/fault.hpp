@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The error value of the engine: a code, the place, the cause. The public API throws it as
-// `ringload::error`.
+// The error value of the engine: an error code, the place of the error, and the cause. Public
+// functions throw a fault as `ringload::error`.
 
 #include <boost/system/result.hpp>
 #include <exception>
+#include <memory>
+#include <ringload/detail/operation.hpp>
+#include <ringload/diagnostics.hpp>
 #include <ringload/error.hpp>
 #include <ringload/export.hpp>
 #include <string>
@@ -13,52 +16,64 @@
 
 namespace ringload::inline v0 {
 
-struct fault {
+// Copies of a fault share its texts, so a fault passes through all layers without an allocation.
+struct RINGLOAD_EXPORT fault {
   fault() = default;
-  fault(boost::system::error_code c, std::string w, std::string cause_text = {})
-      : code(c), where(std::move(w)), cause(std::move(cause_text)) {}
+  fault(boost::system::error_code c, std::string place_text, std::string cause_text = {});
 
   boost::system::error_code code;
-  // "model-00002.safetensors: tensor 'wte.weight'", added by the layer that knows it.
-  std::string where;
-  // "its bytes end at 4,096 but the file at 4,000"; empty: the code says everything.
-  std::string cause;
 
-  // Returns the same fault with `outer` in front of the place, unless the place begins with it.
-  RINGLOAD_EXPORT fault in(const std::string& outer) const;
+  // For example "model-00002.safetensors: tensor 'wte.weight'". The layer that knows the file adds
+  // the place.
+  const std::string& where() const noexcept;
+  // For example "the tensor ends at byte 4,096, but the file has 4,000 bytes". Empty if the message
+  // of the code is enough.
+  const std::string& cause() const noexcept;
+
+  // Returns the fault with `outer` before the place. Does not add `outer` a second time.
+  fault in(const std::string& outer) const;
+
+  // Converts the fault to the error of an operation.
+  operator detail::operation_failure() const noexcept { return {code, texts_}; }
+
+ private:
+  std::shared_ptr<const diagnostics> texts_;  // Null if both texts are empty.
 };
 
 template <class T>
 using result = boost::system::result<T, fault>;
 
-// Takes errno or a negated kernel result.
+// Converts errno, or a negated errno from the kernel, to an error code.
 RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept;
 
-// A thread could not be started. The cause names the limits that may be reached.
+// Returns the fault for a thread that could not be started. The cause names the limits that the
+// process may have exceeded.
 fault thread_refused(int error_number);
 
+// Returns true if a limit of address space (RLIMIT_AS, ulimit -v) leaves the process less than
+// `bytes`.
+bool exceeds_address_space(std::uint64_t bytes);
+
 // Returns the message of the code without its category: "No such file or directory". For EMFILE and
-// ENFILE the message also names the limit.
+// ENFILE, the message also names the limit.
 RINGLOAD_EXPORT std::string message_of(const fault& problem);
 
 RINGLOAD_EXPORT error to_error(const fault& problem);
 
-// Throws the fault; adds `place` if the fault has no place.
+// Throws the fault. If the fault has no place, adds `place` first.
 template <class T>
 T value_or_throw(result<T> outcome, const std::string& place) {
   if (!outcome)
-    throw to_error(outcome.error().where.empty() ? outcome.error().in(place) : outcome.error());
+    throw to_error(outcome.error().where().empty() ? outcome.error().in(place) : outcome.error());
   return std::move(*outcome);
 }
 
 fault to_fault(const error& problem);
-std::exception_ptr to_exception(const fault& problem);
 
-// Called by boost::system::result if value() is called on a failed result.
+// boost::system::result calls this function if value() is called on a failed result.
 [[noreturn]] void throw_exception_from_error(const fault& problem, const boost::source_location&);
 
-// Formats 4096 as "4,096" for messages. Exported, like other functions here, for the other
-// libraries.
+// Formats 4096 as "4,096" for messages. Exported for the other libraries of ringload.
 RINGLOAD_EXPORT std::string grouped(std::uint64_t number);
 
 }  // namespace ringload::inline v0

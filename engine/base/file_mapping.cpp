@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "base/file_mapping.hpp"
 
 #include <sys/mman.h>
@@ -16,7 +17,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// 4, 16 or 64 KiB.
+// Returns 4, 16 or 64 KiB, depending on the CPU and the kernel.
 std::uint64_t page_bytes() noexcept { return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)); }
 
 }  // namespace
@@ -29,7 +30,8 @@ result<file_mapping> file_mapping::make(int fd, std::uint64_t offset, std::uint6
                                         bool writable) {
   const std::uint64_t begin = round_down(offset, page_bytes());
   const std::uint64_t length = offset - begin + bytes;
-  // Written pages take memory when they are written; none is reserved before.
+  // MAP_NORESERVE: a page of a private mapping needs memory only after a write, so no memory is
+  // reserved.
   const int access = writable ? PROT_READ | PROT_WRITE : PROT_READ;
   const int flags = writable ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED;
   void* const address = ::mmap(nullptr, length, access, flags, fd, static_cast<::off_t>(begin));
@@ -49,11 +51,11 @@ boost::system::error_code present(std::span<const std::byte> memory) noexcept {
   const std::uintptr_t begin = round_down<std::uintptr_t>(address, page_bytes());
   const std::size_t bytes = address - begin + memory.size();
   void* const start = reinterpret_cast<void*>(begin);
-  // Requests the whole range at once, because the next call waits for one page after another.
+  // Starts readahead of the whole range, because MADV_POPULATE_READ reads one page after another.
   ::madvise(start, bytes, MADV_WILLNEED);
   while (::madvise(start, bytes, MADV_POPULATE_READ) != 0) {
     if (errno == EINTR || errno == EAGAIN) continue;
-    if (errno == EINVAL) return {};  // Linux before 5.14.
+    if (errno == EINVAL) return {};  // The kernel is older than Linux 5.14.
     return system_code(errno);
   }
   return {};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A mapped range of a file. Touching a page that the file no longer has, or that cannot be read,
-// raises SIGBUS. present() requests pages without that risk.
+// A mapped range of a file. Used for tensors that are mapped instead of read. An access raises
+// SIGBUS if the page is past the end of the file or cannot be read. present() reads pages in
+// advance and returns an error instead.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -26,11 +27,12 @@ class file_mapping {
   }
   ~file_mapping();
 
-  // A writable mapping is private: writes are visible neither to other processes nor in the file.
+  // A writable mapping is private: writes are not visible to other processes and do not change the
+  // file.
   static result<file_mapping> make(int fd, std::uint64_t offset, std::uint64_t bytes,
                                    bool writable);
 
-  // Points to the byte at `offset`.
+  // Returns the address of the byte at the `offset` that was passed to make().
   std::byte* data() const noexcept { return data_; }
 
  private:
@@ -38,8 +40,8 @@ class file_mapping {
   std::byte* data_ = nullptr;
 };
 
-// Reads the file pages that contain `memory` and maps them. Returns EFAULT if the file does not
-// have the pages or they cannot be read. Does nothing before Linux 5.14. Thread-safe.
+// Reads and maps the file pages that contain `memory`. Returns EFAULT if the file does not have the
+// pages, or if the pages cannot be read. Does nothing before Linux 5.14. Thread-safe.
 boost::system::error_code present(std::span<const std::byte> memory) noexcept;
 
 }  // namespace ringload::inline v0

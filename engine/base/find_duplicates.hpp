@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds duplicates among objects in memory.
+// Finds equal objects in memory, such as tensors that share their bytes.
 
 #include <algorithm>
 #include <unordered_map>
@@ -9,8 +9,8 @@
 
 namespace ringload::inline v0 {
 
-// Returns for each index the first index of an equal object, which may be the index itself. `same`
-// is only called for two indices with equal `address_of`.
+// Returns, for each index, the first index of an equal object. If no earlier object is equal, the
+// result has the object's own index. Calls `same` only for two indices with equal `address_of`.
 template <class Index, class AddressOf, class Same>
 std::vector<Index> find_duplicates(Index count, const AddressOf& address_of, const Same& same) {
   std::unordered_multimap<const void*, Index> by_address;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Keeps freed memory for reuse, because the kernel must zero new pages and freeing GPU memory waits
-// until that GPU is idle.
+// Keeps freed memory for later loads. Reuse is faster than new memory: the kernel must zero new
+// pages, and a release of GPU memory waits until the GPU is idle.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,15 +15,16 @@
 
 namespace ringload::inline v0 {
 
-// A Block must be movable, free its memory when destroyed, and have `bytes()`. Thread-safe.
+// A Block must be movable, must have `bytes()`, and its destructor must free the memory.
+// Thread-safe.
 template <class Block>
 class free_list {
  public:
-  // Keeps at most `bytes_max` in total and no block below `bytes_min`.
+  // Keeps blocks of at least `bytes_min` bytes. Keeps at most `bytes_max` bytes in total.
   explicit free_list(std::uint64_t bytes_max, std::uint64_t bytes_min = 0) noexcept
       : bytes_max_(bytes_max), bytes_min_(bytes_min) {}
 
-  // Returns the smallest block of at least `bytes` that is at most a quarter larger.
+  // Returns the smallest block that has at least `bytes` bytes and is at most a quarter larger.
   std::optional<Block> take(std::uint64_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     auto best = kept_.end();
@@ -37,7 +38,7 @@ class free_list {
     return found;
   }
 
-  // Evicts the oldest blocks to make room.
+  // Frees the oldest blocks if the list would have more than `bytes_max` bytes.
   void put(Block block) noexcept {
     if (block.bytes() > bytes_max_ || block.bytes() < bytes_min_) return;
     std::vector<Block> evicted;  // Freed after the lock is released, because freeing may take long.
@@ -48,11 +49,11 @@ class free_list {
     } catch (const std::bad_alloc&) {
       return;
     }
-    std::uint64_t room = bytes_max_ - block.bytes();
+    std::uint64_t bytes_left = bytes_max_ - block.bytes();
     auto first = kept_.end();
-    while (first != kept_.begin() && std::prev(first)->bytes() <= room) {
+    while (first != kept_.begin() && std::prev(first)->bytes() <= bytes_left) {
       --first;
-      room -= first->bytes();
+      bytes_left -= first->bytes();
     }
     std::move(kept_.begin(), first, std::back_inserter(evicted));
     kept_.erase(kept_.begin(), first);
@@ -76,7 +77,7 @@ class free_list {
   const std::uint64_t bytes_max_;
   const std::uint64_t bytes_min_;
   mutable std::mutex mutex_;
-  std::vector<Block> kept_;  // Oldest first.
+  std::vector<Block> kept_;  // The oldest block is first.
 };
 
 }  // namespace ringload::inline v0

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Alignment of offsets, lengths and addresses of direct reads. Most drives accept 512; all accept
-// 4,096, which is also the page size.
+// The alignment of offsets, lengths and addresses for direct reads (O_DIRECT). Most drives accept
+// 512 bytes. All drives accept 4,096 bytes, which is also the page size.
 
 #include <cstdint>
 
@@ -10,8 +10,9 @@ namespace ringload::inline v0 {
 
 inline constexpr std::uint32_t block_bytes = 4096;
 
-// Address alignment in caller memory when the kernel does not report what the drive needs. If the
-// drive needs more, it refuses the read and the load falls back to the page cache.
+// Alignment of addresses in memory of the caller. Used if the kernel does not report the alignment
+// of the drive. If the drive requires more, the direct read fails, and the load reads through the
+// page cache.
 inline constexpr std::uint32_t direct_address_alignment = 512;
 
 }  // namespace ringload::inline v0

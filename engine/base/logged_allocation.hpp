@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Writes the two rows of an allocation_log for one allocation. The owner of the memory must
-// release() it just before freeing the memory, because another thread may then get the same
-// address.
+// Logs one allocation in an allocation_log: one row when the memory is allocated, and one row when
+// the memory is freed. The owner must call release() before freeing the memory. After the memory is
+// freed, another thread may allocate the same address. The row of that allocation must follow the
+// row of the release.
 
 #include <cstdint>
 #include <memory>
@@ -22,7 +23,7 @@ class RINGLOAD_EXPORT logged_allocation {
   };
 
   logged_allocation() noexcept = default;
-  // Writes the row of the allocation, unless the log is empty or paused.
+  // Writes the row of the allocation. Does nothing if the log has no sink or is paused.
   logged_allocation(const allocation_log& log, calls names, const void* address,
                     std::uint64_t bytes) noexcept;
   logged_allocation(logged_allocation&& source) noexcept
@@ -39,11 +40,13 @@ class RINGLOAD_EXPORT logged_allocation {
   }
   ~logged_allocation() { release(); }
 
-  // Writes the row of the release. Further calls do nothing.
+  // Writes the row of the release. Only the first call writes a row.
   void release() noexcept;
+  // Must be called if the memory is never freed. A later release() writes no row.
+  void forget() noexcept { log_ = nullptr; }
 
  private:
-  std::shared_ptr<detail::allocation_sink> log_;  // Null: no release row is due.
+  std::shared_ptr<detail::allocation_sink> log_;  // Null if release() must not write a row.
   calls names_ = {};
   const void* address_ = nullptr;
   std::uint64_t bytes_ = 0;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "base/mapping.hpp"
 
 #include <sys/mman.h>
@@ -27,8 +28,8 @@ namespace {
 constexpr std::uint64_t small_page_bytes = 4096;
 constexpr std::uint64_t mapping_bytes_max = std::uint64_t{1} << 62;
 
-std::byte* map(std::byte* wanted, std::uint64_t bytes, int more_flags) noexcept {
-  void* address = ::mmap(wanted, bytes, PROT_READ | PROT_WRITE,
+std::byte* map(std::byte* target, std::uint64_t bytes, int more_flags) noexcept {
+  void* address = ::mmap(target, bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | more_flags, -1, 0);
   return address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);
 }
@@ -40,15 +41,18 @@ void advise(std::byte* address, std::uint64_t bytes, page_kind kind) noexcept {
 
 fault no_memory(std::uint64_t bytes, const char* memory_name) {
   const auto failed = system_code(errno);
-  return {failed, "",
-          "mapping " + grouped(bytes) + " bytes of " + memory_name + ": " + failed.message()};
+  std::string cause =
+      "mapping " + grouped(bytes) + " bytes of " + memory_name + ": " + failed.message();
+  if (failed == system_code(ENOMEM) && exceeds_address_space(bytes)) {
+    cause += ": the limit of address space is reached (ulimit -v)";
+  }
+  return {failed, "", std::move(cause)};
 }
 
-// Populates whole small pages.
 boost::system::error_code populate_pages(std::uintptr_t begin, std::uintptr_t end) noexcept {
   while (::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) != 0) {
     if (errno == EINTR || errno == EAGAIN) continue;
-    if (errno == EINVAL) return {};  // Before Linux 5.14 page faults populate the pages.
+    if (errno == EINVAL) return {};  // Before Linux 5.14, page faults populate the pages.
     return system_code(errno == EFAULT ? ENOMEM : errno);
   }
   return {};
@@ -67,23 +71,28 @@ std::string_view name(page_kind kind) noexcept {
 
 mapping& mapping::operator=(mapping&& source) noexcept {
   std::swap(memory_, source.memory_);
+  registration_ = source.registration_.exchange(registration_);
   logged_ = std::move(source.logged_);
   return *this;
 }
 
 mapping::~mapping() {
   logged_.release();
-  if (!memory_.empty()) ::munmap(memory_.data(), memory_.size());
+  if (memory_registration* const registered = registration_) {
+    registered->end(memory_);
+  } else if (!memory_.empty()) {
+    ::munmap(memory_.data(), memory_.size());
+  }
 }
 
 result<mapping> mapping::make(std::uint64_t bytes, page_kind kind) {
-  // Larger than any address space. The check also prevents an overflow below.
+  // A larger mapping does not fit in any address space. The check also prevents an overflow below.
   if (bytes > mapping_bytes_max) {
     errno = ENOMEM;
     return no_memory(bytes, "memory");
   }
   if (kind == page_kind::hugetlb) {
-    // 2 MiB pages, whatever the kernel's default size is.
+    // Uses 2 MiB pages, even if the kernel has another default size.
     const std::uint64_t whole = round_up(bytes, huge_page_bytes);
     std::byte* start = map(nullptr, whole, MAP_HUGETLB | MAP_HUGE_2MB);
     if (!start) return no_memory(whole, "reserved huge pages");
@@ -95,7 +104,7 @@ result<mapping> mapping::make(std::uint64_t bytes, page_kind kind) {
     if (!start) return no_memory(whole, "memory");
     return mapping({start, whole});
   }
-  // Maps one huge page more, then trims to an aligned part.
+  // Maps one additional huge page, then unmaps the bytes before and after the aligned range.
   std::byte* start = map(nullptr, whole + huge_page_bytes, 0);
   if (!start) return no_memory(whole, "memory");
   const auto address = reinterpret_cast<std::uintptr_t>(start);
@@ -139,8 +148,9 @@ boost::system::error_code map_again(std::span<std::byte> memory, page_kind kind)
   return {};
 }
 
-// Touches the last small page of each huge page first: the kernel clears a huge page towards the
-// faulting address, and clearing front to back costs a sixth less than back to front.
+// Writes to the last small page of each huge page first. The kernel clears a huge page towards the
+// faulting address. Clearing from front to back takes a sixth less time than clearing from back to
+// front.
 boost::system::error_code populate(std::span<std::byte> memory) noexcept {
   if (memory.empty()) return {};
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data());

@@ -2,11 +2,13 @@
 #pragma once
 
 // Anonymous memory on the largest available pages. Huge pages made direct reads 2.6 times as fast
-// in measurements; no other property of the memory mattered.
+// in measurements. No other property of the memory changed the speed.
 
+#include <atomic>
 #include <boost/system/error_code.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <ringload/export.hpp>
 #include <span>
 #include <string_view>
@@ -23,26 +25,51 @@ enum class page_kind : std::uint8_t { small, transparent, hugetlb };
 
 std::string_view name(page_kind kind) noexcept;
 
+// A registration of mapped memory with the driver of a device. The registration must end before the
+// memory is unmapped.
+class memory_registration {
+ public:
+  virtual ~memory_registration() = default;
+
+  // Returns true if a device can copy the whole range from the memory with one copy. Thread-safe.
+  virtual bool covers(std::span<const std::byte> range) const noexcept = 0;
+
+  // Ends the registration, unmaps `memory`, and deletes this object. Another thread may end the
+  // registration and unmap the memory after this function has returned, because the driver may take
+  // long.
+  virtual void end(std::span<std::byte> memory) noexcept = 0;
+};
+
 // Exported for ringload_cuda.
 class RINGLOAD_EXPORT mapping {
  public:
   mapping() = default;
   mapping(mapping&& source) noexcept
-      : memory_(std::exchange(source.memory_, {})), logged_(std::move(source.logged_)) {}
+      : memory_(std::exchange(source.memory_, {})),
+        registration_(source.registration_.exchange(nullptr)),
+        logged_(std::move(source.logged_)) {}
   mapping& operator=(mapping&& source) noexcept;
   ~mapping();
 
-  // Creates zeroed, unpopulated memory. The size is rounded up to small pages, or to huge pages for
-  // `hugetlb`. From 2 MiB on the memory is aligned to 2 MiB. `hugetlb` fails if too few reserved
-  // pages are free; `transparent` is only a hint.
+  // Creates zeroed memory without populating pages. Rounds the size up to whole small pages, or to
+  // whole huge pages for `hugetlb`. Memory of 2 MiB or more is aligned to 2 MiB. Fails for
+  // `hugetlb` if too few reserved pages are free. `transparent` is only a hint to the kernel.
   static result<mapping> make(std::uint64_t bytes, page_kind kind);
 
   // Takes ownership of an existing mapping.
   static mapping adopt(std::span<std::byte> mapped) noexcept { return mapping(mapped); }
 
-  // Writes the allocation to the log now, and the release when the memory is unmapped.
+  // Writes a log row for the allocation now. Writes a log row for the release when the memory is
+  // unmapped.
   void note_in(const allocation_log& log) noexcept {
     logged_ = logged_allocation(log, {"mmap", "munmap"}, data(), bytes());
+  }
+
+  // Returns null if the memory is not registered. Thread-safe.
+  const memory_registration* registration() const noexcept { return registration_; }
+  // Must be called at most once.
+  void add_registration(std::unique_ptr<memory_registration> added) noexcept {
+    registration_ = added.release();
   }
 
   std::byte* data() const noexcept { return memory_.data(); }
@@ -53,22 +80,24 @@ class RINGLOAD_EXPORT mapping {
   explicit mapping(std::span<std::byte> memory) noexcept : memory_(memory) {}
 
   std::span<std::byte> memory_;
+  std::atomic<memory_registration*> registration_ = nullptr;  // Owned by this object.
   logged_allocation logged_;
 };
 
-// Returns the actual page kind: `transparent` if most present pages are huge. The kernel walks all
-// pages of the process for this.
+// Returns `transparent` if at least half of the present pages are huge pages. This call is slow,
+// because the kernel visits all pages of the process.
 page_kind kind_of(std::span<const std::byte> memory);
 
-// Replaces whole huge pages of a mapping by new, zeroed memory at the same addresses.
+// Replaces the pages of `memory` with new, zeroed pages of `kind` at the same addresses. `memory`
+// must consist of whole huge pages.
 boost::system::error_code map_again(std::span<std::byte> memory, page_kind kind) noexcept;
 
-// Makes the pages of `memory` present and writable (MADV_POPULATE_WRITE), which avoids later page
-// faults. Does nothing before Linux 5.14. Thread-safe. Exported for ringload_cuda.
+// Makes the pages of `memory` present and writable (MADV_POPULATE_WRITE), so that later writes
+// cause no page faults. Does nothing before Linux 5.14. Thread-safe. Exported for ringload_cuda.
 RINGLOAD_EXPORT boost::system::error_code populate(std::span<std::byte> memory) noexcept;
 
-// Returns how many bytes of anonymous memory are not present: never written, or swapped out.
-// Samples one small page of each huge page.
+// Returns how many bytes of anonymous memory are not present. Such bytes were never written, or are
+// swapped out. The result is an estimate from one small page of each huge page.
 std::uint64_t absent_bytes(std::span<const std::byte> memory) noexcept;
 
 }  // namespace ringload::inline v0

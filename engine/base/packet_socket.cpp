@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "base/packet_socket.hpp"
 
 #include <fcntl.h>
@@ -15,7 +16,7 @@ namespace ringload::inline v0 {
 namespace {
 
 fault failed() {
-  // A blocking socket reports EAGAIN when its time limit is exceeded.
+  // If the time limit of a blocking socket is exceeded, errno is EAGAIN.
   const int number = errno == EAGAIN || errno == EWOULDBLOCK ? ETIMEDOUT : errno;
   return {system_code(number), ""};
 }
@@ -49,9 +50,9 @@ bool is_abandoned(const std::string& path, const ::sockaddr_un& to) {
   return probe && ::connect(probe->get(), generic(to), sizeof to) != 0 && errno == ECONNREFUSED;
 }
 
-result<void> limit(const unique_fd& endpoint, std::chrono::milliseconds most) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(most);
-  const std::chrono::microseconds rest = most - seconds;
+result<void> set_timeout(const unique_fd& endpoint, std::chrono::milliseconds timeout) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  const std::chrono::microseconds rest = timeout - seconds;
   const ::timeval time = {seconds.count(), rest.count()};
   for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
     if (::setsockopt(endpoint.get(), SOL_SOCKET, option, &time, sizeof time) != 0) return failed();
@@ -72,14 +73,14 @@ result<unique_fd> listen_at(const std::string& path, unsigned mode) {
     bound = ::bind(listener->get(), generic(*to), sizeof *to) == 0;
   }
   if (!bound && errno == EADDRINUSE) {
-    struct ::stat there = {};
-    const bool is_socket = ::lstat(path.c_str(), &there) == 0 && S_ISSOCK(there.st_mode);
+    struct ::stat status = {};
+    const bool is_socket = ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
     return fault{system_code(EADDRINUSE), "",
-                 is_socket ? "another program listens there"
-                           : "there is something else than an abandoned socket"};
+                 is_socket ? "another program listens on this socket"
+                           : "the path exists and is not a socket"};
   }
   if (!bound) return failed();
-  // No client can connect before listen().
+  // chmod() is called before listen(), because clients can connect only after listen().
   if (::chmod(path.c_str(), mode) != 0 || ::listen(listener->get(), SOMAXCONN) != 0) {
     const fault failure = failed();
     ::unlink(path.c_str());
@@ -88,19 +89,37 @@ result<unique_fd> listen_at(const std::string& path, unsigned mode) {
   return listener;
 }
 
-result<unique_fd> connect_to(const std::string& path, std::chrono::milliseconds most) {
+result<unique_fd> adopt_listening(int descriptor) {
+  const auto value_of = [descriptor](int option) {
+    int value = -1;
+    ::socklen_t bytes = sizeof value;
+    return ::getsockopt(descriptor, SOL_SOCKET, option, &value, &bytes) == 0 ? value : -1;
+  };
+  if (value_of(SO_DOMAIN) != AF_UNIX || value_of(SO_TYPE) != SOCK_SEQPACKET ||
+      value_of(SO_ACCEPTCONN) != 1) {
+    return fault{system_code(EINVAL), "",
+                 "expected a listening Unix socket of type SOCK_SEQPACKET"};
+  }
+  unique_fd listener(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  if (!listener) return failed();
+  const int flags = ::fcntl(listener.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(listener.get(), F_SETFL, flags | O_NONBLOCK) != 0) return failed();
+  return listener;
+}
+
+result<unique_fd> connect_to(const std::string& path, std::chrono::milliseconds timeout) {
   const auto to = address_of(path);
   if (!to) return to.error();
   auto connection = make_socket(0);
   if (!connection) return connection.error();
-  if (auto done = limit(*connection, most); !done) return done.error();
+  if (auto done = set_timeout(*connection, timeout); !done) return done.error();
   while (::connect(connection->get(), generic(*to), sizeof *to) != 0) {
     if (errno != EINTR) return failed();
   }
   return connection;
 }
 
-result<void> send_packet(const unique_fd& to, std::span<const std::byte> bytes,
+result<void> send_packet(const unique_fd& socket, std::span<const std::byte> bytes,
                          std::span<const int> descriptors) {
   ::iovec buffer = {const_cast<std::byte*>(bytes.data()), bytes.size()};
   ::msghdr message = {};
@@ -116,22 +135,22 @@ result<void> send_packet(const unique_fd& to, std::span<const std::byte> bytes,
     head->cmsg_len = CMSG_LEN(descriptors.size_bytes());
     std::memcpy(CMSG_DATA(head), descriptors.data(), descriptors.size_bytes());
   }
-  while (::sendmsg(to.get(), &message, MSG_NOSIGNAL) < 0) {
+  while (::sendmsg(socket.get(), &message, MSG_NOSIGNAL) < 0) {
     if (errno != EINTR) return failed();
   }
   return {};
 }
 
-result<received_packet> receive_packet(const unique_fd& from, std::span<std::byte> room) {
-  ::iovec buffer = {room.data(), room.size()};
+result<received_packet> receive_packet(const unique_fd& socket, std::span<std::byte> buffer) {
+  ::iovec data = {buffer.data(), buffer.size()};
   alignas(::cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * descriptors_max)> control = {};
   ::msghdr message = {};
-  message.msg_iov = &buffer;
+  message.msg_iov = &data;
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   ::ssize_t got = 0;
-  while ((got = ::recvmsg(from.get(), &message, MSG_CMSG_CLOEXEC)) < 0) {
+  while ((got = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC)) < 0) {
     if (errno != EINTR) return failed();
   }
   received_packet out;
@@ -153,10 +172,10 @@ result<received_packet> receive_packet(const unique_fd& from, std::span<std::byt
   return out;
 }
 
-result<unsigned> user_at(const unique_fd& other_end) {
+result<unsigned> peer_user_id(const unique_fd& socket) {
   ::ucred peer = {};
   ::socklen_t size = sizeof peer;
-  if (::getsockopt(other_end.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return failed();
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return failed();
   return peer.uid;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Unix-domain SOCK_SEQPACKET sockets that also pass file descriptors.
+// Unix-domain sockets (SOCK_SEQPACKET) that can send file descriptors. Used between a keeper (a
+// process that shares loaded models) and its clients, and between ranks (processes or threads that
+// load together).
 
 #include <chrono>
 #include <cstddef>
@@ -14,30 +16,35 @@
 
 namespace ringload::inline v0 {
 
-// The kernel's limit on descriptors in one packet (SCM_MAX_FD).
+// Maximum number of descriptors in one packet. This is the limit of the kernel (SCM_MAX_FD).
 inline constexpr std::size_t descriptors_max = 253;
 
-// Binds and listens at `path` with permissions `mode`. A socket file whose process is gone is
-// replaced.
+// Binds and listens at `path` with the permissions `mode`. If a process that has ended left a
+// socket file at `path`, replaces the file.
 result<unique_fd> listen_at(const std::string& path, unsigned mode);
 
-// Connecting, sending and receiving fail with ETIMEDOUT after `most`.
-result<unique_fd> connect_to(const std::string& path, std::chrono::milliseconds most);
+// Duplicates the descriptor of a listening Unix SOCK_SEQPACKET socket that another process has
+// created. Returns EINVAL for any other descriptor.
+result<unique_fd> adopt_listening(int descriptor);
 
-// Does not block if the socket is non-blocking.
-result<void> send_packet(const unique_fd& to, std::span<const std::byte> bytes,
+// `timeout` limits this call, and each later send and receive on the returned socket. A call that
+// takes longer returns ETIMEDOUT.
+result<unique_fd> connect_to(const std::string& path, std::chrono::milliseconds timeout);
+
+result<void> send_packet(const unique_fd& socket, std::span<const std::byte> bytes,
                          std::span<const int> descriptors = {});
 
 struct received_packet {
-  std::size_t bytes = 0;  // Bytes in `room`. 0: the other end is closed.
+  // 0 if the other process has closed the connection.
+  std::size_t bytes = 0;
   std::vector<unique_fd> descriptors;
 };
 
-// Fails with errc::malformed_message if the packet is larger than `room` or has more than
+// Returns errc::malformed_message if the packet is larger than `buffer` or has more than
 // `descriptors_max` descriptors.
-result<received_packet> receive_packet(const unique_fd& from, std::span<std::byte> room);
+result<received_packet> receive_packet(const unique_fd& socket, std::span<std::byte> buffer);
 
-// Returns the user id of the peer process at the time of its connect.
-result<unsigned> user_at(const unique_fd& other_end);
+// Returns the user id that the other process had when it connected.
+result<unsigned> peer_user_id(const unique_fd& socket);
 
 }  // namespace ringload::inline v0

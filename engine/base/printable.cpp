@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "base/printable.hpp"
+
+#include <algorithm>
 
 #include "base/utf8.hpp"
 
@@ -13,7 +16,7 @@ bool is_control(char32_t point) noexcept {
   return point < 0x20 || (point >= 0x7F && point <= 0x9F);
 }
 
-// Characters that would break the line, hide, or turn the reading direction of what follows.
+// Returns true for characters that break the line, are invisible, or change the reading direction.
 bool is_deceptive(char32_t point) noexcept {
   return (point >= 0x200B && point <= 0x200F) || (point >= 0x2028 && point <= 0x202E) ||
          (point >= 0x2060 && point <= 0x206F) || point == 0xFEFF || point == 0xAD;
@@ -28,6 +31,7 @@ void append_hex(std::string& out, char32_t value, int digits) {
 
 std::string printable(std::string_view text, std::size_t bytes_max) {
   std::string out;
+  out.reserve(std::min(text.size(), bytes_max));
   while (!text.empty()) {
     if (out.size() >= bytes_max) return out + "...";
     const std::size_t bytes = utf8_sequence_bytes(text);
@@ -51,20 +55,20 @@ std::string printable(std::string_view text, std::size_t bytes_max) {
 
 std::string tensor_place(std::string_view name) { return "tensor '" + printable(name) + "'"; }
 
-std::string tensor_place(const catalog& in, const tensor_info& of) {
-  const std::string place = tensor_place(of.name);
-  if (of.file >= in.files.size()) return place;
-  return printable_path(in.files[of.file].path) + ": " + place;
+std::string tensor_place(const catalog& checkpoint, const tensor_info& tensor) {
+  const std::string place = tensor_place(tensor.name);
+  if (tensor.file >= checkpoint.files.size()) return place;
+  return printable_path(checkpoint.files[tensor.file].path) + ": " + place;
 }
 
 std::string printable_path(std::string_view path) { return printable(path, path_bytes_max); }
 
 bool has_control_character(std::string_view text) noexcept {
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const auto byte = static_cast<unsigned char>(text[at]);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
     if (byte < 0x20 || byte == 0x7F) return true;
-    // C1, U+0080 to U+009F, is C2 80 to C2 9F.
-    if (byte == 0xC2 && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xA0) {
+    // The control characters U+0080 to U+009F (C1) are encoded as C2 80 to C2 9F.
+    if (byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0) {
       return true;
     }
   }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+// A range [begin, end) of indices or bytes.
+
 #include <cstdint>
 
 namespace ringload::inline v0 {
 
-// Indices [begin, end) of one dimension.
 struct range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Serialises numbers, texts and lists as bytes for another process. Both classes have the same
-// functions, so that one template can describe a message for both directions.
+// Converts numbers, texts and lists to bytes for another process, and back. The classes `packer`
+// and `unpacker` have the same functions, so that one template can describe a message for both
+// directions.
 //
-// An unpacker checks everything. After the first error it returns only zeros and empty values, and
-// is_complete() returns false. A list allocates memory in proportion to the bytes that are present.
+// An unpacker checks every value. After the first error, it returns only zeros and empty values,
+// and is_complete() returns false. A list allocates no more memory than the received bytes justify.
 
 #include <concepts>
 #include <cstddef>
@@ -37,6 +38,10 @@ class packer {
     const auto bytes = std::as_bytes(std::span(value));
     out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
+  void bytes(const std::vector<std::byte>& value) {
+    number(std::uint64_t{value.size()});
+    out_.insert(out_.end(), value.begin(), value.end());
+  }
   template <class T, class Each>
   void list(const std::vector<T>& items, const Each& each) {
     number(std::uint64_t{items.size()});
@@ -53,7 +58,7 @@ class unpacker {
  public:
   explicit unpacker(std::span<const std::byte> from) noexcept : left_(from) {}
 
-  // Fails if the number is above `most`.
+  // Fails if the number is greater than `most`.
   template <packed_number T>
   void number(T& value, std::uint64_t most = any_number) noexcept {
     std::uint64_t whole = 0;
@@ -76,22 +81,30 @@ class unpacker {
     value.assign(reinterpret_cast<const char*>(left_.data()), static_cast<std::size_t>(size));
     left_ = left_.subspan(static_cast<std::size_t>(size));
   }
+  void bytes(std::vector<std::byte>& value) {
+    std::uint64_t size = 0;
+    number(size);
+    if (size > left_.size()) return fail(value);
+    const auto found = left_.first(static_cast<std::size_t>(size));
+    value.assign(found.begin(), found.end());
+    left_ = left_.subspan(found.size());
+  }
   template <class T, class Each>
   void list(std::vector<T>& items, const Each& each) {
     std::uint64_t count = 0;
     number(count);
-    // Each element has at least one number.
+    // Each element has at least one number, so a larger count is invalid.
     if (count > left_.size() / sizeof(std::uint64_t)) return fail(items);
     for (std::uint64_t i = 0; i < count && !failed_; ++i) each(*this, items.emplace_back());
   }
 
   bool failed() const noexcept { return failed_; }
-  // Fails because a value breaks a rule of the caller.
+  // Makes the unpacker fail, because a value violates a rule of the caller.
   void refuse() noexcept {
     failed_ = true;
     left_ = {};
   }
-  // Returns true if there was no error and no byte is left.
+  // Returns true if there was no error and all bytes were used.
   bool is_complete() const noexcept { return !failed_ && left_.empty(); }
 
  private:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "base/shared_memory.hpp"
 
 #include <fcntl.h>
@@ -31,7 +32,7 @@ unique_fd make_memfd(page_kind kind) noexcept {
   if (kind == page_kind::hugetlb) flags |= MFD_HUGETLB | MFD_HUGE_2MB;
   const int fd = ::memfd_create("ringload", flags | MFD_NOEXEC_SEAL);
   if (fd >= 0 || errno != EINVAL) return unique_fd(fd);
-  return unique_fd(::memfd_create("ringload", flags));  // Before Linux 6.3.
+  return unique_fd(::memfd_create("ringload", flags));  // The kernel is older than Linux 6.3.
 }
 
 bool map_at(std::span<std::byte> place, int access, int fd) noexcept {
@@ -55,7 +56,8 @@ result<shared_memory> shared_memory::make(std::uint64_t bytes, page_kind kind) {
   if (::ftruncate(shared.writing_.get(), static_cast<::off_t>(shared.span().size())) != 0) {
     return refused(action);
   }
-  // A read-only descriptor does not prevent sealing.
+  // seal() maps the memory through this read-only descriptor, because a mapping through `writing_`
+  // may count as writable and prevent the seal.
   const std::string name = "/proc/self/fd/" + std::to_string(shared.writing_.get());
   shared.reading_ = unique_fd(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
   if (!shared.reading_) return refused(action + ": " + name);
@@ -92,7 +94,8 @@ result<shared_memory> shared_memory::open_sealed(unique_fd memory, std::uint64_t
 
 result<void> shared_memory::seal() {
   // The kernel refuses the seal while a writable mapping exists.
-  if (!map_at(span(), PROT_READ, reading_.get())) return refused("mapping it for reading");
+  if (!map_at(span(), PROT_READ, reading_.get()))
+    return refused("mapping " + grouped(span().size()) + " bytes of memory for reading");
   if (::fcntl(writing_.get(), F_ADD_SEALS, seals) != 0) {
     const fault failure = refused("sealing " + grouped(span().size()) + " bytes of memory");
     (void)map_at(span(), PROT_READ | PROT_WRITE, writing_.get());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Blocks all signals in the calling thread while it exists. Library threads that are started
-// meanwhile inherit the mask, so that only the program's own threads receive its signals.
+// Blocks all signals in the calling thread while the object exists. Threads that the library starts
+// during this time inherit the signal mask. Therefore only threads of the program receive signals.
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "base/utf8.hpp"
 
 #include <cstdint>
@@ -8,9 +9,9 @@ namespace ringload::inline v0 {
 
 namespace {
 
-bool continues(std::string_view text, std::size_t at, unsigned low, unsigned high) noexcept {
-  if (at >= text.size()) return false;
-  const auto byte = static_cast<unsigned char>(text[at]);
+bool has_byte_in(std::string_view text, std::size_t index, unsigned low, unsigned high) noexcept {
+  if (index >= text.size()) return false;
+  const auto byte = static_cast<unsigned char>(text[index]);
   return byte >= low && byte <= high;
 }
 
@@ -21,41 +22,42 @@ std::size_t utf8_sequence_bytes(std::string_view text) noexcept {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return 1;
   if (first < 0xC2 || first > 0xF4) return 0;
-  if (first < 0xE0) return continues(text, 1, 0x80, 0xBF) ? 2 : 0;
+  if (first < 0xE0) return has_byte_in(text, 1, 0x80, 0xBF) ? 2 : 0;
 
-  // The second byte has a narrower range after four of the first bytes: this is what shuts out
-  // overlong forms (E0, F0), surrogates (ED) and what lies above U+10FFFF (F4).
+  // After E0, ED, F0 and F4, only some second bytes are valid. The limits exclude overlong forms
+  // (E0, F0), surrogates (ED), and code points above U+10FFFF (F4).
   const unsigned low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const unsigned high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
-  if (!continues(text, 1, low, high) || !continues(text, 2, 0x80, 0xBF)) return 0;
+  if (!has_byte_in(text, 1, low, high) || !has_byte_in(text, 2, 0x80, 0xBF)) return 0;
   if (first < 0xF0) return 3;
-  return continues(text, 3, 0x80, 0xBF) ? 4 : 0;
+  return has_byte_in(text, 3, 0x80, 0xBF) ? 4 : 0;
 }
 
 std::size_t utf8_valid_bytes(std::string_view text) noexcept {
   constexpr std::uint64_t high_bits = 0x8080808080808080;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    // Headers are nearly always ASCII: eight bytes at a time.
+  std::size_t position = 0;
+  while (position < text.size()) {
+    // Headers are nearly always ASCII, so eight ASCII bytes are accepted in one step.
     std::uint64_t eight = 0;
-    if (text.size() - at >= sizeof eight) {
-      std::memcpy(&eight, text.data() + at, sizeof eight);
+    if (text.size() - position >= sizeof eight) {
+      std::memcpy(&eight, text.data() + position, sizeof eight);
       if ((eight & high_bits) == 0) {
-        at += sizeof eight;
+        position += sizeof eight;
         continue;
       }
     }
-    const std::size_t bytes = utf8_sequence_bytes(text.substr(at));
+    const std::size_t bytes = utf8_sequence_bytes(text.substr(position));
     if (bytes == 0) break;
-    at += bytes;
+    position += bytes;
   }
-  return at;
+  return position;
 }
 
 char32_t utf8_code_point(std::string_view sequence) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(sequence[i]); };
   if (sequence.size() <= 1) return byte(0);
-  // 110xxxxx, 1110xxxx, 11110xxx: the longer the sequence, the fewer bits the first byte gives.
+  // The first byte of a sequence is 110xxxxx, 1110xxxx or 11110xxx. A longer sequence has fewer
+  // data bits in its first byte.
   char32_t point = byte(0) & (0x7FU >> sequence.size());
   for (std::size_t i = 1; i < sequence.size(); ++i) point = point << 6 | (byte(i) & 0x3FU);
   return point;

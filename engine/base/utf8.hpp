@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// UTF-8 as Unicode defines it: no overlong forms, no surrogates, nothing above U+10FFFF.
+// Checks UTF-8 text as Unicode defines it. Overlong forms, surrogates and code points above
+// U+10FFFF are invalid.
 
 #include <cstddef>
 #include <ringload/export.hpp>
@@ -10,14 +11,15 @@
 
 namespace ringload::inline v0 {
 
-// The length of the one valid sequence that `text` begins with, 1 to 4; 0 where it begins with
-// none.
+// Returns the length of the first sequence of `text`: 1 to 4 bytes. Returns 0 if the sequence is
+// invalid.
 std::size_t utf8_sequence_bytes(std::string_view text) noexcept;
 
-// How many bytes of `text` are valid before the first that is not; `text.size()` when all are.
+// Returns the number of bytes before the first invalid sequence. If all bytes are valid, returns
+// `text.size()`.
 RINGLOAD_EXPORT std::size_t utf8_valid_bytes(std::string_view text) noexcept;
 
-// The code point of a sequence that utf8_sequence_bytes() has measured.
+// `sequence` must be a valid sequence. See utf8_sequence_bytes().
 char32_t utf8_code_point(std::string_view sequence) noexcept;
 
 RINGLOAD_EXPORT void append_utf8(std::string& out, char32_t code_point);

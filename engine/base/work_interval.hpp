@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Records when work was done and by which thread. The working thread writes it. Only traced loads
-// use it; otherwise the pointers to it are null.
+// Records when, and by which thread, a piece of work was done. The working thread writes the
+// record. Only traced loads have records. In other loads, the pointers to records are null.
 
 #include <chrono>
 #include <cstdint>
@@ -14,10 +14,12 @@ struct work_interval {
   static constexpr std::uint32_t no_thread = ~std::uint32_t{0};
 
   std::uint32_t thread = no_thread;
-  clock::time_point begin = {};  // Begin of the first piece if the work was done in several pieces.
+  // If the work was done in several pieces, `begin` is the start of the first piece.
+  clock::time_point begin = {};
   clock::time_point end = {};
 
-  // Index of the calling thread in its pool; no_thread outside a pool.
+  // Index of the calling thread in its pool. The value is no_thread if the thread belongs to no
+  // pool.
   static inline thread_local std::uint32_t this_thread = no_thread;
 
   void begins() noexcept {

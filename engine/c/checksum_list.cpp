@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Digests of the C interface: manifests, and the digests of a save.
-
 #include <ringload/c.h>
 
 #include <mutex>
@@ -18,47 +16,51 @@ using namespace ringload::c;
 
 namespace {
 
-ringload_status hand_out(ringload::manifest list, const ringload_sha256* sha256,
-                         ringload_manifest** result) {
+ringload_status hand_out(ringload::checksum_list list, const ringload_sha256* sha256,
+                         ringload_checksum_list** result) {
   list.sha256 = hashers_of(sha256);
-  *result = new ringload_manifest{std::make_shared<const ringload::manifest>(std::move(list))};
+  *result =
+      new ringload_checksum_list{std::make_shared<const ringload::checksum_list>(std::move(list))};
   return RINGLOAD_OK;
 }
 
 }  // namespace
 
-ringload_status ringload_manifest_read(const char* path, const ringload_sha256* sha256,
-                                       ringload_manifest** result) {
+ringload_status ringload_checksum_list_read(const char* path, const ringload_sha256* sha256,
+                                            ringload_checksum_list** result) {
   return guarded([&] {
-    required(result, "the place for the manifest is null") = nullptr;
-    return hand_out(ringload::read_manifest(&required(path, "the path is null")), sha256, result);
+    required(result, "the output pointer for the checksum list is null") = nullptr;
+    return hand_out(ringload::read_checksum_list(&required(path, "the path is null")), sha256,
+                    result);
   });
 }
 
-ringload_status ringload_manifest_parse(const char* text, const char* place,
-                                        const ringload_sha256* sha256, ringload_manifest** result) {
+ringload_status ringload_checksum_list_parse(const char* text, const char* place,
+                                             const ringload_sha256* sha256,
+                                             ringload_checksum_list** result) {
   return guarded([&] {
-    required(result, "the place for the manifest is null") = nullptr;
-    return hand_out(ringload::parse_manifest(&required(text, "the manifest's text is null"),
-                                             place ? place : "manifest"),
-                    sha256, result);
+    required(result, "the output pointer for the checksum list is null") = nullptr;
+    return hand_out(
+        ringload::parse_checksum_list(&required(text, "the checksum list's text is null"),
+                                      place ? place : "checksum list"),
+        sha256, result);
   });
 }
 
-void ringload_manifest_release(ringload_manifest* manifest) { delete manifest; }
+void ringload_checksum_list_release(ringload_checksum_list* list) { delete list; }
 
-ringload_status ringload_operation_saved_manifest(ringload_operation* operation,
-                                                  const char** text) {
+ringload_status ringload_operation_saved_checksums(ringload_operation* operation,
+                                                   const char** text) {
   return guarded([&] {
     operation_state& state = *required(operation, "the operation is null").state;
-    required(text, "the place for the text is null") = nullptr;
+    required(text, "the output pointer for the text is null") = nullptr;
     const auto hand_out_lines = [&](const auto& done) {
-      std::call_once(operation->manifest_made, [&] {
+      std::call_once(operation->checksums_made, [&] {
         std::string lines;
-        for (const ringload::tensor_digest& digest : done.digests) lines += manifest_line(digest);
-        operation->manifest = std::move(lines);
+        for (const ringload::tensor_digest& digest : done.digests) lines += checksum_line(digest);
+        operation->checksums = std::move(lines);
       });
-      *text = operation->manifest.c_str();
+      *text = operation->checksums.c_str();
       return RINGLOAD_OK;
     };
     if (state.gives<ringload::write_result>()) {

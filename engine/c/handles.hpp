@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Definitions of the opaque handles of ringload/c.h.
+// Defines the handle types of ringload/c.h, which are opaque to C programs.
 
 #include <ringload/c.h>
 
@@ -35,7 +35,8 @@ struct ringload_extension {
 
 struct ringload_loader {
   std::shared_ptr<ringload::c::completion_thread> thread;
-  std::shared_ptr<ringload::loader> value;  // Shared with operations that have not begun.
+  // Shared with operations that have not started yet.
+  std::shared_ptr<ringload::loader> value;
 };
 
 struct ringload_checkpoint {
@@ -46,25 +47,35 @@ struct ringload_selection {
   ringload::selection value;
 };
 
-struct ringload_manifest {
-  std::shared_ptr<const ringload::manifest> value;  // Shared with the loads that use it.
+struct ringload_checksum_list {
+  std::shared_ptr<const ringload::checksum_list> value;  // Shared with the loads that use it.
 };
 
 struct ringload_operation {
   std::shared_ptr<ringload::c::operation_state> state;
-  std::once_flag manifest_made;  // Guards `manifest`, see ringload_operation_saved_manifest().
-  std::string manifest;
+  // Ensures that `checksums` is set once, by ringload_operation_saved_checksums().
+  std::once_flag checksums_made;
+  std::string checksums;
 };
 
 struct ringload_loading {
   std::shared_ptr<ringload::c::completion_thread> thread;
-  std::shared_ptr<ringload::load_operation> value;  // Shared with operations that have not begun.
+  // Shared with operations that have not started yet.
+  std::shared_ptr<ringload::load_operation> value;
+};
+
+struct ringload_tensor_stream {
+  std::shared_ptr<ringload::c::completion_thread> thread;
+  // Shared with operations that have not started yet.
+  std::shared_ptr<ringload::tensor_stream> value;
 };
 
 struct ringload_writer {
   std::shared_ptr<ringload::c::completion_thread> thread;
-  std::shared_ptr<ringload::writer> value;  // Shared with operations that have not begun.
-  ringload::device on;                      // Device of tensors with on_device set.
+  // Shared with operations that have not started yet.
+  std::shared_ptr<ringload::writer> value;
+  // Device of the tensors that set `on_device`.
+  ringload::device on;
 };
 
 struct ringload_model {
@@ -75,5 +86,5 @@ struct ringload_tensor {
   explicit ringload_tensor(ringload::tensor t) : value(std::move(t)), name(value.name()) {}
 
   ringload::tensor value;
-  std::string name;  // Copy with a 0 byte at the end.
+  std::string name;  // Copy of the name that ends with a 0 byte.
 };

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Without HDF5 support, these functions fail.
+
 #include <ringload/c_hdf5.h>
 
 #include <ringload/error.hpp>
@@ -14,7 +17,7 @@ using namespace ringload::c;
 
 ringload_status ringload_hdf5_extension(const char* program, ringload_extension** extension) {
   return guarded([&]() -> ringload_status {
-    required(extension, "the place for the extension is null") = nullptr;
+    required(extension, "the output pointer for the extension is null") = nullptr;
 #if RINGLOAD_C_HAS_HDF5
     if (program) {
       ringload::hdf5_process process;

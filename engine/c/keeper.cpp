@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Keepers of the C interface, and attaching to keepers.
-
 #include <ringload/c.h>
 
 #include <algorithm>
@@ -27,12 +25,12 @@ const char* const no_name = "the name is null";
 const char* const no_socket = "the socket's path is null";
 
 ringload::keeper_options settings_of(const ringload_keeper_options* from) {
-  const ringload_keeper_options given = received(from);
+  const ringload_keeper_options c_options = received(from);
   ringload::keeper_options options;
-  if (given.users_count > 0) required(given.users, "the users are null");
-  options.users.assign(given.users, given.users + given.users_count);
-  if (given.mode != 0) options.mode = given.mode;
-  if (given.connections_max != 0) options.connections_max = given.connections_max;
+  if (c_options.users_count > 0) required(c_options.users, "the users are null");
+  options.users.assign(c_options.users, c_options.users + c_options.users_count);
+  if (c_options.mode != 0) options.mode = c_options.mode;
+  if (c_options.connections_max != 0) options.connections_max = c_options.connections_max;
   return options;
 }
 
@@ -44,8 +42,8 @@ ringload::keeper_options settings_of(const ringload_keeper_options* from) {
 
 ringload_status ringload_shared_host_device(ringload_device** device) {
   return guarded([&] {
-    required(device, "the place for the device is null") =
-        new ringload_device{ringload::shared_host()};
+    required(device, "the output pointer for the device is null") = nullptr;
+    *device = new ringload_device{ringload::shared_host()};
     return RINGLOAD_OK;
   });
 }
@@ -53,7 +51,7 @@ ringload_status ringload_shared_host_device(ringload_device** device) {
 ringload_status ringload_keeper_create(const char* socket, const ringload_keeper_options* options,
                                        ringload_keeper** result) {
   return guarded([&] {
-    required(result, "the place for the keeper is null") = nullptr;
+    required(result, "the output pointer for the keeper is null") = nullptr;
     *result =
         new ringload_keeper{ringload::keeper(&required(socket, no_socket), settings_of(options))};
     return RINGLOAD_OK;
@@ -82,10 +80,10 @@ ringload_status ringload_keeper_withdraw(ringload_keeper* keeper, const char* na
 ringload_status ringload_keeper_model(const ringload_keeper* keeper, const char* name,
                                       ringload_kept_model* into) {
   return guarded([&] {
-    const std::string wanted = &required(name, no_name);
+    const std::string model_name = &required(name, no_name);
     const std::vector<ringload::kept_model> models = required(keeper, no_keeper).value.models();
-    const auto found =
-        std::find_if(models.begin(), models.end(), [&](const auto& m) { return m.name == wanted; });
+    const auto found = std::find_if(models.begin(), models.end(),
+                                    [&](const auto& m) { return m.name == model_name; });
     if (found == models.end()) throw_not_served(name);
     ringload_kept_model model = {};
     model.version = found->version;
@@ -99,7 +97,7 @@ ringload_status ringload_keeper_model(const ringload_keeper* keeper, const char*
 ringload_status ringload_attach(const char* socket, const char* name, uint32_t milliseconds,
                                 ringload_model** attached) {
   return guarded([&] {
-    required(attached, "the place for the model is null") = nullptr;
+    required(attached, "the output pointer for the model is null") = nullptr;
     std::chrono::milliseconds timeout = ringload::attach_timeout;
     if (milliseconds != 0) timeout = std::chrono::milliseconds(milliseconds);
     *attached = new ringload_model{

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loaders of the C interface, and all operations that loaders begin.
-
 #include <ringload/c.h>
 
-#include <future>
 #include <ringload/loader.hpp>
 #include <string>
 #include <vector>
@@ -26,59 +23,49 @@ ringload::selection selection_of(const ringload_selection* from) {
   return from ? from->value : ringload::selection();
 }
 
-}  // namespace
-
-const char* ringload_version(void) { return RINGLOAD_VERSION; }
-
-void ringload_device_release(ringload_device* device) { delete device; }
-
-void ringload_extension_release(ringload_extension* extension) { delete extension; }
-
-ringload_status ringload_loader_create(const ringload_device* on,
-                                       const ringload_loader_options* within,
-                                       ringload_loader** result) {
-  return ringload_loader_create_with(on, within, nullptr, 0, result);
+load_settings settings_of(const ringload_selection* wanted, const ringload_load_options* from) {
+  load_settings settings = options_of(from);
+  settings.options.select = selection_of(wanted);
+  return settings;
 }
 
-ringload_status ringload_loader_create_with(const ringload_device* on,
-                                            const ringload_loader_options* within,
-                                            const ringload_extension* const* extensions,
-                                            size_t count, ringload_loader** result) {
+// Functions that loads and tensor streams share.
+template <class Handle>
+void release(Handle* handle) {
+  if (handle) handle->value->cancel();
+  delete handle;
+}
+
+template <class Handle>
+ringload_status progress(const Handle* handle, ringload_stats* into) {
   return guarded([&] {
-    required(result, "the place for the loader is null") = nullptr;
-    const ringload::device device = on ? on->value : ringload::host();
-    if (count > 0) required(extensions, "the extensions are null");
-    std::vector<ringload::extension> added;
-    for (size_t i = 0; i < count; ++i) {
-      added.push_back(required(extensions[i], "an extension is null").value);
-    }
-    auto loader =
-        std::make_shared<ringload::loader>(device, loader_options_of(within), std::move(added));
-    auto handle = std::make_unique<ringload_loader>();
-    handle->thread = std::make_shared<completion_thread>();
-    handle->value = std::move(loader);
-    *result = handle.release();
+    give(into, stats_of(required(handle, no_loading).value->progress()));
     return RINGLOAD_OK;
   });
 }
 
-void ringload_loader_release(ringload_loader* loader) {
-  if (!loader) return;
-  const std::unique_ptr<ringload_loader> handle(loader);
-  // Runs in the completion thread, after the operations that have not begun yet.
-  guarded([&] {
-    std::promise<void> destroyed;
-    const std::future<void> over = destroyed.get_future();
-    const bool waits = !handle->thread->is_this();
-    boost::asio::post(handle->thread->context(),
-                      [value = std::move(handle->value), done = std::move(destroyed)]() mutable {
-                        value.reset();
-                        done.set_value();
-                      });
-    if (waits) over.wait();
+template <class Handle>
+ringload_status file_progress(const Handle* handle, size_t position, ringload_file_stats* into) {
+  return guarded([&] {
+    const ringload::tensor_stream& stream = *required(handle, no_loading).value;
+    const auto files = stream.progress_of_files();
+    if (position >= files.size()) return RINGLOAD_END;
+    give(into, stats_of(files[position], stream.catalog().files[position]));
     return RINGLOAD_OK;
   });
 }
+
+template <class Handle>
+ringload_status next_begin(Handle* handle, ringload_operation** operation) {
+  return guarded([&] {
+    const Handle& stream = required(handle, no_loading);
+    return begin_operation<std::optional<ringload::tensor>>(
+        stream.thread, operation,
+        [shared = stream.value](auto handler) { shared->next_async(std::move(handler)); });
+  });
+}
+
+}  // namespace
 
 ringload_status ringload_loader_stats(const ringload_loader* loader, ringload_stats* into) {
   return guarded([&] {
@@ -89,7 +76,7 @@ ringload_status ringload_loader_stats(const ringload_loader* loader, ringload_st
 
 ringload_status ringload_open_begin(ringload_loader* loader, const char* const* sources,
                                     size_t count, const ringload_open_options* options,
-                                    ringload_operation** begun) {
+                                    ringload_operation** operation) {
   return guarded([&] {
     const ringload_loader& handle = required(loader, no_loader);
     if (count == 0) throw invalid_argument("there is no source");
@@ -99,7 +86,7 @@ ringload_status ringload_open_begin(ringload_loader* loader, const char* const* 
       names.emplace_back(&required(sources[i], "a source is null"));
     }
     return begin_operation<ringload::checkpoint>(
-        handle.thread, begun,
+        handle.thread, operation,
         [shared = handle.value, names = std::move(names),
          options = options_of(options)](auto handler) mutable {
           if (names.size() == 1) {
@@ -114,8 +101,8 @@ ringload_status ringload_open_begin(ringload_loader* loader, const char* const* 
 ringload_status ringload_open(ringload_loader* loader, const char* source,
                               const ringload_open_options* options, ringload_checkpoint** opened) {
   return begin_and_wait(
-      [&](ringload_operation** begun) {
-        return ringload_open_begin(loader, &source, 1, options, begun);
+      [&](ringload_operation** operation) {
+        return ringload_open_begin(loader, &source, 1, options, operation);
       },
       ringload_operation_checkpoint, opened);
 }
@@ -123,14 +110,14 @@ ringload_status ringload_open(ringload_loader* loader, const char* source,
 ringload_status ringload_load_begin(ringload_loader* loader, const ringload_checkpoint* from,
                                     const ringload_selection* wanted,
                                     const ringload_load_options* options,
-                                    ringload_operation** begun) {
+                                    ringload_operation** operation) {
   return guarded([&] {
     const ringload_loader& handle = required(loader, no_loader);
     return begin_operation<ringload::model>(
-        handle.thread, begun,
+        handle.thread, operation,
         [shared = handle.value, file = required(from, no_checkpoint).value,
-         some = selection_of(wanted), options = options_of(options)](auto handler) mutable {
-          shared->load_async(file, std::move(some), options.options, std::move(handler));
+         settings = settings_of(wanted, options)](auto handler) mutable {
+          shared->load_async(file, std::move(settings.options), std::move(handler));
         });
   });
 }
@@ -139,8 +126,8 @@ ringload_status ringload_load(ringload_loader* loader, const ringload_checkpoint
                               const ringload_selection* wanted,
                               const ringload_load_options* options, ringload_model** loaded) {
   return begin_and_wait(
-      [&](ringload_operation** begun) {
-        return ringload_load_begin(loader, from, wanted, options, begun);
+      [&](ringload_operation** operation) {
+        return ringload_load_begin(loader, from, wanted, options, operation);
       },
       ringload_operation_model, loaded);
 }
@@ -148,14 +135,14 @@ ringload_status ringload_load(ringload_loader* loader, const ringload_checkpoint
 ringload_status ringload_start_begin(ringload_loader* loader, const ringload_checkpoint* from,
                                      const ringload_selection* wanted,
                                      const ringload_load_options* options,
-                                     ringload_operation** begun) {
+                                     ringload_operation** operation) {
   return guarded([&] {
     const ringload_loader& handle = required(loader, no_loader);
     return begin_operation<ringload::load_operation>(
-        handle.thread, begun,
+        handle.thread, operation,
         [shared = handle.value, file = required(from, no_checkpoint).value,
-         some = selection_of(wanted), options = options_of(options)](auto handler) mutable {
-          shared->start_async(file, std::move(some), options.options, std::move(handler));
+         settings = settings_of(wanted, options)](auto handler) mutable {
+          shared->start_async(file, std::move(settings.options), std::move(handler));
         });
   });
 }
@@ -164,8 +151,8 @@ ringload_status ringload_start(ringload_loader* loader, const ringload_checkpoin
                                const ringload_selection* wanted,
                                const ringload_load_options* options, ringload_loading** started) {
   return begin_and_wait(
-      [&](ringload_operation** begun) {
-        return ringload_start_begin(loader, from, wanted, options, begun);
+      [&](ringload_operation** operation) {
+        return ringload_start_begin(loader, from, wanted, options, operation);
       },
       ringload_operation_loading, started);
 }
@@ -175,19 +162,20 @@ ringload_status ringload_fill_begin(ringload_loader* loader, const ringload_chec
                                     const ringload_fill_options* policies,
                                     const ringload_selection* wanted,
                                     const ringload_load_options* options,
-                                    ringload_operation** begun) {
+                                    ringload_operation** operation) {
   return guarded([&] {
-    // Must be first: ownership of the destinations is taken even if another argument is invalid.
+    // The destinations are converted before the checks, because this call takes ownership of them
+    // even if a check fails.
     const ringload::device on = loader ? loader->value->device() : ringload::host();
     std::vector<ringload::destination> destinations = destinations_of(into, count, on);
     const ringload_loader& handle = required(loader, no_loader);
     return begin_operation<ringload::fill_result>(
-        handle.thread, begun,
+        handle.thread, operation,
         [shared = handle.value, file = required(from, no_checkpoint).value,
          into = std::move(destinations), fill_options = fill_options_of(policies),
-         some = selection_of(wanted), settings = options_of(options)](auto handler) mutable {
-          shared->fill_async(file, std::move(into), std::move(fill_options), std::move(some),
-                             settings.options, std::move(handler));
+         settings = settings_of(wanted, options)](auto handler) mutable {
+          fill_options.load = std::move(settings.options);
+          shared->fill_async(file, std::move(into), std::move(fill_options), std::move(handler));
         });
   });
 }
@@ -197,22 +185,23 @@ ringload_status ringload_fill(ringload_loader* loader, const ringload_checkpoint
                               const ringload_fill_options* policies,
                               const ringload_selection* wanted,
                               const ringload_load_options* options) {
-  return begin_and_wait([&](ringload_operation** begun) {
-    return ringload_fill_begin(loader, from, into, count, policies, wanted, options, begun);
+  return begin_and_wait([&](ringload_operation** operation) {
+    return ringload_fill_begin(loader, from, into, count, policies, wanted, options, operation);
   });
 }
 
 ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
                                     const ringload_saved_tensor* tensors, size_t count,
                                     const ringload_save_options* options,
-                                    ringload_operation** begun) {
+                                    ringload_operation** operation) {
   return guarded([&] {
-    // Must be first, as in a fill.
+    // The tensors are converted before the checks, because this call takes ownership of them even
+    // if a check fails.
     const ringload::device on = loader ? loader->value->device() : ringload::host();
     std::vector<ringload::tensor_ref> views = refs_of(tensors, count, on);
     const ringload_loader& handle = required(loader, no_loader);
     return begin_operation<ringload::save_result>(
-        handle.thread, begun,
+        handle.thread, operation,
         [shared = handle.value, to = std::string(&required(path, "the path is null")),
          all = std::move(views), settings = save_options_of(options)](auto handler) mutable {
           shared->save_async(to, std::move(all), std::move(settings), std::move(handler));
@@ -223,42 +212,67 @@ ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
 ringload_status ringload_save(ringload_loader* loader, const char* path,
                               const ringload_saved_tensor* tensors, size_t count,
                               const ringload_save_options* options) {
-  return begin_and_wait([&](ringload_operation** begun) {
-    return ringload_save_begin(loader, path, tensors, count, options, begun);
+  return begin_and_wait([&](ringload_operation** operation) {
+    return ringload_save_begin(loader, path, tensors, count, options, operation);
   });
+}
+
+ringload_status ringload_tensor_copy_begin(ringload_loader* loader, const ringload_tensor* tensor,
+                                           const ringload_tensor_copy_options* options,
+                                           ringload_operation** operation) {
+  return guarded([&] {
+    const ringload_loader& handle = required(loader, no_loader);
+    return begin_operation<ringload::tensor>(
+        handle.thread, operation,
+        [shared = handle.value, original = required(tensor, "the tensor is null").value,
+         converted = copy_options_of(options)](auto handler) {
+          shared->copy_async(original, converted, std::move(handler));
+        });
+  });
+}
+
+ringload_status ringload_tensor_copy(ringload_loader* loader, const ringload_tensor* tensor,
+                                     const ringload_tensor_copy_options* options,
+                                     ringload_tensor** copy) {
+  return begin_and_wait(
+      [&](ringload_operation** operation) {
+        return ringload_tensor_copy_begin(loader, tensor, options, operation);
+      },
+      ringload_operation_tensor, copy);
 }
 
 // --- A load in progress
 
-void ringload_loading_release(ringload_loading* loading) {
-  if (loading) loading->value->cancel();
-  delete loading;
-}
+void ringload_loading_release(ringload_loading* loading) { release(loading); }
 
 ringload_status ringload_loading_progress(const ringload_loading* loading, ringload_stats* into) {
-  return guarded([&] {
-    give(into, stats_of(required(loading, no_loading).value->progress()));
-    return RINGLOAD_OK;
-  });
+  return progress(loading, into);
 }
 
 ringload_status ringload_loading_file_progress(const ringload_loading* loading, size_t position,
                                                ringload_file_stats* into) {
-  return guarded([&] {
-    const ringload::load_operation& operation = *required(loading, no_loading).value;
-    const auto files = operation.progress_of_files();
-    if (position >= files.size()) return RINGLOAD_END;
-    give(into, stats_of(files[position], operation.catalog().files[position]));
-    return RINGLOAD_OK;
-  });
+  return file_progress(loading, position, into);
+}
+
+ringload_status ringload_loading_next_begin(ringload_loading* loading,
+                                            ringload_operation** operation) {
+  return next_begin(loading, operation);
+}
+
+ringload_status ringload_loading_next(ringload_loading* loading, ringload_tensor** loaded) {
+  return begin_and_wait(
+      [&](ringload_operation** operation) {
+        return ringload_loading_next_begin(loading, operation);
+      },
+      ringload_operation_tensor, loaded);
 }
 
 ringload_status ringload_loading_tensor_begin(ringload_loading* loading, const char* name,
-                                              ringload_operation** begun) {
+                                              ringload_operation** operation) {
   return guarded([&] {
     const ringload_loading& handle = required(loading, no_loading);
     return begin_operation<ringload::tensor>(
-        handle.thread, begun,
+        handle.thread, operation,
         [shared = handle.value, wanted = std::string(&required(name, "the name is null"))](
             auto handler) { shared->tensor_async(wanted, std::move(handler)); });
   });
@@ -267,39 +281,80 @@ ringload_status ringload_loading_tensor_begin(ringload_loading* loading, const c
 ringload_status ringload_loading_tensor(ringload_loading* loading, const char* name,
                                         ringload_tensor** loaded) {
   return begin_and_wait(
-      [&](ringload_operation** begun) {
-        return ringload_loading_tensor_begin(loading, name, begun);
+      [&](ringload_operation** operation) {
+        return ringload_loading_tensor_begin(loading, name, operation);
       },
       ringload_operation_tensor, loaded);
 }
 
-ringload_status ringload_loading_next_begin(ringload_loading* loading, ringload_operation** begun) {
-  return guarded([&] {
-    const ringload_loading& handle = required(loading, no_loading);
-    return begin_operation<std::optional<ringload::tensor>>(
-        handle.thread, begun,
-        [shared = handle.value](auto handler) { shared->next_async(std::move(handler)); });
-  });
-}
-
-ringload_status ringload_loading_next(ringload_loading* loading, ringload_tensor** loaded) {
-  return begin_and_wait(
-      [&](ringload_operation** begun) { return ringload_loading_next_begin(loading, begun); },
-      ringload_operation_tensor, loaded);
-}
-
 ringload_status ringload_loading_finish_begin(ringload_loading* loading,
-                                              ringload_operation** begun) {
+                                              ringload_operation** operation) {
   return guarded([&] {
     const ringload_loading& handle = required(loading, no_loading);
     return begin_operation<ringload::model>(
-        handle.thread, begun,
+        handle.thread, operation,
         [shared = handle.value](auto handler) { shared->finish_async(std::move(handler)); });
   });
 }
 
 ringload_status ringload_loading_finish(ringload_loading* loading, ringload_model** loaded) {
   return begin_and_wait(
-      [&](ringload_operation** begun) { return ringload_loading_finish_begin(loading, begun); },
+      [&](ringload_operation** operation) {
+        return ringload_loading_finish_begin(loading, operation);
+      },
       ringload_operation_model, loaded);
+}
+
+// --- A load with a window (tensors in order, in bounded memory)
+
+ringload_status ringload_stream_begin(ringload_loader* loader, const ringload_checkpoint* from,
+                                      uint64_t window_bytes, const ringload_selection* wanted,
+                                      const ringload_load_options* options,
+                                      ringload_operation** operation) {
+  return guarded([&] {
+    const ringload_loader& handle = required(loader, no_loader);
+    return begin_operation<ringload::tensor_stream>(
+        handle.thread, operation,
+        [shared = handle.value, file = required(from, no_checkpoint).value, window_bytes,
+         settings = settings_of(wanted, options)](auto handler) mutable {
+          shared->stream_async(file, window_bytes, std::move(settings.options), std::move(handler));
+        });
+  });
+}
+
+ringload_status ringload_stream(ringload_loader* loader, const ringload_checkpoint* from,
+                                uint64_t window_bytes, const ringload_selection* wanted,
+                                const ringload_load_options* options,
+                                ringload_tensor_stream** started) {
+  return begin_and_wait(
+      [&](ringload_operation** operation) {
+        return ringload_stream_begin(loader, from, window_bytes, wanted, options, operation);
+      },
+      ringload_operation_tensor_stream, started);
+}
+
+void ringload_tensor_stream_release(ringload_tensor_stream* stream) { release(stream); }
+
+ringload_status ringload_tensor_stream_progress(const ringload_tensor_stream* stream,
+                                                ringload_stats* into) {
+  return progress(stream, into);
+}
+
+ringload_status ringload_tensor_stream_file_progress(const ringload_tensor_stream* stream,
+                                                     size_t position, ringload_file_stats* into) {
+  return file_progress(stream, position, into);
+}
+
+ringload_status ringload_tensor_stream_next_begin(ringload_tensor_stream* stream,
+                                                  ringload_operation** operation) {
+  return next_begin(stream, operation);
+}
+
+ringload_status ringload_tensor_stream_next(ringload_tensor_stream* stream,
+                                            ringload_tensor** loaded) {
+  return begin_and_wait(
+      [&](ringload_operation** operation) {
+        return ringload_tensor_stream_next_begin(stream, operation);
+      },
+      ringload_operation_tensor, loaded);
 }

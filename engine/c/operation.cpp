@@ -1,55 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "c/operation.hpp"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <chrono>
 
+#include "c/structs.hpp"
+
 namespace ringload::c {
 
-completion_thread::completion_thread()
-    : context_(std::make_shared<boost::asio::io_context>(1)),
-      work_(context_->get_executor()),
-      thread_([context = context_] { context->run(); }) {}
-
-completion_thread::~completion_thread() {
-  work_.reset();
-  if (is_this()) {
-    thread_.detach();
-  } else {
-    thread_.join();
+context_threads::context_threads(std::size_t count)
+    : context_(std::make_shared<boost::asio::io_context>(static_cast<int>(count))),
+      work_(context_->get_executor()) {
+  try {
+    threads_.reserve(count);
+    while (threads_.size() < count) {
+      threads_.emplace_back([context = context_] { context->run(); });
+    }
+  } catch (...) {
+    end();
+    throw;
   }
 }
+
+context_threads::~context_threads() { end(); }
+
+bool context_threads::is_this() const noexcept {
+  return std::any_of(threads_.begin(), threads_.end(), [](const std::thread& thread) {
+    return thread.get_id() == std::this_thread::get_id();
+  });
+}
+
+void context_threads::end() noexcept {
+  work_.reset();
+  for (std::thread& thread : threads_) {
+    if (thread.get_id() == std::this_thread::get_id()) {
+      thread.detach();
+    } else {
+      thread.join();
+    }
+  }
+}
+
+namespace {
+
+// Runs in a thread of the caller. status() also sets the last error of this thread.
+void call_posted(void* argument) {
+  const std::unique_ptr<end_callback> callback(static_cast<end_callback*>(argument));
+  callback->then(callback->context, callback->operation->status());
+}
+
+}  // namespace
 
 operation_state::~operation_state() {
   if (event_ >= 0) close(event_);
 }
 
-void operation_state::end(std::exception_ptr failure, any_result result) noexcept {
-  void (*then)(void*, ringload_status) = nullptr;
-  void* context = nullptr;
-  ringload_status status = RINGLOAD_OK;
+void operation_state::end(const boost::system::error_code& code, any_result result) noexcept {
+  std::unique_ptr<end_callback> callback;
   {
     const std::scoped_lock lock(mutex_);
     if (has_ended_) return;
     has_ended_ = true;
-    failure_ = std::move(failure);
+    code_ = code;
     result_ = std::move(result);
     if (event_ >= 0) eventfd_write(event_, 1);
-    then = std::exchange(then_, nullptr);
-    context = then_context_;
-    status = status_locked();
+    callback = std::move(callback_);
     ended_.notify_all();
   }
-  if (then) then(context, status);
+  if (callback) run(std::move(callback));
+}
+
+void operation_state::run(std::unique_ptr<end_callback> callback) noexcept {
+  const ringload_executor executor = callback->executor;
+  if (!executor.post) return callback->then(callback->context, status());
+  callback->operation = shared_from_this();
+  executor.post(executor.context, call_posted, callback.release());
 }
 
 ringload_status operation_state::status_locked() const noexcept {
   if (!has_ended_) return RINGLOAD_PENDING;
-  if (failure_) return report(failure_);
+  if (code_) return report(code_, info_);
   const tensor* const next = std::get_if<tensor>(&result_);
   return next && !*next ? RINGLOAD_END : RINGLOAD_OK;
 }
@@ -57,11 +93,6 @@ ringload_status operation_state::status_locked() const noexcept {
 ringload_status operation_state::status() const noexcept {
   const std::scoped_lock lock(mutex_);
   return status_locked();
-}
-
-std::exception_ptr operation_state::failure() const noexcept {
-  const std::scoped_lock lock(mutex_);
-  return failure_;
 }
 
 ringload_status operation_state::wait(std::int64_t milliseconds) {
@@ -73,7 +104,7 @@ ringload_status operation_state::wait(std::int64_t milliseconds) {
   if (milliseconds < 0) {
     ended_.wait(lock, ended);
   } else {
-    // Limits the wait to a century, because the clock's range would overflow.
+    // A century. A larger value would overflow the clock.
     const std::int64_t most = std::int64_t{100} * 366 * 24 * 3600 * 1000;
     ended_.wait_for(lock, std::chrono::milliseconds(std::min(milliseconds, most)), ended);
   }
@@ -92,16 +123,17 @@ int operation_state::descriptor() {
   return event_;
 }
 
-void operation_state::on_end(void (*then)(void*, ringload_status), void* context) {
+void operation_state::on_end(std::unique_ptr<end_callback> callback) {
   const std::scoped_lock lock(mutex_);
-  if (then_) throw invalid_argument("the operation has a callback already");
+  if (callback_) throw invalid_argument("the operation has a callback already");
   if (!has_ended_) {
-    then_ = then;
-    then_context_ = context;
+    callback_ = std::move(callback);
     return;
   }
   boost::asio::post(thread_->context(),
-                    [self = shared_from_this(), then, context] { then(context, self->status()); });
+                    [self = shared_from_this(), callback = std::move(callback)]() mutable {
+                      self->run(std::move(callback));
+                    });
 }
 
 void operation_state::cancel() {
@@ -125,6 +157,14 @@ ringload::c::operation_state& state_of(const ringload_operation* operation) {
   return *required(operation, "the operation is null").state;
 }
 
+ringload_status set_callback(ringload_operation* operation, const ringload_executor& executor,
+                             void (*then)(void*, ringload_status), void* context) {
+  if (!then) throw ringload::c::invalid_argument("the callback is null");
+  state_of(operation).on_end(std::make_unique<ringload::c::end_callback>(
+      ringload::c::end_callback{then, context, executor}));
+  return RINGLOAD_OK;
+}
+
 }  // namespace
 
 ringload_status ringload_operation_wait(ringload_operation* operation, int64_t milliseconds) {
@@ -137,7 +177,8 @@ ringload_status ringload_operation_status(const ringload_operation* operation) {
 
 ringload_status ringload_operation_descriptor(ringload_operation* operation, int* descriptor) {
   return guarded([&] {
-    required(descriptor, "the place for the descriptor is null") = state_of(operation).descriptor();
+    required(descriptor, "the output pointer for the descriptor is null") =
+        state_of(operation).descriptor();
     return RINGLOAD_OK;
   });
 }
@@ -145,10 +186,18 @@ ringload_status ringload_operation_descriptor(ringload_operation* operation, int
 ringload_status ringload_operation_on_end(ringload_operation* operation,
                                           void (*then)(void* context, ringload_status status),
                                           void* context) {
+  return guarded([&] { return set_callback(operation, {}, then, context); });
+}
+
+ringload_status ringload_operation_on_end_in(ringload_operation* operation,
+                                             const ringload_executor* executor,
+                                             void (*then)(void* context, ringload_status status),
+                                             void* context) {
   return guarded([&] {
-    if (!then) throw ringload::c::invalid_argument("the callback is null");
-    state_of(operation).on_end(then, context);
-    return RINGLOAD_OK;
+    const ringload_executor copy =
+        ringload::c::received(&required(executor, "the executor is null"));
+    if (!copy.post) throw ringload::c::invalid_argument("the executor has no function");
+    return set_callback(operation, copy, then, context);
   });
 }
 
@@ -168,7 +217,7 @@ void ringload_operation_release(ringload_operation* operation) {
 ringload_status ringload_operation_checkpoint(ringload_operation* operation,
                                               ringload_checkpoint** result) {
   return guarded([&] {
-    required(result, "the place for the checkpoint is null") = nullptr;
+    required(result, "the output pointer for the checkpoint is null") = nullptr;
     return state_of(operation).with_result<ringload::checkpoint>(
         [&](const ringload::checkpoint& opened) {
           *result = new ringload_checkpoint{opened};
@@ -179,7 +228,7 @@ ringload_status ringload_operation_checkpoint(ringload_operation* operation,
 
 ringload_status ringload_operation_model(ringload_operation* operation, ringload_model** result) {
   return guarded([&] {
-    required(result, "the place for the model is null") = nullptr;
+    required(result, "the output pointer for the model is null") = nullptr;
     return state_of(operation).with_result<ringload::model>([&](const ringload::model& loaded) {
       *result = new ringload_model{loaded};
       return RINGLOAD_OK;
@@ -189,7 +238,7 @@ ringload_status ringload_operation_model(ringload_operation* operation, ringload
 
 ringload_status ringload_operation_tensor(ringload_operation* operation, ringload_tensor** result) {
   return guarded([&] {
-    required(result, "the place for the tensor is null") = nullptr;
+    required(result, "the output pointer for the tensor is null") = nullptr;
     const auto give = [&](const ringload::tensor& loaded) {
       *result = new ringload_tensor(loaded);
       return RINGLOAD_OK;
@@ -198,16 +247,31 @@ ringload_status ringload_operation_tensor(ringload_operation* operation, ringloa
   });
 }
 
-ringload_status ringload_operation_loading(ringload_operation* operation,
-                                           ringload_loading** result) {
+namespace {
+
+// Moves the result, which must have type T, into a new handle.
+template <class T, class Handle>
+ringload_status take_result(ringload_operation* operation, Handle** result) {
   return guarded([&] {
-    required(result, "the place for the loading is null") = nullptr;
+    required(result, "the output pointer for the result is null") = nullptr;
     ringload::c::operation_state& state = state_of(operation);
-    return state.with_result<ringload::load_operation>([&](ringload::load_operation& started) {
-      auto shared = std::make_shared<ringload::load_operation>(std::move(started));
+    return state.with_result<T>([&](T& started) {
+      auto shared = std::make_shared<T>(std::move(started));
       state.forget_result();
-      *result = new ringload_loading{state.thread(), std::move(shared)};
+      *result = new Handle{state.thread(), std::move(shared)};
       return RINGLOAD_OK;
     });
   });
+}
+
+}  // namespace
+
+ringload_status ringload_operation_loading(ringload_operation* operation,
+                                           ringload_loading** result) {
+  return take_result<ringload::load_operation>(operation, result);
+}
+
+ringload_status ringload_operation_tensor_stream(ringload_operation* operation,
+                                                 ringload_tensor_stream** result) {
+  return take_result<ringload::tensor_stream>(operation, result);
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An operation of the C interface: a completion handler that keeps its result for the caller.
+// An operation of the C interface. Its completion handler stores the result for the caller.
 //
-//   completion thread     begins and cancels operations, receives results, calls callbacks. So the
-//                         cancellation signal and the order of callbacks need no other lock.
-//   any thread            waits, requests the descriptor and the result
+//   completion thread   starts and cancels operations, receives results, calls callbacks
+//   any thread          waits, takes the descriptor or the result
+//
+// The thread runs all handlers of its operations. Therefore the cancellation signal needs no lock,
+// and callbacks are called one after another.
 
 #include <ringload/c.h>
 
@@ -15,13 +17,15 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/system/error_code.hpp>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <ringload/checkpoint.hpp>
+#include <ringload/diagnostics.hpp>
 #include <ringload/fill.hpp>
 #include <ringload/group_load.hpp>
 #include <ringload/load_operation.hpp>
@@ -32,34 +36,47 @@
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "c/handles.hpp"
 #include "c/status.hpp"
 
 namespace ringload::c {
 
-/// One thread that runs an io_context. A loader, its loadings and its operations share the thread.
-/// The thread ends after the last owner is released and all pending work is complete.
-class completion_thread {
+/// Threads that run an io_context. The threads end when the object is destroyed and the context has
+/// no pending work.
+class context_threads {
  public:
-  completion_thread();
-  completion_thread(const completion_thread&) = delete;
-  completion_thread& operator=(const completion_thread&) = delete;
-  ~completion_thread();
+  explicit context_threads(std::size_t count);
+  context_threads(const context_threads&) = delete;
+  context_threads& operator=(const context_threads&) = delete;
+  ~context_threads();
 
   boost::asio::io_context& context() const noexcept { return *context_; }
-  bool is_this() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
+  /// Returns true if the calling thread is one of the threads.
+  bool is_this() const noexcept;
 
  private:
-  // Shared with the thread, because the thread itself may destroy this object.
+  void end() noexcept;
+
+  // Shared with the threads, because a thread itself may destroy this object and then still uses
+  // the context.
   std::shared_ptr<boost::asio::io_context> context_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
-/// An empty tensor marks the end of a loading's tensors.
-using any_result = std::variant<std::monostate, checkpoint, model, load_operation, tensor,
-                                fill_result, save_result, write_result, group_load, std::uint64_t>;
+/// A loader, its loads and its operations share one thread. The thread ends when it has no owner
+/// and no pending work.
+class completion_thread : public context_threads {
+ public:
+  completion_thread() : context_threads(1) {}
+};
+
+/// The result of an operation. If a load has no further tensor, the result is an empty tensor.
+using any_result =
+    std::variant<std::monostate, checkpoint, model, load_operation, tensor_stream, tensor,
+                 fill_result, save_result, write_result, group_load, std::uint64_t>;
 
 template <class T>
 any_result any_result_of(T value) {
@@ -69,9 +86,19 @@ inline any_result any_result_of(std::optional<tensor> next) {
   return any_result(std::in_place_type<tensor>, next ? std::move(*next) : tensor());
 }
 
+class operation_state;
+
+/// The callback of an operation.
+struct end_callback {
+  void (*then)(void* context, ringload_status status);
+  void* context;
+  ringload_executor executor;  // If `post` is null, the completion thread calls `then`.
+  std::shared_ptr<operation_state> operation = nullptr;  // Set when the callback is posted.
+};
+
 class operation_state : public std::enable_shared_from_this<operation_state> {
  public:
-  /// Keeps `kept` alive until the operation is complete and has no owner.
+  /// `kept` lives as long as this object.
   explicit operation_state(std::shared_ptr<completion_thread> in,
                            std::shared_ptr<void> kept = nullptr)
       : thread_(std::move(in)), kept_(std::move(kept)) {}
@@ -79,45 +106,50 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   operation_state& operator=(const operation_state&) = delete;
   ~operation_state();
 
-  /// Begins the operation: calls `initiate` in the completion thread with the handler for a result
+  /// Starts the operation: calls `initiate` in the completion thread, with a handler for a result
   /// of type T.
   template <class T, class Initiate>
   void begin(Initiate initiate) {
     boost::asio::post(
         thread_->context(), [self = shared_from_this(), initiate = std::move(initiate)]() mutable {
-          auto handler = [self](std::exception_ptr failure, T value) {
-            self->end(std::move(failure), any_result_of(std::move(value)));
+          auto handler = [self](const boost::system::error_code& code, T value) {
+            self->end(code, any_result_of(std::move(value)));
           };
-          try {
+          const auto failed = catch_as_code(self->info_, [&] {
             initiate(boost::asio::bind_executor(
                 self->thread_->context().get_executor(),
-                boost::asio::bind_cancellation_slot(self->signal_.slot(), std::move(handler))));
-          } catch (...) {
-            self->end(std::current_exception(), {});
-          }
+                boost::asio::bind_cancellation_slot(
+                    self->signal_.slot(), bind_diagnostics(self->info_, std::move(handler)))));
+          });
+          if (failed) self->end(failed, {});
         });
   }
 
   void cancel();
 
-  /// Returns RINGLOAD_PENDING or the final status. On failure, sets the thread's last error.
+  /// Returns RINGLOAD_PENDING, or the status of the result. After a failure, also sets the last
+  /// error of the calling thread.
   ringload_status status() const noexcept;
   ringload_status wait(std::int64_t milliseconds);
   int descriptor();
-  void on_end(void (*then)(void*, ringload_status), void* context);
+  /// Must be called at most once.
+  void on_end(std::unique_ptr<end_callback> callback);
 
-  /// Calls `use` with the result. Returns any status other than RINGLOAD_OK unchanged.
+  /// Calls `use` with the result and returns its status. If the operation has no result, returns
+  /// the status of the operation instead. An operation has no result while it is pending, after a
+  /// failure, and at the end of a stream.
   template <class T, class Use>
   ringload_status with_result(Use use) {
     const ringload_status now = status();
     if (now != RINGLOAD_OK) return now;
     const std::scoped_lock lock(mutex_);
     T* const result = std::get_if<T>(&result_);
-    if (!result) throw invalid_argument("the operation's result is of another kind, or was taken");
+    if (!result)
+      throw invalid_argument("the operation's result has another type, or was already taken");
     return use(*result);
   }
 
-  /// True if the operation is complete and has a result of type T.
+  /// False also if the operation is not complete.
   template <class T>
   bool gives() const {
     const std::scoped_lock lock(mutex_);
@@ -127,44 +159,48 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   const std::shared_ptr<completion_thread>& thread() const noexcept { return thread_; }
   const std::shared_ptr<void>& kept() const noexcept { return kept_; }
 
-  /// The operation's exception; null if the operation has not failed.
-  std::exception_ptr failure() const noexcept;
+  /// Returns the place of the failure. For a failed fill, also returns which tensors are complete
+  /// and which are incomplete. The operation must be complete.
+  const diagnostics& failure() const noexcept { return info_; }
 
-  /// Drops a result that only one caller may take. The lock of with_result() must be held.
+  /// Drops the result after it was taken. Must be called inside with_result(), which holds the
+  /// lock.
   void forget_result() noexcept { result_.emplace<std::monostate>(); }
 
  private:
-  void end(std::exception_ptr failure, any_result result) noexcept;
+  void end(const boost::system::error_code& code, any_result result) noexcept;
   ringload_status status_locked() const noexcept;
+  void run(std::unique_ptr<end_callback> callback) noexcept;
 
   const std::shared_ptr<completion_thread> thread_;
   const std::shared_ptr<void> kept_;
-  boost::asio::cancellation_signal signal_;  // Only used in the completion thread.
+  boost::asio::cancellation_signal signal_;  // Used in the completion thread only.
+  diagnostics info_;  // Written in the completion thread before the end, constant afterwards.
 
   mutable std::mutex mutex_;  // Guards the members below.
   std::condition_variable ended_;
   bool has_ended_ = false;
-  std::exception_ptr failure_;
+  boost::system::error_code code_;
   any_result result_;
   int event_ = -1;
-  void (*then_)(void*, ringload_status) = nullptr;
-  void* then_context_ = nullptr;
+  std::unique_ptr<end_callback> callback_;
 };
 
-/// Begins an operation that keeps `kept` alive, and returns its handle in `begun`.
+/// Starts an operation and stores its handle in `result`. The operation keeps `kept` alive.
 template <class T, class Initiate>
 ringload_status begin_operation(const std::shared_ptr<completion_thread>& in,
-                                ringload_operation** begun, Initiate initiate,
+                                ringload_operation** result, Initiate initiate,
                                 std::shared_ptr<void> kept = nullptr) {
-  required(begun, "the place for the operation is null") = nullptr;
+  required(result, "the output pointer for the operation is null") = nullptr;
   auto handle = std::make_unique<ringload_operation>();
   handle->state = std::make_shared<operation_state>(in, std::move(kept));
   handle->state->template begin<T>(std::move(initiate));
-  *begun = handle.release();
+  *result = handle.release();
   return RINGLOAD_OK;
 }
 
-/// The blocking form: calls `begin`, waits, and calls `take` if the operation succeeded.
+/// Starts an operation by calling `begin`, waits for the operation, and calls `take` if the
+/// operation succeeds.
 template <class Begin, class Take>
 ringload_status begin_and_wait(Begin begin, Take take) noexcept {
   ringload_operation* operation = nullptr;
@@ -176,13 +212,14 @@ ringload_status begin_and_wait(Begin begin, Take take) noexcept {
   return status;
 }
 
-/// The blocking form of an operation without a result.
+/// Starts an operation without a result by calling `begin`, and waits for the operation.
 template <class Begin>
 ringload_status begin_and_wait(Begin begin) noexcept {
   return begin_and_wait(begin, [](ringload_operation*) { return RINGLOAD_OK; });
 }
 
-/// The blocking form of an operation whose result `take`, a function of the interface, returns.
+/// Starts an operation by calling `begin`, waits for the operation, and stores its result in
+/// `result`. `take` must be the function of the C interface for this kind of result.
 template <class Begin, class Handle>
 ringload_status begin_and_wait(Begin begin, ringload_status (*take)(ringload_operation*, Handle**),
                                Handle** result) noexcept {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Groups of the C interface, and the loads of a group.
-
 #include <ringload/c.h>
 
 #include <memory>
@@ -20,8 +18,9 @@ using namespace ringload::c;
 
 namespace ringload::c {
 
-// The load waits for its calls, and the loader must outlive the calls. So each operation keeps a
-// rank_load. The last operation releases the rank_load when its own call is complete.
+// A collective load of one rank, and the loader that it uses. Each operation shares ownership, so
+// the last operation destroys the rank_load. At that time no call is pending, so the destructor of
+// group_load need not wait. The loader is destroyed after the load.
 struct rank_load {
   std::shared_ptr<ringload::loader> loader;
   ringload::group_load value;
@@ -40,8 +39,6 @@ struct ringload_group_loading {
 
 namespace {
 
-using calls = ringload::group_load;
-
 std::chrono::milliseconds group_timeout_of(uint32_t milliseconds) {
   if (milliseconds == 0) return ringload::rank_timeout;
   return std::chrono::milliseconds(milliseconds);
@@ -55,12 +52,14 @@ ringload::group_reading reading_of(ringload_group_reading from) {
   throw invalid_argument("no such ringload_group_reading");
 }
 
-// Calls `make` with the load and the handler. Throws as begin_operation() does.
+// Calls `make` with the load and the completion handler. Throws the exceptions of
+// begin_operation().
 template <class Make>
-ringload_status begin_call(ringload_group_loading* loading, ringload_operation** begun, Make make) {
+ringload_status begin_call(ringload_group_loading* loading, ringload_operation** operation,
+                           Make make) {
   const ringload_group_loading& handle = required(loading, "the loading is null");
   return begin_operation<ringload::tensor>(
-      handle.thread, begun,
+      handle.thread, operation,
       [load = handle.value.get(), make = std::move(make)](auto handler) mutable {
         make(load->value, std::move(handler));
       },
@@ -74,7 +73,7 @@ std::string name_of(const char* name) { return &required(name, "the name is null
 ringload_status ringload_thread_groups(uint32_t ranks, uint32_t milliseconds,
                                        ringload_group** result) {
   return guarded([&] {
-    required(result, "the place for the groups is null");
+    required(result, "the output pointer for the groups is null");
     auto groups = ringload::make_thread_ranks(ranks, group_timeout_of(milliseconds));
     std::vector<std::unique_ptr<ringload_group>> handles;
     for (auto& rank_handle : groups) {
@@ -85,13 +84,13 @@ ringload_status ringload_thread_groups(uint32_t ranks, uint32_t milliseconds,
   });
 }
 
-ringload_status ringload_join_group(const char* socket, uint32_t rank, uint32_t ranks,
+ringload_status ringload_join_group(const char* address, uint32_t rank, uint32_t ranks,
                                     uint32_t milliseconds, ringload_group** joined) {
   return guarded([&] {
-    required(joined, "the place for the group is null") = nullptr;
-    const char& path = required(socket, "the socket's path is null");
+    required(joined, "the output pointer for the group is null") = nullptr;
+    const char& text = required(address, "the address is null");
     *joined = new ringload_group{
-        ringload::join_group(&path, rank, ranks, group_timeout_of(milliseconds))};
+        ringload::join_group(&text, rank, ranks, group_timeout_of(milliseconds))};
     return RINGLOAD_OK;
   });
 }
@@ -109,15 +108,16 @@ uint32_t ringload_group_size(const ringload_group* group) {
 ringload_status ringload_group_load_begin(ringload_loader* loader, ringload_group* group,
                                           const char* source, ringload_group_reading reading,
                                           const ringload_load_options* load_options,
-                                          ringload_operation** begun) {
+                                          ringload_operation** operation) {
   return guarded([&] {
     const ringload_loader& handle = required(loader, "the loader is null");
-    // Pointers in the options are ignored, because ranks refuse a manifest.
+    // The owner of the checksum list is not needed, because collective loads do not support
+    // checksum lists.
     ringload::group_options options;
     options.load = options_of(load_options).options;
     options.reading = reading_of(reading);
     return begin_operation<ringload::group_load>(
-        handle.thread, begun,
+        handle.thread, operation,
         [shared_loader = handle.value, ranks = required(group, "the group is null").value,
          name = std::string(&required(source, "the source is null")), options](auto handler) {
           ringload::load_async(*shared_loader, ranks, name, options, std::move(handler));
@@ -131,8 +131,8 @@ ringload_status ringload_group_load(ringload_loader* loader, ringload_group* gro
                                     const ringload_load_options* load_options,
                                     ringload_group_loading** loaded) {
   return begin_and_wait(
-      [&](ringload_operation** begun) {
-        return ringload_group_load_begin(loader, group, source, reading, load_options, begun);
+      [&](ringload_operation** operation) {
+        return ringload_group_load_begin(loader, group, source, reading, load_options, operation);
       },
       ringload_operation_group_loading, loaded);
 }
@@ -140,7 +140,7 @@ ringload_status ringload_group_load(ringload_loader* loader, ringload_group* gro
 ringload_status ringload_operation_group_loading(ringload_operation* operation,
                                                  ringload_group_loading** result) {
   return guarded([&] {
-    required(result, "the place for the loading is null") = nullptr;
+    required(result, "the output pointer for the loading is null") = nullptr;
     operation_state& state = *required(operation, "the operation is null").state;
     return state.with_result<ringload::group_load>([&](ringload::group_load& loaded) {
       auto loader = std::static_pointer_cast<ringload::loader>(state.kept());
@@ -163,38 +163,41 @@ ringload_status ringload_group_loading_stats(const ringload_group_loading* loadi
 }
 
 ringload_status ringload_group_loading_tensor_begin(ringload_group_loading* loading,
-                                                    const char* name, ringload_operation** begun) {
+                                                    const char* name,
+                                                    ringload_operation** operation) {
   return guarded([&] {
-    return begin_call(loading, begun, [wanted = name_of(name)](calls& load, auto handler) {
-      load.tensor_async(wanted, std::move(handler));
-    });
+    return begin_call(loading, operation,
+                      [wanted = name_of(name)](ringload::group_load& load, auto handler) {
+                        load.tensor_async(wanted, std::move(handler));
+                      });
   });
 }
 
 ringload_status ringload_group_loading_tensor(ringload_group_loading* loading, const char* name,
                                               ringload_tensor** loaded) {
   return begin_and_wait(
-      [&](ringload_operation** begun) {
-        return ringload_group_loading_tensor_begin(loading, name, begun);
+      [&](ringload_operation** operation) {
+        return ringload_group_loading_tensor_begin(loading, name, operation);
       },
       ringload_operation_tensor, loaded);
 }
 
 ringload_status ringload_group_loading_shard_begin(ringload_group_loading* loading,
                                                    const char* name, uint32_t dim,
-                                                   ringload_operation** begun) {
+                                                   ringload_operation** operation) {
   return guarded([&] {
-    return begin_call(loading, begun, [wanted = name_of(name), dim](calls& load, auto handler) {
-      load.shard_async(wanted, dim, std::move(handler));
-    });
+    return begin_call(loading, operation,
+                      [wanted = name_of(name), dim](ringload::group_load& load, auto handler) {
+                        load.shard_async(wanted, dim, std::move(handler));
+                      });
   });
 }
 
 ringload_status ringload_group_loading_shard(ringload_group_loading* loading, const char* name,
                                              uint32_t dim, ringload_tensor** loaded) {
   return begin_and_wait(
-      [&](ringload_operation** begun) {
-        return ringload_group_loading_shard_begin(loading, name, dim, begun);
+      [&](ringload_operation** operation) {
+        return ringload_group_loading_shard_begin(loading, name, dim, operation);
       },
       ringload_operation_tensor, loaded);
 }
@@ -202,16 +205,16 @@ ringload_status ringload_group_loading_shard(ringload_group_loading* loading, co
 ringload_status ringload_group_loading_fused_begin(ringload_group_loading* loading,
                                                    const char* name, const char* const* names,
                                                    size_t count, uint32_t dim,
-                                                   ringload_operation** begun) {
+                                                   ringload_operation** operation) {
   return guarded([&] {
     if (count > 0) required(names, "the names are null");
-    std::vector<std::string> wanted;
-    for (size_t i = 0; i < count; ++i) wanted.push_back(name_of(names[i]));
-    return begin_call(
-        loading, begun,
-        [name = name_of(name), wanted = std::move(wanted), dim](calls& load, auto handler) mutable {
-          load.fused_async(name, std::move(wanted), dim, std::move(handler));
-        });
+    std::vector<std::string> tensor_names;
+    for (size_t i = 0; i < count; ++i) tensor_names.push_back(name_of(names[i]));
+    return begin_call(loading, operation,
+                      [name = name_of(name), tensor_names = std::move(tensor_names), dim](
+                          ringload::group_load& load, auto handler) mutable {
+                        load.fused_async(name, std::move(tensor_names), dim, std::move(handler));
+                      });
   });
 }
 
@@ -219,26 +222,27 @@ ringload_status ringload_group_loading_fused(ringload_group_loading* loading, co
                                              const char* const* names, size_t count, uint32_t dim,
                                              ringload_tensor** loaded) {
   return begin_and_wait(
-      [&](ringload_operation** begun) {
-        return ringload_group_loading_fused_begin(loading, name, names, count, dim, begun);
+      [&](ringload_operation** operation) {
+        return ringload_group_loading_fused_begin(loading, name, names, count, dim, operation);
       },
       ringload_operation_tensor, loaded);
 }
 
 ringload_status ringload_group_loading_push_begin(ringload_group_loading* loading, const char* name,
-                                                  uint32_t to, ringload_operation** begun) {
+                                                  uint32_t to, ringload_operation** operation) {
   return guarded([&] {
-    return begin_call(loading, begun, [wanted = name_of(name), to](calls& load, auto handler) {
-      load.push_async(wanted, to, std::move(handler));
-    });
+    return begin_call(loading, operation,
+                      [wanted = name_of(name), to](ringload::group_load& load, auto handler) {
+                        load.push_async(wanted, to, std::move(handler));
+                      });
   });
 }
 
 ringload_status ringload_group_loading_push(ringload_group_loading* loading, const char* name,
                                             uint32_t to, ringload_tensor** loaded) {
   return begin_and_wait(
-      [&](ringload_operation** begun) {
-        return ringload_group_loading_push_begin(loading, name, to, begun);
+      [&](ringload_operation** operation) {
+        return ringload_group_loading_push_begin(loading, name, to, operation);
       },
       ringload_operation_tensor, loaded);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Without the component `remote`, these functions fail.
+
 #include <ringload/c_remote.h>
 
 #include <ringload/error.hpp>
@@ -43,39 +46,39 @@ std::optional<bool> path_style_of(ringload_s3_style from) {
   throw invalid_argument("no such ringload_s3_style");
 }
 
-ringload::remote_options options_of(const ringload_remote_options& given) {
+ringload::remote_options options_of(const ringload_remote_options& c_options) {
   ringload::remote_options options;
-  set(options.connections, given.connections);
-  set(options.chunk_bytes, given.chunk_bytes);
-  set(options.threads, given.threads);
-  set(options.connect_time_max, given.connect_milliseconds_max);
-  set(options.silence_time_max, given.silence_milliseconds_max);
-  set(options.stall_time_max, given.stall_milliseconds_max);
-  set(options.request_time_max, given.request_milliseconds_max);
-  set(options.tries_max, given.tries_max);
-  set(options.retry_delay, given.retry_milliseconds);
-  set(options.retry_delay_max, given.retry_milliseconds_max);
-  set(options.redirects_max, given.redirects_max);
-  if (given.refuse_redirects != 0) options.redirects_max = 0;
-  options.private_redirects = given.private_redirects != 0;
-  if (given.hosts_count > 0) required(given.hosts, "the hosts are null");
-  for (size_t i = 0; i < given.hosts_count; ++i) {
-    options.hosts.emplace_back(&required(given.hosts[i], "a host is null"));
+  set(options.connections, c_options.connections);
+  set(options.chunk_bytes, c_options.chunk_bytes);
+  set(options.threads, c_options.threads);
+  set(options.connect_time_max, c_options.connect_milliseconds_max);
+  set(options.silence_time_max, c_options.silence_milliseconds_max);
+  set(options.stall_time_max, c_options.stall_milliseconds_max);
+  set(options.request_time_max, c_options.request_milliseconds_max);
+  set(options.tries_max, c_options.tries_max);
+  set(options.retry_delay, c_options.retry_milliseconds);
+  set(options.retry_delay_max, c_options.retry_milliseconds_max);
+  set(options.redirects_max, c_options.redirects_max);
+  if (c_options.refuse_redirects != 0) options.redirects_max = 0;
+  options.private_redirects = c_options.private_redirects != 0;
+  if (c_options.hosts_count > 0) required(c_options.hosts, "the hosts are null");
+  for (size_t i = 0; i < c_options.hosts_count; ++i) {
+    options.hosts.emplace_back(&required(c_options.hosts[i], "a host is null"));
   }
-  set(options.proxy, given.proxy);
-  set(options.ca_file, given.ca_file);
-  set(options.whole_bytes_max, given.whole_bytes_max);
-  set(options.hub.endpoint, given.hub_endpoint);
-  set(options.hub.token, given.hub_token);
-  set(options.hub.cache_folder, given.hub_cache_folder);
-  options.hub.cache = cache_of(given.hub_cache);
-  options.s3.path_style = path_style_of(given.s3_style);
-  set(options.s3.region, given.s3_region);
-  set(options.s3.endpoint, given.s3_endpoint);
-  set(options.s3.access_key_id, given.s3_access_key_id);
-  set(options.s3.secret_access_key, given.s3_secret_access_key);
-  set(options.s3.session_token, given.s3_session_token);
-  options.offline = given.offline != 0;
+  set(options.proxy, c_options.proxy);
+  set(options.ca_file, c_options.ca_file);
+  set(options.whole_bytes_max, c_options.whole_bytes_max);
+  set(options.hub.endpoint, c_options.hub_endpoint);
+  set(options.hub.token, c_options.hub_token);
+  set(options.hub.cache_folder, c_options.hub_cache_folder);
+  options.hub.cache = cache_of(c_options.hub_cache);
+  options.s3.path_style = path_style_of(c_options.s3_style);
+  set(options.s3.region, c_options.s3_region);
+  set(options.s3.endpoint, c_options.s3_endpoint);
+  set(options.s3.access_key_id, c_options.s3_access_key_id);
+  set(options.s3.secret_access_key, c_options.s3_secret_access_key);
+  set(options.s3.session_token, c_options.s3_session_token);
+  options.offline = c_options.offline != 0;
   return options;
 }
 
@@ -86,15 +89,15 @@ ringload::remote_options options_of(const ringload_remote_options& given) {
 ringload_status ringload_remote_extension(const ringload_remote_options* options,
                                           ringload_extension** extension) {
   return guarded([&]() -> ringload_status {
-    required(extension, "the place for the extension is null") = nullptr;
-    const ringload_remote_options given = received(options);
+    required(extension, "the output pointer for the extension is null") = nullptr;
+    const ringload_remote_options c_options = received(options);
 #if RINGLOAD_C_HAS_REMOTE
-    *extension = new ringload_extension{ringload::remote(options_of(given))};
+    *extension = new ringload_extension{ringload::remote(options_of(c_options))};
     return RINGLOAD_OK;
 #else
-    static_cast<void>(given);
+    static_cast<void>(c_options);
     throw ringload::error(ringload::errc::unsupported_feature, "remote sources",
-                          "this ringload was built without them");
+                          "this ringload was built without this component");
 #endif
   });
 }

@@ -1,27 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "c/status.hpp"
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/error.hpp>
 #include <cstring>
-#include <new>
-#include <ringload/error.hpp>
 #include <string_view>
+
+#include "c/error_name.hpp"
 
 namespace ringload::c {
 
 namespace {
 
-// The size is fixed, so that an error text needs no allocation.
-thread_local std::array<char, 4096> last_error = {};
+// A text of fixed size, which needs no allocation. A longer text is truncated.
+class fixed_text {
+ public:
+  void clear() noexcept { end_ = 0; }
+  void append(std::string_view text) noexcept {
+    const std::size_t kept = std::min(text.size(), bytes_.size() - 1 - end_);
+    text.copy(bytes_.data() + end_, kept);
+    end_ += kept;
+    bytes_[end_] = 0;
+  }
+  const char* c_str() const noexcept { return bytes_.data(); }
 
-void keep(std::string_view text) noexcept {
-  const std::size_t kept = std::min(text.size(), last_error.size() - 1);
-  std::memcpy(last_error.data(), text.data(), kept);
-  last_error[kept] = 0;
+ private:
+  std::array<char, 4096> bytes_ = {};
+  std::size_t end_ = 0;
+};
+
+struct failure {
+  fixed_text text;   // "place: cause", or only the cause.
+  fixed_text place;  // May be empty.
+  const char* name = "";
+  int number = 0;  // A value of errno, or 0.
+};
+
+thread_local failure last = {};
+
+void keep(std::string_view place, std::string_view cause,
+          const boost::system::error_code& code = {}) noexcept {
+  last.text.clear();
+  last.text.append(place);
+  if (!place.empty()) last.text.append(": ");
+  last.text.append(cause);
+  last.place.clear();
+  last.place.append(place);
+  const bool is_errno = code.category() == boost::system::system_category() ||
+                        code.category() == boost::system::generic_category();
+  last.name = error_name(code);
+  last.number = is_errno ? code.value() : 0;
 }
 
-ringload_status status_of(errc code) noexcept {
+ringload_status status_of_errc(errc code) noexcept {
   switch (code) {
     case errc::source_not_found:
     case errc::no_such_tensor: return RINGLOAD_NOT_FOUND;
@@ -64,53 +97,68 @@ ringload_status status_of(errc code) noexcept {
   }
 }
 
+}  // namespace
+
 ringload_status status_of(const boost::system::error_code& code) noexcept {
   if (code == boost::asio::error::operation_aborted) return RINGLOAD_CANCELLED;
-  if (code.category() == category()) return status_of(static_cast<errc>(code.value()));
+  if (code.category() == category()) return status_of_errc(static_cast<errc>(code.value()));
   if (code == boost::system::errc::not_enough_memory) return RINGLOAD_NO_MEMORY;
   if (code == boost::system::errc::no_such_file_or_directory) return RINGLOAD_NOT_FOUND;
   return RINGLOAD_SYSTEM_ERROR;
 }
 
-// Returns the status of a failure. If `keep_text` is true, also stores the text as the last error.
-ringload_status examine(const std::exception_ptr& failure, bool keep_text) noexcept {
-  const auto say = [&](std::string_view text) {
-    if (keep_text) keep(text);
-  };
-  try {
-    std::rethrow_exception(failure);
-  } catch (const invalid_argument& e) {
-    say(e.what());
-    return RINGLOAD_INVALID_ARGUMENT;
-  } catch (const boost::system::system_error& e) {
-    const ringload_status status = status_of(e.code());
-    say(status == RINGLOAD_CANCELLED ? "the operation was cancelled" : e.what());
-    return status;
-  } catch (const std::bad_alloc&) {
-    say("out of memory");
-    return RINGLOAD_NO_MEMORY;
-  } catch (const std::exception& e) {
-    say(e.what());
-    return RINGLOAD_INTERNAL_ERROR;
-  } catch (...) {
-    say("an exception that is not a std::exception");
-    return RINGLOAD_INTERNAL_ERROR;
+namespace {
+
+ringload_status report(const boost::system::error_code& code, std::string_view place,
+                       std::string_view cause) noexcept {
+  const ringload_status status = status_of(code);
+  if (status == RINGLOAD_CANCELLED) {
+    keep({}, "the operation was cancelled", code);
+  } else if (place.empty() && cause.empty()) {
+    keep({}, "out of memory", code);  // A failure without a text is always a lack of memory.
+  } else {
+    keep(place, cause, code);
   }
+  return status;
 }
 
 }  // namespace
 
-ringload_status status_of(const std::exception_ptr& failure) noexcept {
-  return failure ? examine(failure, false) : RINGLOAD_OK;
+ringload_status report(const boost::system::error_code& code, const diagnostics& info) noexcept {
+  return report(code, info.place, info.cause);
 }
 
 ringload_status report(const std::exception_ptr& failure) noexcept {
-  return failure ? examine(failure, true) : RINGLOAD_OK;
+  if (!failure) return RINGLOAD_OK;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const invalid_argument& e) {
+    keep({}, e.what());
+    return RINGLOAD_INVALID_ARGUMENT;
+  } catch (const error& e) {
+    std::string_view cause = e.what();  // "place: cause"
+    if (!e.place().empty()) cause.remove_prefix(std::min(cause.size(), e.place().size() + 2));
+    return report(e.code(), e.place(), cause);
+  } catch (const boost::system::system_error& e) {
+    return report(e.code(), {}, e.what());
+  } catch (const std::bad_alloc&) {
+    keep({}, "out of memory");
+    return RINGLOAD_NO_MEMORY;
+  } catch (const std::exception& e) {
+    keep({}, e.what());
+    return RINGLOAD_INTERNAL_ERROR;
+  } catch (...) {
+    keep({}, "an exception that is not a std::exception");
+    return RINGLOAD_INTERNAL_ERROR;
+  }
 }
 
 }  // namespace ringload::c
 
-const char* ringload_last_error(void) { return ringload::c::last_error.data(); }
+const char* ringload_last_error(void) { return ringload::c::last.text.c_str(); }
+const char* ringload_last_error_place(void) { return ringload::c::last.place.c_str(); }
+const char* ringload_last_error_name(void) { return ringload::c::last.name; }
+int ringload_last_errno(void) { return ringload::c::last.number; }
 
 const char* ringload_status_name(ringload_status status) {
   switch (status) {

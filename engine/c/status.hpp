@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Turns exceptions of the C++ interface into the status and the per-thread text of the C interface.
+// Converts exceptions of the C++ interface to a status and an error text. Each thread has its own
+// last error text. Used by all functions of the C interface.
 
 #include <ringload/c.h>
 
+#include <boost/system/error_code.hpp>
+#include <boost/system/system_error.hpp>
 #include <cstddef>
 #include <exception>
+#include <new>
+#include <ringload/diagnostics.hpp>
+#include <ringload/error.hpp>
 #include <ringload/export.hpp>
 #include <string>
 #include <utility>
 
 namespace ringload::c {
 
-/// Invalid arguments of a call, for example a null handle.
+/// Reports an invalid argument, for example a null handle.
 class RINGLOAD_EXPORT invalid_argument : public std::exception {
  public:
-  /// `text` must be a literal.
+  /// `text` must be a string literal.
   explicit invalid_argument(const char* text) noexcept : text_(text) {}
   const char* what() const noexcept override { return text_; }
 
@@ -24,15 +30,33 @@ class RINGLOAD_EXPORT invalid_argument : public std::exception {
   const char* text_;
 };
 
-/// Returns the status of a failure. A null `failure` is success.
-ringload_status status_of(const std::exception_ptr& failure) noexcept;
+/// Returns the status of an error code. Does not set the last error.
+ringload_status status_of(const boost::system::error_code& code) noexcept;
 
-/// Returns the status of a failure and sets this thread's last error text. Libraries of further
-/// components call this function too.
+/// Returns the status of a failed operation. Sets the last error of the calling thread.
+ringload_status report(const boost::system::error_code& code, const diagnostics& info) noexcept;
+
+/// Calls `begin`. Returns the code of its exception, and stores the text of the exception in
+/// `info`.
+template <class Begin>
+boost::system::error_code catch_as_code(diagnostics& info, const Begin& begin) noexcept {
+  try {
+    begin();
+    return {};
+  } catch (const std::bad_alloc&) {
+    return errc::memory_exceeded;
+  } catch (const boost::system::system_error& failure) {
+    info.cause = failure.what();
+    return failure.code();
+  }
+}
+
+/// Returns the status of an exception. Sets the last error of the calling thread. The libraries of
+/// other components also call this function.
 RINGLOAD_EXPORT ringload_status report(const std::exception_ptr& failure) noexcept;
 
-/// Wraps every function of the interface: reports an exception of `body`, otherwise returns the
-/// status that `body` returns.
+/// Calls `body`. Returns the status that `body` returns, or the status of its exception. Every
+/// function of the C interface uses this function.
 template <class Body>
 ringload_status guarded(Body&& body) noexcept {
   try {
@@ -42,7 +66,7 @@ ringload_status guarded(Body&& body) noexcept {
   }
 }
 
-/// Throws invalid_argument with `text` if a handle or an output is null.
+/// Returns the object that `pointer` points to. Throws invalid_argument with `text` if it is null.
 template <class T>
 T& required(T* pointer, const char* text) {
   if (!pointer) throw invalid_argument(text);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Converts structs of the C interface to types of the C++ interface. A caller's struct may be
-// shorter or longer than the struct that the library was compiled with.
+// Converts structs of the C interface to types of the C++ interface. The first member of each
+// struct is its size, because a C program may use an older or newer version of the struct than this
+// library.
 
 #include <ringload/c.h>
 
@@ -34,7 +35,8 @@ std::size_t known_bytes(std::size_t struct_bytes) {
   return std::min(struct_bytes, sizeof(T));
 }
 
-/// Copies the caller's struct. Fields that the caller's version lacks are 0. Null: the defaults.
+/// Copies the caller's struct. Members that the caller's version does not have are 0. If `from` is
+/// null, all members are 0, which selects the defaults.
 template <class T>
 T received(const T* from) {
   T whole = {};
@@ -42,7 +44,8 @@ T received(const T* from) {
   return whole;
 }
 
-/// Copies to the caller's struct the fields that the caller's version has.
+/// Copies `value` to the caller's struct. Omits the members that the caller's version does not
+/// have.
 template <class T>
 void give(T* into, T value) {
   required(into, "the struct to fill in is null");
@@ -51,29 +54,37 @@ void give(T* into, T value) {
 }
 
 ringload_dtype dtype_of(dtype type) noexcept;
-/// Throws if `type` is not a tensor type.
+/// Throws invalid_argument if `type` is not a tensor type.
 dtype dtype_of(ringload_dtype type);
+
+/// The struct refers to the text and the shapes of `tensor`.
+ringload_tensor_info info_of(const tensor_info& tensor, const char* file) noexcept;
 
 loader_options loader_options_of(const ringload_loader_options* from);
 open_options options_of(const ringload_open_options* from);
-/// The options of a load, and the manifest that the options point to.
+/// The options of a load, and the owner of the checksum list that they refer to.
 struct load_settings {
   load_options options;
-  std::shared_ptr<const manifest> listed;
+  std::shared_ptr<const checksum_list> listed;
 };
 load_settings options_of(const ringload_load_options* from);
-/// Empty for RINGLOAD_DIGEST_NONE.
+/// Returns an empty optional for RINGLOAD_DIGEST_NONE.
 std::optional<digest_algorithm> digest_of(ringload_digest from);
 std::vector<std::uint64_t> shape_of(const std::uint64_t* shape, std::size_t rank);
-/// Returns a factory for hashers that call the caller's functions. Empty for null.
+/// Returns a function that creates hashers. A hasher calls the functions of the caller. Returns an
+/// empty function if `from` is null.
 std::function<hasher()> hashers_of(const ringload_sha256* from);
 fill_options fill_options_of(const ringload_fill_options* from);
-/// `on` is the loader's device. Takes ownership of all DLPack tensors, even if the call throws.
+/// `on` is the device of the loader. Takes ownership of all DLPack tensors, even if the call
+/// throws.
 std::vector<destination> destinations_of(const ringload_destination* from, std::size_t count,
                                          const device& on);
-/// Takes ownership as destinations_of() does.
+/// Takes ownership of all DLPack tensors, even if the call throws.
 std::vector<tensor_ref> refs_of(const ringload_saved_tensor* from, std::size_t count,
                                 const device& on);
+tensor_copy_options copy_options_of(const ringload_tensor_copy_options* from);
+/// Sets the trace function of `options`. The caller's struct must outlive the load.
+void set_trace(load_options& options, const ringload_trace* trace);
 save_options save_options_of(const ringload_save_options* from);
 ringload_stats stats_of(const load_stats& from) noexcept;
 ringload_file_stats stats_of(const file_stats& from, const file_info& file) noexcept;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The writer of the C interface: each call is one step of `ringload::writer`.
-
 #include <ringload/c.h>
 
 #include <cstdint>
@@ -21,87 +19,105 @@ using namespace ringload::c;
 
 namespace {
 
-ringload::writer_options writer_options_of(const ringload_writer_options& given) {
+ringload::writer_options writer_options_of(const ringload_writer_options& c_options) {
   ringload::writer_options options;
-  options.alignment = given.alignment;
-  options.zstd_threads = given.zstd_threads;
-  options.replace = given.keep_existing == 0;
-  options.sync = given.no_sync == 0;
-  options.manifest_digest = digest_of(given.manifest_digest);
-  options.sha256 = hashers_of(given.sha256);
+  options.alignment = c_options.alignment;
+  options.zstd_threads = c_options.zstd_threads;
+  options.replace = c_options.keep_existing == 0;
+  options.sync = c_options.no_sync == 0;
+  options.result_digest = digest_of(c_options.result_digest);
+  options.sha256 = hashers_of(c_options.sha256);
   return options;
 }
 
-using attribute_pairs = std::vector<std::pair<std::string, ringload::attribute>>;
+using attribute_pair = std::pair<std::string, ringload::attribute>;
 
-attribute_pairs attributes_of(const char* const* from, std::size_t count) {
-  if (count > 0) required(from, "the attributes are null");
-  attribute_pairs pairs;
-  for (std::size_t i = 0; i < count; ++i) {
-    pairs.emplace_back(
-        &required(from[2 * i], "an attribute's key is null"),
-        ringload::attribute::json(&required(from[2 * i + 1], "an attribute's value is null")));
+attribute_pair typed_attribute_of(const ringload_attribute* from) {
+  const ringload_attribute c_attribute = received(&required(from, "an attribute is null"));
+  const char* const cbor = static_cast<const char*>(c_attribute.cbor);
+  return {&required(c_attribute.key, "an attribute's key is null"),
+          ringload::attribute::cbor({&required(cbor, "its CBOR is null"), c_attribute.cbor_bytes})};
+}
+
+// Converts attributes. `T` is a struct that has JSON attributes and CBOR attributes.
+template <class T>
+std::vector<attribute_pair> attributes_of(const T& c_struct) {
+  if (c_struct.attributes_count > 0) required(c_struct.attributes, "the attributes are null");
+  if (c_struct.typed_attributes_count > 0) {
+    required(c_struct.typed_attributes, "the typed attributes are null");
+  }
+  std::vector<attribute_pair> pairs;
+  for (std::size_t i = 0; i < c_struct.attributes_count; ++i) {
+    const char* const value = c_struct.attributes[2 * i + 1];
+    pairs.emplace_back(&required(c_struct.attributes[2 * i], "an attribute's key is null"),
+                       ringload::attribute::json(&required(value, "an attribute's value is null")));
+  }
+  for (std::size_t i = 0; i < c_struct.typed_attributes_count; ++i) {
+    pairs.push_back(typed_attribute_of(c_struct.typed_attributes[i]));
   }
   return pairs;
 }
 
 ringload::object_options object_options_of(const ringload_object_options* from) {
-  const ringload_object_options given = received(from);
+  const ringload_object_options c_options = received(from);
   ringload::object_options options;
-  options.zstd_level = given.zstd_level;
-  options.digest = digest_of(given.digest);
-  if (given.type) options.type = given.type;
-  options.attributes = attributes_of(given.attributes, given.attributes_count);
+  options.zstd_level = c_options.zstd_level;
+  options.digest = digest_of(c_options.digest);
+  if (c_options.type) options.type = c_options.type;
+  options.attributes = attributes_of(c_options);
   return options;
 }
 
 ringload::object_info object_of(const ringload_object* from) {
-  const ringload_object given = received(&required(from, "the object is null"));
+  const ringload_object c_object = received(&required(from, "the object is null"));
   ringload::object_info info;
-  info.name = &required(given.name, "the object's name is null");
-  info.layout = &required(given.layout, "the object's layout is null");
-  info.shape = shape_of(given.shape, given.rank);
-  info.attributes = attributes_of(given.attributes, given.attributes_count);
+  info.name = &required(c_object.name, "the object's name is null");
+  info.layout = &required(c_object.layout, "the object's layout is null");
+  info.shape = shape_of(c_object.shape, c_object.rank);
+  info.attributes = attributes_of(c_object);
   return info;
 }
 
-// Returns true for the objects to copy. Empty: all objects.
-std::function<bool(std::string_view)> chosen_of(const ringload_copy_options& given) {
-  if (given.without_count == 0) return {};
-  required(given.without, "the names that are left out are null");
+// Returns a function that returns true for each object to copy. Returns an empty function if all
+// objects are copied.
+std::function<bool(std::string_view)> chosen_of(const ringload_copy_options& c_options) {
+  if (c_options.without_count == 0) return {};
+  required(c_options.without, "the list `without` is null");
   std::set<std::string, std::less<>> without;
-  for (std::size_t i = 0; i < given.without_count; ++i) {
-    without.insert(&required(given.without[i], "a name that is left out is null"));
+  for (std::size_t i = 0; i < c_options.without_count; ++i) {
+    without.insert(&required(c_options.without[i], "a name in the list `without` is null"));
   }
   return [without = std::move(without)](std::string_view name) { return !without.contains(name); };
 }
 
-ringload::copy_options copy_options_of(const ringload_copy_options& given) {
+ringload::copy_options copy_options_of(const ringload_copy_options& c_options) {
   ringload::copy_options options;
-  if (given.encode_anew != 0) options.zstd_level = given.zstd_level;
-  options.digest = digest_of(given.digest);
+  if (c_options.encode_anew != 0) options.zstd_level = c_options.zstd_level;
+  options.digest = digest_of(c_options.digest);
   return options;
 }
 
-// Takes ownership of the DLPack tensor, even if the call throws. So callers must call it first.
+// Takes ownership of the DLPack tensor, even if the call throws. Therefore callers must call this
+// function before they check other arguments.
 ringload::tensor_ref view_of(const ringload_writer* handle, const ringload_saved_tensor* from) {
   const ringload::device on = handle ? handle->on : ringload::host();
   return std::move(refs_of(&required(from, "the tensor is null"), 1, on).front());
 }
 
-ringload_status hand_out(ringload::writer writer, const ringload_writer_options& given,
+ringload_status hand_out(ringload::writer writer, const ringload_writer_options& c_options,
                          ringload_writer** result) {
   *result = new ringload_writer{std::make_shared<completion_thread>(),
                                 std::make_shared<ringload::writer>(std::move(writer)),
-                                given.device ? given.device->value : ringload::host()};
+                                c_options.device ? c_options.device->value : ringload::host()};
   return RINGLOAD_OK;
 }
 
-// Calls `initiate` with the writer and the handler in the completion thread.
+// Calls `initiate` with the writer and a completion handler, in the completion thread.
 template <class T = std::uint64_t, class Initiate>
-ringload_status begin_step(ringload_writer* writer, ringload_operation** begun, Initiate initiate) {
+ringload_status begin_step(ringload_writer* writer, ringload_operation** operation,
+                           Initiate initiate) {
   const ringload_writer& handle = required(writer, "the writer is null");
-  return begin_operation<T>(handle.thread, begun,
+  return begin_operation<T>(handle.thread, operation,
                             [shared = handle.value, initiate = std::move(initiate)](
                                 auto handler) mutable { initiate(*shared, std::move(handler)); });
 }
@@ -111,22 +127,23 @@ ringload_status begin_step(ringload_writer* writer, ringload_operation** begun, 
 ringload_status ringload_writer_create(const char* path, const ringload_writer_options* options,
                                        ringload_writer** result) {
   return guarded([&] {
-    required(result, "the place for the writer is null") = nullptr;
-    const ringload_writer_options given = received(options);
-    ringload::writer_options converted = writer_options_of(given);
-    if (!path) return hand_out(ringload::writer::in_memory(std::move(converted)), given, result);
-    return hand_out(ringload::writer(path, std::move(converted)), given, result);
+    required(result, "the output pointer for the writer is null") = nullptr;
+    const ringload_writer_options c_options = received(options);
+    ringload::writer_options converted = writer_options_of(c_options);
+    if (!path)
+      return hand_out(ringload::writer::in_memory(std::move(converted)), c_options, result);
+    return hand_out(ringload::writer(path, std::move(converted)), c_options, result);
   });
 }
 
 ringload_status ringload_writer_append(const char* path, const ringload_writer_options* options,
                                        ringload_writer** result) {
   return guarded([&] {
-    required(result, "the place for the writer is null") = nullptr;
-    const ringload_writer_options given = received(options);
+    required(result, "the output pointer for the writer is null") = nullptr;
+    const ringload_writer_options c_options = received(options);
     return hand_out(
-        ringload::writer::append(&required(path, "the path is null"), writer_options_of(given)),
-        given, result);
+        ringload::writer::append(&required(path, "the path is null"), writer_options_of(c_options)),
+        c_options, result);
   });
 }
 
@@ -135,10 +152,10 @@ void ringload_writer_release(ringload_writer* writer) { delete writer; }
 ringload_status ringload_writer_add_begin(ringload_writer* writer,
                                           const ringload_saved_tensor* tensor,
                                           const ringload_object_options* options,
-                                          ringload_operation** begun) {
+                                          ringload_operation** operation) {
   return guarded([&] {
     ringload::tensor_ref ref = view_of(writer, tensor);
-    return begin_step(writer, begun,
+    return begin_step(writer, operation,
                       [ref = std::move(ref), options = object_options_of(options)](
                           ringload::writer& to, auto handler) mutable {
                         to.add_async(std::move(ref), std::move(options), std::move(handler));
@@ -148,16 +165,16 @@ ringload_status ringload_writer_add_begin(ringload_writer* writer,
 
 ringload_status ringload_writer_add(ringload_writer* writer, const ringload_saved_tensor* tensor,
                                     const ringload_object_options* options) {
-  return begin_and_wait([&](ringload_operation** begun) {
-    return ringload_writer_add_begin(writer, tensor, options, begun);
+  return begin_and_wait([&](ringload_operation** operation) {
+    return ringload_writer_add_begin(writer, tensor, options, operation);
   });
 }
 
 ringload_status ringload_writer_declare_begin(ringload_writer* writer,
                                               const ringload_object* object,
-                                              ringload_operation** begun) {
+                                              ringload_operation** operation) {
   return guarded([&] {
-    return begin_step(writer, begun,
+    return begin_step(writer, operation,
                       [info = object_of(object)](ringload::writer& to, auto handler) mutable {
                         to.declare_async(std::move(info), std::move(handler));
                       });
@@ -165,19 +182,19 @@ ringload_status ringload_writer_declare_begin(ringload_writer* writer,
 }
 
 ringload_status ringload_writer_declare(ringload_writer* writer, const ringload_object* object) {
-  return begin_and_wait([&](ringload_operation** begun) {
-    return ringload_writer_declare_begin(writer, object, begun);
+  return begin_and_wait([&](ringload_operation** operation) {
+    return ringload_writer_declare_begin(writer, object, operation);
   });
 }
 
 ringload_status ringload_writer_add_part_begin(ringload_writer* writer, const char* object,
                                                const ringload_saved_tensor* part,
                                                const ringload_object_options* options,
-                                               ringload_operation** begun) {
+                                               ringload_operation** operation) {
   return guarded([&] {
     ringload::tensor_ref ref = view_of(writer, part);
     return begin_step(
-        writer, begun,
+        writer, operation,
         [object = std::string(&required(object, "the object's name is null")), ref = std::move(ref),
          options = object_options_of(options)](ringload::writer& to, auto handler) mutable {
           to.add_part_async(std::move(object), std::move(ref), std::move(options),
@@ -189,15 +206,16 @@ ringload_status ringload_writer_add_part_begin(ringload_writer* writer, const ch
 ringload_status ringload_writer_add_part(ringload_writer* writer, const char* object,
                                          const ringload_saved_tensor* part,
                                          const ringload_object_options* options) {
-  return begin_and_wait([&](ringload_operation** begun) {
-    return ringload_writer_add_part_begin(writer, object, part, options, begun);
+  return begin_and_wait([&](ringload_operation** operation) {
+    return ringload_writer_add_part_begin(writer, object, part, options, operation);
   });
 }
 
 ringload_status ringload_writer_add_alias_begin(ringload_writer* writer, const char* name,
-                                                const char* object, ringload_operation** begun) {
+                                                const char* object,
+                                                ringload_operation** operation) {
   return guarded([&] {
-    return begin_step(writer, begun,
+    return begin_step(writer, operation,
                       [second = std::string(&required(name, "the name is null")),
                        first = std::string(&required(object, "the object's name is null"))](
                           ringload::writer& to, auto handler) {
@@ -208,20 +226,20 @@ ringload_status ringload_writer_add_alias_begin(ringload_writer* writer, const c
 
 ringload_status ringload_writer_add_alias(ringload_writer* writer, const char* name,
                                           const char* object) {
-  return begin_and_wait([&](ringload_operation** begun) {
-    return ringload_writer_add_alias_begin(writer, name, object, begun);
+  return begin_and_wait([&](ringload_operation** operation) {
+    return ringload_writer_add_alias_begin(writer, name, object, operation);
   });
 }
 
 ringload_status ringload_writer_copy_begin(ringload_writer* writer, const char* file,
                                            const ringload_copy_options* options,
-                                           ringload_operation** begun) {
+                                           ringload_operation** operation) {
   return guarded([&] {
-    const ringload_copy_options given = received(options);
+    const ringload_copy_options c_options = received(options);
     return begin_step(
-        writer, begun,
-        [from = std::string(&required(file, "the path is null")), chosen = chosen_of(given),
-         options = copy_options_of(given)](ringload::writer& to, auto handler) mutable {
+        writer, operation,
+        [from = std::string(&required(file, "the path is null")), chosen = chosen_of(c_options),
+         options = copy_options_of(c_options)](ringload::writer& to, auto handler) mutable {
           to.copy_async(from, std::move(chosen), options, std::move(handler));
         });
   });
@@ -229,17 +247,17 @@ ringload_status ringload_writer_copy_begin(ringload_writer* writer, const char* 
 
 ringload_status ringload_writer_copy(ringload_writer* writer, const char* file,
                                      const ringload_copy_options* options) {
-  return begin_and_wait([&](ringload_operation** begun) {
-    return ringload_writer_copy_begin(writer, file, options, begun);
+  return begin_and_wait([&](ringload_operation** operation) {
+    return ringload_writer_copy_begin(writer, file, options, operation);
   });
 }
 
 ringload_status ringload_writer_replace_begin(ringload_writer* writer,
                                               const ringload_saved_tensor* tensor,
-                                              ringload_operation** begun) {
+                                              ringload_operation** operation) {
   return guarded([&] {
     ringload::tensor_ref ref = view_of(writer, tensor);
-    return begin_step(writer, begun,
+    return begin_step(writer, operation,
                       [ref = std::move(ref)](ringload::writer& to, auto handler) mutable {
                         to.replace_async(std::move(ref), std::move(handler));
                       });
@@ -248,15 +266,16 @@ ringload_status ringload_writer_replace_begin(ringload_writer* writer,
 
 ringload_status ringload_writer_replace(ringload_writer* writer,
                                         const ringload_saved_tensor* tensor) {
-  return begin_and_wait([&](ringload_operation** begun) {
-    return ringload_writer_replace_begin(writer, tensor, begun);
+  return begin_and_wait([&](ringload_operation** operation) {
+    return ringload_writer_replace_begin(writer, tensor, operation);
   });
 }
 
 ringload_status ringload_writer_set_attribute_begin(ringload_writer* writer, const char* key,
-                                                    const char* json, ringload_operation** begun) {
+                                                    const char* json,
+                                                    ringload_operation** operation) {
   return guarded([&] {
-    return begin_step(writer, begun,
+    return begin_step(writer, operation,
                       [name = std::string(&required(key, "the key is null")),
                        value = ringload::attribute::json(&required(json, "the value is null"))](
                           ringload::writer& to, auto handler) {
@@ -267,27 +286,48 @@ ringload_status ringload_writer_set_attribute_begin(ringload_writer* writer, con
 
 ringload_status ringload_writer_set_attribute(ringload_writer* writer, const char* key,
                                               const char* json) {
-  return begin_and_wait([&](ringload_operation** begun) {
-    return ringload_writer_set_attribute_begin(writer, key, json, begun);
+  return begin_and_wait([&](ringload_operation** operation) {
+    return ringload_writer_set_attribute_begin(writer, key, json, operation);
   });
 }
 
-ringload_status ringload_writer_finish_begin(ringload_writer* writer, ringload_operation** begun) {
+ringload_status ringload_writer_set_typed_attribute_begin(ringload_writer* writer,
+                                                          const ringload_attribute* attribute,
+                                                          ringload_operation** operation) {
+  return guarded([&] {
+    return begin_step(writer, operation,
+                      [pair = typed_attribute_of(attribute)](ringload::writer& to, auto handler) {
+                        to.set_attribute_async(pair.first, pair.second, std::move(handler));
+                      });
+  });
+}
+
+ringload_status ringload_writer_set_typed_attribute(ringload_writer* writer,
+                                                    const ringload_attribute* attribute) {
+  return begin_and_wait([&](ringload_operation** operation) {
+    return ringload_writer_set_typed_attribute_begin(writer, attribute, operation);
+  });
+}
+
+ringload_status ringload_writer_finish_begin(ringload_writer* writer,
+                                             ringload_operation** operation) {
   return guarded([&] {
     return begin_step<ringload::write_result>(
-        writer, begun,
+        writer, operation,
         [](ringload::writer& to, auto handler) { to.finish_async(std::move(handler)); });
   });
 }
 
 ringload_status ringload_writer_finish(ringload_writer* writer, uint64_t* bytes) {
   return begin_and_wait(
-      [&](ringload_operation** begun) { return ringload_writer_finish_begin(writer, begun); },
+      [&](ringload_operation** operation) {
+        return ringload_writer_finish_begin(writer, operation);
+      },
       [&](ringload_operation* ended) {
-        ringload_written done = {};
-        done.struct_bytes = sizeof done;
-        const ringload_status status = ringload_operation_written(ended, &done);
-        if (status == RINGLOAD_OK && bytes) *bytes = done.bytes;
+        ringload_written written = {};
+        written.struct_bytes = sizeof written;
+        const ringload_status status = ringload_operation_written(ended, &written);
+        if (status == RINGLOAD_OK && bytes) *bytes = written.bytes;
         return status;
       });
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/assemble.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -19,10 +21,32 @@ namespace {
 
 using listed_tensor = std::pair<std::string, std::uint32_t>;
 
-// Takes the tensors of many files one by one, and puts them in the catalog's order at the end.
+// Keeps the first of several pairs with the same key and the same value. Sorts indices, because a
+// set would need as much memory as the pairs.
+void drop_equal_pairs(attributes& pairs) {
+  std::vector<std::uint32_t> order(pairs.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  std::ranges::sort(order, {}, [&](std::uint32_t i) {
+    return std::tuple(std::string_view(pairs[i].first), std::string_view(pairs[i].second.encoded()),
+                      i);
+  });
+  std::vector<bool> is_dropped(pairs.size());
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    is_dropped[order[i]] = pairs[order[i]] == pairs[order[i - 1]];
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (is_dropped[i]) continue;
+    if (kept != i) pairs[kept] = std::move(pairs[i]);
+    ++kept;
+  }
+  pairs.resize(kept);
+}
+
+// Adds the tensors of many files. finish() sorts them into the order of the catalog.
 class collector {
  public:
-  explicit collector(const std::vector<file_content>& files);
+  explicit collector(std::vector<file_content>& files);
 
   void add(std::uint32_t file, entry&& tensor) {
     found_.push_back(catalog_entry_of(std::move(tensor), numbers_[file]));
@@ -31,49 +55,68 @@ class collector {
   assembled finish();
 
  private:
-  void add_composites(std::uint32_t file, const file_entries& from);
+  void add_metadata(std::vector<file_content>& files);
+  void add_composites(std::uint32_t file, file_entries& from);
 
   assembled result_;
   std::vector<catalog_entry> found_;
-  // By file: the catalog's numbers of the file itself and of those beside it.
+  // Indexed by file: the numbers that the catalog uses for the file and for its external data
+  // files.
   std::vector<std::vector<std::uint32_t>> numbers_;
 };
 
-// The files' paths, notes, metadata and composites; the tensors are the caller's.
-collector::collector(const std::vector<file_content>& files) {
+// Moves the paths, notes, metadata and composites out of the files. The caller adds the tensors.
+collector::collector(std::vector<file_content>& files) {
   catalog& out = result_.catalog;
-  std::set<std::pair<std::string_view, std::string_view>> seen;
+  std::size_t tensors = 0;
   for (const file_content& file : files) {
+    tensors += file.entries.tensors.size();
     numbers_.push_back({static_cast<std::uint32_t>(out.files.size())});
     out.files.push_back(file.info);
   }
   for (std::uint32_t i = 0; i < files.size(); ++i) {
-    const file_content& file = files[i];
-    for (const file_info& beside : file.files_beside) {
+    file_content& file = files[i];
+    for (const file_info& external_file : file.external_files) {
       numbers_[i].push_back(static_cast<std::uint32_t>(out.files.size()));
-      out.files.push_back(beside);
+      out.files.push_back(external_file);
     }
     for (const std::string& note : file.entries.notes) {
       add_note(printable_path(file.info.path) + ": " + note);
     }
-    for (const auto& [key, value] : file.entries.metadata) {
-      if (seen.emplace(key, value.encoded()).second) out.metadata.emplace_back(key, value);
-    }
     add_composites(i, file.entries);
-    for (const unreadable_object& object : file.entries.unreadable) {
-      out.unreadable.push_back({object.name, i, object.cause.code,
-                                printable_path(file.info.path) + ": " + object.cause.where,
+    for (unreadable_object& object : file.entries.unreadable) {
+      out.unreadable.push_back({std::move(object.name), i, object.cause.code,
+                                printable_path(file.info.path) + ": " + object.cause.where(),
                                 message_of(object.cause), object.is_left_out});
     }
+    file.entries.unreadable = {};
+    file.entries.notes = {};
   }
+  add_metadata(files);
+  found_.reserve(tensors);
 }
 
-void collector::add_composites(std::uint32_t file, const file_entries& from) {
-  for (const composite& composite : from.composites) {
-    result_.catalog.composites.push_back({composite.name, composite.layout, composite.type,
-                                          composite.shape, composite.parts, file,
-                                          composite.attributes, composite.separator});
+void collector::add_metadata(std::vector<file_content>& files) {
+  attributes& out = result_.catalog.metadata;
+  for (file_content& file : files) {
+    attributes pairs = std::exchange(file.entries.metadata, {});
+    if (out.empty()) {
+      out = std::move(pairs);
+    } else {
+      std::ranges::move(pairs, std::back_inserter(out));
+    }
   }
+  drop_equal_pairs(out);
+}
+
+void collector::add_composites(std::uint32_t file, file_entries& from) {
+  for (composite& composite : from.composites) {
+    result_.catalog.composites.push_back(
+        {std::move(composite.name), std::move(composite.layout), std::move(composite.type),
+         std::move(composite.shape), std::move(composite.parts), file,
+         std::move(composite.attributes), std::move(composite.separator)});
+  }
+  from.composites = {};
 }
 
 assembled collector::finish() {
@@ -95,22 +138,23 @@ assembled collector::finish() {
   return std::move(result_);
 }
 
-// A parser knows the bytes of its own file only.
-std::optional<fault> check_extents_beside(const std::vector<file_content>& files) {
+// Each parser checks only the size of its own file, so the sizes of the external data files are
+// checked here.
+std::optional<fault> check_external_extents(const std::vector<file_content>& files) {
   for (const file_content& file : files) {
-    if (file.files_beside.empty()) continue;
+    if (file.external_files.empty()) continue;
     for (const entry& tensor : file.entries.tensors) {
       if (tensor.stored == nullptr) continue;
       for (const piece& part : tensor.stored->pieces) {
         const stored_stream& stored = part.stored;
         if (stored.file == 0) continue;
-        const file_info& in = file.files_beside[stored.file - 1];
+        const file_info& in = file.external_files[stored.file - 1];
         if (stored.offset <= in.bytes && stored.bytes <= in.bytes - stored.offset) continue;
         return fault{errc::extent_outside_file,
                      printable_path(file.info.path) + ": " + tensor_place(tensor.name),
-                     "its " + grouped(stored.bytes) + " bytes would begin at byte " +
-                         grouped(stored.offset) + " of " + printable_path(in.path) +
-                         ", which ends at " + grouped(in.bytes)};
+                     "its " + grouped(stored.bytes) + " bytes at byte " + grouped(stored.offset) +
+                         " are outside of " + printable_path(in.path) + ", which has " +
+                         grouped(in.bytes) + " bytes"};
       }
     }
   }
@@ -125,14 +169,14 @@ std::optional<fault> check_names_once(const catalog& contents) {
     const int compared = name(a).compare(name(b));
     return compared != 0 ? compared < 0 : a < b;
   });
-  const auto twice = std::ranges::adjacent_find(order, {}, name);
-  if (twice == order.end()) return std::nullopt;
+  const auto duplicate = std::ranges::adjacent_find(order, {}, name);
+  if (duplicate == order.end()) return std::nullopt;
   const auto path = [&](std::uint32_t i) {
     return printable_path(contents.files[contents.tensors[i].file].path);
   };
-  return fault{
-      errc::duplicate_tensor, path(*twice) + ": " + tensor_place(name(*twice)),
-      "it is also in " + path(*std::next(twice)) + ", and a name may stand in one file only"};
+  return fault{errc::duplicate_tensor, path(*duplicate) + ": " + tensor_place(name(*duplicate)),
+               "the tensor is also in " + path(*std::next(duplicate)) +
+                   ", but a name may occur in only one file"};
 }
 
 std::optional<fault> check_all_found(const catalog& contents, const shard_index& index,
@@ -142,10 +186,11 @@ std::optional<fault> check_all_found(const catalog& contents, const shard_index&
   const auto& [name, shard] = index.tensors[static_cast<std::size_t>(lacking - found.begin())];
   return fault{errc::missing_tensor,
                printable_path(contents.files[shard].path) + ": " + tensor_place(name),
-               "the index lists it for this shard, but it is not there"};
+               "the index lists the tensor for this shard, but the shard lacks it"};
 }
 
-// As PyTorch's shard indices count: tensors that are the same bytes, as tied weights are, once.
+// Returns the size of all tensors. Tied weights are tensors that share the same bytes. Their bytes
+// are counted once, as in the shard indices of PyTorch.
 std::uint64_t bytes_once(const catalog& contents) {
   using place = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
   std::set<place> seen;
@@ -164,10 +209,12 @@ std::string total_note(std::uint64_t stated, std::uint64_t held) {
 }  // namespace
 
 result<assembled> assemble_all(std::vector<file_content> files) {
-  if (auto problem = check_extents_beside(files)) return *problem;
+  if (auto problem = check_external_extents(files)) return *problem;
   collector found(files);
   for (std::uint32_t file = 0; file < files.size(); ++file) {
-    for (entry& tensor : files[file].entries.tensors) found.add(file, std::move(tensor));
+    for (entry& tensor : std::exchange(files[file].entries.tensors, {})) {
+      found.add(file, std::move(tensor));
+    }
   }
   assembled complete = found.finish();
   if (files.size() > 1) {
@@ -176,14 +223,39 @@ result<assembled> assemble_all(std::vector<file_content> files) {
   return complete;
 }
 
+// `objects` are the objects of a shard that cannot be read. If the index lists an unreadable object
+// or a part of it, sets the entry in `found`, so that no missing tensor is reported. Removes the
+// objects that the index does not list.
+void match_unreadable(std::vector<unreadable_object>& objects, std::uint32_t shard,
+                      const shard_index& index, std::vector<bool>& found) {
+  std::erase_if(objects, [&](const unreadable_object& object) {
+    bool is_listed = false;
+    const auto mark = [&](const std::string& prefix, bool is_whole_name) {
+      auto listed = std::ranges::lower_bound(index.tensors, prefix, {}, &listed_tensor::first);
+      for (; listed != index.tensors.end() && listed->first.starts_with(prefix); ++listed) {
+        if (is_whole_name && listed->first != prefix) break;
+        if (listed->second != shard) continue;
+        found[static_cast<std::size_t>(listed - index.tensors.begin())] = true;
+        is_listed = true;
+      }
+    };
+    mark(object.name, true);
+    mark(object.name + "/", false);
+    return !is_listed;
+  });
+}
+
 result<assembled> assemble_listed(std::vector<file_content> files, const shard_index& index) {
-  if (auto problem = check_extents_beside(files)) return *problem;
-  collector taken(files);
+  if (auto problem = check_external_extents(files)) return *problem;
   std::vector<bool> found(index.tensors.size());
+  for (std::uint32_t file = 0; file < files.size(); ++file) {
+    match_unreadable(files[file].entries.unreadable, file, index, found);
+  }
+  collector taken(files);
   std::uint64_t unlisted = 0;
   std::string first_unlisted;
   for (std::uint32_t file = 0; file < files.size(); ++file) {
-    for (entry& tensor : files[file].entries.tensors) {
+    for (entry& tensor : std::exchange(files[file].entries.tensors, {})) {
       const auto listed =
           std::ranges::lower_bound(index.tensors, tensor.name, {}, &listed_tensor::first);
       if (listed != index.tensors.end() && listed->first == tensor.name && listed->second == file) {
@@ -197,9 +269,10 @@ result<assembled> assemble_listed(std::vector<file_content> files, const shard_i
   }
   if (unlisted != 0) {
     taken.add_note(
-        "tensors that the index does not list for the shard they are in, and that "
-        "are not loaded: " +
-        grouped(unlisted) + ", the first is " + first_unlisted);
+        grouped(unlisted) +
+        " tensors are not loaded, because the index does not list them for their shard; the "
+        "first is " +
+        first_unlisted);
   }
   assembled complete = taken.finish();
   if (auto problem = check_all_found(complete.catalog, index, found)) return *problem;

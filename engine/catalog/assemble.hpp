@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Merges what each file holds into one catalog. Pure: no I/O.
+// Merges the contents of the files of a checkpoint into one catalog. Used when a source is opened.
+// Pure functions.
 
 #include <memory>
 #include <ringload/catalog.hpp>
@@ -17,25 +18,28 @@ namespace ringload::inline v0 {
 struct file_content {
   file_info info;
   file_entries entries;
-  std::vector<file_info> files_beside;  // One for each of entries.files_beside.
+  std::vector<file_info> external_files;  // One element for each element of entries.external_files.
 };
 
 struct assembled {
-  ringload::catalog catalog;  // Files: the given files, then the files beside them.
-  // One for each tensor; null where it is the bytes [offset, offset + bytes) of its file. Streams
-  // name their file as the catalog does.
+  // The files of the catalog have this order: all parsed files, then the external data files of the
+  // first parsed file, then the external data files of the second parsed file, and so on.
+  ringload::catalog catalog;
+  // One element for each tensor. Null if the tensor is the bytes [offset, offset + bytes) of its
+  // file. The streams have the file numbers of the catalog.
   std::vector<std::shared_ptr<const stored_form>> stored;
-  // By tensor; null if the file has no digest of the tensor. Empty if no file has digests.
+  // Indexed by tensor. Null if the file has no digest of the tensor. Empty if no file has digests.
   std::vector<std::shared_ptr<const stored_digest>> digests;
 };
 
-// Every tensor of every file. A name in two files is duplicate_tensor; bytes that are to lie past
-// the end of a file beside are extent_outside_file.
+// Returns every tensor of every file. Returns errc::duplicate_tensor if two files have a tensor
+// with the same name. Returns errc::extent_outside_file if a tensor ends past the end of an
+// external data file.
 result<assembled> assemble_all(std::vector<file_content> files);
 
-// The tensors that the index lists, each from the shard it is listed for; `files` are in the order
-// of `index.shards`. A tensor missing from its shard is missing_tensor. Tensors that are not listed
-// are not loaded; a note counts them.
+// Returns the tensors that the index lists, each from the shard that the index states. `files` must
+// be in the order of `index.shards`. Returns errc::missing_tensor if a shard lacks a listed tensor.
+// Omits tensors that are not listed, and adds a note with their number.
 result<assembled> assemble_listed(std::vector<file_content> files, const shard_index& index);
 
 }  // namespace ringload::inline v0

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include <ringload/byte_source.hpp>
 
 namespace ringload::inline v0 {
 
 byte_source::~byte_source() = default;
+bool byte_source::has_unverified_bytes() const noexcept { return false; }
 bool byte_source::drop_copy() { return false; }
 byte_folder::~byte_folder() = default;
 byte_store::~byte_store() = default;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/catalog_entry.hpp"
 
 #include <algorithm>
@@ -30,8 +31,8 @@ bool covers(const piece& stored_piece, const std::vector<std::uint64_t>& shape) 
          std::ranges::all_of(stored_piece.origin, [](std::uint64_t origin) { return origin == 0; });
 }
 
-// Whether the elements follow each other, the last dimension fastest. How far a dimension of one
-// element reaches does not matter.
+// Returns true if the elements are contiguous in row-major order. Ignores the stride of a dimension
+// that has one index.
 bool is_row_major(const piece& stored_piece, std::uint64_t element_bytes) {
   std::uint64_t expected = element_bytes;
   for (std::size_t d = stored_piece.extent.size(); d-- > 0;) {
@@ -46,9 +47,10 @@ bool is_plain_run(const stored_form& form, const entry& tensor) {
   if (form.pieces.size() != 1 || form.swap_bytes != 0 || bits(tensor.dtype) % 8 != 0) return false;
   const piece& only = form.pieces.front();
   const stored_stream& stream = only.stored;
-  return stream.how == codec::raw && stream.chain == nullptr && stream.shuffle_bytes == 0 &&
-         !stream.fletcher32 && !stream.crc32 && stream.in_memory == nullptr &&
-         covers(only, tensor.shape) && is_row_major(only, bits(tensor.dtype) / 8);
+  return stream.stored_codec == codec::raw && stream.chain == nullptr &&
+         stream.shuffle_bytes == 0 && !stream.fletcher32 && !stream.crc32 &&
+         stream.in_memory == nullptr && covers(only, tensor.shape) &&
+         is_row_major(only, bits(tensor.dtype) / 8);
 }
 
 void append_word(std::string& to, std::string_view word) {
@@ -72,7 +74,7 @@ std::string encoding_of(const stored_form& form, const entry& tensor) {
     if (stored_piece.stored.chain != nullptr) {
       append_filters(words, *stored_piece.stored.chain);
     } else {
-      append_word(words, name(stored_piece.stored.how));
+      append_word(words, name(stored_piece.stored.stored_codec));
     }
   }
   if (any_piece([](const piece& p) { return p.stored.in_memory != nullptr; })) {
@@ -91,7 +93,7 @@ std::string encoding_of(const stored_form& form, const entry& tensor) {
   return words;
 }
 
-// Counts each stream once, even if several boxes share it.
+// Counts each stream once, even if several pieces share the stream.
 std::uint64_t stored_bytes_of(const stored_form& form) {
   using key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
   std::vector<key> streams;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Converts a parsed tensor to the user's tensor_info and to the planner's storage description.
+// Converts a tensor from a parser to the tensor_info of the public catalog, and to the description
+// of its stored bytes.
 
 #include <cstdint>
 #include <memory>
@@ -14,13 +15,15 @@ namespace ringload::inline v0 {
 
 struct catalog_entry {
   tensor_info info;
-  std::shared_ptr<const stored_form> stored;    // As in `entry`; its files are the catalog's.
-  std::shared_ptr<const stored_digest> digest;  // Likewise.
+  // A copy of `entry::stored` with the file numbers of the catalog. Null if the tensor is a single
+  // range of unchanged bytes of a file, which `info` has.
+  std::shared_ptr<const stored_form> stored;
+  // A copy of `entry::digest` with the file numbers of the catalog.
+  std::shared_ptr<const stored_digest> digest;
 };
 
-// `files` leads from the numbers that the parser gave the files, the parsed one being 0, to the
-// catalog's. A tensor that is one run of a file's bytes as they are has no stored form in the
-// result, and lies in that file, whichever it is.
+// `files` maps the file numbers of the parser to the file numbers of the catalog. The parser uses 0
+// for the parsed file.
 catalog_entry catalog_entry_of(entry&& from, const std::vector<std::uint32_t>& files);
 
 }  // namespace ringload::inline v0

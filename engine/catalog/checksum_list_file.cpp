@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A manifest on disk: named by a person, so any readable regular file will do, wherever it lies.
+// Reads a checksum list from a file. The user chooses the file, so any regular file that can be
+// read is accepted.
 
 #include <fcntl.h>
 
@@ -15,33 +16,33 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Names of a million tensors fit.
-constexpr std::uint64_t manifest_bytes_max = std::uint64_t{256} << 20;
+// A list with the names of a million tensors is smaller.
+constexpr std::uint64_t checksum_list_bytes_max = std::uint64_t{256} << 20;
 
-result<manifest> read(const std::string& path) {
+result<checksum_list> read(const std::string& path) {
   unique_fd fd(::open(path.c_str(), open_unknown_flags));
   if (!fd) return fault{system_code(errno), ""};
   auto file = as_regular_file(std::move(fd));
   if (!file) return file.error();
-  if (file->bytes > manifest_bytes_max) {
-    return fault{errc::malformed_manifest, "",
-                 grouped(file->bytes) + " bytes are more than the " + grouped(manifest_bytes_max) +
-                     " that a manifest may have"};
+  if (file->bytes > checksum_list_bytes_max) {
+    return fault{errc::malformed_checksum_list, "",
+                 "the checksum list has " + grouped(file->bytes) + " bytes, the limit is " +
+                     grouped(checksum_list_bytes_max)};
   }
   auto bytes = read_bytes(*file, 0, static_cast<std::size_t>(file->bytes));
   if (!bytes) return bytes.error();
-  return parse_manifest_text(
+  return parse_checksum_text(
       std::string_view(reinterpret_cast<const char*>(bytes->data()), bytes->size()), path);
 }
 
 }  // namespace
 
-manifest read_manifest(const std::string& path) {
+checksum_list read_checksum_list(const std::string& path) {
   auto found = read(path);
   if (found) return std::move(*found);
   const fault& problem = found.error();
-  // A line has the path before it already.
-  throw to_error(problem.where.empty() ? problem.in(printable_path(path)) : problem);
+  // The fault of an invalid line already has the path.
+  throw to_error(problem.where().empty() ? problem.in(printable_path(path)) : problem);
 }
 
 }  // namespace ringload::inline v0

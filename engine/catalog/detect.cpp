@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/detect.hpp"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ constexpr std::array<magic_number, 19> magic_numbers = {{
     {"GGUF"sv, file_format::gguf},
     {"\x93NUMPY"sv, file_format::npy},
     {"PK\x03\x04"sv, file_format::zip},
-    {"PK\x05\x06"sv, file_format::zip},  // Without members.
+    {"PK\x05\x06"sv, file_format::zip},  // An archive without members.
     {"\x89HDF\r\n\x1A\n"sv, file_format::hdf5},
     {"ZTEN1000"sv, file_format::zt},
     {"ZTEN0001"sv, file_format::zt_0_1},
@@ -67,8 +68,8 @@ unsigned byte_at(std::string_view text, std::size_t position) noexcept {
   return position < text.size() ? static_cast<unsigned char>(text[position]) : 0U;
 }
 
-// A length that a header may have, and after it JSON's white space or the object. Such bytes are no
-// other format's: where zip could have a small number there, a method of compression follows.
+// A safetensors file begins with the length of its header, followed by white space or '{'. No file
+// of another format begins in this way.
 bool begins_like_safetensors(std::string_view first) noexcept {
   if (first.size() <= safetensors_prefix_bytes) return false;
   std::uint64_t header_bytes = 0;
@@ -79,15 +80,15 @@ bool begins_like_safetensors(std::string_view first) noexcept {
          "{ \t\r\n"sv.find(first[safetensors_prefix_bytes]) != std::string_view::npos;
 }
 
-// Protocols 2 to 5 begin with 0x80 and the protocol; no opcode that may follow is zero.
+// Files of protocols 2 to 5 begin with 0x80 and the protocol. The next opcode is never 0.
 bool begins_like_pickle(std::string_view first) noexcept {
   const unsigned protocol = byte_at(first, 1);
   return byte_at(first, 0) == 0x80 && protocol >= 2 && protocol <= 5 && byte_at(first, 2) != 0;
 }
 
-// A protobuf without a magic number. Every exporter begins with field 1, the version of the format
-// (3 to 31 here: TensorFlow's models begin so too, with a version of 1), and goes on with another
-// field of ModelProto: producer's name and version, domain, model version, notes, graph, imports.
+// An ONNX file is a protobuf and has no magic number. Every exporter writes field 1 first, which is
+// the version of the format. Versions 3 to 31 are accepted, because a model of TensorFlow begins
+// with version 1. The next field must be another field of ModelProto.
 bool begins_like_onnx(std::string_view first) noexcept {
   const unsigned version = byte_at(first, 1);
   const unsigned next_field = byte_at(first, 2);
@@ -110,8 +111,8 @@ file_format format_by_bytes(std::string_view first) noexcept {
 
 bool ends_with_extension(std::string_view name, std::string_view lower_case) noexcept {
   if (name.size() < lower_case.size()) return false;
-  const auto equal = [](char given, char lower) {
-    return (given >= 'A' && given <= 'Z' ? static_cast<char>(given - 'A' + 'a') : given) == lower;
+  const auto equal = [](char c, char lower) {
+    return (c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c) == lower;
   };
   return std::ranges::equal(name.substr(name.size() - lower_case.size()), lower_case, equal);
 }
@@ -159,9 +160,9 @@ std::string sentence_of(format_guess guess) {
   if (guess.format == file_format::unknown) return {};
   const std::string noun(noun_of(guess.format));
   if (guess.format == file_format::git_lfs_pointer) {
-    return "this is " + noun + " and not the file itself: `git lfs pull` would fetch it";
+    return "this is " + noun + " and not the file itself: `git lfs pull` fetches the file";
   }
-  if (guess.by_name_only) return "its name is that of " + noun + ", but it does not begin like one";
+  if (guess.by_name_only) return "the name is that of " + noun + ", but the first bytes are not";
   return "this is " + noun;
 }
 

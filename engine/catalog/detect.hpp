@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Guesses the format of a file from its first bytes or, if they match no format, from its name. The
-// guess chooses the parser, or the message that refuses the file.
+// Guesses the format of a file from its first bytes. If the bytes match no format, guesses from the
+// name. read_entries() uses the guess to choose the parser, or to explain why the file is refused.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,13 +17,13 @@ enum class file_format : std::uint8_t {
   safetensors,
   gguf,
   npy,
-  zip,     // PyTorch since 1.6, NPZ, Keras 3: the names of the members say which.
+  zip,     // PyTorch since 1.6, NPZ, or Keras 3. The names of the members show which format.
   pickle,  // PyTorch before 1.6.
   onnx,
   hdf5,
   zt,      // zTensor 1.x: "ZTEN1000".
   zt_0_1,  // zTensor 0.1: "ZTEN0001".
-  zt_2,    // zTensor 2.x, which shares nothing with 1.x but the extension.
+  zt_2,    // zTensor 2.x. Only the file extension is the same as in version 1.x.
   tar,
   gzip,
   zstd,
@@ -36,21 +36,23 @@ enum class file_format : std::uint8_t {
 
 struct format_guess {
   file_format format = file_format::unknown;
-  bool by_name_only = false;  // The first bytes are not those of the format, or there are none.
+  bool by_name_only = false;  // The first bytes do not match the format, or the file is empty.
 };
 
-// Number of bytes that format_of() uses. The magic number of tar is the last one, at byte 257.
+// Number of bytes that format_of() uses. The magic number of tar is at byte 257.
 inline constexpr std::size_t format_probe_bytes = 512;
 
-// `first_bytes` are the first format_probe_bytes of the file, or all that it has; `name` is the
-// file's name or path. The bytes decide before the name does: a checkpoint may be called anything.
+// `first_bytes` are the first format_probe_bytes bytes of the file, or all bytes of a shorter file.
+// `name` is the name or path of the file. If the bytes match a format, the name is ignored, because
+// a checkpoint may have any name.
 format_guess format_of(std::span<const std::byte> first_bytes, std::string_view name) noexcept;
 
-// "a GGUF file"
+// Returns a noun with its article, for example "a GGUF file".
 std::string_view noun_of(file_format format) noexcept;
 
-// One sentence without a full stop: "this is a GGUF file", or that only the name says so. A git-lfs
-// pointer comes with what to do about it. Empty for an unknown format.
+// Returns a sentence without a full stop: "this is a GGUF file". If only the name matches a format,
+// the sentence says so. For a git-lfs pointer, the sentence says how to fetch the file. Empty for
+// an unknown format.
 std::string sentence_of(format_guess guess);
 
 }  // namespace ringload::inline v0

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An open file as parsers see it. What they ask for is read through one window, which grows while
-// they go on from where they were and is small again where they jump: 100,000 headers that stand
-// close together cost a few hundred reads, and a few headers between gigabytes cost 4 KiB each.
+// Reads a file for a parser. Keeps the bytes around the last read in a window. While a parser reads
+// forward, the window grows. After a jump, the window is small again. Therefore 100,000 headers
+// that are close together need only a few hundred reads. A header between gigabytes of data needs
+// one read of 4 KiB.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +33,8 @@ class file_input final : public input {
   const source_file& from_;
   std::vector<std::byte> window_;
   std::uint64_t window_begin_ = 0;
-  // Bytes of a window after a jump. Reads over a network cost a round trip and start large.
+  // Size of the window after a jump. For a store, this size is large, because each read costs a
+  // round trip.
   const std::size_t first_bytes_;
   std::size_t next_bytes_ = 0;
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/folder_choice.hpp"
 
 #include <algorithm>
@@ -10,13 +11,14 @@
 
 #include "base/printable.hpp"
 #include "catalog/series_number.hpp"
+#include "formats/pytorch/dcp.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
 
-// Files of one kind, and what the model among them is called on the hub; empty: nothing else
-// counts.
+// The files of one kind. `model_stem` is the name that the hub uses for the model. `model_stem` is
+// empty if the hub has no such name.
 struct file_kind {
   std::string_view suffix;
   std::string_view model_stem;
@@ -37,9 +39,10 @@ constexpr std::array<file_kind, 11> file_kinds = {{
 }};
 
 constexpr std::string_view shard_index_suffix = ".index.json";  // Follows the suffix of the shards.
-constexpr std::size_t shown_max = 4;                            // Most names in a message.
+constexpr std::size_t shown_max = 4;  // Maximum number of names in a message.
 
-// "model.fp16-00001-of-00002.safetensors": stem "model.fp16", number 1, total 2.
+// Example: "model.fp16-00001-of-00002.safetensors" has the stem "model.fp16", the number 1 and the
+// total 2.
 struct series_file {
   std::string_view stem;
   std::uint32_t total = 0;
@@ -53,7 +56,7 @@ struct series_file {
   auto operator<=>(const series_file&) const = default;
 };
 
-// Takes "-00002" or "-of-00002" from the end of `text`.
+// Removes "-00002" or "-of-00002" from the end of `text`, and returns the number.
 std::optional<std::uint32_t> take_number(std::string_view& text, std::string_view before) {
   if (text.size() < before.size() + series_number_digits) return std::nullopt;
   std::uint32_t value = 0;
@@ -100,10 +103,10 @@ std::string listed(const Names& names) {
 template <class Names>
 fault ambiguous(const Names& candidates) {
   return {errc::ambiguous_source, "",
-          "more than one file could be meant here, name one of them: " + listed(candidates)};
+          "the folder has several checkpoints, name one of them: " + listed(candidates)};
 }
 
-// `files` is sorted: by stem, then total, then number.
+// `files` must be sorted by stem, total and number.
 result<folder_choice> whole_series(const std::vector<series_file>& files) {
   const series_file& first = files.front();
   for (const series_file& file : files) {
@@ -115,9 +118,9 @@ result<folder_choice> whole_series(const std::vector<series_file>& files) {
   std::uint32_t expected = 1;
   for (const series_file& file : files) {
     if (file.number == 0 || file.number > file.total) {
-      return fault{
-          errc::ambiguous_source, "",
-          "'" + printable(file.name) + "' is no part of a series of " + std::to_string(file.total)};
+      return fault{errc::ambiguous_source, "",
+                   "'" + printable(file.name) + "' has a number outside its series of " +
+                       std::to_string(file.total)};
     }
     if (file.number != expected) break;
     ++expected;
@@ -162,7 +165,8 @@ sorted_names sort_out(const std::vector<std::string>& names, std::string_view su
 folder_choice the_index(std::string_view name) { return {std::string(name), {}}; }
 folder_choice the_file(std::string_view name) { return {{}, {std::string(name)}}; }
 
-// The files with the hub's name for a model. No value if no file has that name.
+// Returns the files with the hub's name for a model. Returns an empty optional if no file has that
+// name.
 std::optional<result<folder_choice>> choose_model(const sorted_names& found,
                                                   const file_kind& kind) {
   if (kind.model_stem.empty()) return std::nullopt;
@@ -172,7 +176,7 @@ std::optional<result<folder_choice>> choose_model(const sorted_names& found,
   if (std::ranges::find(found.files, file) != found.files.end()) return the_file(file);
   const auto is_model = [&](const series_file& part) { return part.stem == kind.model_stem; };
   if (std::ranges::none_of(found.series, is_model)) return std::nullopt;
-  // A variant of the same model, such as `model.fp16.safetensors`, could be meant as well.
+  // The user may mean a variant of the same model, such as `model.fp16.safetensors`.
   for (const std::string_view variant : found.files) {
     if (!variant.starts_with(std::string(kind.model_stem) + ".")) continue;
     return ambiguous(std::vector<std::string_view>{found.series.front().name, variant});
@@ -180,7 +184,6 @@ std::optional<result<folder_choice>> choose_model(const sorted_names& found,
   return whole_series(found.series);
 }
 
-// The only index, the only series or the only file.
 result<folder_choice> choose_only(const sorted_names& found) {
   if (found.indexes.size() == 1) return the_index(found.indexes.front());
   if (found.indexes.size() > 1) return ambiguous(found.indexes);
@@ -200,9 +203,17 @@ result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
     sorted_names found = sort_out(names, kind.suffix);
     if (found.empty()) continue;
     if (auto model = choose_model(found, kind)) return *model;
-    // Where there are safetensors, the same tensors often lie beside them in other forms.
+    // Folders with safetensors files often have the same tensors in other formats. The other
+    // formats are ignored.
     if (&kind == &file_kinds.front()) return choose_only(found);
     groups.push_back(std::move(found));
+  }
+  const bool is_dcp =
+      std::ranges::find(names, dcp_metadata_name) != names.end() &&
+      std::ranges::any_of(names, [](const std::string& n) { return n.ends_with(dcp_item_suffix); });
+  if (is_dcp && groups.empty()) return the_file(dcp_metadata_name);
+  if (is_dcp) {
+    return ambiguous(std::vector<std::string_view>{dcp_metadata_name, groups.front().first()});
   }
   if (groups.size() == 1) return choose_only(groups.front());
   if (groups.size() > 1) {
@@ -212,19 +223,19 @@ result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
   }
   return fault{errc::not_a_checkpoint, "",
                names.empty() ? "the folder is empty"
-                             : "the folder holds no file of tensors, only " + listed(names)};
+                             : "the folder has no tensor file, only " + listed(names)};
 }
 
 result<std::vector<std::string>> choose_independent_files(std::vector<std::string> names) {
-  const auto lies_hidden = [](std::string_view name) {
+  const auto is_hidden = [](std::string_view name) {
     const std::size_t file = name.rfind('/');
     return file != name.npos && (name.starts_with('.') || name.find("/.") < file);
   };
-  std::erase_if(names, [&](const std::string& name) {
-    return !is_checkpoint_file(name) || lies_hidden(name);
-  });
+  std::erase_if(
+      names, [&](const std::string& name) { return !is_checkpoint_file(name) || is_hidden(name); });
   if (!names.empty()) return names;
-  return fault{errc::not_a_checkpoint, "", "no file in the folder has the name of a checkpoint's"};
+  return fault{errc::not_a_checkpoint, "",
+               "no file in the folder has the extension of a tensor file"};
 }
 
 bool is_checkpoint_file(std::string_view name) noexcept {

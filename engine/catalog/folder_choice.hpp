@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Chooses the files of a folder that are the checkpoint, by their names. Pure.
+// Chooses the files of a folder that form the checkpoint, by their names. Used for folders on the
+// file system and in stores. Pure functions.
 
 #include <ringload/export.hpp>
 #include <string>
@@ -13,22 +14,25 @@
 namespace ringload::inline v0 {
 
 struct folder_choice {
-  std::string index;               // The index that names the shards; or, if that is empty,
-  std::vector<std::string> files;  // the files themselves, in the order of a series.
+  std::string index;               // The index that lists the shards. Empty if there is no index.
+  std::vector<std::string> files;  // If there is no index, the files in the order of the series.
 };
 
-// In this order: the index `model.safetensors.index.json`; `model.safetensors`; the one complete
-// series `model-0000x-of-0000y.safetensors`; the only `*.safetensors.index.json`; the only series;
-// the only `*.safetensors`. Without any of these, the same of `pytorch_model` and `.bin`; then, if
-// all files of tensors are of one kind (`.gguf`, `.pt`, `.npz`, ...), its only index, series or
-// file. Two candidates are ambiguous_source.
+// Returns the first of the following that the folder has:
+// 1. `model.safetensors.index.json`, then `model.safetensors`, then the complete series
+//    `model-0000x-of-0000y.safetensors`
+// 2. the only `*.safetensors.index.json`, the only series, or the only `*.safetensors`
+// 3. like 1., for `pytorch_model` and `.bin`
+// 4. the only index, series or file, if all tensor files are of one kind (`.gguf`, `.pt`, ...)
+// 5. `.metadata`, if the folder also has `.distcp` files and has no other tensor files
+// Fails with errc::ambiguous_source if a step has two candidates.
 RINGLOAD_EXPORT result<folder_choice> choose_checkpoint(const std::vector<std::string>& names);
 
-// Of all names in a folder and its sub-folders those of files of tensors, but for what lies in
-// hidden sub-folders (".git"). not_a_checkpoint if there is none.
+// Returns only the names of tensor files. Omits hidden sub-folders (".git"). Returns
+// errc::not_a_checkpoint if no name is left. `names` must include the files of sub-folders.
 result<std::vector<std::string>> choose_independent_files(std::vector<std::string> names);
 
-// Returns true if the extension of the name is an extension of tensor files.
+// Returns true if the name has an extension of tensor files.
 RINGLOAD_EXPORT bool is_checkpoint_file(std::string_view name) noexcept;
 
 }  // namespace ringload::inline v0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/gguf_split.hpp"
 
 #include <algorithm>
@@ -60,24 +61,23 @@ std::optional<fault> check_gguf_split(std::span<const file_content> files) {
     if (file.info.format != "gguf" || !count) continue;
     if (*count != files.size()) {
       return at(file, errc::incomplete_series,
-                "it says that it is one of " + grouped(*count) + " files, and here are " +
-                    grouped(files.size()));
+                "split.count is " + grouped(*count) + ", but there are " + grouped(files.size()) +
+                    " files");
     }
     if (const auto place = value_of(file, "split.no"); place.value_or(i) != i) {
       return at(file, errc::incomplete_series,
-                "it says that it is file " + grouped(*place + 1) +
-                    " of the series, and is named as " + grouped(i + 1));
+                "split.no says that this is file " + grouped(*place + 1) +
+                    " of the series, but its name has the number " + grouped(i + 1));
     }
   }
-  // Every file has its expected number.
-
+  // Checks that every file states its number in the series.
   for (const file_content& file : files) {
     if (file.info.format != "gguf") continue;
     if (const auto stated = value_of(file, "split.tensors.count");
         stated.value_or(tensors) != tensors) {
       return at(file, errc::missing_tensor,
-                "it says that the series has " + grouped(*stated) + " tensors, and it has " +
-                    grouped(tensors));
+                "split.tensors.count is " + grouped(*stated) + ", but the files have " +
+                    grouped(tensors) + " tensors");
     }
   }
   return std::nullopt;

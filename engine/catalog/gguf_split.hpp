@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// GGUF models in several files. Each file is complete and holds its number and the file count.
+// Finds and checks GGUF models in several files. Each file stores its own number and the number of
+// files.
 
 #include <optional>
 #include <span>
@@ -14,12 +15,13 @@
 
 namespace ringload::inline v0 {
 
-// All files of the series whose first one that name is: "x-00001-of-00003.gguf". Empty for any
-// other name. The first stands for all, as in llama.cpp.
+// If `name` is the name of the first file of a series ("x-00001-of-00003.gguf"), returns all files
+// of the series. Otherwise returns an empty list. As in llama.cpp, the user names the first file to
+// load the whole series.
 std::vector<std::string> gguf_series(std::string_view name);
 
-// Whether files that make a checkpoint together are those that their keys `split.no`, `split.count`
-// and `split.tensors.count` say. Files of other formats, and without these keys, are left alone.
+// Returns a fault if the files do not match their keys `split.no`, `split.count` and
+// `split.tensors.count`. Does not check files of other formats, and files without these keys.
 std::optional<fault> check_gguf_split(std::span<const file_content> files);
 
 }  // namespace ringload::inline v0

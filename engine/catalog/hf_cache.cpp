@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/hf_cache.hpp"
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace {
 
 constexpr std::size_t ref_bytes_max = 1024;
 
-// As a shell does: $NAME and ${NAME}; what is not set stays as it is written.
+// Replaces $NAME and ${NAME} by the values of variables. Keeps the name of a variable that is not
+// set.
 std::string expand_variables(std::string_view text, const environment& variables) {
   std::string out;
   while (!text.empty()) {
@@ -60,7 +62,8 @@ result<std::string> commit_of(const model_folder& repository, const model_name& 
   if (!text) {
     fault problem = text.error();
     if (problem.code == errc::source_not_found) {
-      problem.cause = "the cache has no revision '" + printable(model.revision) + "' of this model";
+      problem = {problem.code, problem.where(),
+                 "the cache has no revision '" + printable(model.revision) + "' of this model"};
     }
     return problem.in(place);
   }
@@ -118,7 +121,8 @@ result<model_folder> open_cached_model(const std::string& cache, const model_nam
   if (auto names = snapshot->names(); !names) {
     fault problem = names.error();
     if (problem.code == errc::source_not_found) {
-      problem.cause = "the cache does not hold this commit of the model: an incomplete download?";
+      problem = {problem.code, problem.where(),
+                 "the cache lacks this commit of the model: the download may be incomplete"};
     }
     return problem.in(printable_path(snapshot->shown()));
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// `owner/model[@revision]` in the local Hugging Face cache, by the rules of huggingface_hub 1.28.
-// Nothing is downloaded, and no snapshot is guessed: a revision that is not in the cache is
-// source_not_found.
+// Finds `owner/model[@revision]` in the local Hugging Face cache, by the rules of huggingface_hub
+// 1.28. Downloads nothing, and does not guess a snapshot: if the revision is not in the cache,
+// returns errc::source_not_found.
 
 #include <functional>
 #include <optional>
@@ -17,19 +17,19 @@
 
 namespace ringload::inline v0 {
 
-// The value of an environment variable, or empty. A parameter, so that tests can replace it.
+// Returns the value of an environment variable, or an empty optional. Tests use another function.
 using environment = std::function<std::optional<std::string>(const std::string& name)>;
 RINGLOAD_EXPORT environment process_environment();
 
-// HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE, else $HF_HOME/hub, else
-// $XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. `~` and `$VAR` inside the values
-// are expanded; a variable that is empty counts as unset.
+// Returns the first of these folders whose variable is set: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE,
+// $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub. Expands `~` and `$VAR`
+// in the values. A variable with an empty value counts as not set.
 RINGLOAD_EXPORT result<std::string> cache_folder(const environment& variables);
 
-// "models--owner--name"
+// Returns the name of the folder, such as "models--owner--name".
 RINGLOAD_EXPORT std::string repository_folder(const model_name& model);
 
-// The snapshot of that revision.
+// Opens the snapshot of the model's revision.
 RINGLOAD_EXPORT result<model_folder> open_cached_model(const std::string& cache,
                                                        const model_name& model);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/hub_address.hpp"
 
 #include <algorithm>
@@ -78,7 +79,7 @@ constexpr std::string_view name_scheme = "hf://";
 constexpr std::string_view page_schemes[] = {"https://", "http://"};
 constexpr std::string_view page_hosts[] = {"huggingface.co/", "www.huggingface.co/", "hf.co/"};
 
-// What follows the host in the address of a page of the hub.
+// Returns the part after the host in the address of a hub page.
 std::optional<std::string_view> page_path(std::string_view text) noexcept {
   for (const std::string_view scheme : page_schemes) {
     if (!begins_with_scheme(text, scheme)) continue;
@@ -90,7 +91,7 @@ std::optional<std::string_view> page_path(std::string_view text) noexcept {
   return std::nullopt;
 }
 
-// Takes the part of the path up to the next '/', and that with it.
+// Removes the first part of the path, with its '/', and returns the part without the '/'.
 std::string_view take_part(std::string_view& path) noexcept {
   const std::size_t slash = path.find('/');
   const std::string_view part = path.substr(0, slash);
@@ -98,7 +99,7 @@ std::string_view take_part(std::string_view& path) noexcept {
   return part;
 }
 
-// In a revision the hub's pages write a '/' as %2F; no other escape can stand in one.
+// Pages of the hub write the '/' of a revision as %2F. A revision has no other escapes.
 std::string revision_of(std::string_view part) {
   std::string out;
   while (!part.empty()) {
@@ -118,7 +119,7 @@ result<hub_address> named(std::string_view repository, std::string_view revision
   return hub_address{std::move(*model), std::string(file)};
 }
 
-// A pull request's revision, and the ones that the hub makes itself, hold two '/' as they are.
+// In addresses, the revisions refs/pr/N and refs/convert/NAME contain '/' unescaped.
 std::string_view take_revision(std::string_view& path) noexcept {
   const bool special = path.starts_with("refs/pr/") || path.starts_with("refs/convert/");
   std::string_view rest = path;
@@ -133,14 +134,15 @@ std::string_view take_revision(std::string_view& path) noexcept {
   return out;
 }
 
-// owner/model[@REVISION][/FILE]
+// Parses owner/model[@REVISION][/FILE].
 result<hub_address> parse_name(std::string_view path) {
   const std::size_t owner_end = path.find('/');
   const std::string_view owner = path.substr(0, owner_end);
   if (owner == "datasets" || owner == "spaces") {
     return invalid("only models are loaded from the hub, no datasets and no spaces");
   }
-  // The revision comes after the first '@', which may stand in the first part: hf://gpt2@main.
+  // The revision is after the first '@'. This also applies to an address with one part:
+  // hf://gpt2@main.
   const std::size_t position = path.find('@');
   const std::size_t model_end = owner_end == path.npos ? path.npos : path.find('/', owner_end + 1);
   if (position == path.npos || position > model_end) {
@@ -153,7 +155,7 @@ result<hub_address> parse_name(std::string_view path) {
   return named(path.substr(0, position), revision, rest);
 }
 
-// owner/model[/tree/REVISION | /(resolve|blob|raw)/REVISION/FILE]
+// Parses owner/model, owner/model/tree/REVISION, and owner/model/(resolve|blob|raw)/REVISION/FILE.
 result<hub_address> parse_page(std::string_view path) {
   path = path.substr(0, path.find_first_of("?#"));
   const std::string_view owner = take_part(path);
@@ -164,15 +166,15 @@ result<hub_address> parse_page(std::string_view path) {
   if (page_kind.empty()) return named(model, "", "");
   const bool is_folder = page_kind == "tree";
   if (!is_folder && page_kind != "resolve" && page_kind != "blob" && page_kind != "raw") {
-    return invalid("the address is neither a model's nor a file's of one");
+    return invalid("expected the address of a model or of a file in a model");
   }
   const std::string_view revision = take_part(path);
   if (revision.empty()) return invalid("the address names no revision");
   if (!is_folder && path.empty()) return invalid("the address names no file");
   if (is_folder && !path.empty()) {
     return invalid(
-        "the address is of a folder inside the model; a model is taken whole, or one "
-        "file of it by /resolve/REVISION/FILE");
+        "the address names a folder inside the model, expected a model, or one file of it by "
+        "/resolve/REVISION/FILE");
   }
   return named(model, revision, path);
 }
@@ -194,7 +196,7 @@ bool is_hub_address(std::string_view text) noexcept {
 result<hub_address> parse_hub_address(std::string_view text) {
   if (begins_with_scheme(text, name_scheme)) return parse_name(text.substr(name_scheme.size()));
   if (const auto path = page_path(text)) return parse_page(*path);
-  return invalid("this is no address of a model on the hub");
+  return invalid("expected the address of a model on the hub");
 }
 
 }  // namespace ringload::inline v0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Presents a file in memory as an object in a folder that contains only this object.
+// Makes a file in memory a source of a load: a folder with this file as its only object.
 
 #include <boost/asio/post.hpp>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Copying is limited by memory bandwidth, which two threads nearly reach.
+// Memory bandwidth limits the speed of copies. Two threads nearly reach this limit.
 constexpr std::uint32_t copying_threads = 2;
 
 class memory_source final : public byte_source {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/model_folder.hpp"
 
 #include <dirent.h>
@@ -22,13 +23,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct rooted_path {
+struct split_path {
   std::string root;
   std::string inside;
 };
 
-// /x/models--owner--name/snapshots/<commit>/unet: the root is /x/models--owner--name.
-rooted_path rooted(const fs::path& real) {
+// Splits a path into a root folder, which symlinks must not leave, and the rest. For a folder of
+// the hub's cache, such as /x/models--owner--name/snapshots/<commit>/unet, the root is
+// /x/models--owner--name.
+split_path split_at_root(const fs::path& real) {
   const std::vector<fs::path> parts(real.begin(), real.end());
   for (std::size_t i = parts.size(); i-- > 2;) {
     if (!is_commit(parts[i].native()) || parts[i - 1] != "snapshots") continue;
@@ -43,7 +46,7 @@ rooted_path rooted(const fs::path& real) {
   return {real.native(), ""};
 }
 
-// Returns true if an entry of the folder `parent` is a folder. A symlink is not a folder.
+// Returns true if an entry of the folder `parent` is a folder. Returns false for a symlink.
 bool is_folder_at(int parent, const dirent& entry) noexcept {
   if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
   struct ::stat status = {};
@@ -64,8 +67,8 @@ result<model_folder> model_folder::open(const std::string& path) {
   std::error_code code;
   const fs::path real = fs::canonical(path, code);
   if (code) return fault{system_code(code.value()), ""};
-  rooted_path where = rooted(real);
-  return open_rooted(where.root, std::move(where.inside), path);
+  split_path paths = split_at_root(real);
+  return open_rooted(paths.root, std::move(paths.inside), path);
 }
 
 result<model_folder> model_folder::open_rooted(const std::string& root, std::string inside,
@@ -81,8 +84,8 @@ result<source_file> model_folder::open_file(const std::string& name) const {
   if (fd) return as_regular_file(std::move(*fd));
   fault problem = fd.error();
   if (problem.code == errc::source_not_found && is_symlink_at(root_.get(), path)) {
-    problem.cause =
-        "it is a symlink to a file that is not there, as an incomplete download leaves it";
+    problem = {problem.code, problem.where(),
+               "the target of the symlink does not exist; the download may be incomplete"};
   }
   return problem;
 }
@@ -95,19 +98,20 @@ result<std::string> model_folder::read_text(const std::string& name, std::size_t
   return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
 }
 
-// `folder` is empty, or ends with '/'.
+// `folder` is empty or ends with '/'.
 result<void> model_folder::list(const std::string& folder, entries& into) const {
   const std::string path = inside_ + folder;
   auto fd =
       openat_beneath(root_.get(), path.empty() ? "." : path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!fd) return fd.error();
-  const int listed = ::dup(fd->get());  // closedir() closes the descriptor.
-  if (listed < 0) return fault{system_code(errno), ""};
+  // A duplicate, because closedir() closes the descriptor.
+  const int folder_fd = ::dup(fd->get());
+  if (folder_fd < 0) return fault{system_code(errno), ""};
   const auto close = [](DIR* each) { ::closedir(each); };
-  const std::unique_ptr<DIR, decltype(close)> listing(::fdopendir(listed), close);
+  const std::unique_ptr<DIR, decltype(close)> listing(::fdopendir(folder_fd), close);
   if (!listing) {
     const int error_number = errno;
-    ::close(listed);
+    ::close(folder_fd);
     return fault{system_code(error_number), ""};
   }
   errno = 0;
@@ -128,7 +132,7 @@ result<void> model_folder::list(const std::string& folder, entries& into) const 
 
 result<std::vector<std::string>> model_folder::names() const {
   entries found;
-  if (auto listed = list("", found); !listed) return listed.error();
+  if (auto folder_fd = list("", found); !folder_fd) return folder_fd.error();
   std::ranges::move(found.folders, std::back_inserter(found.files));
   std::ranges::sort(found.files);
   return std::move(found.files);
@@ -136,14 +140,14 @@ result<std::vector<std::string>> model_folder::names() const {
 
 result<std::vector<std::string>> model_folder::names_beneath() const {
   entries found;
-  auto listed = list("", found);
-  for (std::size_t i = 0; listed && i < found.folders.size(); ++i) {
+  auto folder_fd = list("", found);
+  for (std::size_t i = 0; folder_fd && i < found.folders.size(); ++i) {
     const std::string folder = found.folders[i] + "/";
     if (fs::path(found.folders[i]).filename().native().starts_with('.')) continue;
-    listed = list(folder, found);
-    if (!listed) return listed.error().in(printable_path(path_of(folder)));
+    folder_fd = list(folder, found);
+    if (!folder_fd) return folder_fd.error().in(printable_path(path_of(folder)));
   }
-  if (!listed) return listed.error();
+  if (!folder_fd) return folder_fd.error();
   std::ranges::sort(found.files);
   return std::move(found.files);
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A folder that holds a model. Its content is untrusted: names from inside it open only files
-// beneath its root. The root of an ordinary folder is the folder itself. The root of a snapshot in
-// the Hugging Face cache is the repository's folder, since a snapshot is symlinks into `blobs`:
+// A folder of the file system that contains a model. The content of the folder is not trusted. An
+// index in the folder may name other files, but only files beneath the root can be opened. The root
+// of an ordinary folder is the folder itself. A snapshot in the Hugging Face cache consists of
+// symlinks to files in `blobs`, so the root of a snapshot is the folder of the repository:
 //
 //   models--owner--name/                        root
 //     blobs/2f1e...
@@ -22,26 +23,28 @@ namespace ringload::inline v0 {
 
 class RINGLOAD_EXPORT model_folder final : public source_folder {
  public:
-  // Any folder, by path; a snapshot of the cache is recognised by its path.
+  // Opens any folder by its path. Recognises a snapshot of the cache by its path.
   static result<model_folder> open(const std::string& path);
 
-  // `inside` is the folder's path from the root: empty, or ending with '/'. `shown` is the folder's
-  // name in messages.
+  // `inside` is the path of the folder relative to the root. `inside` is empty or ends with '/'.
+  // `shown` is the name of the folder in messages.
   static result<model_folder> open_rooted(const std::string& root, std::string inside,
                                           std::string shown);
 
   result<source_file> open_file(const std::string& name) const override;
-  // The content of a required text file of at most `bytes_max` bytes.
+  // Returns the content of a text file. Returns a fault if the file does not exist or has more than
+  // `bytes_max` bytes.
   result<std::string> read_text(const std::string& name, std::size_t bytes_max) const;
   result<std::vector<std::string>> names() const override;
-  // Symlinks to folders are not followed, and folders that are hidden (".git") are left out.
+  // Returns the names of all files in the folder and its sub-folders. Does not follow symlinks to
+  // folders. Omits hidden folders (".git").
   result<std::vector<std::string>> names_beneath() const override;
 
   std::string path_of(const std::string& name) const override;
   std::string shown() const override { return shown_; }
 
  private:
-  // Names, each with the path from the folder.
+  // Paths relative to the folder.
   struct entries {
     std::vector<std::string> files;  // Entries that are not folders.
     std::vector<std::string> folders;
@@ -57,7 +60,7 @@ class RINGLOAD_EXPORT model_folder final : public source_folder {
   std::string shown_;
 };
 
-// Whether the text is 40 lower-case hexadecimal digits.
+// Returns true if the text has 40 lower-case hexadecimal digits.
 RINGLOAD_EXPORT bool is_commit(std::string_view text) noexcept;
 
 }  // namespace ringload::inline v0

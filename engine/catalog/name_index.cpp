@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/name_index.hpp"
 
 #include <bit>

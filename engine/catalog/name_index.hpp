@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds a tensor of a catalog by its name.
-
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -12,14 +10,15 @@
 
 namespace ringload::inline v0 {
 
-// A hash table of indices with open addressing. The first look-up fills the table, because most
-// catalogs are never searched. Any thread.
+// Finds a tensor of a catalog by its name, in a hash table with open addressing. The first lookup
+// fills the table, so that catalogs without lookups need no table. Thread-safe.
 class name_index {
  public:
   // The catalog must outlive the index and must not change.
   explicit name_index(const catalog& indexed);
 
-  // The tensor's index in catalog::tensors. If several tensors have the name, the first one.
+  // Returns the tensor's index in catalog::tensors. If several tensors have the name, returns the
+  // first of them. Returns an empty optional if no tensor has the name.
   std::optional<std::uint32_t> find(std::string_view name) const noexcept;
 
  private:
@@ -28,7 +27,7 @@ class name_index {
 
   const std::vector<tensor_info>& tensors_;
   mutable std::once_flag filled_;
-  mutable std::vector<std::uint32_t> table_;  // At least half of the table is empty.
+  mutable std::vector<std::uint32_t> table_;  // At least half of the entries are empty.
 };
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An immutable catalog with a lookup by name. Any thread.
+// A catalog that never changes, with a lookup by name. Thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -26,7 +26,7 @@ class named_catalog {
 
  private:
   const ringload::catalog catalog_;
-  const name_index names_;  // Index of the catalog.
+  const name_index names_;  // Refers to `catalog_`.
 };
 
 }  // namespace ringload::inline v0::detail

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/openat_beneath.hpp"
 
 #include <fcntl.h>
@@ -15,7 +16,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr int attempts_max = 16;  // A rename elsewhere in the tree makes openat2 say EAGAIN.
+// openat2 returns EAGAIN if another process renames an entry of the tree.
+constexpr int attempts_max = 16;
 
 fault outside(std::string cause) { return {errc::path_outside_source, "", std::move(cause)}; }
 
@@ -23,9 +25,10 @@ fault open_fault(int error_number) {
   switch (error_number) {
     case ENOENT:
     case ENOTDIR: return {errc::source_not_found, "", "there is no such file"};
-    case EXDEV: return outside("it leads outside of the model's folder");
-    case ELOOP: return outside("its symlinks go in a circle, or lead through /proc");
-    case ENXIO: return {errc::not_a_regular_file, "", "this is a socket, or a device that is gone"};
+    case EXDEV: return outside("the path leads outside the model's folder");
+    case ELOOP: return outside("the symlinks of the path form a loop, or lead through /proc");
+    case ENXIO:
+      return {errc::not_a_regular_file, "", "this is a socket, or a device that does not exist"};
     default: return {system_code(error_number), ""};
   }
 }
@@ -44,7 +47,7 @@ bool leaves_lexically(const std::string& path) {
   return false;
 }
 
-// The path of a descriptor, as reported by the kernel.
+// Returns the path of a descriptor, as the kernel reports it.
 result<std::string> location_of(int fd) {
   std::string target(PATH_MAX, '\0');
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
@@ -75,8 +78,9 @@ result<unique_fd> openat_beneath(int root, const std::string& path, int flags) {
 }
 
 result<unique_fd> openat_beneath_by_location(int root, const std::string& path, int flags) {
-  if (leaves_lexically(path)) return outside("it leads outside of the model's folder");
-  // O_PATH resolves the name but does not open the file: a device or a FIFO feels nothing of it.
+  if (leaves_lexically(path)) return outside("the path leads outside the model's folder");
+  // With O_PATH, the kernel finds the file without opening it, so a device or a FIFO is not
+  // affected.
   const unique_fd found(::openat(root, path.c_str(), O_PATH | O_CLOEXEC));
   if (!found) return open_fault(errno);
   auto location = location_of(found.get());
@@ -84,7 +88,7 @@ result<unique_fd> openat_beneath_by_location(int root, const std::string& path, 
   auto root_location = location_of(root);
   if (!root_location) return root_location.error();
   if (!is_beneath(*location, *root_location)) {
-    return outside("it leads outside of the model's folder");
+    return outside("the path leads outside the model's folder");
   }
   // Opening through the descriptor guarantees that the checked file is the opened file.
   const std::string descriptor_path = "/proc/self/fd/" + std::to_string(found.get());

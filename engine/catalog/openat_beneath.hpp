@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Opens a path relative to a root folder and refuses to leave that folder, by `..` or by symlink.
+// Opens a path relative to a root folder. Refuses a path that leaves the folder through `..` or a
+// symlink.
 
 #include <string>
 
@@ -10,15 +11,17 @@
 
 namespace ringload::inline v0 {
 
-// openat2 with RESOLVE_BENEATH. `root` is the descriptor of a folder; relative symlinks that stay
-// beneath it are followed. Fails with path_outside_source, or source_not_found.
+// Calls openat2 with RESOLVE_BENEATH. `root` is the descriptor of a folder. Follows relative
+// symlinks that stay beneath the folder. Returns errc::path_outside_source if the path leaves the
+// folder, and errc::source_not_found if the file does not exist.
 result<unique_fd> openat_beneath(int root, const std::string& path, int flags);
 
-// The same without openat2, for kernels before 5.6 and sandboxes that refuse it: opens with O_PATH,
-// then checks where /proc/self/fd says that led. Also follows absolute symlinks that stay beneath.
+// Like openat_beneath(), but without openat2. For kernels before 5.6, and for sandboxes that refuse
+// openat2. Opens with O_PATH, then checks the location that /proc/self/fd reports. Also follows
+// absolute symlinks that stay beneath the folder.
 result<unique_fd> openat_beneath_by_location(int root, const std::string& path, int flags);
 
-// Whether the path itself is a symlink, dangling or not.
+// Returns true if `path` itself is a symlink. The target of the symlink need not exist.
 bool is_symlink_at(int root, const std::string& path) noexcept;
 
 }  // namespace ringload::inline v0

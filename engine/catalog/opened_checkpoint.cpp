@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/opened_checkpoint.hpp"
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -15,18 +17,23 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-result<void> check_unchanged_size(const struct ::stat& now, const std::string& path,
-                                  std::uint64_t before) {
+result<void> check_unchanged_status(const struct ::stat& now, const open_file& file) {
   const auto bytes = static_cast<std::uint64_t>(now.st_size);
-  if (bytes == before) return {};
-  return fault{bytes < before ? errc::truncated_file : errc::changed_file, printable_path(path),
-               "the file had " + grouped(before) + " bytes when it was opened, and has " +
-                   grouped(bytes) + " now"};
+  if (bytes != file.bytes) {
+    return fault{bytes < file.bytes ? errc::truncated_file : errc::changed_file,
+                 printable_path(file.path),
+                 "the file had " + grouped(file.bytes) + " bytes when it was opened, but now has " +
+                     grouped(bytes)};
+  }
+  if (now.st_mtim.tv_sec != file.modified.tv_sec || now.st_mtim.tv_nsec != file.modified.tv_nsec) {
+    return fault{errc::changed_file, printable_path(file.path), {}};
+  }
+  return {};
 }
 
 result<std::string> identity_of(const byte_source& object, const std::string& path) {
   auto found = catch_as_fault([&]() -> result<std::string> { return object.identity(); });
-  if (!found && found.error().where.empty()) return found.error().in(printable_path(path));
+  if (!found && found.error().where().empty()) return found.error().in(printable_path(path));
   return found;
 }
 
@@ -41,12 +48,7 @@ result<void> check_unchanged(const open_file& file) {
   struct ::stat now = {};
   if (::fstat(file.buffered.get(), &now) != 0)
     return fault{system_code(errno), printable_path(file.path)};
-  if (auto unchanged = check_unchanged_size(now, file.path, file.bytes); !unchanged)
-    return unchanged.error();
-  if (now.st_mtim.tv_sec != file.modified.tv_sec || now.st_mtim.tv_nsec != file.modified.tv_nsec) {
-    return fault{errc::changed_file, printable_path(file.path), {}};
-  }
-  return {};
+  return check_unchanged_status(now, file);
 }
 
 result<open_file> open_for_reading(source_file opened, const file_info& info, read_route route,
@@ -67,10 +69,11 @@ result<open_file> open_for_reading(source_file opened, const file_info& info, re
   struct ::stat status = {};
   if (::fstat(buffered.get(), &status) != 0)
     return fault{system_code(errno), printable_path(info.path)};
-  file.modified = status.st_mtim;
+  file.modified = opened.modified;
   file.drive = block_device_id(status.st_dev);
-  if (auto unchanged = check_unchanged_size(status, info.path, info.bytes); !unchanged)
-    return unchanged.error();
+  // The catalog was read after the file was opened. If the file has changed since then, the catalog
+  // may describe other bytes.
+  if (auto unchanged = check_unchanged_status(status, file); !unchanged) return unchanged.error();
 
   if (route != read_route::buffered) {
     auto second = direct.open(buffered.get(), info.path, info.bytes);
@@ -87,7 +90,7 @@ result<parsed_source> find_source(const source_name& source, const open_options&
                                   const opening& services) {
   read_options reading = options.strictness;
   reading.nameless = options.nameless;
-  source_options source_reading(reading, services.with, services.stop);
+  source_options source_reading(reading, services.extensions, services.stop);
   if (const auto* list = std::get_if<path_list>(&source))
     return open_files(list->paths, source_reading);
   if (const auto* found = std::get_if<found_source>(&source)) {
@@ -118,11 +121,6 @@ std::string shown(const source_name& source) {
   return paths.front() + " and " + grouped(paths.size() - 1) + " more";
 }
 
-std::string shown(const load_request& request) {
-  if (request.copy) return tensor_place(request.copy->from.name());
-  return request.opened ? request.opened.opened()->name : shown(request.source);
-}
-
 result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(const source_name& source,
                                                                  const open_options& options,
                                                                  read_route route,
@@ -144,7 +142,7 @@ result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(const source_na
   return std::shared_ptr<const opened_checkpoint>(std::move(checkpoint));
 }
 
-// Checks all files, because an object may report its fault only at this point.
+// Checks all files, because an object of a store may report its fault only during this check.
 result<void> check_unchanged(const opened_checkpoint& checkpoint) {
   result<void> out;
   for (const open_file& file : checkpoint.files) {
@@ -154,18 +152,22 @@ result<void> check_unchanged(const opened_checkpoint& checkpoint) {
   return out;
 }
 
+std::uint64_t count_unverified(const opened_checkpoint& checkpoint) noexcept {
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(checkpoint.files, [](const open_file& file) {
+        return file.object != nullptr && file.object->has_unverified_bytes();
+      }));
+}
+
 }  // namespace ringload::inline v0::detail
 
 namespace ringload::inline v0 {
 
-catalog read_catalog(std::string_view source, const open_options& options,
+catalog read_catalog(const source& from, const open_options& options,
                      const std::vector<extension>& extensions) {
-  return detail::catalog_of_source(std::string(source), options, extensions);
-}
-
-catalog read_catalog(const std::vector<std::string>& files, const open_options& how,
-                     const std::vector<extension>& extensions) {
-  return detail::catalog_of_source(detail::path_list{files}, how, extensions);
+  const detail::source_parts& parts = from.parts();
+  if (parts.opened) return parts.opened.catalog();
+  return detail::catalog_of_source(parts.name, options, extensions);
 }
 
 }  // namespace ringload::inline v0

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A checkpoint with open files and a known catalog. All loads from the checkpoint share it.
+// A checkpoint whose files are open and whose catalog is known. All loads of the checkpoint share
+// this object.
 
 #include <sys/types.h>
 #include <time.h>
 
 #include <cstdint>
 #include <memory>
-#include <ringload/detail/request.hpp>
 #include <ringload/extension.hpp>
 #include <ringload/options.hpp>
 #include <span>
@@ -17,11 +17,13 @@
 #include <vector>
 
 #include "base/fault.hpp"
+#include "base/mapping.hpp"
 #include "base/unique_fd.hpp"
 #include "catalog/named_catalog.hpp"
+#include "catalog/source_name.hpp"
 #include "formats/catalog_entries.hpp"
 #include "io/direct_file.hpp"
-#include "io/readers/reader.hpp"
+#include "io/io_queue.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -30,45 +32,54 @@ struct open_file {
   static constexpr std::uint64_t of_store = no_drive - 1;       // The file is an object of a store.
 
   unique_fd buffered;
-  unique_fd direct;            // Empty: read through the page cache only.
-  std::string direct_refusal;  // Reason why direct reads failed, if they were tried.
+  unique_fd direct;  // Empty if all reads use the page cache.
+  // The reason why direct reads are not possible. Empty if they are possible, or were not tried.
+  std::string direct_refusal;
   std::uint32_t direct_address_alignment = ringload::direct_address_alignment;
   std::string path;
   std::uint64_t bytes = 0;
-  ::timespec modified = {};             // Modification time at open.
-  std::uint64_t drive = no_drive;       // Result of block_device_id().
-  byte_supply supply;                   // Memory in place of an open file.
-  std::shared_ptr<byte_source> object;  // Object of a store in place of a file.
-  std::string identity;                 // Identity of the object at open.
+  ::timespec modified = {};        // Modification time when the file was opened.
+  std::uint64_t drive = no_drive;  // The result of block_device_id().
+  byte_supply supply;              // Set if the file is memory: reads this memory.
+  // The memory that `supply` reads, if this memory is registered with a device. Otherwise null.
+  const std::byte* memory = nullptr;
+  const memory_registration* registration = nullptr;
+  std::shared_ptr<byte_source> object;  // Set if the file is an object of a store.
+  std::string identity;                 // Identity of the object when it was opened.
 };
 
 struct opened_checkpoint {
-  std::string name;  // As the user wrote it, for errors.
+  std::string name;  // The name that the user passed, for errors.
   std::shared_ptr<const named_catalog> named;
-  std::vector<std::shared_ptr<const stored_form>> stored;  // By tensor; null: a plain extent.
-  // By tensor; null if the file has no digest of the tensor. Empty if no file has digests.
+  // Indexed by tensor. Null if the tensor is a single range of the file.
+  std::vector<std::shared_ptr<const stored_form>> stored;
+  // Indexed by tensor. Null if the file has no digest of the tensor. Empty if no file has digests.
   std::vector<std::shared_ptr<const stored_digest>> digests;
-  std::vector<open_file> files;  // By file of the catalog.
+  std::vector<open_file> files;  // Indexed by file of the catalog.
 };
 
-// The extensions of a loader, and the token that cancels waits for a store.
+// `stop` ends blocking calls to a store.
 struct opening {
-  std::span<const extension> with;
+  std::span<const extension> extensions;
   std::stop_token stop;
 };
 
-// Text for errors.
+// Returns the name of the source for error texts.
 std::string shown(const source_name& source);
-std::string shown(const load_request& request);
 
-// Opens the files, also for direct reads unless `route` is buffered, and reads the catalog. Blocks.
+// Opens the files and reads the catalog. Also opens the files for direct reads, unless `route` is
+// buffered. Blocks.
 result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(const source_name& source,
                                                                  const open_options& options,
                                                                  read_route route,
                                                                  direct_files& direct,
                                                                  const opening& services);
 
-// Fails with errc::truncated_file or errc::changed_file if a file changed since it was opened.
+// Returns errc::truncated_file or errc::changed_file if a file has changed after it was opened. An
+// object of a store may report another fault, such as errc::wrong_digest.
 result<void> check_unchanged(const opened_checkpoint& checkpoint);
+
+// Returns load_stats::files_unverified.
+std::uint64_t count_unverified(const opened_checkpoint& checkpoint) noexcept;
 
 }  // namespace ringload::inline v0::detail

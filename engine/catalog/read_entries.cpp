@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/read_entries.hpp"
 
 #include <algorithm>
@@ -16,8 +17,10 @@
 #include "formats/hdf5.hpp"
 #include "formats/npy/npy.hpp"
 #include "formats/onnx/onnx.hpp"
+#include "formats/pytorch/dcp.hpp"
 #include "formats/pytorch/pytorch.hpp"
 #include "formats/safetensors/safetensors.hpp"
+#include "formats/shard_index.hpp"
 #include "formats/zip/zip.hpp"
 #include "formats/zt/zt.hpp"
 
@@ -26,9 +29,8 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::size_t hdf5_magic_bytes = 8;
-constexpr std::uint64_t index_bytes_max = 100'000'000;  // As for a header: nothing real comes near.
 
-// Guesses the format. The name decides only if the first bytes match no format.
+// Guesses the format. Uses the name only if the first bytes match no format.
 result<format_guess> guess_format(const source_file& file, std::string_view name) {
   const std::uint64_t probe_bytes = std::min<std::uint64_t>(file.bytes, format_probe_bytes);
   auto first = read_bytes(file, 0, static_cast<std::size_t>(probe_bytes));
@@ -36,7 +38,8 @@ result<format_guess> guess_format(const source_file& file, std::string_view name
   const format_guess guess = format_of(*first, name);
   const bool by_bytes = guess.format != file_format::unknown && !guess.by_name_only;
   if (by_bytes) return guess;
-  // HDF5 leaves room for a block of the user's, of 512 bytes or twice, four times... as many.
+  // An HDF5 file may begin with a user block of 512 bytes, or of 512 bytes multiplied by a power of
+  // two.
   for (std::uint64_t position = 512;
        position < file.bytes && file.bytes - position >= hdf5_magic_bytes; position *= 2) {
     auto later = read_bytes(file, position, hdf5_magic_bytes);
@@ -47,10 +50,10 @@ result<format_guess> guess_format(const source_file& file, std::string_view name
   return guess;
 }
 
-fault foreign(format_guess guess, std::string_view wanted) {
+fault foreign(format_guess guess, std::string_view expected) {
   std::string cause = sentence_of(guess);
   if (guess.format != file_format::git_lfs_pointer && !guess.by_name_only) {
-    cause += "; " + std::string(wanted);
+    cause += "; " + std::string(expected);
   }
   return {errc::not_a_checkpoint, "", std::move(cause)};
 }
@@ -62,7 +65,7 @@ result<file_entries> read_safetensors(const source_file& file, strictness strict
   if (!prefix) return prefix.error();
   auto end = safetensors_header_end(*prefix, file.bytes);
   if (!end) return end.error();
-  // The header lies in the file, so that no more is allocated than the file holds.
+  // The size is checked first, so that the function never allocates more than the size of the file.
 
   auto header = read_bytes(file, safetensors_prefix_bytes,
                            static_cast<std::size_t>(*end - safetensors_prefix_bytes));
@@ -75,11 +78,16 @@ result<parsed_file> as(std::string_view format, result<file_entries> found) {
   return parsed_file{format, std::move(*found)};
 }
 
-// Name of a lone tensor: the file name without folder and extension.
+// Returns the name of the tensor in a file with a single tensor: the file name without folder and
+// extension.
 std::string stem_of(std::string_view name) { return std::filesystem::path(name).stem().native(); }
 
-// The member names determine the kind of archive.
+// The names of the members show the kind of the archive.
 result<parsed_file> read_zip(input& from, std::string_view name, const read_options& options) {
+  if (name.ends_with(dcp_item_suffix)) {
+    return fault{errc::not_a_checkpoint, "",
+                 "this is one file of a torch.distributed.checkpoint, expected its folder"};
+  }
   auto members = read_zip_directory(from);
   if (!members) return members.error();
   if (is_pytorch_archive(*members)) {
@@ -91,18 +99,19 @@ result<parsed_file> read_zip(input& from, std::string_view name, const read_opti
 result<file_entries> read_hdf5(const source_file& file, const source_options& options) {
   if (file.object) {
     return fault{errc::unsupported_feature, "",
-                 "this is an HDF5 file, and libhdf5 is given files of a file system only"};
+                 "this is an HDF5 file, which can be read only from a file system"};
   }
   const hdf5_library* const library = options.hdf5();
   if (library == nullptr) {
     return fault{errc::unsupported_feature, "",
-                 "this is an HDF5 file, which takes the component hdf5: the loader was made "
+                 "this is an HDF5 file, which needs the component hdf5: the loader was made "
                  "without the extension ringload::hdf5(), or this ringload was built without it"};
   }
   auto found = library->describe(file.fd.get());
   if (!found) {
-    const fault& problem = found.error();  // The text may come from the file.
-    return fault{problem.code, printable_path(problem.where), printable_path(problem.cause)};
+    // The text may contain bytes of the file, so the text is escaped.
+    const fault& problem = found.error();
+    return fault{problem.code, printable_path(problem.where()), printable_path(problem.cause())};
   }
   return parse_hdf5(std::move(*found), file.bytes, options.reading.strictness);
 }
@@ -116,8 +125,9 @@ result<parsed_file> read_entries(const source_file& file, std::string_view name,
   if (!guess) return guess.error();
   file_input from(file);
   switch (guess->format) {
-    case file_format::unknown:  // Perhaps a damaged safetensors file: its parser says what is
-                                // wrong.
+    // The file may be a damaged safetensors file. The parser of safetensors then reports what is
+    // wrong.
+    case file_format::unknown:
     case file_format::safetensors:
       return as("safetensors", read_safetensors(file, reading.strictness));
     case file_format::gguf: return as("gguf", parse_gguf(from, reading.strictness));
@@ -132,9 +142,9 @@ result<parsed_file> read_entries(const source_file& file, std::string_view name,
       return as("hdf5", read_hdf5(file, options));
     case file_format::pickle:
       if (guess->by_name_only) return foreign(*guess, {});
+      if (is_dcp_metadata(name)) return as(dcp_format, parse_dcp(from, reading.strictness));
       return as("pytorch", parse_pytorch_legacy(from, {reading.strictness, stem_of(name)}));
-    case file_format::tar:
-      return foreign(*guess, "PyTorch 0.1 wrote such files, and they are not read");
+    case file_format::tar: return foreign(*guess, "such files of PyTorch 0.1 are not supported");
     default: return foreign(*guess, "such files cannot be loaded");
   }
 }
@@ -143,16 +153,16 @@ result<std::vector<std::byte>> read_index_text(const source_file& file) {
   auto guess = guess_format(file, {});
   if (!guess) return guess.error();
   if (guess->format != file_format::json && guess->format != file_format::unknown) {
-    return foreign(*guess, "a shard index is JSON text");
+    return foreign(*guess, "expected the JSON text of a shard index");
   }
-  if (file.bytes > index_bytes_max) {
+  if (file.bytes > shard_index_bytes_max) {
     return fault{errc::malformed_index, "",
-                 "the index has " + grouped(file.bytes) + " bytes, and no more than " +
-                     grouped(index_bytes_max) + " are allowed"};
+                 "the index has " + grouped(file.bytes) + " bytes, the limit is " +
+                     grouped(shard_index_bytes_max)};
   }
   auto text = read_bytes(file, 0, static_cast<std::size_t>(file.bytes));
   if (!text || !file.object) return text;
-  // An object that checks a digest does so once all of it was read.
+  // An object that verifies a digest reports the result only after all its bytes were read.
   const auto known = catch_as_fault([&]() -> result<void> {
     file.object->identity();
     return {};

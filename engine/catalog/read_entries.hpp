@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Chooses the parser of a file. Only the bytes that the parser requests are read.
+// Chooses the parser of a file and calls it. Only the bytes that the parser requests are read.
 
 #include <cstddef>
 #include <ringload/catalog.hpp>
@@ -17,17 +17,17 @@
 namespace ringload::inline v0 {
 
 struct parsed_file {
-  std::string_view format;  // Same as file_info::format.
+  std::string_view format;  // As in file_info::format.
   file_entries entries;
 };
 
-// Reads and parses the header alone. What no parser reads is refused as what it looks like: `name`,
-// the file's name or path, helps to tell. Faults name the place in the file, the caller adds the
-// file.
+// Reads and parses only the header. `name` is the name or path of the file, and is used to guess
+// the format. If no parser matches, the fault says what the file seems to be. A fault has the place
+// within the file. The caller must add the name of the file.
 result<parsed_file> read_entries(const source_file& file, std::string_view name,
                                  const source_options& options);
 
-// The whole of a shard index.
+// Returns the complete text of a shard index.
 RINGLOAD_EXPORT result<std::vector<std::byte>> read_index_text(const source_file& file);
 
 }  // namespace ringload::inline v0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/read_object.hpp"
 
 #include <cerrno>
@@ -10,13 +11,13 @@ namespace ringload::inline v0 {
 
 result<void> read_object(byte_source& from, const source_read& request) {
   return catch_as_fault([&]() -> result<void> {
-    const auto done = std::make_shared<std::promise<void>>();
-    auto waiting = done->get_future();
-    from.read_async(request, [done](const std::exception_ptr& failed) {
+    const auto completion = std::make_shared<std::promise<void>>();
+    auto waiting = completion->get_future();
+    from.read_async(request, [completion](const std::exception_ptr& failed) {
       if (failed) {
-        done->set_exception(failed);
+        completion->set_exception(failed);
       } else {
-        done->set_value();
+        completion->set_value();
       }
     });
     waiting.get();

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A blocking read of a byte_source.
+// Reads bytes of an object of a store and waits for them.
 
 #include <ringload/byte_source.hpp>
+#include <ringload/export.hpp>
 
 #include "base/fault.hpp"
 
 namespace ringload::inline v0 {
 
-// Blocks until the source releases the memory. Fails with operation_aborted if stopped.
-result<void> read_object(byte_source& from, const source_read& request);
+// Blocks until the source no longer uses the memory. Returns operation_aborted if the stop token of
+// the request is stopped.
+RINGLOAD_EXPORT result<void> read_object(byte_source& from, const source_read& request);
 
 }  // namespace ringload::inline v0

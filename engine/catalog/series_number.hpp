@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The numbers in the names of files that belong together: model-00001-of-00003.gguf.
+// Formats a number of at least five digits for the names of files that belong together, such as
+// model-00001-of-00003.gguf.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +13,6 @@ namespace ringload::inline v0 {
 
 inline constexpr std::size_t series_number_digits = 5;
 
-// A number of more digits is written with all of them.
 inline std::string series_number(std::uint64_t value) {
   const std::string digits = std::to_string(value);
   return std::string(series_number_digits - std::min(series_number_digits, digits.size()), '0') +

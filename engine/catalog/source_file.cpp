@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/source_file.hpp"
 
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <string_view>
 
+#include "base/file_io.hpp"
 #include "catalog/read_object.hpp"
 
 namespace ringload::inline v0 {
@@ -22,7 +24,7 @@ std::string_view kind_of(mode_t mode) noexcept {
     case S_IFSOCK: return "a socket";
     case S_IFCHR: return "a character device";
     case S_IFBLK: return "a block device";
-    default: return "something else";
+    default: return "a file of an unknown kind";
   }
 }
 
@@ -37,25 +39,21 @@ result<source_file> as_regular_file(unique_fd fd) {
     return fault{errc::not_a_regular_file, "",
                  "this is " + std::string(kind_of(status.st_mode)) + " and not a regular file"};
   }
-  // io_uring lets reads of a non-blocking descriptor fail with EAGAIN instead of waiting.
+  // If a descriptor is non-blocking, reads by io_uring fail with EAGAIN instead of waiting.
   const int flags = ::fcntl(fd.get(), F_GETFL);
   if (flags < 0 || ::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) {
     return fault{system_code(errno), "fcntl"};
   }
-  return source_file{std::move(fd), static_cast<std::uint64_t>(status.st_size)};
+  source_file out = {std::move(fd), static_cast<std::uint64_t>(status.st_size)};
+  out.modified = status.st_mtim;
+  return out;
 }
 
 result<void> read_bytes_into(int file, std::uint64_t offset, std::span<std::byte> into) {
-  std::size_t arrived = 0;
-  while (arrived < into.size()) {
-    const ssize_t got = ::pread(file, into.data() + arrived, into.size() - arrived,
-                                static_cast<off_t>(offset + arrived));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fault{system_code(errno), "byte " + grouped(offset + arrived)};
-    if (got == 0) return fault{errc::truncated_file, "byte " + grouped(offset + arrived)};
-    arrived += static_cast<std::size_t>(got);
-  }
-  return {};
+  const auto arrived = read_fully(file, offset, into);
+  if (!arrived) return arrived.error().in("byte " + grouped(offset));
+  if (*arrived == into.size()) return {};
+  return fault{errc::truncated_file, "byte " + grouped(offset + *arrived)};
 }
 
 result<void> read_bytes_into(const source_file& file, std::uint64_t offset,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file of a source: an open file that is known to be regular, or an object of a store. All checks
-// of a file use the descriptor, not the path, so the file that was checked is the one that is read.
+// A file of a source: an open regular file, or an object of a store. All checks use the descriptor
+// and not the path, so the file that was checked is the file that is read.
 
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -20,23 +21,25 @@ class byte_source;
 
 struct source_file {
   unique_fd fd = {};                         // Empty if the source is an object.
-  std::uint64_t bytes = 0;                   // Size at open.
-  std::shared_ptr<byte_source> object = {};  // Object in place of a file.
-  std::stop_token stop = {};                 // Ends reads of the object.
+  std::uint64_t bytes = 0;                   // Size when the file was opened.
+  std::shared_ptr<byte_source> object = {};  // The object of the store. Null if `fd` is set.
+  std::stop_token stop = {};                 // A stop request ends reads of the object.
+  ::timespec modified = {};                  // Modification time when the file was opened.
 };
 
-// open() flags for a path that may be anything: O_NONBLOCK, because opening a FIFO without a writer
-// would block, and O_NOCTTY, because a terminal could become our controlling one.
+// Flags of open() for a path that may name any kind of file. Without O_NONBLOCK, opening a FIFO
+// without a writer would block. Without O_NOCTTY, a terminal could become the controlling terminal
+// of the process.
 extern const int open_unknown_flags;
 
-// Takes a descriptor that was opened with those flags.
+// `fd` must have been opened with open_unknown_flags.
 result<source_file> as_regular_file(unique_fd fd);
 
-// Reads exactly those bytes, or fails with truncated_file.
+// Reads exactly `bytes` bytes. Returns errc::truncated_file if the file ends earlier.
 result<std::vector<std::byte>> read_bytes(const source_file& file, std::uint64_t offset,
                                           std::size_t bytes);
 
-// The same into memory of the caller's.
+// Reads exactly into.size() bytes. Returns errc::truncated_file if the file ends earlier.
 result<void> read_bytes_into(int file, std::uint64_t offset, std::span<std::byte> into);
 result<void> read_bytes_into(const source_file& file, std::uint64_t offset,
                              std::span<std::byte> into);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The interface of a folder, on a file system or in a store.
+// The interface of a folder on a file system or in a store.
 
 #include <span>
 #include <string>
@@ -12,23 +12,23 @@
 
 namespace ringload::inline v0 {
 
-// A folder with more files than this is no model.
+// A folder with more files is refused.
 inline constexpr std::size_t folder_names_max = 1'000'000;
 
 class source_folder {
  public:
   virtual ~source_folder() = default;
 
-  // `name` may have sub-folders. No file outside the folder is opened.
+  // `name` may contain sub-folders. A file outside of the folder is refused.
   virtual result<source_file> open_file(const std::string& name) const = 0;
-  // The names of all entries of the folder, sorted, whether they can be opened or not.
+  // Returns the sorted names of all entries of the folder. Includes entries that cannot be opened.
   virtual result<std::vector<std::string>> names() const = 0;
-  // The names of all files in it and in its sub-folders, sorted.
+  // Returns the sorted names of all files in the folder and in its sub-folders.
   virtual result<std::vector<std::string>> names_beneath() const = 0;
-  // The path of a file in this folder, for messages and for the catalog.
+  // Returns the path of a file in this folder, for messages and for the catalog.
   virtual std::string path_of(const std::string& name) const = 0;
   virtual std::string shown() const = 0;
-  // Announces the files that the caller opens next.
+  // Announces the files that the caller will open next.
   virtual void expect(std::span<const std::string>) const {}
 };
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Options and extensions for reading the files of a source.
-
 #include <ringload/catalog.hpp>
 #include <ringload/extension.hpp>
 #include <span>
@@ -12,24 +10,24 @@
 namespace ringload::inline v0 {
 
 struct source_options {
-  source_options(const read_options& options, std::span<const extension> extensions = {},
+  source_options(const read_options& options, std::span<const extension> loader_extensions = {},
                  std::stop_token stopped = {}) noexcept
-      : reading(options), with(extensions), stop(std::move(stopped)) {}
+      : reading(options), extensions(loader_extensions), stop(std::move(stopped)) {}
   source_options(strictness strictness) noexcept : reading(strictness) {}
 
-  // The reader for HDF5. If null, HDF5 files are refused.
+  // Returns the reader for HDF5. If the result is null, HDF5 files are refused.
   const hdf5_library* hdf5() const noexcept {
-    for (const extension& candidate : with) {
+    for (const extension& candidate : extensions) {
       if (candidate.hdf5() != nullptr) return candidate.hdf5().get();
     }
     return nullptr;
   }
 
   read_options reading;
-  std::span<const extension> with;
+  std::span<const extension> extensions;
   std::stop_token stop;  // A stop request ends blocking calls to a store.
-  // The source is a folder, and every checkpoint file in it and in its sub-folders is taken for
-  // itself.
+  // The source is a folder. Every checkpoint file in the folder and in its sub-folders is an
+  // independent checkpoint.
   bool independent_files = false;
 };
 

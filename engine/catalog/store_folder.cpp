@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "catalog/store_folder.hpp"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Names come from an index, which is as trustworthy as who wrote it.
+// Names may come from an index of an unknown author, so a name may contain "..".
 bool stays_inside(std::string_view name) noexcept {
   for (std::size_t begin = 0;;) {
     const std::size_t end = name.find('/', begin);
@@ -59,7 +60,8 @@ result<std::vector<std::string>> store_folder::sorted(listing list) const {
 }
 
 void store_folder::expect(std::span<const std::string> names) const {
-  if (!std::ranges::all_of(names, stays_inside)) return;  // Opening says which one.
+  // open_file() reports the name that is refused.
+  if (!std::ranges::all_of(names, stays_inside)) return;
   (void)catch_as_fault([&]() -> result<void> {
     folder_->expect(names, stop_);
     return {};
@@ -67,7 +69,7 @@ void store_folder::expect(std::span<const std::string> names) const {
 }
 
 byte_store* store_of(std::string_view source, const source_options& options) noexcept {
-  for (const extension& candidate : options.with) {
+  for (const extension& candidate : options.extensions) {
     if (candidate.store() && candidate.store()->has_name(source)) return candidate.store().get();
   }
   return nullptr;
@@ -79,7 +81,7 @@ result<found_source> find_in(byte_store& store, std::string_view source,
     found_source found = store.find(source, stop);
     if (stop.stop_requested()) return fault{system_code(ECANCELED), ""};
     if (!found.folder && found.local_path.empty())
-      return fault{errc::source_not_found, "", "the store has nothing of that name"};
+      return fault{errc::source_not_found, "", "the store has no object or folder of this name"};
     return found;
   });
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A folder of a store, and the store that a name belongs to.
+// Implements source_folder for a folder of a byte store. Also finds the byte store that recognises
+// a source name.
 
 #include <memory>
 #include <ringload/byte_source.hpp>
@@ -33,7 +34,7 @@ class store_folder final : public source_folder {
   const std::stop_token stop_;
 };
 
-// Returns null if no extension recognises the name.
+// Returns the store that recognises the name. Returns null if there is no such store.
 byte_store* store_of(std::string_view source, const source_options& options) noexcept;
 
 result<found_source> find_in(byte_store& store, std::string_view source,

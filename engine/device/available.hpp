@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How much memory this process can still use, limited by the machine and by its control groups.
-// Memory is overcommitted: if the process uses more, the OOM killer ends it.
+// The memory that the process can still use. A load checks this number before it allocates host
+// memory, because Linux grants more memory than the machine has and kills the process when the
+// memory is used (OOM killer).
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <ringload/export.hpp>
 
 namespace ringload::inline v0 {
 
-// Returns bytes without swap; reclaimable page cache counts as available. Returns no value if
-// unknown. Reads control groups of version 1 and 2. `root` is the parent folder of /proc and /sys,
-// for tests.
-std::optional<std::uint64_t> available_bytes(const std::filesystem::path& root = "/");
+// Returns the number of available bytes, limited by the machine and by the control groups of the
+// process. Counts reclaimable page cache as available. Does not count swap. Returns an empty
+// optional if the number is unknown. Reads control groups of version 1 and 2. If a group has a
+// memory.high value, that value is its limit, because the kernel nearly stops a group with more
+// memory. `root` is the parent folder of /proc and /sys. Tests pass another folder. Exported for
+// ringload_cuda.
+RINGLOAD_EXPORT std::optional<std::uint64_t> available_bytes(
+    const std::filesystem::path& root = "/");
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The interface of a device: memory for tensors, and copies from slots into it.
+// The interface of a device, such as the host or a GPU. A device allocates memory for tensors, and
+// copies bytes into this memory from slots. Slots are the I/O buffers of a loader.
+
+#include <sched.h>
 
 #include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
@@ -11,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <ringload/allocation_log.hpp>
 #include <ringload/options.hpp>
 #include <span>
@@ -20,53 +24,61 @@
 
 #include "base/fault.hpp"
 #include "base/io_unit.hpp"
+#include "base/mapping.hpp"
 #include "base/work_interval.hpp"
-#include "plan/make_plan.hpp"
+#include "device/direct_storage.hpp"
+#include "plan/placement_rules.hpp"
 #include "plan/plan.hpp"
 
 namespace ringload::inline v0 {
 
-// Memory for the tensors of one load. The last owner frees it, in any thread.
+// Memory for the tensors of one load. The destructor may run in any thread.
 class arena {
  public:
   virtual ~arena() = default;
 
-  // A device address with the requested alignment.
+  // Returns the address of the memory on the device, with the requested alignment.
   virtual std::byte* data() const noexcept = 0;
 
   // Returns true if the memory was reused from an earlier load.
   virtual bool was_kept() const noexcept = 0;
 
-  // Returns true if all pages are present. Otherwise a range must be populated before a read into
-  // it.
+  // Returns true if all pages of the memory are present. Otherwise the caller must populate a range
+  // before a read writes to this range.
   virtual bool populated() const noexcept = 0;
 
-  // Returns true if writing to the memory is an access violation.
+  // Returns true if the memory must not be written. A write would be an access violation.
   virtual bool read_only() const noexcept { return false; }
 
-  // Descriptor of the memfd that begins at data(), open for reading during the arena's life, or -1.
+  // Returns a descriptor of a readable memory file whose first byte is at data(), or -1. The
+  // descriptor is valid while the arena exists.
   virtual int descriptor() const noexcept { return -1; }
+
+  // Returns the host memory if it can be registered with a device. Otherwise returns null.
+  virtual mapping* host_mapping() noexcept { return nullptr; }
 };
 
 struct arena_size {
   std::uint64_t bytes = 0;
-  std::uint64_t alignment = block_bytes;  // A power of two, at most this value.
+  std::uint64_t alignment = block_bytes;  // A power of two, at most block_bytes.
 };
 
-// The copies of one slot. The operation must stay at its address, and the slot unchanged, until
-// `done` is called.
+// Copies bytes of one slot to their destinations. Until `done` is called, the caller must not move
+// the operation or change the slot.
 struct copy_operation {
   const std::byte* slot = nullptr;
-  bool peer = false;  // `slot` is memory of another device, which this device has met.
+  bool peer = false;  // True if `slot` is memory of another device with which meet() was called.
+  // True if `slot` is a slot of open_storage(), in the memory of this device.
+  bool on_device = false;
   std::span<const copy_op> copies;
   std::span<const strided_map> maps = {};         // The maps of the plan.
-  std::span<std::byte* const> destinations = {};  // Indexed by the plan's destination numbers.
+  std::span<std::byte* const> destinations = {};  // Indexed by copy_op::destination.
   boost::asio::any_io_executor threads;           // Runs work that would block the engine thread.
-  work_interval* times = nullptr;  // Records the work of copying threads; null: not traced.
-  // Called once in the engine thread, never from inside backend::start.
+  // Records the time of the work in `threads`. Null if the load is not traced.
+  work_interval* times = nullptr;
+  // Called once in the engine thread, but never before backend::start() has returned.
   void (*done)(copy_operation& self, boost::system::error_code failed) = nullptr;
 
-  // Returns the target address of a copy.
   std::byte* destination(const copy_op& c) const noexcept {
     return destinations[c.destination] + c.destination_offset;
   }
@@ -76,41 +88,60 @@ struct copy_operation {
     for (const copy_op& c : copies) sum += c.bytes;
     return sum;
   }
-  // Returns true if a copy does more than move bytes unchanged.
+  // Returns true if a copy converts or reorders bytes.
   bool converts() const noexcept {
     return std::any_of(copies.begin(), copies.end(),
                        [](const copy_op& c) { return c.cast.needed() || c.map != no_index; });
   }
 };
 
-// The location of the slots, one after another. A slot has memory after its pin().
+// Copies bytes that are not in a slot, such as decoded bytes, to one device. Only one thread at a
+// time may use the object. The functions may block that thread.
+class uploader {
+ public:
+  virtual ~uploader() = default;
+
+  // Starts the copies of `op`. `op.slot` may be any host memory. The caller may change this memory
+  // after start() returns. Never calls `op.done`. The caller must call finish() even after a
+  // failure.
+  virtual boost::system::error_code start(const copy_operation& op) = 0;
+
+  // Returns when all started copies have ended.
+  virtual boost::system::error_code finish() = 0;
+};
+
+// The address range of all slots. Slots are contiguous. The pages of a slot must be populated
+// before pin() is called for the slot.
 struct slot_region {
   std::span<std::byte> memory;
   std::uint64_t slot_bytes = 0;
-  std::span<std::byte> near = {};  // The part that should be near the device, if any.
-  bool shared = false;             // Other devices copy from the slots too, in the same thread.
+  std::span<std::byte> near = {};  // The slots that should be on the device's NUMA node.
+  bool shared = false;  // True if other GPUs also copy from the slots, in the same thread.
+  // Owns the memory. A device that unpins the slots after detach() must keep a copy of this pointer
+  // until then.
+  std::shared_ptr<const void> owner = {};
 };
 
 class backend {
  public:
   virtual ~backend() = default;
 
-  virtual layout_rules rules() const noexcept = 0;
+  virtual placement_rules rules() const noexcept = 0;
 
-  // Keeps up to `bytes_max` of freed arenas in a free list. Must be called before the first load;
-  // without this call no memory is kept.
+  // Keeps up to `bytes_max` bytes of freed arenas for later loads, in a free list. Must be called
+  // before the first load. Without this call, no memory is kept.
   virtual void keep(std::uint64_t bytes_max) = 0;
 
-  // Returns a fault if `bytes` could not be allocated now. It is called before a plan is made,
-  // because planning a sparse file of many TiB takes gigabytes itself. Thread-safe.
+  // Returns a fault if `bytes` cannot be allocated now. Must be called before a plan is made,
+  // because the plan for a sparse file of many TiB takes gigabytes. Thread-safe.
   virtual result<void> check_room(std::uint64_t bytes) {
     (void)bytes;
     return {};
   }
 
-  // Allocates memory for tensors. The fault says how much is needed and available. Thread-safe.
+  // The fault reports the needed and the available number of bytes. Thread-safe.
   virtual result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) = 0;
-  // Allocates all memory of one load, or nothing.
+  // Allocates all memory of one load. If an allocation fails, frees the others.
   virtual result<std::vector<std::shared_ptr<arena>>> allocate_all(
       std::span<const arena_size> sizes) {
     std::vector<std::shared_ptr<arena>> arenas;
@@ -122,60 +153,79 @@ class backend {
     return arenas;
   }
 
-  // Returns loaded bytes for the host: in place, or copied into `room`, whose size is the number of
-  // bytes. Thread-safe.
-  virtual result<std::span<const std::byte>> read_back(const arena& from,
+  // Makes a range of the arena readable for the host. The range begins at `arena_offset` and has
+  // `buffer.size()` bytes. If the arena is in host memory, returns a part of the arena. Otherwise
+  // copies the bytes to `buffer` and returns `buffer`. Thread-safe.
+  virtual result<std::span<const std::byte>> read_back(const arena& source,
                                                        std::uint64_t arena_offset,
-                                                       std::span<std::byte> room) {
-    return std::span<const std::byte>(from.data() + arena_offset, room.size());
+                                                       std::span<std::byte> buffer) {
+    return std::span<const std::byte>(source.data() + arena_offset, buffer.size());
   }
 
-  // Copies device memory of an arena or of the caller to the host. All work on it must be complete.
-  // Thread-safe, also without attach().
+  // Copies device memory to the host. The memory may belong to an arena or to the caller. All work
+  // on the memory must be complete. Thread-safe. May be called before attach().
   virtual result<void> copy_to_host(const std::byte* from, std::span<std::byte> into) {
     std::memcpy(into.data(), from, into.size());
     return {};
   }
 
-  // Pins a slot, whose pages must be present, so that the device can copy from it. If the device
-  // refuses, the result says why; copies then work too, but slower. Otherwise the result is empty.
-  // Must be called between attach and detach, before the first copy out of the slot, once, or again
-  // after a failure. Thread-safe for different slots.
+  // Pins a slot so that the device can copy from the slot. The pages of the slot must be present.
+  // Returns an empty string on success. If the device refuses, returns the reason, and copies out
+  // of the slot are slower. Must be called between attach() and detach(), and before the first copy
+  // out of the slot. Must succeed only once for each slot. Thread-safe for different slots.
   virtual result<std::string> pin(std::span<std::byte> slot) {
     (void)slot;
     return std::string();
   }
 
-  // Sets the page kind for host memory. Must be called once, before the first allocation.
+  // Sets the page kind of host memory. Must be called at most once, before the first allocation.
   virtual void use_pages(huge_pages pages) { (void)pages; }
 
-  // Sets the log for allocations. Must be called once, before the first allocation.
+  // Sets the log for allocations. Must be called at most once, before the first allocation.
   virtual void log_to(const allocation_log& log) { (void)log; }
 
-  // The engine thread calls these functions in this order: attach, any number of starts, and detach
-  // when no copy is in flight.
+  // The engine thread calls attach(), then start() any number of times, then detach() when no copy
+  // is in flight.
 
-  // Opens the device. After this, handlers in `loop` may call `done`. The region may be advised,
-  // but it has no pages yet and must not be touched.
+  // Opens the device. Afterwards, handlers in `loop` may call `done`. The slots have no pages yet.
+  // The device may set the memory policy of the slots, but must not access them.
   virtual result<void> attach(boost::asio::io_context& loop, slot_region slots) = 0;
-  // Finds out whether this device can copy out of memory of `other`. Called in the engine thread
-  // when both are attached.
+  // Finds out whether this device can copy from the memory of `peer`. Called in the engine thread
+  // when both devices are attached.
   virtual void meet(const backend& peer) noexcept { (void)peer; }
-  // Returns true if the device prefers to copy `copy` out of an arena of `peer`, where its bytes
-  // have just arrived, instead of out of the slot. `copy` is one of `copies` and moves bytes
-  // unchanged.
+  // Returns true if the device should copy the bytes of `copy` from the memory of `peer` instead of
+  // from the slot. `peer` has just received the same bytes. `copy` must not convert or reorder
+  // bytes. `copies` is the number of copies that this device has for the slot.
   virtual bool prefers(const backend& peer, const copy_op& copy,
                        std::size_t copies) const noexcept {
     (void)peer, (void)copy, (void)copies;
     return false;
   }
-  // Makes the copies before it returns, in any thread, if the CPU makes them. Otherwise does
-  // nothing and returns false, and the caller must use start(). Does not call `done`.
+  // If the copies of this device run on the CPU, makes all copies and returns true. Otherwise
+  // returns false, and the caller must use start(). Does not call `done`. Thread-safe.
   virtual bool copy_now(const copy_operation& op) noexcept {
     (void)op;
     return false;
   }
-  // Must report errors through `done`, because an exception would lose the waiting coroutine.
+  // Returns an uploader. Only for devices without copy_now(). The caller must call finish() of the
+  // uploader and return the uploader before detach(). Thread-safe between attach() and detach().
+  virtual result<std::unique_ptr<uploader>> take_uploader() {
+    return fault{errc::device_unavailable, {}};
+  }
+  virtual void return_uploader(std::unique_ptr<uploader> used) noexcept { used.reset(); }
+  // Returns the processors that are near the memory of the slots, or an empty optional if all
+  // processors are equally near. Called in the engine thread after attach().
+  virtual std::optional<cpu_set_t> near_processors() { return std::nullopt; }
+  // Allocates slots in the memory of the device. Files are read directly into these slots, without
+  // a copy in host memory. Called in the engine thread after attach(). The returned object must be
+  // destroyed before detach(). If the device or the machine does not support such reads, returns a
+  // fault with the reason.
+  virtual result<std::unique_ptr<direct_storage>> open_storage(std::uint32_t slots,
+                                                               std::uint64_t slot_bytes) {
+    (void)slots, (void)slot_bytes;
+    return fault{errc::device_unavailable, "GPUDirect Storage", "the loader's device is no GPU"};
+  }
+  // Starts the copies. Reports every error through `done`.
   virtual void start(copy_operation& op) noexcept = 0;
   virtual void detach() noexcept = 0;
 };

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An arena of one memory block. Its destructor returns the block to the backend's free list, if the
-// list still exists.
+// An arena (an allocation for tensors) that consists of one memory block. The destructor returns
+// the block to the free list of the backend. If the free list no longer exists, the destructor
+// frees the block.
 
 #include <cstddef>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "base/free_list.hpp"
@@ -13,7 +15,7 @@
 
 namespace ringload::inline v0 {
 
-// A Block must be usable in a free_list and have `data()`.
+// `Block` must have data() and meet the requirements of free_list.
 template <class Block>
 class block_arena final : public arena {
  public:
@@ -33,6 +35,13 @@ class block_arena final : public arena {
   std::byte* data() const noexcept override { return memory_.data(); }
   bool was_kept() const noexcept override { return was_kept_; }
   bool populated() const noexcept override { return populated_; }
+  mapping* host_mapping() noexcept override {
+    if constexpr (std::is_same_v<Block, mapping>) {
+      return &memory_;
+    } else {
+      return nullptr;
+    }
+  }
 
   const Block& block() const noexcept { return memory_; }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "device/device_set.hpp"
 
 #include <algorithm>
@@ -7,13 +8,14 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Devices with memory that other processes can map are host devices too, but have another maker.
+// host() and shared_host() compare equal, but their makers differ.
 bool same_backend(const device& a, const device& b) noexcept {
   return a == b && a.maker() == b.maker();
 }
 
-// The part of the slots for the `nth` of `devices` devices.
-std::span<std::byte> share_of(const slot_region& region, std::size_t nth, std::size_t devices) {
+// Returns the slots that should be on the NUMA node of device number `nth`. Each of the `devices`
+// devices has an equal share of the slots.
+std::span<std::byte> slots_near(const slot_region& region, std::size_t nth, std::size_t devices) {
   const std::size_t slots = region.memory.size() / region.slot_bytes;
   const std::size_t begin = slots * nth / devices;
   const std::size_t end = slots * (nth + 1) / devices;
@@ -30,27 +32,28 @@ std::string device_set::description() const {
   return text;
 }
 
-std::uint32_t device_set::position_of(const device& wanted) const noexcept {
-  const auto found = std::ranges::find(listed_, wanted);
+std::uint32_t device_set::position_of(const device& target) const noexcept {
+  const auto found = std::ranges::find(listed_, target);
   return found == listed_.end() ? 0 : static_cast<std::uint32_t>(found - listed_.begin());
 }
 
-void device_set::make(const loader_options& within, const allocation_log& log) {
+void device_set::make(const loader_options& options, const allocation_log& log) {
+  peer_copies_ = options.peer_copies;
   std::vector<device> unique_devices;
   const auto add = [&](const device& new_device) {
     unique_devices.push_back(new_device);
     backends_.push_back(new_device.maker()(new_device.index()));
-    backends_.back()->use_pages(within.huge_pages);
+    backends_.back()->use_pages(options.huge_pages);
     backends_.back()->log_to(log);
     if (host_ == nullptr && new_device.kind() == device_kind::host) host_ = backends_.back().get();
   };
   for (const device& listed_device : listed_) {
     auto found = std::ranges::find_if(
-        unique_devices, [&](const device& m) { return same_backend(m, listed_device); });
+        unique_devices, [&](const device& known) { return same_backend(known, listed_device); });
     const auto index = static_cast<std::size_t>(found - unique_devices.begin());
     if (index == unique_devices.size()) {
       add(listed_device);
-      if (within.cached_bytes > 0) backends_.back()->keep(within.cached_bytes);
+      if (options.cached_bytes > 0) backends_.back()->keep(options.cached_bytes);
     }
     by_position_.push_back(backends_[index].get());
   }
@@ -58,14 +61,14 @@ void device_set::make(const loader_options& within, const allocation_log& log) {
 }
 
 result<void> device_set::attach(boost::asio::io_context& loop, slot_region slots) {
-  // Slots are placed near devices that are not the host.
+  // Only devices other than the host have slots on their NUMA node.
   const auto is_far = [](const auto& candidate) { return !candidate->rules().straight; };
   const auto far = static_cast<std::size_t>(std::ranges::count_if(backends_, is_far));
   std::size_t nth = 0;
   for (const auto& target : backends_) {
     slot_region region = slots;
     region.shared = far > 1;
-    if (far > 0) region.near = share_of(slots, std::min(nth, far - 1), far);
+    if (far > 0) region.near = slots_near(slots, std::min(nth, far - 1), far);
     if (is_far(target)) ++nth;
     if (auto attached = target->attach(loop, region); !attached) {
       detach();
@@ -73,6 +76,7 @@ result<void> device_set::attach(boost::asio::io_context& loop, slot_region slots
     }
     ++attached_;
   }
+  if (!peer_copies_) return {};
   for (const auto& target : backends_) {
     for (const auto& peer : backends_) {
       if (target != peer) target->meet(*peer);
@@ -82,7 +86,7 @@ result<void> device_set::attach(boost::asio::io_context& loop, slot_region slots
 }
 
 void device_set::detach() noexcept {
-  // The device that pinned a slot first must be the last to release it.
+  // The device that pinned a slot first also unpins it, and must therefore be detached last.
   while (attached_ > 0) backends_[--attached_]->detach();
 }
 
@@ -92,11 +96,11 @@ void device_set::clear() noexcept {
   while (!backends_.empty()) backends_.pop_back();
 }
 
-backend* device_set::find(const device& on) const noexcept {
-  const auto found = std::ranges::find(listed_, on);
+backend* device_set::find(const device& target) const noexcept {
+  const auto found = std::ranges::find(listed_, target);
   if (found != listed_.end())
     return by_position_[static_cast<std::size_t>(found - listed_.begin())];
-  return on == host() ? host_ : nullptr;
+  return target == host() ? host_ : nullptr;
 }
 
 bool device_set::all_staged() const noexcept {
@@ -105,13 +109,13 @@ bool device_set::all_staged() const noexcept {
 }
 
 result<std::string> device_set::pin(std::span<std::byte> slot) const {
-  std::string refused;
+  std::string first_refusal;
   for (const auto& target : backends_) {
     auto refusal = target->pin(slot);
     if (!refusal) return refusal.error();
-    if (refused.empty()) refused = std::move(*refusal);
+    if (first_refusal.empty()) first_refusal = std::move(*refusal);
   }
-  return refused;
+  return first_refusal;
 }
 
 }  // namespace ringload::inline v0

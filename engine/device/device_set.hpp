@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The devices of one loader with a backend for each. A device is identified by its position in the
-// loader's list. A device that is listed twice has one backend.
+// The devices of one loader and their backends. A position is an index in the loader's list of
+// devices. A device that is listed twice has two positions but one backend.
 
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
@@ -27,30 +27,32 @@ class device_set {
 
   const std::vector<device>& listed() const noexcept { return listed_; }
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(listed_.size()); }
-  // Returns the first position of the device; 0 for the host if it is not listed.
-  std::uint32_t position_of(const device& wanted) const noexcept;
-  // For errors: "the loader's device is host".
+  // Returns the first position of the device. Returns 0 if the device is not listed.
+  std::uint32_t position_of(const device& target) const noexcept;
+  // Returns the devices for error texts: "the loader's device is host".
   std::string description() const;
 
-  // ---- In the engine thread only, in this order ----
+  // ---- Only in the engine thread, in this order ----
 
-  void make(const loader_options& within, const allocation_log& log);
-  // Opens all devices, or none, and introduces them to each other.
+  void make(const loader_options& options, const allocation_log& log);
+  // Opens all devices, then calls backend::meet() for each pair unless the loader's options forbid
+  // copies between devices. If a device fails, closes the others.
   result<void> attach(boost::asio::io_context& loop, slot_region slots);
   // No copy may be in flight.
   void detach() noexcept;
   void clear() noexcept;
 
-  // ---- Any thread, from make() to clear() ----
+  // ---- In any thread, after make() and before clear() ----
 
   backend& backend_at(std::uint32_t position) const noexcept { return *by_position_[position]; }
-  // The first listed host device, or an additional one for caller memory.
+  // Returns the backend of the first listed host device. If no host device is listed, returns an
+  // additional backend that serves memory of the caller.
   backend& host_memory() const noexcept { return *host_; }
-  // Returns the backend for the host or a listed device; null for any other device.
-  backend* find(const device& on) const noexcept;
-  // Each backend once, including the host's.
+  // Returns the backend of the host or of a listed device. Returns null for any other device.
+  backend* find(const device& target) const noexcept;
+  // Returns each backend once, including host_memory().
   std::span<const std::unique_ptr<backend>> backends() const noexcept { return backends_; }
-  // Returns true if no device can be read into directly, so that every read needs a slot.
+  // Returns true if every read needs a slot, because no listed device can be read into directly.
   bool all_staged() const noexcept;
   // Calls backend::pin() for all backends. Returns the reason of the first refusal.
   result<std::string> pin(std::span<std::byte> slot) const;
@@ -60,7 +62,8 @@ class device_set {
   std::vector<std::unique_ptr<backend>> backends_;
   std::vector<backend*> by_position_;  // Indexed by position.
   backend* host_ = nullptr;
-  std::size_t attached_ = 0;  // Number of attached entries of backends_, from the first on.
+  bool peer_copies_ = true;
+  std::size_t attached_ = 0;  // The first `attached_` backends are attached.
 };
 
 }  // namespace ringload::inline v0

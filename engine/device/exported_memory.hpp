@@ -1,33 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Device memory that other processes on the machine can open.
+// Device memory that other processes of the machine can open. Used to share one copy of a model
+// between processes.
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/fault.hpp"
+#include "base/unique_fd.hpp"
 
 namespace ringload::inline v0 {
 
 class arena;
 
 struct exported_memory {
-  std::string on;      // A name of the device that is the same in all processes.
-  std::string handle;  // The driver's handle.
+  std::string on;  // The device's name, which is the same in all processes.
   std::uint64_t bytes = 0;
+  // Keeps the memory alive. The descriptor is sent to another process separately from the other
+  // members.
+  unique_fd descriptor;
 };
 
-// Implemented by backends whose memory other processes can open. Thread-safe; does not need
+// Implemented by backends whose memory other processes can open. Thread-safe. May be called before
 // attach().
 class memory_exchange {
  public:
-  // Valid while the arena exists.
   virtual result<exported_memory> export_memory(const arena& source) = 0;
-  // `keeps` is released when the memory is closed.
   virtual result<std::shared_ptr<arena>> import_memory(const exported_memory& exported,
                                                        std::shared_ptr<const void> keeps) = 0;
+  // Returns an arena of this device that uses host memory without a copy. Returns null if the
+  // device has its own memory, or cannot use `bytes` at their address. The new arena owns `memory`.
+  virtual std::shared_ptr<arena> share_host(const std::shared_ptr<arena>& memory,
+                                            std::span<std::byte> bytes) noexcept = 0;
 
  protected:
   ~memory_exchange() = default;

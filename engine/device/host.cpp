@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The host as a device. Most reads land straight in its arena; the others are copied from slots by
-// memcpy, converted or reordered. Its memory is private, or, for shared_host(), can be mapped by
-// other processes.
+// The host as a device. Most reads write directly to an arena (an allocation for tensors). Other
+// reads write to a slot (I/O buffer), and memcpy or a conversion moves the bytes to the arena. The
+// memory is private, except that other processes can map the memory of shared_host().
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -26,24 +26,27 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Up to this size, a copy in the engine thread costs no more than posting it to another thread.
-constexpr std::uint64_t copied_at_once_max = 64 * 1024;
+// Up to this size, copying in the engine thread takes no longer than posting the copy to another
+// thread.
+constexpr std::uint64_t inline_copy_bytes_max = 64 * 1024;
 
-// Smaller allocations are not worth whole pages.
+// Smaller loads do not query the available memory, because the query takes longer than such a load.
+constexpr std::uint64_t unchecked_bytes_max = std::uint64_t{1} << 20;
+
+// Smaller allocations are from the heap, because whole pages would waste memory.
 constexpr std::uint64_t heap_bytes_max = 64 * 1024;
 constexpr std::uint64_t heap_alignment_min = 64;  // A cache line.
 
 class heap_arena final : public arena {
  public:
-  // Returns null if there is no memory.
+  // Returns null if no memory is left.
   static std::shared_ptr<arena> make(const arena_size& size, const allocation_log& log) {
     const auto alignment =
         std::align_val_t(std::max<std::uint64_t>(size.alignment, heap_alignment_min));
     void* const memory = ::operator new(size.bytes, alignment, std::nothrow);
     if (memory == nullptr) return nullptr;
-    const deleter owner{alignment};
-    std::unique_ptr<std::byte, deleter> taken(static_cast<std::byte*>(memory), owner);
-    const auto new_arena = std::make_shared<heap_arena>(std::move(taken));
+    std::unique_ptr<std::byte, deleter> owner(static_cast<std::byte*>(memory), deleter{alignment});
+    const auto new_arena = std::make_shared<heap_arena>(std::move(owner));
     new_arena->logged_ = logged_allocation(log, {"new", "delete"}, memory, size.bytes);
     return new_arena;
   }
@@ -62,27 +65,28 @@ class heap_arena final : public arena {
 
  private:
   const std::unique_ptr<std::byte, deleter> memory_;
-  logged_allocation logged_;  // Destroyed first.
+  logged_allocation logged_;  // Must be destroyed first.
 };
 
 class host_backend final : public backend {
  public:
   explicit host_backend(bool shared) noexcept : shared_(shared) {}
 
-  layout_rules rules() const noexcept override {
-    layout_rules rules;
+  placement_rules rules() const noexcept override {
+    placement_rules rules;
     rules.straight = true;
     return rules;
   }
 
   void keep(std::uint64_t bytes_max) override {
-    if (shared_) return;  // Another process may still use the memory.
+    // Other processes may still use shared memory, so it is not kept for later loads.
+    if (shared_) return;
     kept_ = std::make_shared<free_list<mapping>>(bytes_max, huge_page_bytes);
   }
 
   result<void> check_room(std::uint64_t bytes) override {
     const std::lock_guard lock(mutex_);
-    return room_for(bytes, kept_ ? kept_->bytes() : 0);
+    return check_available(bytes, kept_ ? kept_->bytes() : 0);
   }
 
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
@@ -103,12 +107,12 @@ class host_backend final : public backend {
       const auto sum = checked_add(missing, sizes[i].bytes);
       missing = sum.value_or(~std::uint64_t{0});
     }
-    auto room = room_for(missing, 0);
-    if (!room && kept_) {
+    auto status = check_available(missing, 0);
+    if (!status && kept_) {
       kept_->clear();
-      room = room_for(missing, 0);
+      status = check_available(missing, 0);
     }
-    if (!room) return room.error();
+    if (!status) return status.error();
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       if (arenas[i]) continue;
       auto memory = make(sizes[i]);
@@ -120,9 +124,9 @@ class host_backend final : public backend {
 
   void log_to(const allocation_log& log) override { log_ = log; }
 
-  // Reserved pages are used only for slots, because the pool seldom has enough for tensors. Shared
-  // memory is the exception: the kernel has no other huge pages for it unless an administrator
-  // allows them.
+  // Private memory does not use reserved huge pages (hugetlb), because most systems have too few of
+  // them. Shared memory may use reserved huge pages, because the kernel uses transparent huge pages
+  // for shared memory only if an administrator has enabled them.
   void use_pages(huge_pages pages) override {
     pages_ = pages == huge_pages::none ? page_kind::small : page_kind::transparent;
     reserved_ = shared_ && pages == huge_pages::reserved;
@@ -139,8 +143,7 @@ class host_backend final : public backend {
   }
 
   void start(copy_operation& op) noexcept override {
-    // Loads with conversions or misaligned tensors copy everything here.
-    if (op.converts() || op.bytes() > copied_at_once_max) {
+    if (op.converts() || op.bytes() > inline_copy_bytes_max) {
       retry_allocation([&] {
         boost::asio::post(op.threads, [&op, loop = loop_] {
           if (op.times) op.times->begins();
@@ -193,15 +196,22 @@ class host_backend final : public backend {
     return new_arena;
   }
 
-  // Rounds up to whole huge pages from one huge page on, so that kept memory fits more loads.
+  // Rounds sizes of at least one huge page up to whole huge pages, so that more loads can reuse the
+  // memory.
   static std::uint64_t kept_bytes_of(std::uint64_t bytes) noexcept {
     const bool fits = bytes >= huge_page_bytes && bytes < ~std::uint64_t{0} - huge_page_bytes;
     return fits ? round_up(bytes, huge_page_bytes) : bytes;
   }
 
-  // Pages are allocated when they are first written, so memory that other loads have allocated but
-  // not filled still counts as available. It is subtracted here.
-  result<void> room_for(std::uint64_t bytes, std::uint64_t kept_bytes) {
+  // The kernel allocates a page at the first write to the page. Therefore memory that other loads
+  // have reserved but not yet written still counts as available. This function subtracts that
+  // memory.
+  result<void> check_available(std::uint64_t bytes, std::uint64_t kept_bytes) {
+    if (bytes <= unchecked_bytes_max) {
+      std::erase_if(allocated_,
+                    [](const allocated_memory& allocation) { return allocation.owner.expired(); });
+      return {};
+    }
     const auto available = available_bytes();
     if (!available) return {};
     std::uint64_t promised = 0;
@@ -218,7 +228,8 @@ class host_backend final : public backend {
   }
 
   std::shared_ptr<arena> make_arena(mapping memory, bool was_kept) {
-    // A cancelled load may have populated only a part.
+    // Kept memory may be only partly populated, if the load that allocated the memory was
+    // cancelled.
     const std::span<std::byte> region = memory.span();
     const bool populated = was_kept && absent_bytes(region) == 0;
     auto new_arena = std::make_shared<host_arena>(std::move(memory), was_kept, populated, kept_);
@@ -235,7 +246,7 @@ class host_backend final : public backend {
   bool reserved_ = false;
   std::mutex mutex_;
   std::vector<allocated_memory> allocated_;   // Guarded by the mutex.
-  std::shared_ptr<free_list<mapping>> kept_;  // Null: no memory is kept.
+  std::shared_ptr<free_list<mapping>> kept_;  // Null if no memory is kept.
   page_kind pages_ = page_kind::transparent;
   allocation_log log_;
   boost::asio::io_context* loop_ = nullptr;

@@ -5,7 +5,7 @@
 
 namespace ringload::inline v0 {
 
-// Makes all copies of the operation on the CPU before it returns. Thread-safe.
+// Makes all copies of the operation on the CPU, and returns when they are complete. Thread-safe.
 void run_copies(const copy_operation& op) noexcept;
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An arena that is mapped from a file.
+// An arena (memory for tensors) that is mapped from a file. Its tensors are used without a read.
 
 #include <utility>
 
@@ -17,7 +17,7 @@ class mapped_arena final : public arena {
 
   std::byte* data() const noexcept override { return memory_.data(); }
   bool was_kept() const noexcept override { return false; }
-  // Separate reads populate it if requested.
+  // No read writes to this memory, so no page must be populated.
   bool populated() const noexcept override { return true; }
   bool read_only() const noexcept override { return read_only_; }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An arena that other processes can map after it is sealed, or that another process has sealed.
+// An arena (an allocation for tensors) in shared memory. Other processes can map the memory after
+// seal(). Used by shared_host() and for memory that another process has sealed.
 
 #include <atomic>
 #include <memory>
@@ -13,10 +14,10 @@
 
 namespace ringload::inline v0 {
 
-class shared_arena final : public arena {
+class shared_arena final : public arena, public std::enable_shared_from_this<shared_arena> {
  public:
   explicit shared_arena(shared_memory memory) noexcept : memory_(std::move(memory)) {}
-  // Sealed by another process. `keeps` lives as long as the arena.
+  // For memory that another process has sealed. The arena owns `keeps`.
   shared_arena(shared_memory sealed, std::shared_ptr<const void> keeps) noexcept
       : keeps_(std::move(keeps)), memory_(std::move(sealed)), sealed_(true) {}
 
@@ -25,10 +26,10 @@ class shared_arena final : public arena {
   bool populated() const noexcept override { return sealed_; }
   bool read_only() const noexcept override { return sealed_; }
   int descriptor() const noexcept override { return memory_.descriptor(); }
+  mapping* host_mapping() noexcept override { return &memory_.mapped(); }
 
   std::span<std::byte> span() const noexcept { return memory_.span(); }
 
-  // Thread-safe. The tensors are read-only afterwards.
   result<void> seal() {
     const std::lock_guard lock(sealing_);
     if (sealed_) return {};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// A metadata value of a checkpoint, stored as CBOR and as JSON text.
+
 #include <cstdlib>
 #include <ringload/attribute.hpp>
 #include <ringload/error.hpp>
@@ -18,7 +20,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr unsigned attribute_depth_max = 64;
-// Six times the limit of the formats.
+// Six times the limit of the formats, because escapes can make a text six times as long.
 constexpr std::size_t attribute_text_bytes_max = std::size_t{96} << 20;
 
 [[noreturn]] void refuse(const char* kind, std::size_t position, const std::string& cause) {
@@ -36,8 +38,8 @@ void number(cbor_writer& to, std::string_view text) {
   to.floating(std::strtod(std::string(text).c_str(), nullptr));
 }
 
-// CBOR stores the number of items first, but JSON reveals it last. So items are written to a
-// separate string.
+// CBOR has the number of items before the items, but JSON text shows the number only at its end.
+// Therefore items are first written to a separate string.
 bool value(json_reader& in, std::string& out, unsigned deep);
 
 bool object(json_reader& in, std::string& out, unsigned deep) {
@@ -136,7 +138,7 @@ attribute attribute::cbor(std::string encoded) {
   out.text_.clear();
   out.is_text_ = cbor.is_text();
   if (!(out.is_text_ ? cbor.text(out.text_) : cbor.json(out.text_, attribute_text_bytes_max))) {
-    throw error(in.error().code, "CBOR of an attribute, " + in.error().where, in.error().cause);
+    throw error(in.error().code, "CBOR of an attribute, " + in.error().where(), in.error().cause());
   }
   if (in.left() > 0)
     refuse("CBOR", encoded.size() - in.left(), "expected the end of the CBOR value");

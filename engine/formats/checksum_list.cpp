@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/checksum_list.hpp"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::string_view hex_digits = "0123456789abcdef";
 
-// Returns 0 to 15. Accepts lower-case and upper-case digits.
+// Accepts lower and upper case.
 std::optional<unsigned> digit(char c) noexcept {
   if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
   if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
@@ -94,10 +95,9 @@ std::optional<digest_algorithm> algorithm_named(std::string_view word) noexcept 
   return std::nullopt;
 }
 
-// Parses one line: the tensor and its digest.
 result<tensor_digest> parse_line(std::string_view line) {
   const auto wrong = [](std::string cause) {
-    return fault{errc::malformed_manifest, "", std::move(cause)};
+    return fault{errc::malformed_checksum_list, "", std::move(cause)};
   };
   const bool is_escaped = line.starts_with('\\');
   if (is_escaped) line.remove_prefix(1);
@@ -117,14 +117,15 @@ result<tensor_digest> parse_line(std::string_view line) {
     return wrong("a " + std::string(name(*algorithm)) + " has " + std::to_string(2 * count) +
                  " hexadecimal digits");
   }
-  if (gap == std::string_view::npos) return wrong("two spaces and the tensor's name are missing");
+  if (gap == std::string_view::npos)
+    return wrong("expected two spaces and the tensor's name after the digest");
   line.remove_prefix(gap + 2);
 
   if (has_control_character(line)) {
-    return wrong("a control character that is not escaped; lines end with \\n alone");
+    return wrong("an unescaped control character; a line must end with \\n only");
   }
   auto name = is_escaped ? unescaped(line) : std::string(line);
-  if (!name) return wrong("an escape in the name that is none of \\\\, \\n, \\r, \\t, \\x00");
+  if (!name) return wrong("an invalid escape in the name, expected \\\\, \\n, \\r, \\t or \\x00");
   tensor_digest digest;
   digest.name = std::move(*name);
   digest.algorithm = *algorithm;
@@ -155,8 +156,8 @@ std::string hex(std::span<const std::byte> bytes) {
   return text;
 }
 
-result<manifest> parse_manifest_text(std::string_view text, const std::string& place) {
-  manifest parsed;
+result<checksum_list> parse_checksum_text(std::string_view text, const std::string& place) {
+  checksum_list parsed;
   parsed.place = place;
   std::unordered_set<std::string> names;
   for (std::uint64_t number = 1; !text.empty(); ++number) {
@@ -168,7 +169,7 @@ result<manifest> parse_manifest_text(std::string_view text, const std::string& p
     auto digest = parse_line(line);
     if (digest && !names.insert(digest->name).second) {
       digest =
-          fault{errc::malformed_manifest, "", tensor_place(digest->name) + " stands here again"};
+          fault{errc::malformed_checksum_list, "", tensor_place(digest->name) + " is listed twice"};
     }
     if (!digest) return digest.error().in(printable_path(place) + ": line " + grouped(number));
     parsed.tensors.push_back(std::move(*digest));
@@ -176,13 +177,13 @@ result<manifest> parse_manifest_text(std::string_view text, const std::string& p
   return parsed;
 }
 
-manifest parse_manifest(std::string_view text, std::string place) {
-  auto parsed = parse_manifest_text(text, place);
+checksum_list parse_checksum_list(std::string_view text, std::string place) {
+  auto parsed = parse_checksum_text(text, place);
   if (!parsed) throw to_error(parsed.error());
   return std::move(*parsed);
 }
 
-std::string manifest_line(const tensor_digest& digest) {
+std::string checksum_line(const tensor_digest& digest) {
   const std::string shown = escaped(digest.name);
   return (shown == digest.name ? "" : "\\") + std::string(name(digest.algorithm)) + " " +
          hex(digest.bytes) + "  " + shown + "\n";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses and writes the text of a manifest. The format is described in ringload/verify.hpp.
+// The text of a checksum list. ringload/verify.hpp describes the format.
 
 #include <cstddef>
 #include <ringload/export.hpp>
@@ -16,10 +16,10 @@ namespace ringload::inline v0 {
 
 std::size_t digest_bytes(digest_algorithm algorithm) noexcept;
 
-// Writes lower-case digits.
+// Returns lower-case hexadecimal digits.
 RINGLOAD_EXPORT std::string hex(std::span<const std::byte> bytes);
 
-// Fails with errc::malformed_manifest at "<place>: line 3".
-result<manifest> parse_manifest_text(std::string_view text, const std::string& place);
+// Returns errc::malformed_checksum_list on failure. The place of the fault is "<place>: line 3".
+result<checksum_list> parse_checksum_text(std::string_view text, const std::string& place);
 
 }  // namespace ringload::inline v0

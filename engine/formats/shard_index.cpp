@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/shard_index.hpp"
 
 #include <algorithm>
@@ -13,7 +14,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr unsigned index_depth_max = 127;  // Nested containers with the outermost, as in a header.
+// Includes the outermost container, as in a safetensors header.
+constexpr unsigned index_depth_max = 127;
 
 struct listing {
   std::string_view tensor;
@@ -57,11 +59,11 @@ bool index_reader::read() {
     if (!accepted) return false;
   }
   if (!in_.end()) return false;
-  if (!map_seen) return in_.fail("there is no 'weight_map'");
+  if (!map_seen) return in_.fail("the key 'weight_map' is missing");
   return !listings_.empty() || in_.fail("the 'weight_map' is empty");
 }
 
-// The metadata is advisory, so only malformed JSON is refused.
+// The metadata is informative, so any well-formed JSON is accepted.
 bool index_reader::read_metadata() {
   std::string_view key;
   in_.enter_object();
@@ -70,7 +72,7 @@ bool index_reader::read_metadata() {
     if (key == "total_size" && first >= '0' && first <= '9') {
       std::string_view number;
       if (!in_.number(number)) return false;
-      total_bytes_ = json_truncated(number);  // Some writers write 1.2e10.
+      total_bytes_ = json_truncated(number);  // Some programs write 1.2e10.
     } else if (!in_.skip_value(index_depth_max - 2)) {
       return false;
     }
@@ -90,8 +92,7 @@ bool index_reader::read_weight_map() {
 
 bool is_letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Applies the rules of POSIX and of Windows on every system: a model that could leave its folder on
-// one system is not trusted on any system.
+// Applies the rules of POSIX and of Windows, so that every system refuses the same models.
 bool may_leave_folder(std::string_view path) noexcept {
   const auto is_separator = [](char c) { return c == '/' || c == '\\'; };
   if (path.empty() || is_separator(path.front())) return true;
@@ -135,11 +136,11 @@ result<shard_index> parse_shard_index(std::span<const std::byte> bytes, std::str
 
   auto& listings = reader.listings();
   std::ranges::sort(listings, {}, &listing::tensor);
-  const auto twice = std::ranges::adjacent_find(listings, {}, &listing::tensor);
-  if (twice != listings.end()) {
-    return fault{errc::duplicate_tensor, tensor_place(twice->tensor),
-                 "the index lists it twice, in '" + printable(twice->shard) + "' and in '" +
-                     printable(std::next(twice)->shard) + "'"};
+  const auto duplicate = std::ranges::adjacent_find(listings, {}, &listing::tensor);
+  if (duplicate != listings.end()) {
+    return fault{errc::duplicate_tensor, tensor_place(duplicate->tensor),
+                 "the index lists the tensor twice, in '" + printable(duplicate->shard) +
+                     "' and in '" + printable(std::next(duplicate)->shard) + "'"};
   }
 
   shard_index index;
@@ -148,7 +149,7 @@ result<shard_index> parse_shard_index(std::span<const std::byte> bytes, std::str
   std::vector<std::string_view> shards;
   for (const listing& listed : listings) {
     if (!shards.empty() && listed.shard == checked)
-      continue;  // Neighbouring tensors mostly share a shard.
+      continue;  // Neighbouring tensors are usually in the same shard.
     if (auto refusal = check_shard(listed, suffix)) return *refusal;
     shards.push_back(checked = listed.shard);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Rules for the indices of sparse objects, and a checker for the rules. Indices are unsigned 64-bit
-// integers, checked piece by piece.
+// Rules for the indices of sparse objects, and a class that checks indices by these rules. Indices
+// are integers of 8 to 64 bits, and are checked piece by piece.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,30 +16,39 @@
 
 namespace ringload::inline v0 {
 
+// Returns true if indices may have this type.
+bool is_index_type(dtype type) noexcept;
+
 struct index_rule {
-  // Elements [d * run, (d + 1) * run) must be below bounds[d]. Empty: `last` applies instead.
+  dtype type = dtype::u64;
+  // Element i must be less than bounds[i / run % bounds.size()]. If `bounds` is empty, the rule for
+  // `last` applies.
   std::vector<std::uint64_t> bounds;
-  std::uint64_t run = 0;
-  // If `bounds` is empty: the elements must begin with 0, never decrease, and end with `last`.
+  std::uint64_t run = 1;
+  // If `bounds` is empty, the first element must be 0, the elements must never decrease, and the
+  // last element must be `last`.
   std::uint64_t last = 0;
 };
 
-// Returns the rule for one part of a sparse_csr or sparse_coo object with `values` values. Empty if
-// no rule applies.
+// Returns the rule for the tensor of one part of a sparse_csr or sparse_coo object with `values`
+// values. The names of parts are those of .zt, PyTorch and ONNX. Returns an empty optional if the
+// part has no rule.
 std::optional<index_rule> index_rule_of(const composite_info& whole, std::string_view part,
-                                        std::uint64_t values);
+                                        const tensor_info& tensor, std::uint64_t values);
 
 class index_checker {
  public:
   // `rule` must outlive the checker.
   explicit index_checker(const index_rule& rule) noexcept : rule_(rule) {}
 
-  // take() checks the next whole little-endian elements. finish() must be called after the last
-  // element. A fault is errc::wrong_indices without a place.
+  // take() checks the next elements, which must be whole and little-endian. The caller must call
+  // finish() after the last element. Faults have the code errc::wrong_indices and no place.
   result<void> take(std::span<const std::byte> bytes);
   result<void> finish() const;
 
  private:
+  template <class T>
+  result<void> take_all(std::span<const std::byte> bytes);
   result<void> take_one(std::uint64_t value);
 
   const index_rule& rule_;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "io/block_device_id.hpp"
 
 #include <sys/sysmacros.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <system_error>
@@ -14,7 +16,8 @@ std::uint64_t block_device_id(::dev_t device, const std::filesystem::path& root)
   const std::filesystem::path partition = root / "sys/dev/block" / name;
   std::error_code ignored;
   if (!std::filesystem::exists(partition / "partition", ignored)) return device;
-  // The name is a link into the folder of the disk.
+  // /sys/dev/block has links to the folders of partitions. The parent of such a folder is the
+  // folder of the disk.
   std::ifstream disk(partition / ".." / "dev");
   unsigned disk_major = 0;
   unsigned disk_minor = 0;

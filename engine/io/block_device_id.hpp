@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+// Identifies the drive of a file, so that each drive has its own limit of reads in flight.
+
 #include <sys/types.h>
 
 #include <cstdint>
@@ -8,8 +10,9 @@
 
 namespace ringload::inline v0 {
 
-// Returns the same number for all files on one drive: the device number of the file system or, if
-// that is a partition, of the whole disk. `root` is the parent folder of /sys, for tests.
+// Returns a number that identifies the drive of a file system. For a file system on a partition,
+// this is the device number of the whole disk. Otherwise it is the device number of the file
+// system. `root` is the parent folder of /sys. Tests pass another folder.
 std::uint64_t block_device_id(::dev_t device, const std::filesystem::path& root = "/");
 
 }  // namespace ringload::inline v0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "io/direct_file.hpp"
 
 #include <fcntl.h>
@@ -9,7 +10,9 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <utility>
 
+#include "base/file_io.hpp"
 #include "base/io_unit.hpp"
 
 namespace ringload::inline v0 {
@@ -19,12 +22,14 @@ namespace {
 constexpr long tmpfs_magic = 0x01021994;
 constexpr long ramfs_magic = 0x858458f6;
 
-// Returns why statx rules out direct reads of this file, or an empty string. Sets
-// `address_alignment` if statx reports one; many NVMe drives report 4.
+// If statx reports that direct reads of this file are not possible, returns the reason. Otherwise
+// returns an empty string. If statx reports the alignment of addresses, sets `address_alignment`.
+// Many NVMe drives report 4.
 std::string alignment_refusal(int fd, std::uint32_t& address_alignment) {
   struct ::statx answer = {};
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &answer) != 0) return {};
-  if ((answer.stx_mask & STATX_DIOALIGN) == 0) return {};  // Before Linux 6.1, or unknown.
+  // The kernel is older than Linux 6.1, or the alignment is not known.
+  if ((answer.stx_mask & STATX_DIOALIGN) == 0) return {};
   const std::uint32_t memory = answer.stx_dio_mem_align;
   const std::uint32_t offset = answer.stx_dio_offset_align;
   if (memory == 0 || offset == 0) {
@@ -46,14 +51,11 @@ std::string file_system_refusal(int fd) {
   return {};
 }
 
-std::string try_reading(int fd) {
+// Returns 0, or the errno of a direct read of the first block.
+int try_reading(int fd) {
   alignas(block_bytes) static thread_local std::array<std::byte, block_bytes> block;
-  ::ssize_t got = 0;
-  do {
-    got = ::pread(fd, block.data(), block.size(), 0);
-  } while (got < 0 && errno == EINTR);
-  if (got < 0) return "a direct read was refused: " + system_code(errno).message();
-  return {};
+  const ::ssize_t got = uninterrupted([fd] { return ::pread(fd, block.data(), block.size(), 0); });
+  return got < 0 ? errno : 0;
 }
 
 }  // namespace
@@ -68,7 +70,7 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
     return opened{unique_fd(), refusal};
   }
 
-  // Reopens by descriptor, because the path may name another file by now.
+  // Opens the descriptor again, because the path may name another file now.
   const int access_mode = mode == access::write ? O_RDWR : O_RDONLY;
   const int flags = access_mode | O_CLOEXEC | O_DIRECT | O_NONBLOCK | O_NOCTTY;
   unique_fd fd(::open(("/proc/self/fd/" + std::to_string(buffered)).c_str(), flags));
@@ -85,13 +87,19 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
   if (before.st_dev != after.st_dev || before.st_ino != after.st_ino) {
     return fault{errc::changed_file, {}, "the file was replaced while it was opened"};
   }
-  // With O_NONBLOCK, reads by io_uring fail with EAGAIN instead of waiting.
+  // With O_NONBLOCK, reads by io_uring would fail with EAGAIN instead of waiting.
   if (::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) return fault{system_code(errno), {}};
 
   const std::lock_guard lock(mutex_);
   auto known = verdicts_.find(after.st_dev);
   if (known == verdicts_.end()) {
-    known = verdicts_.emplace(after.st_dev, try_reading(fd.get())).first;
+    const int failed = try_reading(fd.get());
+    std::string refusal;
+    if (failed != 0) refusal = "a direct read was refused: " + system_code(failed).message();
+    // Other errors, for example EIO, may not affect other files of this file system.
+    const bool is_final = failed == 0 || failed == EINVAL || failed == EOPNOTSUPP;
+    if (!is_final) return opened{unique_fd(), refusal};
+    known = verdicts_.emplace(after.st_dev, std::move(refusal)).first;
   }
   if (!known->second.empty()) return opened{unique_fd(), known->second};
   return opened{std::move(fd), {}, address_alignment};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Opens a file a second time with O_DIRECT. Direct reads are used if that open succeeds, the
-// alignment of statx is suitable, and one trial read for each file system works.
+// Opens a file a second time with O_DIRECT. Direct reads are used if the file can be opened in this
+// way, if statx reports a suitable alignment, and if a trial read succeeds. Each file system has
+// only one trial read.
 
 #include <sys/types.h>
 
@@ -20,22 +21,25 @@ namespace ringload::inline v0 {
 class direct_files {
  public:
   struct opened {
-    unique_fd fd;         // Empty: direct reads are not possible.
-    std::string refusal;  // "the file system refuses O_DIRECT", or empty.
-    // Required alignment of the target address.
+    unique_fd fd;  // Empty if direct reads are not possible.
+    // For example "the file system refuses O_DIRECT". Empty if direct reads are possible.
+    std::string refusal;
+    // Required alignment of the address of a direct read.
     std::uint32_t address_alignment = direct_address_alignment;
   };
 
-  enum class access : std::uint8_t { read, write };  // Written files are read too.
+  // A file that is open for writing can be read too.
+  enum class access : std::uint8_t { read, write };
 
-  // Reopens the file behind `buffered`. Without /proc, `path` must still name that file; otherwise
-  // fails with errc::changed_file. Thread-safe.
+  // Opens the file of the descriptor `buffered` again. If /proc is missing, opens `path` instead.
+  // In this case, returns errc::changed_file if `path` names another file. Thread-safe.
   result<opened> open(int buffered, const std::string& path, std::uint64_t file_bytes,
                       access mode = access::read);
 
  private:
   std::mutex mutex_;
-  // Why the trial read failed, by file system; empty: it worked. Guarded by the mutex.
+  // Indexed by file system. The reason why the trial read failed, or an empty string. Guarded by
+  // the mutex.
   std::map<::dev_t, std::string> verdicts_;
 };
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "io/populate_pages.hpp"
 
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "io/residency.hpp"
 
 #include <sys/syscall.h>
@@ -8,7 +9,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Declared by <linux/mman.h> since 6.5; Debian 12's headers are older.
+// A call of Linux 6.5, which the headers of Debian 12 lack.
 constexpr long cachestat_call = 451;
 
 struct cachestat_range {
@@ -27,14 +28,13 @@ struct cachestat_pages {
 constexpr std::uint64_t sampled_bytes = 64 * 1024;
 
 bool clean_and_cached(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
-  const auto counts = cached_pages(fd, offset, bytes);
+  const auto counts = count_pages(fd, offset, bytes);
   return counts && counts->dirty == 0 && counts->cached == counts->pages;
 }
 
 }  // namespace
 
-std::optional<page_counts> cached_pages(int fd, std::uint64_t offset,
-                                        std::uint64_t bytes) noexcept {
+std::optional<page_counts> count_pages(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
   constexpr std::uint64_t page_bytes = 4096;
   cachestat_range range = {offset, bytes};
   cachestat_pages pages = {};
@@ -49,7 +49,7 @@ residency residency_of(int fd, std::uint64_t offset, std::uint64_t bytes) noexce
       clean_and_cached(fd, offset + bytes - sampled_bytes, sampled_bytes)) {
     return residency::cached;
   }
-  const auto counts = cached_pages(fd, offset, bytes);
+  const auto counts = count_pages(fd, offset, bytes);
   if (!counts) return residency::unknown;
   if (counts->dirty > 0) return residency::dirty;
   return counts->cached * 10 >= counts->pages * 9 ? residency::cached : residency::cold;

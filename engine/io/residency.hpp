@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds how much of a file is in the page cache. Only `cachestat` is used: for files of another
-// owner `mincore` reports every page as resident, and RWF_NOWAIT starts readahead on a cache miss.
+// Finds how much of a file is in the page cache, so that a load can choose between a direct and a
+// buffered read. Only `cachestat` is suitable: `mincore` reports every page of a file of another
+// owner as resident, and reads with RWF_NOWAIT start readahead.
 
 #include <cstdint>
 #include <optional>
@@ -10,26 +11,29 @@
 namespace ringload::inline v0 {
 
 enum class residency : std::uint8_t {
-  cold,     // Less than nine tenths are in the page cache.
-  cached,   // At least nine tenths, or both ends of a long range: a copy is faster than the drive.
-  dirty,    // Not on the drive yet. A direct read would first write it back.
-  unknown,  // No cachestat: Linux before 6.5, or the file has another owner.
+  cold,  // None of the cases below.
+  // At least 90 % of the pages are in the page cache and none is dirty, or both ends of a long
+  // range are cached and clean. Copying from the page cache is faster than reading from the drive.
+  cached,
+  // Some counted pages are not yet written to the drive. A direct read would first write them.
+  dirty,
+  unknown,  // The kernel has no cachestat (Linux before 6.5), or the file has another owner.
 };
 
 struct page_counts {
-  std::uint64_t pages = 0;  // Pages that the range touches.
+  std::uint64_t pages = 0;  // Number of pages that are completely or partly in the range.
   std::uint64_t cached = 0;
-  std::uint64_t dirty = 0;  // Including pages under writeback.
+  std::uint64_t dirty = 0;  // Includes pages that are being written to the drive.
 };
 
-// Returns no counts without cachestat.
-std::optional<page_counts> cached_pages(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
+// Returns an empty optional if cachestat is not available.
+std::optional<page_counts> count_pages(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
-// Costs 0.1 us for a cold range. Counting takes 1 us for each cached MiB, which is a fiftieth of
-// the time to copy it. So in a range of more than 256 KiB only the first and the last 64 KiB are
-// counted, and the whole range only if one of these is not fully cached. The bytes between them are
-// then nearly always cached too, since files are read and dropped in order. If they are not, a
-// buffered read still fetches them.
+// Takes 0.1 us for a cold range. Counting takes 1 us for each cached MiB, which is a fiftieth of
+// the time to copy the MiB. In a range of more than 256 KiB, the first and the last 64 KiB are
+// counted first. If both ends are cached and clean, the bytes between them are nearly always cached
+// too, because files are read and dropped in order. A buffered read fetches the bytes that are not
+// cached. If an end is not cached or not clean, the whole range is counted.
 residency residency_of(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
 }  // namespace ringload::inline v0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "io/slots.hpp"
 
 #include <cerrno>
@@ -22,27 +23,27 @@ page_kind kind_asked(huge_pages pages) noexcept {
 
 result<slots> slots::make(std::uint32_t count, std::uint64_t slot_bytes, huge_pages pages) {
   const std::uint64_t bytes = count * slot_bytes;
-  std::string not_reserved;
+  std::string not_reserved_reason;
   if (pages == huge_pages::reserved) {
     if (slot_bytes % huge_page_bytes != 0) {
-      not_reserved = "slot_bytes is " + grouped(slot_bytes) + ", expected a multiple of " +
-                     grouped(huge_page_bytes) + " for reserved huge pages";
+      not_reserved_reason = "slot_bytes is " + grouped(slot_bytes) + ", expected a multiple of " +
+                            grouped(huge_page_bytes) + " for reserved huge pages";
     } else {
       auto region = mapping::make(bytes, page_kind::hugetlb);
       if (region) return slots(std::move(*region), slot_bytes, true, {});
-      not_reserved = message_of(region.error());
+      not_reserved_reason = message_of(region.error());
     }
   }
   auto region = mapping::make(bytes, kind_asked(pages));
   if (!region) return region.error().in("slots");
-  return slots(std::move(*region), slot_bytes, false, std::move(not_reserved));
+  return slots(std::move(*region), slot_bytes, false, std::move(not_reserved_reason));
 }
 
 result<std::string> slots::populate(std::uint32_t slot) const {
   const std::span<std::byte> memory = at(slot);
   auto failed = ringload::populate(memory);
-  // Before Linux 5.14 populate() does nothing and cannot fail, and the first access would raise
-  // SIGBUS.
+  // Before Linux 5.14, ringload::populate() does nothing and cannot fail. Without the check of
+  // absent_bytes(), the first access to a refused page would raise SIGBUS.
   const bool refused = reserved_ && (failed || absent_bytes(memory) > 0);
   std::string refusal;
   if (refused) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One address range divided into equal slots, whose memory is populated slot by slot. A worker owns
-// one slot while it runs, so there is no pool to wait for and no reference count.
+// The I/O buffers ("slots") of a loader: one address range, divided into slots of equal size. Each
+// slot is populated separately. Each slot has one owner for its whole life, a worker of the engine
+// (see worker.hpp). Therefore slots need no waiting and no reference counts.
 
 #include <cstdint>
+#include <memory>
 #include <ringload/options.hpp>
 #include <span>
 #include <string>
@@ -17,37 +19,42 @@ class slots {
  public:
   slots() = default;
 
-  // Maps exactly `count * slot_bytes` without populating a page. huge_pages::reserved uses hugetlb
-  // pages if enough are free and the slot size is a multiple of them; otherwise transparent huge
-  // pages.
+  // Maps exactly `count * slot_bytes` bytes without populating a page. The value of `pages` means:
+  //   - none: small pages
+  //   - reserved: hugetlb pages. If too few are free, or if the slot size is not a multiple of the
+  //     page size: transparent huge pages
+  //   - any other value: transparent huge pages
   static result<slots> make(std::uint32_t count, std::uint64_t slot_bytes, huge_pages pages);
 
   std::span<std::byte> at(std::uint32_t slot) const noexcept {
-    return region_.span().subspan(slot * slot_bytes_, slot_bytes_);
+    return whole().subspan(slot * slot_bytes_, slot_bytes_);
   }
-  std::span<std::byte> whole() const noexcept { return region_.span(); }
+  std::span<std::byte> whole() const noexcept {
+    return region_ ? region_->span() : std::span<std::byte>();
+  }
+  std::shared_ptr<const void> owner() const noexcept { return region_; }
   std::uint64_t slot_bytes() const noexcept { return slot_bytes_; }
 
-  // Populates one slot. If hugetlb pages are refused, for example by a control group, the slot is
-  // moved to transparent huge pages and the result says why. The result is empty if the slot has
-  // the requested pages or not_reserved() explains the difference. Different slots may be populated
-  // in parallel.
+  // Populates one slot. If the kernel refuses mapped hugetlb pages, for example because of a
+  // control group, the slot receives transparent huge pages, and the function returns the reason.
+  // In all other cases, returns an empty string. Several slots may be populated at the same time.
   result<std::string> populate(std::uint32_t slot) const;
 
-  // Why the slots are not on reserved pages although these were requested; otherwise empty.
-  const std::string& not_reserved() const noexcept { return not_reserved_; }
+  // Returns the reason if reserved pages were requested but make() did not map them. Returns an
+  // empty string in all other cases, also if populate() later replaces the reserved pages.
+  const std::string& not_reserved_reason() const noexcept { return not_reserved_reason_; }
 
  private:
-  slots(mapping region, std::uint64_t slot_bytes, bool reserved, std::string not_reserved)
-      : region_(std::move(region)),
+  slots(mapping region, std::uint64_t slot_bytes, bool reserved, std::string not_reserved_reason)
+      : region_(std::make_shared<const mapping>(std::move(region))),
         slot_bytes_(slot_bytes),
         reserved_(reserved),
-        not_reserved_(std::move(not_reserved)) {}
+        not_reserved_reason_(std::move(not_reserved_reason)) {}
 
-  mapping region_;
+  std::shared_ptr<const mapping> region_;
   std::uint64_t slot_bytes_ = 0;
-  bool reserved_ = false;  // The region was mapped on reserved pages.
-  std::string not_reserved_;
+  bool reserved_ = false;  // True if the memory was mapped with reserved pages.
+  std::string not_reserved_reason_;
 };
 
 }  // namespace ringload::inline v0

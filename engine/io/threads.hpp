@@ -3,9 +3,11 @@
 
 // A thread pool for work that would block the engine thread.
 //
-// Replaces asio::thread_pool: if the second thread of that pool cannot be started, its constructor
-// waits for the first one forever (Boost 1.81), and an exception in a thread terminates the
-// process.
+// Used instead of asio::thread_pool, which has two defects in Boost 1.81. If the second thread
+// cannot be started, the constructor waits for the first thread forever. An exception in a thread
+// terminates the process.
+
+#include <sched.h>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -23,9 +25,12 @@ namespace ringload::inline v0 {
 
 class threads {
  public:
-  // Throws `error` if a thread cannot be started, after joining the others. Traces number the
-  // threads from `first` on.
-  explicit threads(std::uint32_t count, std::uint32_t first = 0) : stay_(context_.get_executor()) {
+  // If a thread cannot be started, joins the other threads and throws `error`. In traces, the
+  // threads have the numbers from `first` on. If `processors` is set, the threads run only on these
+  // processors.
+  explicit threads(std::uint32_t count, std::uint32_t first = 0,
+                   std::optional<cpu_set_t> processors = std::nullopt)
+      : processors_(processors), stay_(context_.get_executor()) {
     threads_.reserve(count);
     try {
       for (std::uint32_t i = 0; i < count; ++i) {
@@ -56,16 +61,20 @@ class threads {
  private:
   void run(std::uint32_t number) noexcept {
     work_interval::this_thread = number;
+    // If the kernel refuses the set, the thread runs on any processor.
+    if (processors_) (void)::sched_setaffinity(0, sizeof *processors_, &*processors_);
     for (;;) {
       try {
         context_.run();
         return;
       } catch (const std::exception&) {
-        // Posted work handles its own exceptions. One that escapes must not end the process.
+        // Posted work handles its own exceptions. An exception that reaches this point must not
+        // terminate the process.
       }
     }
   }
 
+  const std::optional<cpu_set_t> processors_;
   boost::asio::io_context context_;
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> stay_;
   std::vector<std::thread> threads_;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A kept model as bytes for another process: its catalog, and the memory region and offset of each
-// tensor. Data from another process is never trusted.
+// Describes a model of a keeper (a process that shares loaded models) as bytes, which are sent to
+// another process. The description contains the catalog, and the memory region and offset of each
+// tensor. The receiving process checks all values, because it does not trust the sender.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,22 +20,23 @@ namespace ringload::inline v0::detail {
 struct kept_tensor {
   std::uint32_t region = 0;
   std::uint64_t offset = 0;
-  conversion cast = {};  // From the type in the catalog.
+  conversion cast = {};  // From the type in the catalog to the type in memory.
 };
 
 struct kept_description {
   catalog contents;
-  std::vector<kept_tensor> where;  // By tensor of the catalog.
-  // The regions of a model on a device. Such a model has no other memory.
-  std::vector<exported_memory> on_device;
+  std::vector<kept_tensor> tensors;  // In the order of contents.tensors.
+  // The memory regions of a model on a device. Empty if the model is in host memory.
+  std::vector<exported_memory> device_regions;
 };
 
-std::vector<std::byte> packed(const kept_description& description);
+std::vector<std::byte> pack(const kept_description& description);
 
-// Bytes after the description, such as the rest of a page, are ignored. `region_bytes` are the
-// sizes of the received memory. On success, the bytes of each tensor match its type and shape, lie
-// in its region, and are aligned for the type. The sizes of regions on a device are not verified.
-result<kept_description> unpacked_description(std::span<const std::byte> from,
-                                              std::span<const std::uint64_t> region_bytes);
+// Reads and checks a description. The received memory is a whole number of pages, so bytes after
+// the end of the description are ignored. `region_bytes` contains the sizes of the received host
+// memory regions. If the function succeeds, each tensor has the size of its type and shape, is
+// inside its region, and is aligned. The sizes of device regions are not checked.
+result<kept_description> unpack_description(std::span<const std::byte> bytes,
+                                            std::span<const std::uint64_t> region_bytes);
 
 }  // namespace ringload::inline v0::detail

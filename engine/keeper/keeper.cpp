@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The public keeper: turns a loaded model into descriptors for the server.
+// The public class `keeper`. Creates the descriptors that the server sends to clients.
 
 #include <algorithm>
 #include <cstring>
@@ -18,18 +18,12 @@
 
 namespace ringload::inline v0 {
 
-keeper_options::keeper_options() = default;
-keeper_options::keeper_options(const keeper_options& source) = default;
-keeper_options::keeper_options(keeper_options&& source) noexcept = default;
-keeper_options& keeper_options::operator=(const keeper_options& source) = default;
-keeper_options& keeper_options::operator=(keeper_options&& source) noexcept = default;
-keeper_options::~keeper_options() = default;
-
 namespace detail {
 
 namespace {
 
-// Maps each destination of the plan to an index among the regions that contain tensors.
+// Returns the region index of each arena. An arena without tensors is null and has no region, so
+// its index must not be used.
 std::vector<std::uint32_t> region_indices(const model_storage& storage) {
   std::vector<std::uint32_t> out;
   std::uint32_t next = 0;
@@ -40,25 +34,31 @@ std::vector<std::uint32_t> region_indices(const model_storage& storage) {
   return out;
 }
 
+result<void> check_count(std::size_t regions) {
+  if (regions < descriptors_max) return {};
+  return fault{errc::invalid_options, "",
+               "the model has " + grouped(regions) + " memory regions, the limit is " +
+                   grouped(descriptors_max - 1)};
+}
+
 result<std::vector<shared_arena*>> shared_regions(const model_storage& storage) {
   std::vector<shared_arena*> out;
   for (const auto& arena_ref : storage.arenas()) {
     if (!arena_ref) continue;
     auto* const memory = dynamic_cast<shared_arena*>(&arena_ref->memory());
     if (memory == nullptr) {
-      return fault{errc::device_unavailable, "",
-                   "its memory is private: load it for ringload::shared_host(), not mapped"};
+      return fault{
+          errc::device_unavailable, "",
+          "the model's memory is private: load the model for ringload::shared_host(), not mapped"};
     }
     out.push_back(memory);
   }
-  if (out.size() < descriptors_max) return out;
-  return fault{errc::invalid_options, "",
-               "it has " + grouped(out.size()) + " memory regions, the limit is " +
-                   grouped(descriptors_max - 1)};
+  if (auto allowed = check_count(out.size()); !allowed) return allowed.error();
+  return out;
 }
 
-// Returns the device of all regions; the host if there are none; nothing if they are on several
-// devices.
+// Returns the device that has all regions, or the host if there are no regions. Returns an empty
+// optional if several devices have regions.
 std::optional<device> device_of(const model_storage& storage) {
   std::optional<device> found;
   for (const auto& arena_ref : storage.arenas()) {
@@ -70,17 +70,18 @@ std::optional<device> device_of(const model_storage& storage) {
 }
 
 result<std::vector<exported_memory>> device_regions(const model_storage& storage) {
-  const device on = *device_of(storage);
-  const auto temporary = on.maker()(on.index());
+  const device source = *device_of(storage);
+  const auto temporary = source.maker()(source.index());
   auto* const memory = dynamic_cast<memory_exchange*>(temporary.get());
   if (memory == nullptr)
-    return fault{errc::device_unavailable, "", "its device cannot share memory"};
+    return fault{errc::device_unavailable, "", "the model's device cannot share memory"};
   std::vector<exported_memory> out;
   for (const auto& arena_ref : storage.arenas()) {
     if (!arena_ref) continue;
     auto exported = memory->export_memory(arena_ref->memory());
     if (!exported) return exported.error();
     out.push_back(std::move(*exported));
+    if (auto allowed = check_count(out.size()); !allowed) return allowed.error();
   }
   return out;
 }
@@ -91,23 +92,23 @@ kept_description description_of(const model_storage& storage) {
   out.contents = storage.tensors().named().catalog();
   for (std::uint32_t t = 0; t < out.contents.tensors.size(); ++t) {
     const placement& place = storage.tensors().where(t);
-    out.where.push_back({regions[place.destination], place.destination_offset, place.cast});
+    out.tensors.push_back({regions[place.destination], place.destination_offset, place.cast});
   }
   return out;
 }
 
-result<std::shared_ptr<shared_arena>> sealed(std::span<const std::byte> bytes) {
+result<std::shared_ptr<shared_arena>> seal_copy(std::span<const std::byte> bytes) {
   auto memory = shared_memory::make(bytes.size(), page_kind::small);
   if (!memory) return memory.error();
-  // The pages after the last byte are zeros, which no reader uses.
+  // Clients ignore the rest of the last page, which is zero.
   std::memcpy(memory->span().data(), bytes.data(), bytes.size());
   auto shared = std::make_shared<shared_arena>(std::move(*memory));
   if (auto done = shared->seal(); !done) return done.error();
   return shared;
 }
 
-result<void> describe(offered_model& out, const kept_description& content) {
-  const auto description = sealed(packed(content));
+result<void> add_description(offered_model& out, const kept_description& content) {
+  const auto description = seal_copy(pack(content));
   if (!description) return description.error();
   out.description = *description;
   out.descriptors.push_back((*description)->descriptor());
@@ -116,27 +117,34 @@ result<void> describe(offered_model& out, const kept_description& content) {
 
 result<offered_model> offer_on_device(const model& source) {
   offered_model out;
-  out.held = source;
-  out.owns_memory = true;
+  out.model_handle = source;
   kept_description content = description_of(*source.storage());
   auto regions = device_regions(*source.storage());
   if (!regions) return regions.error();
-  content.on_device = std::move(*regions);
-  if (auto done = describe(out, content); !done) return done.error();
-  for (const exported_memory& region : content.on_device) out.bytes += region.bytes;
+  content.device_regions = std::move(*regions);
+  if (auto done = add_description(out, content); !done) return done.error();
+  out.on_device = std::move(content.device_regions);
+  for (const exported_memory& region : out.on_device) {
+    out.descriptors.push_back(region.descriptor.get());
+    out.bytes += region.bytes;
+  }
   return out;
 }
 
-result<offered_model> offer_of(const model& source) {
+result<offered_model> make_offer(const model& source) {
   if (!source.storage()) return fault{errc::no_such_tensor, "", "the model handle is empty"};
   const auto on = device_of(*source.storage());
-  if (!on) return fault{errc::device_unavailable, "", "it is on several devices, expected one"};
+  if (!on)
+    return fault{errc::device_unavailable, "",
+                 "the model is on several devices, expected one device"};
   if (on->kind() != device_kind::host) return offer_on_device(source);
   const auto regions = shared_regions(*source.storage());
   if (!regions) return regions.error();
   offered_model out;
-  out.held = source;
-  if (auto done = describe(out, description_of(*source.storage())); !done) return done.error();
+  out.model_handle = source;
+  if (auto status = add_description(out, description_of(*source.storage())); !status) {
+    return status.error();
+  }
   for (shared_arena* const region : *regions) {
     if (auto done = region->seal(); !done) return done.error();
     out.descriptors.push_back(region->descriptor());
@@ -153,8 +161,8 @@ std::string place_of(const std::string& path, std::string_view name) {
 
 }  // namespace detail
 
-keeper::keeper(std::string_view socket, keeper_options settings) {
-  auto server = detail::keeper_server::make(std::string(socket), std::move(settings));
+keeper::keeper(std::string_view socket, keeper_options options) {
+  auto server = detail::keeper_server::make(std::string(socket), std::move(options));
   if (!server) throw to_error(server.error().in(printable_path(socket)));
   server_ = std::move(*server);
 }
@@ -168,7 +176,7 @@ void keeper::publish(std::string_view name, const model& source) {
                 "the model name has " + grouped(name.size()) + " bytes, expected 1 to " +
                     grouped(detail::name_bytes_max));
   }
-  auto offer = detail::offer_of(source);
+  auto offer = detail::make_offer(source);
   if (!offer) throw to_error(offer.error().in(place));
   server_->offer(std::string(name), std::move(*offer));
 }

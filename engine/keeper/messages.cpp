@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "keeper/messages.hpp"
 
 #include "base/serialize.hpp"
@@ -7,57 +8,60 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// "rlkeep" and the version of the protocol.
+// The first number of a message: the ASCII text "rlkeep", then `q` for a request or `a` for a
+// reply, then the version of the protocol.
 constexpr std::uint64_t magic_request = 0x31'71'70'65'65'6B'6C'72;
 constexpr std::uint64_t magic_reply = 0x31'61'70'65'65'6B'6C'72;
 
-void pass(auto& way, auto& magic, auto& m)
+void pass(auto& archive, auto& magic, auto& m)
   requires requires { m.name; }
 {
-  way.number(magic);
-  way.text(m.name, name_bytes_max);
+  archive.number(magic);
+  archive.text(m.name, name_bytes_max);
 }
 
-void pass(auto& way, auto& magic, auto& m)
+void pass(auto& archive, auto& magic, auto& m)
   requires requires { m.answer; }
 {
-  way.number(magic);
-  way.number(m.answer, static_cast<std::uint64_t>(keep_answer::malformed));
-  way.number(m.version);
-  way.number(m.regions, descriptors_max - 1);
+  archive.number(magic);
+  archive.number(m.answer, static_cast<std::uint64_t>(keep_answer::malformed));
+  archive.number(m.version);
+  archive.number(m.host_regions, descriptors_max - 1);
+  archive.number(m.device_regions, descriptors_max - 1);
 }
 
 template <class Message>
-result<Message> unpacked(std::span<const std::byte> from, std::uint64_t magic,
-                         const char* problem) {
-  unpacker in(from);
-  std::uint64_t found = 0;
+result<Message> unpack(std::span<const std::byte> packet, std::uint64_t magic,
+                       const char* problem) {
+  unpacker archive(packet);
+  std::uint64_t found_magic = 0;
   Message out;
-  pass(in, found, out);
-  if (!in.is_complete() || found != magic) return fault{errc::malformed_message, "", problem};
+  pass(archive, found_magic, out);
+  if (!archive.is_complete() || found_magic != magic)
+    return fault{errc::malformed_message, "", problem};
   return out;
 }
 
 }  // namespace
 
-std::vector<std::byte> packed(const keep_request& request) {
-  packer to;
-  pass(to, magic_request, request);
-  return to.take();
+std::vector<std::byte> pack(const keep_request& request) {
+  packer archive;
+  pass(archive, magic_request, request);
+  return archive.take();
 }
 
-std::vector<std::byte> packed(const keep_reply& reply) {
-  packer to;
-  pass(to, magic_reply, reply);
-  return to.take();
+std::vector<std::byte> pack(const keep_reply& reply) {
+  packer archive;
+  pass(archive, magic_reply, reply);
+  return archive.take();
 }
 
-result<keep_request> unpacked_request(std::span<const std::byte> from) {
-  return unpacked<keep_request>(from, magic_request, "malformed keeper request");
+result<keep_request> unpack_request(std::span<const std::byte> packet) {
+  return unpack<keep_request>(packet, magic_request, "malformed keeper request");
 }
 
-result<keep_reply> unpacked_reply(std::span<const std::byte> from) {
-  return unpacked<keep_reply>(from, magic_reply, "malformed keeper reply");
+result<keep_reply> unpack_reply(std::span<const std::byte> packet) {
+  return unpack<keep_reply>(packet, magic_reply, "malformed keeper reply");
 }
 
 }  // namespace ringload::inline v0::detail

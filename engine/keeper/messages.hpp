@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The protocol between a keeper and its clients over a Unix SOCK_SEQPACKET socket:
+// The messages of a keeper and its clients, over a Unix socket of type SOCK_SEQPACKET. A keeper is
+// a process that shares loaded models with other processes.
 //
 //   client                          keeper
 //     request(name)      -------->
-//                        <--------    reply(answer, version), and with `attached` the descriptors
-//                                     of the packed description and of each memory region
-//     ... keeps the connection open while it uses the model ...
-//     closes, or ends    -------->    decrements the count
+//                        <--------    reply(answer, version, counts of regions)
+//     ... uses the model ...
+//     closes the socket  -------->    decrements the client count of the model
 //
-// One packet in each direction, so neither side can make the other wait in the middle of a packet.
+// If the answer is `attached`, the reply contains descriptors: one for the description of the
+// model, and one for each memory region. If a client process ends, the kernel closes its socket.
+//
+// Each side sends one packet. The kernel delivers a packet as a whole, so no side waits for the
+// rest of a message.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,13 +39,14 @@ enum class keep_answer : std::uint8_t { attached, no_such_model, not_admitted, m
 
 struct keep_reply {
   keep_answer answer = keep_answer::attached;
-  std::uint64_t version = 0;  // Version of the model: 1 for the first model of that name.
-  std::uint64_t regions = 0;
+  std::uint64_t version = 0;  // 1 for the first model of this name, then 2, and so on.
+  std::uint64_t host_regions = 0;
+  std::uint64_t device_regions = 0;
 };
 
-std::vector<std::byte> packed(const keep_request& request);
-std::vector<std::byte> packed(const keep_reply& reply);
-result<keep_request> unpacked_request(std::span<const std::byte> from);
-result<keep_reply> unpacked_reply(std::span<const std::byte> from);
+std::vector<std::byte> pack(const keep_request& request);
+std::vector<std::byte> pack(const keep_reply& reply);
+result<keep_request> unpack_request(std::span<const std::byte> packet);
+result<keep_reply> unpack_reply(std::span<const std::byte> packet);
 
 }  // namespace ringload::inline v0::detail

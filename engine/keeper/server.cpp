@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "keeper/server.hpp"
 
 #include <poll.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -20,60 +22,70 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-constexpr std::chrono::seconds request_within{10};
-// If no descriptor is left, the next connection is accepted after this pause.
+constexpr std::chrono::seconds request_timeout{10};
+// Pause before the next accept() after the process has run out of descriptors.
 constexpr std::chrono::milliseconds accept_pause{100};
 
-::pollfd readable(const unique_fd& fd) noexcept { return {fd.get(), POLLIN, 0}; }
+::pollfd poll_for_input(const unique_fd& fd) noexcept { return {fd.get(), POLLIN, 0}; }
 
 }  // namespace
 
 result<std::unique_ptr<keeper_server>> keeper_server::make(std::string path,
-                                                           keeper_options settings) {
+                                                           keeper_options options) {
   unique_fd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return fault{system_code(errno), "eventfd"};
-  auto listening = listen_at(path, settings.mode);
+  const bool is_passed = options.listening_socket >= 0;
+  auto listening =
+      is_passed ? adopt_listening(options.listening_socket) : listen_at(path, options.mode);
   if (!listening) return listening.error();
   try {
-    return std::make_unique<keeper_server>(path, std::move(settings), std::move(*listening),
+    return std::make_unique<keeper_server>(path, std::move(options), std::move(*listening),
                                            std::move(wake));
   } catch (const std::system_error& e) {
-    ::unlink(path.c_str());
+    if (!is_passed) ::unlink(path.c_str());
     return thread_refused(e.code().value());
   }
 }
 
-keeper_server::keeper_server(std::string path, keeper_options settings, unique_fd listening,
+keeper_server::keeper_server(std::string path, keeper_options options, unique_fd listening,
                              unique_fd wake)
     : path_(std::move(path)),
-      settings_(std::move(settings)),
+      options_(std::move(options)),
       listening_(std::move(listening)),
       wake_(std::move(wake)) {
   struct ::stat status = {};
-  if (::lstat(path_.c_str(), &status) == 0) socket_id_ = {status.st_dev, status.st_ino};
-  const signals_blocked in_the_thread;
+  const bool is_own = options_.listening_socket < 0;
+  if (is_own && ::lstat(path_.c_str(), &status) == 0) socket_id_ = {status.st_dev, status.st_ino};
+  accepting_ = is_own;
+  const signals_blocked block_signals;
   thread_ = std::thread([this] { run(); });
 }
 
 keeper_server::~keeper_server() {
   stop_ = true;
-  const std::uint64_t increment = 1;
-  (void)::write(wake_.get(), &increment, sizeof increment);
+  wake();
   thread_.join();
-  // Another keeper may have replaced the socket.
+  // Another keeper may have replaced the socket file. In this case the file is not removed.
   struct ::stat status = {};
-  if (::lstat(path_.c_str(), &status) == 0 &&
+  const bool is_own = options_.listening_socket < 0;
+  if (is_own && ::lstat(path_.c_str(), &status) == 0 &&
       socket_id_ == std::pair(status.st_dev, status.st_ino)) {
     ::unlink(path_.c_str());
   }
 }
 
+void keeper_server::wake() const noexcept {
+  const std::uint64_t increment = 1;
+  (void)::write(wake_.get(), &increment, sizeof increment);
+}
+
 void keeper_server::offer(const std::string& name, offered_model new_model) {
   auto shared = std::make_shared<offered_model>(std::move(new_model));
-  std::shared_ptr<const offered_model> before;  // Freed after the lock is released.
+  std::shared_ptr<const offered_model> before;  // Destroyed after the mutex is unlocked.
   const std::lock_guard lock(mutex_);
   shared->version = ++versions_[name];
   before = std::exchange(offered_[name], std::move(shared));
+  if (!accepting_.exchange(true)) wake();
 }
 
 bool keeper_server::withdraw(std::string_view name) {
@@ -90,7 +102,7 @@ std::vector<kept_model> keeper_server::models() const {
   const std::lock_guard lock(mutex_);
   std::vector<kept_model> list;
   for (const auto& [name, model_entry] : offered_) {
-    list.push_back({name, model_entry->version, model_entry->bytes, *model_entry->attached});
+    list.push_back({name, model_entry->version, model_entry->bytes, *model_entry->client_count});
   }
   return list;
 }
@@ -103,35 +115,47 @@ std::shared_ptr<const offered_model> keeper_server::find(const std::string& name
 
 void keeper_server::run() {
   while (!stop_) {
-    std::vector<::pollfd> polled = {readable(wake_), readable(listening_)};
-    const bool full = connections_.size() >= settings_.connections_max;
-    if (full || clock::now() < accept_after_) polled[1].fd = -1;
-    for (const connection& client : connections_) polled.push_back(readable(client.socket));
-    if (::poll(polled.data(), polled.size(), milliseconds_to_wait()) < 0) continue;
-
-    const auto now = clock::now();
-    std::size_t polled_index = 2;
-    std::erase_if(connections_, [&](connection& client) {
-      const bool spoke = polled[polled_index++].revents != 0;
-      const bool stays = spoke ? answer(client) : client.counted_in || now < client.answer_until;
-      if (!stays && client.counted_in) --*client.counted_in;
-      return !stays;
-    });
-    if (polled[1].revents != 0) accept_all();
+    try {
+      wait_and_serve();
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(accept_pause);
+    }
   }
   for (const connection& client : connections_) {
-    if (client.counted_in) --*client.counted_in;
+    if (client.client_count) --*client.client_count;
   }
   connections_.clear();
 }
 
-// Milliseconds until a silent client times out or connections can be accepted again. -1: no limit.
+void keeper_server::wait_and_serve() {
+  std::vector<::pollfd> polled = {poll_for_input(wake_), poll_for_input(listening_)};
+  const bool full = connections_.size() >= options_.connections_max;
+  if (full || !accepting_ || clock::now() < accept_paused_until_) polled[1].fd = -1;
+  for (const connection& client : connections_) polled.push_back(poll_for_input(client.socket));
+  if (::poll(polled.data(), polled.size(), milliseconds_to_wait()) < 0) return;
+
+  std::uint64_t wake_count = 0;
+  (void)::read(wake_.get(), &wake_count, sizeof wake_count);
+  const auto now = clock::now();
+  std::size_t polled_index = 2;
+  std::erase_if(connections_, [&](connection& client) {
+    const bool has_input = polled[polled_index++].revents != 0;
+    const bool is_kept_open =
+        has_input ? answer(client) : client.client_count || now < client.request_deadline;
+    if (!is_kept_open && client.client_count) --*client.client_count;
+    return !is_kept_open;
+  });
+  if (polled[1].revents != 0) accept_all();
+}
+
+// Returns the time until poll() must return: when a client without a request times out, or when
+// accept() may be called again. Returns -1 if there is no time limit.
 int keeper_server::milliseconds_to_wait() const {
   auto next = clock::time_point::max();
   const auto now = clock::now();
-  if (now < accept_after_) next = accept_after_;
+  if (now < accept_paused_until_) next = accept_paused_until_;
   for (const connection& client : connections_) {
-    if (!client.counted_in) next = std::min(next, client.answer_until);
+    if (!client.client_count) next = std::min(next, client.request_deadline);
   }
   if (next == clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now);
@@ -139,51 +163,59 @@ int keeper_server::milliseconds_to_wait() const {
 }
 
 void keeper_server::accept_all() {
-  while (connections_.size() < settings_.connections_max) {
+  while (connections_.size() < options_.connections_max) {
     unique_fd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
-      connections_.push_back({std::move(socket), clock::now() + request_within, nullptr, nullptr});
+      connections_.push_back({std::move(socket), clock::now() + request_timeout, nullptr});
       continue;
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno != EAGAIN) accept_after_ = clock::now() + accept_pause;
+    if (errno != EAGAIN) accept_paused_until_ = clock::now() + accept_pause;
     return;
   }
 }
 
-bool keeper_server::answer(connection& to) {
-  std::array<std::byte, packet_bytes_max> room = {};
-  const auto got = receive_packet(to.socket, room);
-  // The client closed, or sent a second request, which the protocol does not allow.
-  if (!got || got->bytes == 0 || to.counted_in) return false;
+bool keeper_server::answer(connection& client) noexcept {
+  try {
+    return answer_request(client);
+  } catch (const std::bad_alloc&) {
+    return false;  // The server then closes the connection.
+  }
+}
+
+bool keeper_server::answer_request(connection& client) {
+  std::array<std::byte, packet_bytes_max> buffer = {};
+  const auto got = receive_packet(client.socket, buffer);
+  // The connection was closed, or the client has sent a second request, which is not allowed.
+  if (!got || got->bytes == 0 || client.client_count) return false;
   keep_reply refusal;
-  const auto request = unpacked_request(std::span(room).first(got->bytes));
-  const auto user = user_at(to.socket);
-  const bool admitted =
-      user && (settings_.users.empty() ||
-               std::ranges::find(settings_.users, *user) != settings_.users.end());
+  const auto request = unpack_request(std::span(buffer).first(got->bytes));
+  const auto user = peer_user_id(client.socket);
+  const bool admitted = user && (options_.users.empty() ||
+                                 std::ranges::find(options_.users, *user) != options_.users.end());
   if (!request) {
     refusal.answer = keep_answer::malformed;
   } else if (!admitted) {
     refusal.answer = keep_answer::not_admitted;
   } else if (const auto found = find(request->name)) {
-    return attach_client(to, found);
+    return attach_client(client, found);
   } else {
     refusal.answer = keep_answer::no_such_model;
   }
-  (void)send_packet(to.socket, packed(refusal));
+  (void)send_packet(client.socket, pack(refusal));
   return false;
 }
 
-bool keeper_server::attach_client(connection& to,
+bool keeper_server::attach_client(connection& client,
                                   const std::shared_ptr<const offered_model>& offered) {
-  const keep_reply reply = {keep_answer::attached, offered->version,
-                            offered->descriptors.size() - 1};
-  // The client is counted before the reply is sent. If sending fails, run() corrects the count.
-  to.counted_in = offered->attached;
-  if (offered->owns_memory) to.uses = offered;
-  ++*to.counted_in;
-  return send_packet(to.socket, packed(reply), offered->descriptors).has_value();
+  const std::uint64_t regions = offered->descriptors.size() - 1;
+  keep_reply reply = {keep_answer::attached, offered->version, regions};
+  if (!offered->on_device.empty()) std::swap(reply.host_regions, reply.device_regions);
+  // Counts the client before the reply is sent. wait_and_serve() decrements the count if the reply
+  // cannot be sent.
+  client.client_count = offered->client_count;
+  ++*client.client_count;
+  return send_packet(client.socket, pack(reply), offered->descriptors).has_value();
 }
 
 }  // namespace ringload::inline v0::detail

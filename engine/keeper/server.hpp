@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The thread of a keeper. It accepts connections, answers one request on each, and holds them until
-// the clients close them, which the kernel does for a process that ends in any way.
+// The server thread of a keeper. A keeper is a process that shares loaded models with other
+// processes. The thread answers one request per connection. A connection stays open until the
+// client closes it or the client's process ends.
 
 #include <sys/types.h>
 
@@ -21,32 +22,35 @@
 
 #include "base/fault.hpp"
 #include "base/unique_fd.hpp"
+#include "device/exported_memory.hpp"
 #include "keeper/messages.hpp"
 
 namespace ringload::inline v0::detail {
 
-// A model that is offered to clients.
+// A model that clients can attach to.
 struct offered_model {
-  model held;
+  model model_handle;
   std::shared_ptr<const void> description;  // Owns the first descriptor.
-  std::vector<int> descriptors;  // The descriptor of the description, then one for each region.
+  // One descriptor for the description, then one for each memory region.
+  std::vector<int> descriptors;
+  // If the regions are on a device, this member owns their descriptors.
+  std::vector<exported_memory> on_device;
   std::uint64_t bytes = 0;
   std::uint64_t version = 0;
-  bool owns_memory = false;  // Clients use this process's allocation: device memory.
-  // Shared with the connections, which may outlive this object.
-  std::shared_ptr<std::atomic<std::uint64_t>> attached =
+  // Number of clients. Shared with the connections, which may exist longer than this object.
+  std::shared_ptr<std::atomic<std::uint64_t>> client_count =
       std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
 class keeper_server {
  public:
-  static result<std::unique_ptr<keeper_server>> make(std::string path, keeper_options settings);
-  keeper_server(std::string path, keeper_options settings, unique_fd listening, unique_fd wake);
+  static result<std::unique_ptr<keeper_server>> make(std::string path, keeper_options options);
+  keeper_server(std::string path, keeper_options options, unique_fd listening, unique_fd wake);
   keeper_server(const keeper_server&) = delete;
   keeper_server& operator=(const keeper_server&) = delete;
   ~keeper_server();
 
-  // These functions are thread-safe.
+  // May be called from any thread.
   void offer(const std::string& name, offered_model new_model);
   bool withdraw(std::string_view name);
   std::vector<kept_model> models() const;
@@ -58,36 +62,47 @@ class keeper_server {
 
   struct connection {
     unique_fd socket;
-    clock::time_point answer_until;  // Deadline for the request of a silent client.
-    std::shared_ptr<std::atomic<std::uint64_t>> counted_in;  // Null: not answered yet.
-    std::shared_ptr<const offered_model> uses;  // Must not be freed while the connection is open.
+    clock::time_point request_deadline;  // Time limit for the client's request.
+    // The client count of the attached model. Null until a model is attached.
+    std::shared_ptr<std::atomic<std::uint64_t>> client_count;
   };
 
+  void wake() const noexcept;
   void run();
+  void wait_and_serve();
   int milliseconds_to_wait() const;
   void accept_all();
-  // Answers the client's next packet. Returns false if the connection must be closed.
-  bool answer(connection& to);
-  static bool attach_client(connection& to, const std::shared_ptr<const offered_model>& offered);
+  // Receives and answers the client's packet. Returns false if the connection must be closed.
+  bool answer(connection& client) noexcept;
+  bool answer_request(connection& client);
+  static bool attach_client(connection& client,
+                            const std::shared_ptr<const offered_model>& offered);
   std::shared_ptr<const offered_model> find(const std::string& name) const;
 
   const std::string path_;
-  const keeper_options settings_;
+  const keeper_options options_;
   const unique_fd listening_;
   const unique_fd wake_;
-  std::pair<::dev_t, ::ino_t> socket_id_ = {};  // Identifies the socket's file.
+  std::pair<::dev_t, ::ino_t> socket_id_ = {};
 
   mutable std::mutex mutex_;
   // Guarded by the mutex.
   std::map<std::string, std::shared_ptr<const offered_model>, std::less<>> offered_;
-  std::map<std::string, std::uint64_t, std::less<>> versions_;  // Includes withdrawn models.
+  // The last version of each name, also after withdraw().
+  std::map<std::string, std::uint64_t, std::less<>> versions_;
 
-  // Used only by the thread.
-  std::vector<connection> connections_;  // At most settings_.connections_max.
-  clock::time_point accept_after_;       // Later if no descriptor was left for a connection.
+  // Used by the server thread only.
+  std::vector<connection> connections_;  // At most options_.connections_max.
+  // If accept() fails because the process has no free descriptors, no connection is accepted until
+  // this time.
+  clock::time_point accept_paused_until_;
 
+  // True if connections are accepted. If the caller has passed a listening socket, the value is
+  // false until the first model is offered.
+  std::atomic<bool> accepting_ = true;
   std::atomic<bool> stop_ = false;
-  std::thread thread_;  // Last member, because the thread uses all members above.
+  // Must be the last member, because the thread uses the other members.
+  std::thread thread_;
 };
 
 }  // namespace ringload::inline v0::detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Awaits the copies of one slot.
+// Coroutines that copy the content of a slot (I/O buffer) to the memory of tensors.
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -18,12 +18,13 @@
 
 namespace ringload::inline v0::detail {
 
-// The result of a copy. A struct, because Asio throws an awaited error_code.
+// The result of a copy. The error code is in a struct, because otherwise co_await would throw the
+// error code.
 struct copied {
   boost::system::error_code failed;
 };
 
-// The copies of a slot and their completion handler, which resumes a coroutine.
+// A copy operation on one device, with the handler that resumes the waiting coroutine.
 template <class Handler>
 struct waiting_copy final : copy_operation {
   explicit waiting_copy(Handler&& h) : handler(std::move(h)) {}
@@ -53,13 +54,13 @@ inline boost::asio::awaitable<copied> copy(backend& target, const copy_operation
       start_copy(), boost::asio::use_awaitable, &target, &request);
 }
 
-// The copies of one slot that one of several devices makes.
+// The copies out of one slot that one device carries out.
 struct device_copies {
   backend* target;
   copy_operation request;
 };
 
-// Counts the copies of several devices, and resumes a coroutine after the last one ends. Engine
+// Waits for the copies of several devices. Resumes a coroutine when the last copy has ended. Engine
 // thread only.
 template <class Handler>
 struct waiting_copies {
@@ -82,7 +83,7 @@ struct waiting_copies {
 
   Handler handler;
   std::vector<device_copy> copies;
-  std::size_t count = 0;  // Ended copies.
+  std::size_t count = 0;  // Copies that have ended.
   boost::system::error_code first_failure;
 };
 
@@ -95,7 +96,8 @@ struct start_copies {
     auto op = retry_allocation([&] {
       return std::make_unique<op_type>(std::forward<Handler>(handler), std::move(copies));
     });
-    // All copies are set up before the first one is started.
+    // All elements are initialised before the first copy starts, because a copy may end
+    // immediately.
     op_type* const owner = op.release();
     for (std::size_t i = 0; i < requests.size(); ++i) {
       auto& part = owner->copies[i];
@@ -109,8 +111,8 @@ struct start_copies {
   }
 };
 
-// Completes when no device reads the slot any more, with the first failure. `requests` must not be
-// empty.
+// Completes when no device reads the slot any more. Returns the first failure. `requests` must not
+// be empty.
 inline boost::asio::awaitable<copied> copy(std::span<const device_copies> requests) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(copied)>(
       start_copies(), boost::asio::use_awaitable, requests);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks one tensor of a load: job::check_work::run(). The check runs when a tensor has all its
-// bytes, before the tensor is handed out. The digest is compared with the digest of the manifest or
-// of the file, and the indices of a sparse object are checked. stream_state hashes stored bytes
-// that are decoded.
+// Implements job::check_work::run(), which checks one tensor in a check thread. A tensor is checked
+// when all its bytes are in memory and before the caller receives it. The digest of the tensor is
+// compared with the digest in the checksum list or in the file. For a sparse tensor, the indices
+// are checked too.
+//
+// If the file has the digest of a compressed tensor, the digest covers the stored bytes. The class
+// stream_state checks such a digest while it decodes the bytes.
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
@@ -19,11 +22,11 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Bytes that are hashed between two checks for cancellation. Also the size of one copy from device
-// memory.
+// Number of bytes that are hashed before the next check for cancellation. Device memory is also
+// copied to the host in steps of this size.
 constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
 
-// Runs in a check thread. The job keeps the memory until job::checked().
+// Task for a check thread. The job keeps the tensor's memory alive until job::checked() is called.
 struct hashing {
   job& load;
   std::uint32_t tensor;
@@ -31,48 +34,48 @@ struct hashing {
 
   void operator()() noexcept {
     outcome = catch_as_fault([this] { return hash(); });
-    if (!outcome && outcome.error().where.empty()) {
+    if (!outcome && outcome.error().where().empty()) {
       outcome = catch_as_fault(
           [this]() -> result<void> { return outcome.error().in(load.tensor_in_file(tensor)); });
     }
   }
 
-  hasher begin(const tensor_check& wanted) const {
+  hasher begin(const tensor_check& check) const {
     const verification& options = load.options().verify;
-    const bool uses_checksum_list =
-        wanted.of_manifest && wanted.algorithm == digest_algorithm::sha256;
+    const bool uses_checksum_list = check.from_list && check.algorithm == digest_algorithm::sha256;
     return uses_checksum_list ? options.checksums->sha256()
-                              : begin_digest(wanted.algorithm, options);
+                              : begin_digest(check.algorithm, options);
   }
 
   result<void> hash() {
-    const tensor_check& wanted = load.check_of(tensor);
-    const hasher pass = wanted.compares() ? begin(wanted) : hasher();
+    const tensor_check& check = load.check_of(tensor);
+    const hasher pass = check.compares() ? begin(check) : hasher();
     result<void> indices_status;
     std::optional<index_checker> indices;
-    if (wanted.indices) indices.emplace(*wanted.indices);
+    if (check.indices) indices.emplace(*check.indices);
     const std::uint64_t bytes = load.named().catalog().tensors[tensor].bytes;
     const placement& place = load.place_of(tensor);
     std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(bytes, step_bytes)));
-    backend& owner = load.into().of(place.destination);
+    backend& owner = load.into().backend_of(place.destination);
     for (std::uint64_t offset = 0; offset < bytes && !load.stopped();) {
       const auto step = static_cast<std::size_t>(std::min(bytes - offset, step_bytes));
       auto bytes_read =
           owner.read_back(load.memory(place.destination), place.destination_offset + offset,
                           std::span(buffer).first(step));
       if (!bytes_read) return bytes_read.error();
-      if (wanted.compares()) pass.update(*bytes_read);
+      if (check.compares()) pass.update(*bytes_read);
       if (indices && indices_status) indices_status = indices->take(*bytes_read);
       offset += step;
     }
     if (load.stopped()) return {};
-    if (wanted.compares()) {
+    if (check.compares()) {
       const std::string source =
-          wanted.of_manifest ? printable_path(load.options().verify.checksums->place) : "the file";
-      auto status = end_digest(pass, wanted.algorithm, wanted.digest, source);
+          check.from_list ? printable_path(load.options().verify.checksums->place) : "the file";
+      auto status = end_digest(pass, check.algorithm, check.digest, source);
       if (!status) return status.error();
     }
-    // A damaged tensor was reported above, so its indices are not checked.
+    // The digest is correct here. If the digest is wrong, the indices are not checked, because
+    // damaged bytes can also cause wrong indices.
     if (indices && indices_status) return indices->finish();
     return indices_status;
   }

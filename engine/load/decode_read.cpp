@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load/decode_read.hpp"
 
-#include <boost/asio/post.hpp>
-#include <semaphore>
 #include <span>
 #include <vector>
 
-#include "base/retry_allocation.hpp"
 #include "load/job.hpp"
 #include "load/traced_step.hpp"
+#include "load/upload.hpp"
 #include "runtime/decoders.hpp"
 #include "runtime/engine.hpp"
 
@@ -16,56 +14,10 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-struct waited_copy final : copy_operation {
-  std::binary_semaphore finished{0};
-  boost::system::error_code failed;
-};
-
-boost::system::error_code copy_and_wait(engine& e, backend& target, const copy_operation& request) {
-  if (target.copy_now(request)) return {};
-  waited_copy op;
-  static_cast<copy_operation&>(op) = request;
-  op.done = [](copy_operation& self, boost::system::error_code failed) {
-    auto& waited = static_cast<waited_copy&>(self);
-    waited.failed = failed;
-    waited.finished.release();
-  };
-  retry_allocation([&] { boost::asio::post(e.loop, [&] { target.start(op); }); });
-  op.finished.acquire();
-  return op.failed;
-}
-
-// Makes copies out of host memory and waits for the copies, in a thread that may block.
-boost::system::error_code copy_and_wait(engine& e, const destinations& into,
-                                        const copy_operation& request) {
-  if (backend* const only = into.only()) return copy_and_wait(e, *only, request);
-  std::vector<copy_op> order;
-  boost::system::error_code failed;
-  for (const destinations::share& share : into.shares(request.copies, order)) {
-    if (!failed) failed = copy_and_wait(e, *share.by, share.of(request));
-  }
-  return failed;
-}
-
-copy_operation copies_into(engine& e, const destinations& into, std::span<const strided_map> maps) {
-  copy_operation request;
-  request.destinations = into.memory();
-  request.maps = maps;
-  request.threads = e.copy_threads->get_executor();
-  return request;
-}
-
 boost::asio::awaitable<void> feed_stream(engine& e, job& load, feed_op feed, std::uint32_t slot,
                                          result<void>& outcome) {
   traced_step step(load.options(), load_step::decoded, slot);
-  const stream_state::copier copy = [&e, &load](const std::byte* from,
-                                                std::span<const copy_op> copies) {
-    copy_operation op = copies_into(e, load.into(), load.maps());
-    op.slot = from;
-    op.copies = copies;
-    return copy_and_wait(e, load.into(), op);
-  };
-  running_stream& stream = load.stream(feed.stream, copy);
+  running_stream& stream = load.stream(feed.stream);
   stream_piece piece(feed.stream_offset,
                      e.staging.memory(slot).subspan(feed.slot_offset, feed.bytes),
                      load.ends_stream(feed), step.times());
@@ -91,16 +43,14 @@ boost::asio::awaitable<void> feed_streams(engine& e, job& load, const read_op& r
   }
 }
 
-result<void> place_unread(engine& e, opened_load& work) {
+result<void> place_unread(opened_load& work) {
   const plan& plan_ops = work.plan;
   fill_state* const fill = work.fill ? &*work.fill : nullptr;
-  copy_operation op = copies_into(e, work.into, plan_ops.maps);
+  upload copies(work.into, plan_ops.maps);
   const auto place = [&](const copy_op& copy, const std::byte* from,
                          std::uint32_t tensor) -> result<void> {
-    op.slot = from;
-    op.copies = {&copy, 1};
     if (fill != nullptr) fill->writing = true;
-    if (const auto failed = copy_and_wait(e, work.into, op)) {
+    if (const auto failed = copies.copy(from, {&copy, 1})) {
       return fault{failed, work.named->catalog().tensors[tensor].name};
     }
     return {};
@@ -126,6 +76,7 @@ result<void> place_unread(engine& e, opened_load& work) {
     auto status = place(copy, bytes->data() + output.stream_offset, output.tensor);
     if (!status) return status.error();
   }
+  if (const auto failed = copies.wait()) return fault{failed, ""};
   return {};
 }
 

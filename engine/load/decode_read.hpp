@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Handles stored bytes that are not copied unchanged: bytes that are decoded, and constants.
+// Writes the bytes of tensors that are not copies of read bytes.
 
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
@@ -15,13 +15,14 @@ class engine;
 class job;
 struct opened_load;
 
-// Decodes the bytes of a read that belong to streams. Each stream is decoded in stream order. The
-// slot holds the bytes of the read, and is not used after the return.
+// Decodes the bytes of a read that belong to compressed streams. Each stream is decoded in stream
+// order. `slot` is the buffer that contains the read bytes, and is not used after the function
+// returns.
 boost::asio::awaitable<void> feed_streams(engine& e, job& load, const read_op& read,
                                           std::uint32_t slot, result<void>& outcome);
 
-// Writes the tensor bytes that need no read: elements that are not stored, and bytes from the
-// header. Blocks, so it must not be called in the engine thread.
-result<void> place_unread(engine& e, opened_load& load);
+// Writes all tensor bytes that no read delivers: constants for elements that are not stored, and
+// bytes from file headers. Blocks, so it must not be called in the engine thread.
+result<void> place_unread(opened_load& load);
 
 }  // namespace ringload::inline v0::detail

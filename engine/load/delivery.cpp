@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "load/delivery.hpp"
 
 #include <boost/asio/error.hpp>
@@ -12,7 +13,7 @@
 namespace ringload::inline v0::detail {
 
 template <class T>
-void load_delivery::cancels_load(operation<T>& waiting) const {
+void load_delivery::forward_cancel(operation<T>& waiting) const {
   waiting.cancel->arm([weak = load_.weak_from_this()] {
     if (const auto load = weak.lock()) load->cancel();
   });
@@ -20,17 +21,21 @@ void load_delivery::cancels_load(operation<T>& waiting) const {
 
 template <class T>
 void load_delivery::end_wait(std::unique_ptr<operation<T>> waiting) const {
-  if (!waiting) return;  // Completed already.
+  if (!waiting) return;  // The operation has completed before its cancellation.
   const fault cancelled(boost::asio::error::operation_aborted, printable_path(load_.source),
                         "the wait was cancelled, not the load");
-  waiting->complete(to_exception(cancelled), T());
+  waiting->fail(cancelled);
 }
 
-template <class T>
-void load_delivery::refuse_in_window(std::unique_ptr<operation<T>> waiting) const {
-  const fault refused(errc::invalid_options, "load_options::window_bytes",
-                      "with window_bytes set, use next_async");
-  waiting->complete(to_exception(refused), T());
+// If `waiting` is cancelled before the load has started, the load is cancelled too.
+void load_delivery::forward_cancel_until_start(operation<load_handle>& waiting) const {
+  waiting.cancel->arm([weak = load_.weak_from_this()] {
+    const auto load = weak.lock();
+    if (!load) return;
+    load->the_engine->post([load] {
+      if (load->delivery.waiters_.start) load->stop_cancelled();
+    });
+  });
 }
 
 void load_delivery::trace_hand_out(std::uint32_t t) const {
@@ -44,14 +49,13 @@ void load_delivery::trace_model_handed_out() const {
 }
 
 void load_delivery::await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting) {
-  if (window_) return refuse_in_window(std::move(waiting));
   if (load_.finished() && load_.stopped()) {
-    waiting->complete(load_.failure(), tensor());
+    waiting->fail(load_.outcome().cause());
     return;
   }
   if (!load_.stopped() && load_.is_loaded(t)) {
     trace_hand_out(t);
-    waiting->complete(nullptr, load_.tensor_at(t));
+    waiting->complete(load_.tensor_at(t));
     return;
   }
   const std::uint64_t id = waiters_.new_id();
@@ -70,7 +74,7 @@ void load_delivery::await_tensor(std::uint32_t t, std::unique_ptr<operation<tens
 void load_delivery::await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting) {
   if (window_) return window_->next(std::move(waiting));
   if (load_.finished() && load_.stopped()) {
-    waiting->complete(load_.failure(), std::nullopt);
+    waiting->fail(load_.outcome().cause());
     return;
   }
   const std::uint64_t id = waiters_.new_id();
@@ -88,44 +92,37 @@ void load_delivery::await_next(std::unique_ptr<operation<std::optional<tensor>>>
 }
 
 void load_delivery::await_finish(std::unique_ptr<operation<model>> waiting) {
-  if (window_) return refuse_in_window(std::move(waiting));
-  cancels_load(*waiting);
+  forward_cancel(*waiting);
   waiters_.finish.add(waiters_.new_id(), std::move(waiting));
   if (!load_.finished()) return;
   trace_model_handed_out();
   waiters_.finish.end_all(load_.outcome(), load_.stopped() ? model() : load_.loaded_model());
 }
 
-void load_delivery::await_start(std::unique_ptr<operation<load_operation>> waiting) {
-  waiting->cancel->arm([weak = load_.weak_from_this()] {
-    const auto load = weak.lock();
-    if (!load) return;
-    load->the_engine->post([load] {
-      if (load->delivery.waiters_.start) load->stop_cancelled();
-    });
-  });
+void load_delivery::await_start(std::unique_ptr<operation<load_handle>> waiting) {
+  forward_cancel_until_start(*waiting);
   waiters_.start = std::move(waiting);
 }
 
 void load_delivery::await_open(std::unique_ptr<operation<checkpoint>> waiting) {
-  cancels_load(*waiting);
+  forward_cancel(*waiting);
   waiters_.open.add(waiters_.new_id(), std::move(waiting));
 }
 
 void load_delivery::await_fill(std::unique_ptr<operation<fill_result>> waiting) {
-  cancels_load(*waiting);
+  forward_cancel(*waiting);
   waiters_.fill = std::move(waiting);
 }
 
 void load_delivery::await_copy(std::unique_ptr<operation<tensor>> waiting) {
-  cancels_load(*waiting);
+  forward_cancel(*waiting);
   waiters_.copy.add(waiters_.new_id(), std::move(waiting));
 }
 
 void load_delivery::started() {
-  if (!waiters_.start) return;
-  const auto waiting = std::move(waiters_.start);
-  waiting->complete(nullptr, load_operation(load_.shared_from_this()));
+  if (const auto waiting = std::move(waiters_.start)) {
+    waiting->complete(load_handle(load_.shared_from_this()));
+  }
 }
 
 void load_delivery::landed(std::uint32_t t) {
@@ -141,7 +138,7 @@ void load_delivery::hand_out_next() {
     const auto t = load_.take_loaded();
     if (!t) return;
     trace_hand_out(*t);
-    waiters_.next.pop()->complete(nullptr, load_.tensor_at(*t));
+    waiters_.next.pop()->complete(load_.tensor_at(*t));
   }
 }
 
@@ -151,17 +148,17 @@ void load_delivery::complete_fill() noexcept {
   fill_state* const fill = load_.fill_progress();
   try {
     if (!load_.stopped()) {
-      fill_result done = {std::move(fill->missing), std::move(fill->unexpected), load_.progress(),
-                          load_.per_file().now()};
-      waiting->complete(nullptr, std::move(done));
+      fill_result fill_outcome = {std::move(fill->missing), std::move(fill->unexpected),
+                                  load_.progress(), load_.per_file().now()};
+      waiting->complete(std::move(fill_outcome));
     } else if (fill != nullptr) {
       const auto is_loaded = [this](std::uint32_t t) { return load_.is_loaded(t); };
-      waiting->complete(fill->failure(load_.outcome().cause(), is_loaded), fill_result());
+      waiting->fail(fill->failure(load_.outcome().cause(), is_loaded));
     } else {
-      waiting->complete(load_.failure(), fill_result());
+      waiting->fail(load_.outcome().cause());
     }
   } catch (const std::bad_alloc&) {
-    // The handler is destroyed, as with the other operations.
+    // Memory is exhausted. The handler is destroyed without a call, as in every other operation.
   }
 }
 
@@ -170,8 +167,8 @@ void load_delivery::finish() noexcept {
   complete_fill();
   model loaded = load_.stopped() ? model() : load_.loaded_model();
   checkpoint opened(load_.release_opened());
-  // After this, a caller that drops its result frees the memory: the operation that is completed
-  // last takes the last reference.
+  // If no later operation can ask for a tensor, the load drops its own reference to the memory.
+  // Then the memory is freed when the caller drops the result.
   if (hands_out_once_) load_.release_storage();
   waiters_.end_all(load_.outcome(), std::move(loaded), std::move(opened));
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Delivers the results of a load to the waiting operations: tensors as they land, the model, an
-// opened checkpoint, a filled destination, a copy. With a window, a tensor_sequence delivers the
-// tensors instead of the load.
+// Completes the operations of the public API that wait for a load. Their results are tensors, the
+// model, an opened checkpoint, a filled destination or a copied tensor. If the load has a window
+// (see load_window.hpp), a tensor_sequence delivers the tensors instead. The class `job` is a
+// running load.
 //
-// Engine thread only, unless stated otherwise.
+// All functions must be called in the engine thread, unless stated otherwise.
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <ringload/load_operation.hpp>
-#include <ringload/stats.hpp>
 
 #include "load/load_waiters.hpp"
 
@@ -19,7 +19,7 @@ namespace ringload::inline v0::detail {
 
 class job;
 
-// Hands out tensors in order. Implemented by load_window.
+// Delivers tensors in order. Implemented by load_window.
 class tensor_sequence {
  public:
   virtual ~tensor_sequence() = default;
@@ -27,24 +27,23 @@ class tensor_sequence {
   // Completes with the next tensor, or with an empty optional after the last tensor.
   virtual void next(std::unique_ptr<operation<std::optional<tensor>>> waiting) = 0;
   virtual void cancel() noexcept = 0;
-  // Any thread.
-  virtual void fill_stats(load_stats& stats) const = 0;
 };
 
 class load_delivery {
  public:
-  explicit load_delivery(job& load) : load_(load) {}  // May allocate.
+  explicit load_delivery(job& load) : load_(load) {}  // May allocate memory.
   load_delivery(const load_delivery&) = delete;
   load_delivery& operator=(const load_delivery&) = delete;
 
   // ---- Operations of the public API ----
 
-  // Cancelling await_tensor() or await_next() ends the wait. Cancelling any other operation cancels
-  // the load.
+  // Each function adds a waiting operation. A cancellation of an operation of await_tensor() or
+  // await_next() ends only this operation. A cancellation of any other operation also cancels the
+  // load.
   void await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting);
   void await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting);
   void await_finish(std::unique_ptr<operation<model>> waiting);
-  void await_start(std::unique_ptr<operation<load_operation>> waiting);
+  void await_start(std::unique_ptr<operation<load_handle>> waiting);
   void await_open(std::unique_ptr<operation<checkpoint>> waiting);
   void await_fill(std::unique_ptr<operation<fill_result>> waiting);
   void await_copy(std::unique_ptr<operation<tensor>> waiting);
@@ -52,30 +51,27 @@ class load_delivery {
   bool awaits_open() const noexcept { return !waiters_.open.empty(); }
   bool awaits_tensor(std::uint32_t t) const noexcept { return waiters_.tensors.contains(t); }
 
-  // ---- Events of the load ----
+  // ---- Called by the load ----
 
-  // No caller has a `load_operation`, so each result is handed out once, and the load keeps no
-  // reference.
+  // Makes finish() drop the job's reference to the tensors. Must be called only if no
+  // `load_operation` exists, because then no later operation can ask for a tensor.
   void hand_out_once() noexcept { hands_out_once_ = true; }
   void set_window(std::shared_ptr<tensor_sequence> window) { window_ = std::move(window); }
-  // The catalog and the plan are fixed.
+  // Must be called when catalog and plan are fixed.
   void started();
-  // A tensor is complete.
   void landed(std::uint32_t t);
-  // Completes the operations that wait for any tensor.
   void hand_out_next();
-  // The load is over: completes all waiting operations.
+  // Completes all waiting operations at the end of the load.
   void finish() noexcept;
 
-  // ---- Any thread, once the load has started ----
+  // ---- May be called from any thread after the load has started ----
 
   const std::shared_ptr<tensor_sequence>& window() const noexcept { return window_; }
 
  private:
   template <class T>
-  void cancels_load(operation<T>& waiting) const;
-  template <class T>
-  void refuse_in_window(std::unique_ptr<operation<T>> waiting) const;
+  void forward_cancel(operation<T>& waiting) const;
+  void forward_cancel_until_start(operation<load_handle>& waiting) const;
   template <class T>
   void end_wait(std::unique_ptr<operation<T>> waiting) const;
   void trace_hand_out(std::uint32_t t) const;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Counts the bytes that were read of each file of a load, with their times. All groups of a load
-// with a window count in the same object. Counted in the engine thread. Any thread may call now().
+// Counts the bytes that a load reads from each file, and records the times. Written in the engine
+// thread. now() may be called from any thread.
 
 #include <atomic>
 #include <chrono>
@@ -20,11 +20,9 @@ class file_counters {
   file_counters(clock::time_point load_begun, std::size_t files)
       : load_begun_(load_begun), files_(files) {}
 
-  // A read of the file begins.
   void begins(std::uint32_t file) noexcept {
     if (files_[file].begun_at == 0) files_[file].begun_at = nanoseconds();
   }
-  // Adds bytes of the file that have arrived.
   void arrived(std::uint32_t file, int bytes) noexcept {
     files_[file].bytes += static_cast<unsigned>(bytes);
     files_[file].arrived_at = nanoseconds();
@@ -44,7 +42,8 @@ class file_counters {
   }
 
  private:
-  // Counters of one file. Times are nanoseconds after load_begun_, or 0 if not reached.
+  // Counters of one file. Times are in nanoseconds since load_begun_. The value 0 means that the
+  // event has not happened.
   struct counter {
     std::atomic<std::uint64_t> bytes = 0;
     std::atomic<std::int64_t> begun_at = 0;
@@ -56,7 +55,7 @@ class file_counters {
   }
 
   const clock::time_point load_begun_;
-  std::vector<counter> files_;  // Indexed by the file number of the checkpoint.
+  std::vector<counter> files_;  // Indexed by file number of the checkpoint.
 };
 
 }  // namespace ringload::inline v0::detail

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "load/job.hpp"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "base/retry_allocation.hpp"
 #include "io/populate_pages.hpp"
 #include "load/traced_step.hpp"
+#include "load/upload.hpp"
 #include "runtime/engine.hpp"
 
 namespace ringload::inline v0::detail {
@@ -26,31 +28,34 @@ plan_progress progress_of(const plan& work, const load_drives& drives) {
   std::vector<plan_progress::range> parts_of_read;
   parts_of_read.reserve(work.reads.size());
   for (const read_op& r : work.reads) parts_of_read.push_back({r.parts_begin, r.parts_end});
-  std::vector<std::uint32_t> lane_of_read;
+  std::vector<std::uint32_t> drive_of_read;
   for (const read_op& r : work.reads) {
-    if (drives.lanes() > 1) lane_of_read.push_back(drives.lane_of(r.file));
+    if (drives.count() > 1) drive_of_read.push_back(drives.index_of(r.file));
   }
   return {std::move(parts_of_tensor), std::move(parts), std::move(parts_of_read), work.order,
-          std::move(lane_of_read),    drives.lanes()};
+          std::move(drive_of_read),   drives.count()};
 }
 
 }  // namespace
 
-job::job(std::shared_ptr<engine> e, load_request request, std::shared_ptr<file_counters> counted)
+job::job(std::shared_ptr<engine> e, load_request request,
+         std::shared_ptr<load_counters> window_counters)
     : the_engine(std::move(e)),
       source(shown(request)),
       listed(request.options.verify.checksums
-                 ? std::make_unique<const manifest>(*request.options.verify.checksums)
+                 ? std::make_unique<const checksum_list>(*request.options.verify.checksums)
                  : nullptr),
+      is_group(window_counters != nullptr),
+      shared_counters(is_group ? std::move(window_counters) : std::make_shared<load_counters>()),
       request_(with_listed(std::move(request), listed.get())),
-      per_file_(std::move(counted)),
       quiet_(the_engine->loop) {}
 
 void job::cancel() noexcept {
   if (delivery.window()) {
     retry_allocation([&] { the_engine->post([window = delivery.window()] { window->cancel(); }); });
   }
-  // A posted command would keep a finished load's memory alive and free it in the engine thread.
+  // No command is posted after the end of the load. A posted command would keep the memory alive,
+  // and the engine thread would have to free the memory.
   if (finished()) return;
   retry_allocation(
       [&] { the_engine->post([self = shared_from_this()] { self->stop_cancelled(); }); });
@@ -65,37 +70,44 @@ load_stats job::progress() const {
   load_stats s;
   the_engine->fill_stats(s);
   counters.fill_stats(s);
-  if (delivery.window()) delivery.window()->fill_stats(s);
   return s;
 }
 
 void job::begin(opened_load opened) {
   from_ = std::move(opened.from);
   named_ = std::move(opened.named);
-  if (!per_file_) {
-    per_file_ = std::make_shared<file_counters>(counters.begun(), from_->files.size());
-  }
   plan_ = std::move(opened.plan);
   checks_ = check_queue(std::move(opened.checks));
   drives_.begin(from_->files, !plan_.reads.empty(), the_engine->drives);
   progress_.emplace(progress_of(plan_, drives_));
   into_ = std::move(opened.into);
-  counters.memory_kept = std::ranges::any_of(
+  uncached_files_ = std::move(opened.uncached_files);
+  const bool was_kept = std::ranges::any_of(
       opened.memory, [](const taken_arena& a) { return a.memory && a.memory->was_kept(); });
+  if (was_kept) counters.memory_kept = true;
   auto facts = std::make_shared<const loaded_tensors>(named_, std::move(plan_.tensors));
   storage_ = std::make_shared<model_storage>(std::move(facts), std::move(opened.memory),
                                              the_engine->memory);
-  counters.bytes_total = named_->catalog().size_bytes();
-  counters.tensors_total = progress_->tensors();
-  counters.set_opened();
+  if (!is_group) {
+    counters.per_file.emplace(counters.begun(), from_->files.size());
+    counters.bytes_total = named_->catalog().size_bytes();
+    counters.tensors_total = named_->catalog().tensors.size();
+    counters.set_opened();
+  }
   counters.set_route_reason(opened.route_reason);
+  // GPUDirect Storage is used only if all destinations are in the memory of the loader's GPU. The
+  // destinations of a fill can be in host memory.
+  if (the_engine->storage && into_.only() == &the_engine->devices.backend_at(0)) {
+    storage_reads_ = std::make_unique<storage_reads>(*the_engine->storage, from_->files.size());
+  }
   for (std::uint32_t t = 0; t < progress_->tensors(); ++t) {
-    if (progress_->has_all_bytes(t)) bytes_complete(t);  // Tensors of 0 bytes are complete.
+    // Tensors that need no read: mapped tensors, tensors of 0 bytes, and tensors of fill values.
+    if (progress_->has_all_bytes(t)) bytes_complete(t);
   }
   stored_streams_ = std::move(opened.streams);
   streams_.resize(plan_.streams.size());
   for (std::uint32_t s = 0; s < plan_.streams.size(); ++s) {
-    // Bytes from the header are in place already.
+    // A stream without reads has its bytes in the header, and place_unread() has placed them.
     const bool read = plan_.streams[s].reads_begin != plan_.streams[s].reads_end;
     if (!read) progress_->decoded(s, [this](std::uint32_t t) { bytes_complete(t); });
   }
@@ -108,7 +120,16 @@ const byte_supply* job::supply(const read_op& read) const noexcept {
   return is_mapped ? &pages : memory ? &memory : nullptr;
 }
 
+const std::byte* job::registered_memory(const read_op& read) const noexcept {
+  const open_file& from = file(read);
+  const backend* const target = into_.only();
+  if (from.registration == nullptr || target == nullptr || target->rules().straight) return nullptr;
+  const std::byte* const memory = from.memory + read.file_offset;
+  return from.registration->covers({memory, read.bytes_needed}) ? memory : nullptr;
+}
+
 std::string job::place(const read_op& read, std::uint64_t file_offset) const {
+  if (stopped()) return {};
   if (file(read).supply) return printable_path(source);
   std::string where = printable_path(file(read).path);
   const auto index = static_cast<std::uint32_t>(&read - plan_.reads.data());
@@ -129,15 +150,22 @@ std::string_view job::first_tensor(const read_op& read) const noexcept {
   return {};
 }
 
-running_stream& job::stream(std::uint32_t s, const stream_state::copier& copy) {
+running_stream& job::stream(std::uint32_t s) {
   std::unique_ptr<running_stream>& running = streams_[s];
   if (!running) {
     const stream_op& op = plan_.streams[s];
     const plan_input_builder::stream& stored = stored_streams_[op.stream];
     const std::uint32_t destination = plan_.outputs[op.outputs_begin].destination;
-    std::byte* const memory = into_.of(destination).rules().straight ? into_[destination] : nullptr;
+    std::byte* const memory =
+        into_.backend_of(destination).rules().straight ? into_[destination] : nullptr;
     auto created = std::make_unique<running_stream>();
-    auto state = std::make_shared<stream_state>(plan_, op, stored, options().verify, memory, copy);
+    const auto copies = std::make_shared<upload>(into_, plan_.maps);
+    auto state = std::make_shared<stream_state>(
+        plan_, op, stored, options().verify, memory,
+        [copies](const std::byte* from, std::span<const copy_op> ranges) {
+          return copies->copy(from, ranges);
+        },
+        [copies] { return copies->wait(); });
     created->decode = [state](std::span<const std::byte> bytes, bool last) {
       return state->decode(bytes, last);
     };
@@ -169,18 +197,20 @@ std::string job::tensor_in_file(std::uint32_t t) const {
 work::offer job::take(bool awaited) {
   if (stopped()) return {};
   if (awaited) {
-    return drives_.take([this](std::uint32_t lane) { return progress_->has_prioritized(lane); },
-                        [this](std::uint32_t lane) { return progress_->take_prioritized(lane); });
+    return drives_.take(
+        [this](std::uint32_t drive_index) { return progress_->has_prioritized(drive_index); },
+        [this](std::uint32_t drive_index) { return progress_->take_prioritized(drive_index); });
   }
-  return drives_.take([this](std::uint32_t lane) { return progress_->has_next(lane); },
-                      [this](std::uint32_t lane) { return progress_->take_next(lane); });
+  return drives_.take(
+      [this](std::uint32_t drive_index) { return progress_->has_next(drive_index); },
+      [this](std::uint32_t drive_index) { return progress_->take_next(drive_index); });
 }
 
 void job::end(std::uint32_t read, const result<void>& outcome) {
   progress_->end_read();
   if (drives_.leave(plan_.reads[read].file)) the_engine->read_schedule.has_room();
   if (!outcome) {
-    stop(retry_allocation([&] { return outcome.error(); }));
+    stop(outcome.error());
   } else if (!stopped()) {
     completed(read);
   }
@@ -196,7 +226,7 @@ void job::completed(std::uint32_t read) {
   }
 }
 
-// All bytes of the tensor are in the arena.
+// Called when all bytes of a tensor are in memory. The tensor is checked next, if necessary.
 void job::bytes_complete(std::uint32_t t) {
   if (!checks_.needed(t)) {
     tensor_loaded(t);
@@ -232,7 +262,7 @@ work::offer job::check_work::take(bool awaited) {
 void job::check_work::end(std::uint32_t tensor, const result<void>& outcome) {
   load_.checks_.end_check();
   if (!outcome) {
-    load_.stop(retry_allocation([&] { return outcome.error(); }));
+    load_.stop(outcome.error());
   } else if (!load_.stopped()) {
     load_.checked(tensor);
   }
@@ -240,7 +270,7 @@ void job::check_work::end(std::uint32_t tensor, const result<void>& outcome) {
 }
 
 void job::checked(std::uint32_t t) {
-  if (checks_.of(t).compares()) counters.bytes_verified += storage_->tensors().info(t).bytes;
+  if (checks_.check_of(t).compares()) counters.bytes_verified += storage_->tensors().info(t).bytes;
   try {
     tensor_loaded(t);
     delivery.hand_out_next();
@@ -264,6 +294,11 @@ void job::tensor_loaded(std::uint32_t t) {
 void job::refuse_direct(const std::string& reason) {
   direct_refused_ = true;
   counters.set_route_reason(reason);
+}
+
+void job::refuse_storage(const std::string& reason) {
+  storage_refused_ = true;
+  counters.set_gpu_direct_reason(reason);
 }
 
 void job::end_prefault() {
@@ -294,18 +329,18 @@ void job::wake_if_quiet() {
   if (quiet()) quiet_.wake_all();
 }
 
-// Must not throw: the load would never end.
+// Must not throw. Otherwise the load would never end.
 void job::finish() noexcept {
   outcome_.finish();
   if (drives_.end()) the_engine->read_schedule.has_more_room();
-  counters.set_ended();
+  if (!is_group && !delivery.window()) counters.set_ended();
   try {
     if (storage_) {
       storage_->stats = progress();
-      storage_->stats_of_files = per_file_->now();
+      storage_->stats_of_files = per_file().now();
     }
   } catch (const std::bad_alloc&) {
-    // The model is delivered without statistics.
+    // If memory is exhausted, the model is delivered without statistics.
   }
   delivery.finish();
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One load. A job holds the parts of a load's state and connects the parts:
+// The state of one load. The engine carries out the reads of a job as steps of its workers. A job
+// combines these classes:
 //
-//   plan_progress   the taken reads, the reads in flight, and the missing bytes of each tensor
-//   check_queue     the tensors to be hashed
-//   load_drives     the drives of the files, which bound the number of workers
-//   load_delivery   the operations that wait for tensors, the start or the end
-//   load_counters   the statistics, for any thread. file_counters has the statistics of each file
-//   stop_state      the cause of a stop, and whether the load is over
-//   fill_state      only for a fill: the caller's memory, and the names to report
+//   plan_progress   which reads are left or in flight, and which tensors are complete
+//   check_queue     tensors whose digest or indices must be checked
+//   load_drives     the drives of the files, each with a limit on its workers
+//   load_delivery   the operations that wait for tensors, for the start or for the end
+//   load_counters   statistics, also for each file
+//   stop_state      whether and why the load was stopped, and whether it has finished
+//   fill_state      only for a fill (a load into the caller's memory)
 
 #include <cstdint>
 #include <memory>
@@ -22,13 +23,13 @@
 #include <vector>
 
 #include "base/fault.hpp"
-#include "io/readers/reader.hpp"
+#include "io/io_queue.hpp"
 #include "load/delivery.hpp"
-#include "load/file_counters.hpp"
 #include "load/load_counters.hpp"
 #include "load/load_drives.hpp"
 #include "load/open.hpp"
 #include "load/plan_progress.hpp"
+#include "load/storage_reads.hpp"
 #include "load/stream_state.hpp"
 #include "load/tensor_storage.hpp"
 #include "request/check_queue.hpp"
@@ -43,77 +44,88 @@ class engine;
 
 class job final : public work, public engine_user, public std::enable_shared_from_this<job> {
  public:
-  // `counted` is shared with the other groups of a window. Null: the load has its own counters.
+  // `window_counters` is set if this job loads one group of a load with a window. All groups then
+  // share the counters of that load. If `window_counters` is null, the job has its own counters.
   job(std::shared_ptr<engine> e, load_request request,
-      std::shared_ptr<file_counters> counted = nullptr);
+      std::shared_ptr<load_counters> window_counters = nullptr);
 
   // Constant.
   const std::shared_ptr<engine> the_engine;
-  const std::string source;                      // Place for errors.
-  const std::unique_ptr<const manifest> listed;  // Copy for options().verify, or null.
+  const std::string source;  // Name of the checkpoint, for errors.
+  // Copy of the checksum list of the options, or null.
+  const std::unique_ptr<const checksum_list> listed;
   const load_request& request() const noexcept { return request_; }
   const load_options& options() const noexcept { return request_.options; }
 
-  // ---- From any thread ----
+  // ---- May be called from any thread ----
 
   void cancel() noexcept;
   load_stats progress() const;
-  // Valid once the load has started. A `load_operation` exists only for a started load.
+  // May be called after the load has started. A `load_operation` exists only then.
   const named_catalog& named() const noexcept { return *named_; }
-  file_counters& per_file() const noexcept { return *per_file_; }
-  const std::shared_ptr<file_counters>& shared_per_file() const noexcept { return per_file_; }
+  file_counters& per_file() const noexcept { return *counters.per_file; }
   bool stopped() const noexcept { return outcome_.stopped(); }
-  // Requested when the load stops. Ends waits for an object store.
+  // Returns a token that is stopped when the load stops. This cancels pending requests to an object
+  // store.
   const std::stop_token& stop_token() const noexcept { return stop_token_; }
-  load_counters counters;
+  // True if this job loads one group of a load with a window.
+  const bool is_group;
+  const std::shared_ptr<load_counters> shared_counters;
+  load_counters& counters = *shared_counters;
   load_delivery delivery{*this};
 
-  // The check and the placement of a tensor. Valid while the check is in progress.
-  const tensor_check& check_of(std::uint32_t t) const noexcept { return checks_.of(t); }
+  // The check and the placement of tensor `t`. Valid while the tensor is being checked.
+  const tensor_check& check_of(std::uint32_t t) const noexcept { return checks_.check_of(t); }
   const placement& place_of(std::uint32_t t) const noexcept { return storage_->tensors().where(t); }
-  // "model.safetensors: tensor 'wte.weight'"
+  // Returns a text such as "model.safetensors: tensor 'wte.weight'".
   std::string tensor_in_file(std::uint32_t t) const;
 
-  // ---- In the engine thread only, from here on ----
+  // ---- All functions below: engine thread only ----
 
-  // Must be called before begin(). Also called if the load fails before begin().
+  // Sets the state of a fill. Must be called before begin(), also if the load will fail before
+  // begin().
   void set_fill(fill_state fill) { fill_ = std::move(fill); }
-  // From now on, reads may be taken.
+  // Takes over the opened files and the plan. Afterwards, workers may take reads.
   void begin(opened_load opened);
   const open_file& file(const read_op& read) const noexcept { return from_->files[read.file]; }
-  // The supply of the bytes, or null if a file is read.
+  // Null if the bytes are read from a file or from an object of a store.
   const byte_supply* supply(const read_op& read) const noexcept;
+  // True if the bytes should not stay in the page cache.
+  bool is_uncached(const read_op& read) const noexcept {
+    return !uncached_files_.empty() && uncached_files_[read.file];
+  }
   const read_op& read(std::uint32_t index) const noexcept { return plan_.reads[index]; }
   std::span<const copy_op> copies(const read_op& read) const noexcept {
     return std::span(plan_.copies).subspan(read.copies_begin, read.copies_end - read.copies_begin);
   }
   std::span<const strided_map> maps() const noexcept { return plan_.maps; }
   const destinations& into() const noexcept { return into_; }
-  // The arena of destination n, and all arenas. Not for fills. Empty after a failure.
+  // memory() returns the memory of one destination, arenas() returns the memory of all
+  // destinations. Must not be called for a fill. After a failure, arenas() is empty.
   arena& memory(std::uint32_t n) const noexcept { return storage_->memory(n); }
   std::span<const std::shared_ptr<const tensor_storage>> arenas() const noexcept {
     if (!storage_) return {};
     return storage_->arenas();
   }
   bool fill() const noexcept { return fill_.has_value(); }
-  // From now on, destinations may be partly written.
+  // In a fill, the destinations may be partly written after this call.
   void begin_writing() noexcept {
     if (fill_) fill_->writing = true;
   }
-  // The name of the first tensor with bytes in the read.
   std::string_view first_tensor(const read_op& read) const noexcept;
   std::string_view first_tensor_of_stream(std::uint32_t s) const noexcept {
     return storage_->tensors().info(plan_.outputs[plan_.streams[s].outputs_begin].tensor).name;
   }
-  // "model.safetensors: tensor 'wte.weight': byte 4,096", for errors.
+  // Returns the place of an error, such as "model.safetensors: tensor 'wte.weight': byte 4,096". If
+  // the load has stopped, returns an empty string, because only the first error is reported.
   std::string place(const read_op& read, std::uint64_t file_offset) const;
 
   std::span<const feed_op> feeds(const read_op& read) const noexcept {
     return std::span(plan_.feeds).subspan(read.feeds_begin, read.feeds_end - read.feeds_begin);
   }
-  // The first call creates the stream, with `copy`.
-  running_stream& stream(std::uint32_t s, const stream_state::copier& copy);
-  // True if the stream's stored bytes end with `feed`.
+  // The first call for an index creates the stream.
+  running_stream& stream(std::uint32_t s);
+  // Returns true if `feed` contains the last stored bytes of its stream.
   bool ends_stream(const feed_op& feed) const noexcept {
     const stored_stream& stored = *stored_streams_[plan_.streams[feed.stream].stream].stored;
     return feed.stream_offset + feed.bytes == stored.bytes;
@@ -121,22 +133,39 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   void stream_decoded(std::uint32_t s);
   std::string stream_place(std::uint32_t s) const;
 
-  // The reads, as work. A taken read is in flight until end().
+  // The interface `work`: the steps of a job are its reads. A read is in flight from take() until
+  // end().
   offer take(bool awaited) override;
   boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
   void end(std::uint32_t read, const result<void>& outcome) override;
-  // The bound on the bytes in flight of the read's drive. Must not be called for a read from
-  // memory.
+  // Returns the limit on the bytes in flight for the drive of the read. Must not be called if the
+  // bytes come from memory.
   admission_control& gate(const read_op& read) const noexcept {
     return drives_.drive_of(read.file)->admission;
   }
 
-  // A direct read was refused: the rest of the load is read through the page cache.
+  // All later reads of the load are buffered.
   void refuse_direct(const std::string& reason);
   bool direct_refused() const noexcept { return direct_refused_; }
+  // Returns the bytes of the read if they are in host memory that is registered with the GPU, or
+  // null. The GPU can copy registered memory without a slot.
+  const std::byte* registered_memory(const read_op& read) const noexcept;
+  // Null if the file must be read into host memory first.
+  const byte_supply* storage_supply(const read_op& read) const noexcept {
+    if (!storage_reads_ || storage_refused_) return nullptr;
+    return &storage_reads_->supply(read.file);
+  }
+  // All later reads of the load use host memory.
+  void refuse_storage(const std::string& reason);
+  // Returns the reads of GPUDirect Storage, so that the caller can destroy them in a thread that
+  // may block.
+  std::unique_ptr<storage_reads> release_storage_reads() noexcept {
+    return std::move(storage_reads_);
+  }
 
-  // Returns true once, for the coroutine that populates the arenas ahead of the reads. The
-  // coroutine must stop when needs_prefault() is false.
+  // Returns true at the first call only. In this case, the caller must start a coroutine that
+  // populates the memory of the tensors before reads write to it. When needs_prefault() returns
+  // false, the coroutine must stop and call end_prefault().
   bool begin_prefault() noexcept {
     const bool first = !prefault_begun_;
     if (first) prefault_begun_ = prefaulting_ = true;
@@ -145,52 +174,50 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   bool needs_prefault() const noexcept { return !stopped() && !all_loaded(); }
   void end_prefault();
 
-  // For the delivery, after begin(). is_loaded() and take_loaded() may be called before.
+  // Used by load_delivery after begin(). is_loaded() and take_loaded() may be called earlier.
   const loaded_tensors& tensors() const noexcept { return storage_->tensors(); }
   tensor tensor_at(std::uint32_t t) const { return storage_->tensor_at(t); }
   model loaded_model() const { return model(storage_); }
   bool is_loaded(std::uint32_t t) const noexcept { return progress_ && progress_->is_loaded(t); }
   std::optional<std::uint32_t> take_loaded();
-  // Moves the tensor's reads, or its check, to the front.
+  // Makes the reads of a tensor, or its check, the next steps of the load.
   void prioritize(std::uint32_t t);
   fill_state* fill_progress() noexcept { return fill_ ? &*fill_ : nullptr; }
   std::shared_ptr<const opened_checkpoint> release_opened() noexcept { return std::move(from_); }
   const stop_state& outcome() const noexcept { return outcome_; }
 
-  // No further read or check is taken. The load still waits for reads and checks in flight. Keeps
-  // the first cause.
+  // Stops the load: no further read or check is started. The load ends when all reads and checks in
+  // flight have ended. Only the first cause is kept.
   void stop(fault cause);
   void stop_at_close() override;
   void stop_cancelled() noexcept;
-  // True if the load is complete or stopped, and no read, check or prefault is in progress.
+  // Returns true if the load is complete or stopped, and no read, check or prefault is in progress.
   bool quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
 
-  // The files, for a thread that may block to close the files. Null if they were not opened.
+  // Returns the files, or null if they are not open. The caller can close them in a thread that may
+  // block.
   std::shared_ptr<const opened_checkpoint> opened() const noexcept { return from_; }
   void release_files() noexcept { from_.reset(); }
-  // A fill and a copy use memory of the caller. The memory and its owners are released when all
-  // reads and writes of the memory have ended. A thread that may block does this while the engine
-  // thread waits.
+  // A fill or a copy uses memory of the caller and keeps its owners alive. release_borrowed() must
+  // be called after the last access to the memory, in a thread that may block.
   bool borrows() const noexcept { return request_.fill || request_.copy; }
   void release_borrowed() noexcept {
     request_.fill.reset();
     request_.copy.reset();
   }
-  // The memory of a failed load, for a thread that may block to free the memory. Tensors that were
-  // handed out keep the memory alive.
+  // Returns the memory of a failed load, so that it can be freed in a thread that may block.
+  // Tensors of the program still keep their memory alive.
   std::shared_ptr<const model_storage> release_storage() noexcept { return std::move(storage_); }
   void release_storage_if_stopped() noexcept {
     if (stopped()) storage_.reset();
   }
-  // Completes all present and later operations, with the model or with the failure.
+  // Completes all operations that wait now or start later, with the result or with the failure.
   void finish() noexcept;
   bool finished() const noexcept { return outcome_.finished(); }
-  // The cause of the stop, or null if the load was not stopped.
-  std::exception_ptr failure() const noexcept { return outcome_.failure(); }
 
  private:
-  // Checks of tensors that have all their bytes, as separate work.
+  // The interface `work` for checks: each step checks one tensor that has all its bytes.
   class check_work final : public work {
    public:
     explicit check_work(job& load) : load_(load) {}
@@ -214,34 +241,38 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   std::stop_source stop_source_;
   const std::stop_token stop_token_ = stop_source_.get_token();
 
-  // Constant, except that the fill and the copy are released at the end of the load.
+  // Constant, except that `fill` and `copy` are released at the end of the load.
   load_request request_;
 
-  // Set by begin(), then constant.
+  // Set by begin(), constant afterwards.
   std::shared_ptr<const named_catalog> named_;
-  plan plan_;  // Without `tensors`, which are in storage_.
+  // `plan_.tensors` is empty, because storage_ contains the placements of the tensors.
+  plan plan_;
   destinations into_;
-  std::shared_ptr<file_counters> per_file_;
 
   // Used by the engine thread only.
   std::shared_ptr<const opened_checkpoint> from_;  // Null before begin() and after the load.
   std::shared_ptr<model_storage> storage_;         // Null before begin() and after a failure.
   std::optional<plan_progress> progress_;          // Empty before begin().
   load_drives drives_;
-  std::optional<fill_state> fill_;  // Empty before begin(), and if the load is no fill.
+  std::optional<fill_state> fill_;  // Empty before begin() and if the load is not a fill.
   check_queue checks_;
   check_work check_work_{*this};
   stop_state outcome_;
+  std::vector<bool> uncached_files_;                        // Indexed by file, or empty.
   std::vector<plan_input_builder::stream> stored_streams_;  // Indexed like plan_input::streams.
-  std::vector<std::unique_ptr<running_stream>>
-      streams_;  // Indexed like plan::streams. Null: not started.
+  // Indexed like plan::streams. Null if the stream has not started.
+  std::vector<std::unique_ptr<running_stream>> streams_;
+  // Null if GPUDirect Storage is not used.
+  std::unique_ptr<storage_reads> storage_reads_;
+  bool storage_refused_ = false;
   bool direct_refused_ = false;
   bool prefault_begun_ = false;
   bool prefaulting_ = false;
   wait_queue quiet_;
 };
 
-// Starts the load. Engine thread only.
+// Starts the coroutine of the load. Engine thread only.
 void run_job(const std::shared_ptr<job>& load);
 
 }  // namespace ringload::inline v0::detail

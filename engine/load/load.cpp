@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The coroutine of a load, from beginning to end. Read this file first.
+// The coroutine that runs a load from beginning to end.
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
+#include <utility>
 
 #include "base/catch_as_fault.hpp"
 #include "base/printable.hpp"
@@ -15,12 +14,13 @@
 #include "load/traced_step.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/on_thread.hpp"
+#include "runtime/spawn_owned.hpp"
 
 namespace ringload::inline v0::detail {
 
 namespace {
 
-// The tasks below block on the file system or on freeing memory, so they run in a thread pool.
+// Task for a thread of `open_threads`, because it blocks on the file system.
 struct open_task {
   engine& e;
   const job& load;
@@ -29,30 +29,37 @@ struct open_task {
 
   void operator()() noexcept {
     const open_services services = {
-        e.within, e.devices, e.direct, {e.extensions, load.stop_token()}};
+        e.options, e.devices, e.direct, {e.extensions, load.stop_token()}};
     const load_request& request = load.request();
     found = catch_as_fault([&] {
       return request.copy ? open_copy(*request.copy, services) : open_load(request, services);
     });
-    if (found) placed = catch_as_fault([&] { return place_unread(e, *found); });
+    if (found) placed = catch_as_fault([&] { return place_unread(*found); });
   }
 };
 
-// Checks that the files are unchanged. Closes the files, unless the checkpoint has other owners.
-// Releases the owners of the filled or copied memory.
+// Task for the closing thread. Checks that the files did not change during the load. Closes the
+// files, unless the checkpoint has other owners. After a fill or a copy, releases the objects that
+// keep the caller's memory alive.
 struct close_files_task {
   std::shared_ptr<const opened_checkpoint> files;
-  bool keep;  // An operation waits for the checkpoint.
+  bool keep;  // True if an operation waits for the opened checkpoint.
+  std::unique_ptr<storage_reads> reads;
   job& load;
   result<void> unchanged;
 
   void operator()() noexcept {
-    if (files) unchanged = catch_as_fault([&] { return check_unchanged(*files); });
+    if (files) {
+      unchanged = catch_as_fault([&] { return check_unchanged(*files); });
+      load.counters.files_unverified = count_unverified(*files);
+    }
+    reads.reset();
     if (!keep) files.reset();
     load.release_borrowed();
   }
 };
 
+// Task for the closing thread: frees the memory of a failed load.
 struct release_memory_task {
   result<opened_load> unused;
   std::shared_ptr<const model_storage> memory;
@@ -63,7 +70,7 @@ struct release_memory_task {
   }
 };
 
-// Opening and planning run in one thread, one after the other.
+// Reports two steps, which ran in one thread: opening the files and planning.
 void trace_opening(const job& load, const opened_load& found,
                    const work_interval& opening) noexcept {
   trace_event event;
@@ -78,17 +85,19 @@ void trace_opening(const job& load, const opened_load& found,
   load.options().trace(event, load.options().trace_with);
 }
 
-// With a window, the load only opens the checkpoint. The window then loads the groups.
-void begin_load(job& load, opened_load opened) {
-  if (load.options().window_bytes == 0) return load.begin(std::move(opened));
+// Starts the reads of the load. If the load has a window, the job itself reads nothing. Its
+// load_window then loads the tensors in groups, each with a job of its own.
+void begin_reading(job& load, opened_load opened) {
+  if (load.request().window_bytes == 0) return load.begin(std::move(opened));
   load_request request = load.request();
   request.opened = checkpoint(opened.from);
+  request.window_bytes = opened.window_bytes;
   request.chosen = std::move(opened.chosen);
   std::vector<window_group> groups = std::move(opened.groups);
   const std::shared_ptr<const named_catalog> named = opened.named;
   load.begin(std::move(opened));
-  load.delivery.set_window(std::make_shared<load_window>(
-      load.the_engine, std::move(request), named, std::move(groups), load.shared_per_file()));
+  load.delivery.set_window(std::make_shared<load_window>(load.the_engine, std::move(request), named,
+                                                         std::move(groups), load.shared_counters));
 }
 
 boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& load, open_task& open) {
@@ -108,15 +117,23 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& load, 
     if (auto ready = e.start_decoding(); !ready) load->stop(ready.error());
     if (load->stopped()) co_return;
   }
-  begin_load(*load, std::move(*open.found));
-  // Files, catalog, plan and memory are fixed. No code below parses, or chooses an offset or size.
+  begin_reading(*load, std::move(*open.found));
+  // Files, catalog, plan and memory are fixed. No later code parses a file, or chooses an offset or
+  // a size. Only a load with a window plans later: the job of each group makes its own plan.
 
   load->delivery.started();
   e.read_schedule.add(load);
 }
 
+// Returns true if the end of the load must close files, free memory, or release memory of the
+// caller. Only then does it need another thread.
+bool has_resources(const job& load, const open_task& open) {
+  return open.found || load.opened() || load.borrows();
+}
+
 boost::asio::awaitable<void> end(engine& e, job& load, open_task& open) {
-  close_files_task close = {load.opened(), load.delivery.awaits_open(), load, {}};
+  close_files_task close = {
+      load.opened(), load.delivery.awaits_open(), load.release_storage_reads(), load, {}};
   if (!close.keep) load.release_files();
   if (close.files || load.borrows()) co_await on_thread(*e.closing_thread, e.loop, close);
   if (!close.unchanged) load.stop(close.unchanged.error());
@@ -127,29 +144,25 @@ boost::asio::awaitable<void> end(engine& e, job& load, open_task& open) {
 
 boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> started_load) {
   open_task open = {e, *started_load, fault(), {}};
-  // Any small allocation below may fail. The load then fails, and its waiters are still completed.
-  try {
-    co_await begin(e, started_load, open);
-  } catch (const std::bad_alloc&) {
-    started_load->stop({errc::memory_exceeded, {}});
-  }
-  for (bool waiting = !started_load->quiet(); waiting; waiting = !started_load->quiet()) {
+  // Any small allocation below may fail. In this case, the load fails, but its operations are
+  // completed. The exception is caught in this coroutine, because another coroutine would need
+  // memory for its frame.
+  bool has_begun = false;
+  for (bool ended = false; !ended;) {
     try {
-      co_await started_load->until_quiet();
+      if (!std::exchange(has_begun, true)) co_await begin(e, started_load, open);
+      while (!started_load->quiet()) co_await started_load->until_quiet();
+      // All bytes are in memory, or the load has failed. Neither the kernel nor a device accesses
+      // the memory of the load any more.
+      ended = true;
+      if (has_resources(*started_load, open)) co_await end(e, *started_load, open);
     } catch (const std::bad_alloc&) {
       started_load->stop({errc::memory_exceeded, {}});
     }
   }
-  // All bytes are in the arena, or the load has failed. Neither the kernel nor a device uses the
-  // memory of the load any more.
-
-  try {
-    co_await end(e, *started_load, open);
-  } catch (const std::bad_alloc&) {
-    started_load->stop({errc::memory_exceeded, {}});
-  }
   started_load->release_storage_if_stopped();
-  // Only the storage that tensors share is still alive.
+  // If the load has failed, its memory is freed, except the memory of tensors that the caller
+  // holds.
 
   started_load->finish();
   e.remove_user(*started_load);
@@ -160,20 +173,10 @@ boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> started_load) 
 void run_job(const std::shared_ptr<job>& load_job) {
   engine& e = *load_job->the_engine;
   e.add_user(load_job);
-  // Out of memory, co_spawn may throw or destroy the coroutine silently. Both destroy the handle,
-  // and the handle's deleter completes the waiters of the load.
-  const auto finish_load = [load_job](job*) {
-    if (load_job->finished()) return;
-    load_job->stop({errc::memory_exceeded, {}});
-    load_job->finish();
-    load_job->the_engine->remove_user(*load_job);
+  const auto make_coroutine = [&e](std::shared_ptr<job> handle) {
+    return load(e, std::move(handle));
   };
-  try {
-    const std::shared_ptr<job> handle(load_job.get(), finish_load);
-    boost::asio::co_spawn(e.loop, load(e, handle), boost::asio::detached);
-  } catch (const std::bad_alloc&) {
-    // The handle's deleter has completed the waiters.
-  }
+  spawn_owned(e.loop, load_job, make_coroutine, finish_for_memory<job>);
 }
 
 }  // namespace ringload::inline v0::detail

@@ -1,29 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The counters of one load, for load_stats. Any thread may read and count at any time.
+// The counters of one load, which `load_stats` reports. A load with a window (see load_window.hpp)
+// loads its tensors in groups, which all use the counters of the load. Counters may be read and
+// changed in any thread.
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <ringload/byte_source.hpp>
 #include <ringload/stats.hpp>
 #include <string>
+
+#include "load/file_counters.hpp"
 
 namespace ringload::inline v0::detail {
 
 class load_counters {
  public:
-  std::atomic<std::uint64_t> bytes = 0;  // Bytes of loaded tensors.
+  std::optional<file_counters> per_file;  // Set before the load starts, constant afterwards.
+  std::atomic<std::uint64_t> bytes = 0;   // Bytes of all loaded tensors.
   std::atomic<std::uint64_t> bytes_total = 0;
-  std::atomic<std::uint64_t> tensors = 0;  // Loaded tensors.
+  std::atomic<std::uint64_t> tensors = 0;  // Number of loaded tensors.
   std::atomic<std::uint64_t> tensors_total = 0;
   std::atomic<std::uint64_t> bytes_direct = 0;
   std::atomic<std::uint64_t> bytes_buffered = 0;
   std::atomic<std::uint64_t> bytes_straight = 0;
+  std::atomic<std::uint64_t> bytes_gpu_direct = 0;
   std::atomic<std::uint64_t> bytes_mapped = 0;
   std::atomic<std::uint64_t> bytes_verified = 0;
+  std::atomic<std::uint64_t> files_unverified = 0;
   std::atomic<std::uint64_t> reads = 0;
   std::atomic<std::uint64_t> short_reads = 0;
   std::atomic<std::uint64_t> retries = 0;
@@ -43,18 +51,21 @@ class load_counters {
     if (straight) bytes_straight += static_cast<unsigned>(arrived);
   }
 
-  std::chrono::steady_clock::time_point begun() const noexcept { return begun_; }
-  // The load has reached these points.
+  std::chrono::steady_clock::time_point begun() const noexcept { return start_time_; }
+  // Each function records the time at which the load reaches an event.
   void set_opened() noexcept { opened_at_ = nanoseconds_since_begun(); }
   void set_first_tensor() noexcept {
     if (first_tensor_at_ == 0) first_tensor_at_ = nanoseconds_since_begun();
   }
-  void set_ended() noexcept { ended_at_ = nanoseconds_since_begun(); }
+  void set_ended() noexcept {
+    if (ended_at_ == 0) ended_at_ = nanoseconds_since_begun();
+  }
 
-  // The reason why a file is not read directly. Keeps the first reason.
+  // Why a file is not read with O_DIRECT. Only the first reason is kept.
   void set_route_reason(const std::string& reason);
+  // Why a read does not use GPUDirect Storage. Only the first reason is kept.
+  void set_gpu_direct_reason(const std::string& reason);
 
-  // Fills the fields of a single load.
   void fill_stats(load_stats& stats) const;
 
  private:
@@ -62,13 +73,15 @@ class load_counters {
 
   std::int64_t nanoseconds_since_begun() const noexcept;
 
-  const clock::time_point begun_ = clock::now();
-  // Nanoseconds after begun_, or 0 if not reached.
+  const clock::time_point start_time_ = clock::now();
+  // In nanoseconds since start_time_. The value 0 means that the event has not happened.
   std::atomic<std::int64_t> opened_at_ = 0;
   std::atomic<std::int64_t> first_tensor_at_ = 0;
   std::atomic<std::int64_t> ended_at_ = 0;
   mutable std::mutex mutex_;
-  std::string route_reason_;  // Guarded by the mutex.
+  // Guarded by the mutex.
+  std::string route_reason_;
+  std::string gpu_direct_reason_;
 };
 
 }  // namespace ringload::inline v0::detail

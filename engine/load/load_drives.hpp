@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The drives of the files of one load. Each drive is a lane: the reads of a lane are taken in
-// order, independently of other lanes. So a drive without a free worker does not block the reads
-// from other drives. Engine thread only.
+// The drives that the files of one load are on. Each drive has a list of reads, which are taken in
+// order. If one drive has no free worker (see worker.hpp), the reads from the other drives
+// continue. Engine thread only.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,58 +20,60 @@ namespace ringload::inline v0::detail {
 
 class load_drives {
  public:
-  // `reads`: true if the load has reads. A load without reads does not count as a load of the
-  // drives.
+  // Must be called once. `reads` must be true if the load has any reads. A load without reads does
+  // not count as a user of its drives.
   void begin(std::span<const open_file> files, bool reads, drives& all_drives) {
     drives_ = &all_drives;
     for (const open_file& file : files) {
       drive* const file_drive =
           file.drive == open_file::no_drive ? nullptr : &all_drives.find_or_add(file.drive);
-      const auto lane = std::ranges::find(lanes_, file_drive);
-      lane_of_file_.push_back(static_cast<std::uint32_t>(lane - lanes_.begin()));
-      if (lane == lanes_.end()) lanes_.push_back(file_drive);
+      const auto position = std::ranges::find(used_drives_, file_drive);
+      drive_of_file_.push_back(static_cast<std::uint32_t>(position - used_drives_.begin()));
+      if (position == used_drives_.end()) used_drives_.push_back(file_drive);
     }
     counted_ = reads;
-    for (drive* lane_drive : lanes_) {
-      if (reads && lane_drive != nullptr) all_drives.begin_load(*lane_drive);
+    for (drive* used_drive : used_drives_) {
+      if (reads && used_drive != nullptr) all_drives.begin_load(*used_drive);
     }
   }
-  // Later calls do nothing. Returns true if other loads may now use more workers.
+  // Must be called at the end of the load. Returns true if other loads can now use more workers. A
+  // second call does nothing.
   bool end() noexcept {
     if (!std::exchange(counted_, false)) return false;
     const bool several = drives_->several();
-    for (drive* lane_drive : lanes_) {
-      if (lane_drive != nullptr) drives_->end_load(*lane_drive);
+    for (drive* used_drive : used_drives_) {
+      if (used_drive != nullptr) drives_->end_load(*used_drive);
     }
     return several;
   }
 
-  std::uint32_t lanes() const noexcept {
-    return std::max<std::uint32_t>(1, static_cast<std::uint32_t>(lanes_.size()));
+  std::uint32_t count() const noexcept {
+    return std::max<std::uint32_t>(1, static_cast<std::uint32_t>(used_drives_.size()));
   }
-  std::uint32_t lane_of(std::uint32_t file) const noexcept { return lane_of_file_[file]; }
-  // Null: the file is memory.
-  drive* drive_of(std::uint32_t file) const noexcept { return lanes_[lane_of_file_[file]]; }
+  std::uint32_t index_of(std::uint32_t file) const noexcept { return drive_of_file_[file]; }
+  // Returns null if the bytes of the file are in memory.
+  drive* drive_of(std::uint32_t file) const noexcept { return used_drives_[drive_of_file_[file]]; }
 
-  // Takes the next read of a lane with a free worker. `has(lane)` returns whether the lane may have
-  // a read. `take_from(lane)` takes the read.
+  // Takes the next read from a drive that has a free worker. `has(index)` must return true if the
+  // drive may have a read. `take_from(index)` must take the next read from the drive.
   template <class Has, class Take>
   work::offer take(const Has& has, const Take& take_from) const {
     work::offer empty_offer;
-    for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane) {
-      drive* const lane_drive = lanes_[lane];
-      if (lane_drive != nullptr && !drives_->has_worker_for(*lane_drive)) {
-        empty_offer.later = empty_offer.later || has(lane);
+    for (std::uint32_t index = 0; index < used_drives_.size(); ++index) {
+      drive* const used_drive = used_drives_[index];
+      if (used_drive != nullptr && !drives_->has_worker_for(*used_drive)) {
+        empty_offer.later = empty_offer.later || has(index);
         continue;
       }
-      const std::optional<std::uint32_t> read = take_from(lane);
+      const std::optional<std::uint32_t> read = take_from(index);
       if (!read) continue;
-      if (lane_drive != nullptr) ++lane_drive->workers;
+      if (used_drive != nullptr) ++used_drive->workers;
       return {read};
     }
     return empty_offer;
   }
-  // A taken read has ended. Returns true if another load may have waited for the worker.
+  // Must be called when a taken read has ended. Returns true if another load may be waiting for the
+  // worker.
   bool leave(std::uint32_t file) const noexcept {
     drive* const file_drive = drive_of(file);
     if (file_drive != nullptr) --file_drive->workers;
@@ -80,8 +82,8 @@ class load_drives {
 
  private:
   drives* drives_ = nullptr;
-  std::vector<drive*> lanes_;
-  std::vector<std::uint32_t> lane_of_file_;
+  std::vector<drive*> used_drives_;
+  std::vector<std::uint32_t> drive_of_file_;
   bool counted_ = false;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The operations that wait for a load: for one tensor, for the next one, for the start, for the
-// end. Engine thread only.
+// The operations of the public API that wait for a load: for a certain tensor, for the next tensor,
+// for the start or for the end. Engine thread only.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,24 +20,23 @@
 
 namespace ringload::inline v0::detail {
 
-// Operations in the order of their arrival. Each operation has an id, for cancellation.
+// A queue of waiting operations. A cancelled operation is found by its id.
 template <class T>
 class waiter_list {
  public:
   using operation_ptr = std::unique_ptr<operation<T>>;
 
   bool empty() const noexcept { return list_.empty(); }
-  // Ids must ascend.
+  // Ids must increase.
   void add(std::uint64_t id, operation_ptr waiting) { list_.push_back({id, std::move(waiting)}); }
 
-  // Returns null if the list is empty.
   operation_ptr pop() noexcept {
     if (list_.empty()) return nullptr;
     operation_ptr first = std::move(list_.front().waiting);
     list_.pop_front();
     return first;
   }
-  // Returns null if the operation has completed already.
+  // Removes an operation before it completes. Returns null if the operation has already completed.
   operation_ptr remove(std::uint64_t id) noexcept {
     const auto found = std::lower_bound(list_.begin(), list_.end(), id,
                                         [](const entry& e, std::uint64_t i) { return e.id < i; });
@@ -48,17 +47,20 @@ class waiter_list {
   }
 
   void complete_all(const T& value) {
-    while (!list_.empty()) pop()->complete(nullptr, value);
+    while (!list_.empty()) pop()->complete(value);
   }
-  // Completes all operations: with the failure if the load was stopped, else with `value`. The last
-  // operation gets `value` by move. If memory is missing, a handler is destroyed, as Asio does with
-  // its own handlers. The other operations are still completed.
+  // Completes all operations. If the load was stopped, the operations receive the failure of the
+  // load, otherwise `value`. If a completion throws bad_alloc, its handler is destroyed without a
+  // call, as in Asio. The other operations are still completed.
   void end_all(const stop_state& outcome, T value) noexcept {
     while (!list_.empty()) {
       const operation_ptr waiting = pop();
       try {
-        T result_value = outcome.stopped() ? T() : list_.empty() ? std::move(value) : value;
-        waiting->complete(outcome.failure(), std::move(result_value));
+        if (outcome.stopped()) {
+          waiting->fail(outcome.cause());
+        } else {
+          waiting->complete(list_.empty() ? std::move(value) : value);
+        }
       } catch (const std::bad_alloc&) {
       }
     }
@@ -74,32 +76,29 @@ class waiter_list {
 
 class load_waiters {
  public:
-  // Id for the next added operation.
   std::uint64_t new_id() noexcept { return ++last_id_; }
 
-  std::unique_ptr<operation<load_operation>> start;  // Null: no waiter, or the load has started.
+  // Null if no operation waits for the start, or if the load has started.
+  std::unique_ptr<operation<load_handle>> start;
   std::unordered_map<std::uint32_t, waiter_list<tensor>> tensors;
   waiter_list<std::optional<tensor>> next;
   waiter_list<model> finish;
   waiter_list<checkpoint> open;
   waiter_list<tensor> copy;
-  std::unique_ptr<operation<fill_result>> fill;  // Null: no fill, or the load is over.
+  // Null if the load is not a fill, or if the load has finished.
+  std::unique_ptr<operation<fill_result>> fill;
 
-  // Removes an operation that waits for tensor t. Returns null if it has completed already.
+  // Removes an operation that waits for tensor `t`. Returns null if the operation has already
+  // completed.
   std::unique_ptr<operation<tensor>> remove(std::uint32_t t, std::uint64_t id) noexcept {
     const auto found = tensors.find(t);
     return found == tensors.end() ? nullptr : found->second.remove(id);
   }
 
-  // Completes all waiting operations. `loaded` and `opened` are the results of a load that was not
+  // Completes all waiting operations. `loaded` and `opened` are used only if the load was not
   // stopped.
   void end_all(const stop_state& outcome, model loaded, checkpoint opened) noexcept {
-    if (start) {
-      try {
-        std::exchange(start, nullptr)->complete(outcome.failure(), load_operation());
-      } catch (const std::bad_alloc&) {
-      }
-    }
+    end_start(outcome);
     for (auto& [t, list] : tensors) list.end_all(outcome, tensor());
     tensors.clear();
     next.end_all(outcome, std::nullopt);
@@ -110,6 +109,14 @@ class load_waiters {
   }
 
  private:
+  void end_start(const stop_state& outcome) noexcept {
+    if (!start) return;
+    try {
+      std::exchange(start, nullptr)->fail(outcome.cause());
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
   std::uint64_t last_id_ = 0;
 };
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "load/open.hpp"
 
 #include <algorithm>
@@ -9,10 +10,12 @@
 #include "base/printable.hpp"
 #include "device/available.hpp"
 #include "device/mapped_arena.hpp"
+#include "io/residency.hpp"
 #include "plan/make_plan.hpp"
 #include "request/choose_digests.hpp"
 #include "request/chosen_catalog.hpp"
 #include "request/unreadable.hpp"
+#include "runtime/memory_budget.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -41,28 +44,28 @@ result<void> check_route(const opened_checkpoint& from, read_route route, std::s
   return {};
 }
 
-// Adds the place of the tensor to an error of the planner.
-fault of_plan(fault cause, const std::string& source, const plan_input_builder& wanted,
+// Adds the name of the tensor to an error of the planner. `culprit` is the index that the planner
+// returned.
+fault of_plan(fault cause, const std::string& source, const plan_input_builder& builder,
               const ringload::catalog& chosen, std::uint32_t culprit) {
   if (culprit == no_index) return cause.in(printable_path(source));
-  return cause.in(at_tensor(chosen, wanted.tensor_of(culprit)));
+  return cause.in(at_tensor(chosen, builder.tensor_of(culprit)));
 }
 
 }  // namespace
 
 namespace {
 
-// After this call the files are open and the catalog is known. No later step parses.
+// Opens the checkpoint, unless the request contains an open checkpoint. No later step parses a
+// file.
 result<std::shared_ptr<const opened_checkpoint>> checkpoint_of(const load_request& request,
                                                                const open_services& services) {
   if (auto opened = request.opened.opened()) {
     if (auto unchanged = check_unchanged(*opened); !unchanged) return unchanged.error();
     return opened;
   }
-  const open_options options = {request.options.strictness, request.independent_files,
-                                request.options.nameless};
-  return open_checkpoint(request.source, options, request.options.route, services.direct,
-                         services.from);
+  return open_checkpoint(request.source, request.options.open, request.options.route,
+                         services.direct, services.from);
 }
 
 result<std::vector<chosen_tensor>> boxes_of(const load_request& request,
@@ -76,20 +79,23 @@ result<std::vector<chosen_tensor>> boxes_of(const load_request& request,
   const bool tolerates =
       request.fill && request.fill->rules.unexpected != fill_options::on_unexpected::error;
   if (!tolerates) {
-    if (auto unreadable_object = unreadable_chosen(catalog.catalog(), request.wanted.requests()))
+    if (auto unreadable_object =
+            unreadable_chosen(catalog.catalog(), request.options.select.requests()))
       return *unreadable_object;
   }
-  return choose(catalog.catalog(), catalog.names(), request.wanted.requests(),
+  return choose(catalog.catalog(), catalog.names(), request.options.select.requests(),
                 printable_path(from.name), request.fill ? 0 : devices.size());
 }
 
-// Returns the chosen tensors of the checkpoint. For a fill, also the destination of each tensor.
+// Returns the chosen tensors of the checkpoint. For a fill, the result also contains the
+// destination of each tensor.
 result<checked_fill> chosen_of(const load_request& request, const opened_checkpoint& from,
                                const device_set& devices) {
   const ringload::catalog& catalog = from.named->catalog();
-  if (request.fill && !request.wanted.requests().places.empty()) {
-    return fault{errc::invalid_selection, "selection",
-                 "a fill takes the devices from its destinations, expected no placement"};
+  if (request.fill && !request.options.select.requests().places.empty()) {
+    return fault{
+        errc::invalid_selection, "selection",
+        "a selection for a fill cannot choose devices, because each destination has its own"};
   }
   auto tensors = boxes_of(request, from, devices);
   if (!tensors) return tensors.error();
@@ -105,7 +111,7 @@ result<checked_fill> chosen_of(const load_request& request, const opened_checkpo
   if (!chosen) return chosen.error();
   if (request.fill) return check_fill(*request.fill, request.options, devices, *tensors, *chosen);
   checked_fill out;
-  out.which = std::move(*tensors);
+  out.tensors = std::move(*tensors);
   out.chosen = std::move(*chosen);
   return out;
 }
@@ -118,19 +124,22 @@ result<mapping_request> refs_of(const load_request& request, const device_set& d
     return fault{errc::invalid_options, place,
                  "a fill writes to the memory of the caller, so files cannot be mapped"};
   }
-  if (options.window_bytes > 0) {
+  if (request.window_bytes > 0) {
     return fault{errc::invalid_options, place,
-                 "mapped tensors take no memory: window_bytes must be 0"};
+                 "a stream with a window cannot map files: use start_async, because mapped tensors "
+                 "need no memory"};
   }
   const bool copies = options.unmappable == on_unmappable::copy;
   const bool one_host = devices.size() == 1 && devices.listed().front().kind() == device_kind::host;
   if (one_host) return copies ? mapping_request::possible : mapping_request::all;
   if (copies) return mapping_request::none;
-  return fault{errc::device_unavailable, place,
-               "files are mapped for a loader of the host alone, and " + devices.description()};
+  return fault{
+      errc::device_unavailable, place,
+      "files are mapped only if the host is the only device, but " + devices.description()};
 }
 
-// An object of a store cannot be mapped.
+// If a file is an object of an object store, which cannot be mapped, sets `views` to `none`. Fails
+// if a mapping is required.
 result<void> check_mappable(const opened_checkpoint& from, const load_options& options,
                             mapping_request& views) {
   if (views == mapping_request::none) return {};
@@ -144,17 +153,21 @@ result<void> check_mappable(const opened_checkpoint& from, const load_options& o
   return {};
 }
 
-plan_limits loader_options_of(const loader_options& within, mapping_request views, bool fills) {
-  plan_limits bounds = {within.slot_bytes};
-  // A buffered read can write to any address. If a direct read cannot, its worker stages the read.
+plan_limits loader_options_of(const loader_options& options, mapping_request views, bool fills) {
+  plan_limits bounds = {options.slot_bytes};
+  // The plan need not align destinations for direct reads. If the address is not aligned, the
+  // worker reads into its slot and copies the bytes.
   bounds.direct_alignment = 1;
   if (fills) return bounds;
-  bounds.arena_bytes_max = within.arena_bytes_max;
-  // Only the planner knows how many bytes are copied, and a file may declare more than can be
-  // planned.
+  bounds.arena_bytes_max = options.arena_bytes_max;
+  // Only the planner knows how many bytes cannot be mapped and must be copied. Therefore the
+  // planner enforces the limit of the memory. A file can declare very large tensors.
   if (views == mapping_request::possible) {
-    bounds.arena_bytes_max =
-        std::min(bounds.arena_bytes_max, available_bytes().value_or(bounds.arena_bytes_max));
+    const auto available = available_bytes();
+    if (available && *available < bounds.arena_bytes_max) {
+      bounds.arena_bytes_max = *available;
+      bounds.arena_bytes_max_name = "the available memory";
+    }
   }
   return bounds;
 }
@@ -172,30 +185,31 @@ result<std::shared_ptr<arena>> map(const open_file& file, const planned_arena& p
   return std::shared_ptr<arena>(std::make_shared<mapped_arena>(std::move(*mapping), read_only));
 }
 
-// Checks which tensors load_options::dtype cannot convert. Adds a note to the chosen catalog.
-result<void> check_conversions(const plan_input_builder& wanted, const opened_checkpoint& from,
+// Fails if a tensor cannot be converted to load_options::dtype. If tensors are left unconverted,
+// adds a note to the catalog.
+result<void> check_conversions(const plan_input_builder& builder, const opened_checkpoint& from,
                                ringload::catalog& chosen, const device_set& devices) {
-  if (wanted.refused()) return *wanted.refused();
+  if (builder.refused()) return *builder.refused();
   const auto is_gpu = [&](std::uint32_t d) {
     return devices.listed()[d].kind() == device_kind::cuda;
   };
-  const auto t = wanted.first_from_f64_on(is_gpu);
+  const auto t = builder.first_from_f64_on(is_gpu);
   if (t && *t < chosen.tensors.size()) {
     return fault{errc::unsupported_dtype, at_tensor(chosen, *t),
                  "F64 is converted only in host memory"};
   }
-  if (wanted.unconverted().empty()) return {};
-  const tensor_info& first = from.named->catalog().tensors[wanted.unconverted().front()];
-  chosen.notes.push_back(grouped(wanted.unconverted().size()) +
+  if (builder.unconverted().empty()) return {};
+  const tensor_info& first = from.named->catalog().tensors[builder.unconverted().front()];
+  chosen.notes.push_back(grouped(builder.unconverted().size()) +
                          " tensors are loaded unconverted, the first is '" + printable(first.name) +
                          "' of " + std::string(name(first.dtype)));
   return {};
 }
 
-// Checks the free memory of each device, before planning.
-result<void> check_devices(const plan_input_builder& wanted,
+// Fails before planning if a device has not enough free memory.
+result<void> check_devices(const plan_input_builder& builder,
                            const std::vector<chosen_tensor>& tensors, const device_set& devices) {
-  const std::vector<std::uint64_t> bytes = wanted.loaded_bytes_by_tensor();
+  const std::vector<std::uint64_t> bytes = builder.loaded_bytes_by_tensor();
   for (const auto& backend : devices.backends()) {
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -207,13 +221,13 @@ result<void> check_devices(const plan_input_builder& wanted,
   return {};
 }
 
-// Allocates or maps all arenas of the plan. Keeps no memory after a failure.
-result<void> take_memory(opened_load& load, const plan_input_builder& wanted, mapped_access access,
+// Allocates or maps the memory of all arenas of the plan. After a failure, all memory is freed.
+result<void> take_memory(opened_load& load, const plan_input_builder& builder, mapped_access access,
                          const device_set& devices) {
   const std::vector<planned_arena>& planned = load.plan.arenas;
-  // Arenas are mapped only for a loader with a single device.
+  // Files are mapped only if the loader has a single device.
   const auto backend_of = [&](std::size_t a) -> backend* {
-    return &devices.backend_at(wanted.device_of(static_cast<std::uint32_t>(a)));
+    return &devices.backend_at(builder.device_of(static_cast<std::uint32_t>(a)));
   };
   const auto is_taken = [&](std::size_t a) { return planned[a].bytes > 0 && !planned[a].mapped(); };
   load.memory.resize(planned.size());
@@ -234,7 +248,7 @@ result<void> take_memory(opened_load& load, const plan_input_builder& wanted, ma
   for (std::size_t a = 0; a < planned.size(); ++a) {
     taken_arena& taken_memory = load.memory[a];
     taken_memory.bytes = planned[a].bytes;
-    taken_memory.position = wanted.device_of(static_cast<std::uint32_t>(a));
+    taken_memory.position = builder.device_of(static_cast<std::uint32_t>(a));
     taken_memory.on = devices.listed()[taken_memory.position];
     taken_memory.mapped = planned[a].mapped();
     if (taken_memory.mapped) {
@@ -248,12 +262,34 @@ result<void> take_memory(opened_load& load, const plan_input_builder& wanted, ma
   return {};
 }
 
-std::vector<layout_rules> arena_rules(const plan_input_builder& wanted, const plan_input& input,
-                                      const device_set& devices) {
+// Chooses the files whose bytes should not stay in the page cache. A file is a candidate if it is
+// read through the page cache, unless at least a tenth of its pages are known to be cached. Chooses
+// no file if the free memory has room for all candidates in addition to the tensors.
+std::vector<bool> choose_uncached(const opened_load& load, const load_options& options) {
+  std::vector<bool> uncached(load.from->files.size());
+  std::uint64_t file_bytes = 0;
+  for (std::size_t i = 0; i < uncached.size(); ++i) {
+    const open_file& file = load.from->files[i];
+    const bool is_buffered = !file.direct || options.route == read_route::buffered;
+    if (file.buffered.get() < 0 || !is_buffered || file.bytes == 0) continue;
+    const auto counts = count_pages(file.buffered.get(), 0, file.bytes);
+    if (counts && counts->cached * 10 >= counts->pages) continue;
+    uncached[i] = true;
+    file_bytes += file.bytes;
+  }
+  if (file_bytes == 0) return {};
+  std::uint64_t arena_bytes = 0;
+  for (const taken_arena& arena : load.memory) arena_bytes += arena.mapped ? 0 : arena.bytes;
+  if (page_cache_has_room(file_bytes, arena_bytes, available_bytes())) return {};
+  return uncached;
+}
+
+std::vector<placement_rules> arena_rules(const plan_input_builder& builder, const plan_input& input,
+                                         const device_set& devices) {
   if (devices.size() == 1) return {devices.backend_at(0).rules()};
-  std::vector<layout_rules> rules;
+  std::vector<placement_rules> rules;
   for (std::uint32_t a = 0; a < input.arenas; ++a) {
-    rules.push_back(devices.backend_at(wanted.device_of(a)).rules());
+    rules.push_back(devices.backend_at(builder.device_of(a)).rules());
   }
   return rules;
 }
@@ -266,13 +302,9 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   if (auto valid = check_dtype(options); !valid) return valid.error();
   auto views = refs_of(request, services.devices);
   if (!views) return views.error();
-  if (fills && options.window_bytes > 0) {
-    return fault{errc::invalid_options, "load_options::window_bytes",
-                 "a fill takes no memory for tensors: window_bytes must be 0"};
-  }
-  if (options.window_bytes > 0 && services.devices.size() > 1) {
-    return fault{errc::invalid_options, "load_options::window_bytes",
-                 "a window is of one device, and " + services.devices.description()};
+  if (request.window_bytes > 0 && services.devices.size() > 1) {
+    return fault{errc::invalid_options, "stream_async",
+                 "a window supports a single device, but " + services.devices.description()};
   }
   opened_load load;
   auto from = checkpoint_of(request, services);
@@ -286,48 +318,53 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   const std::string& source = load.from->name;
   auto chosen = chosen_of(request, *load.from, services.devices);
   if (!chosen) return chosen.error();
-  plan_input_builder wanted(*load.from, chosen->which, options, chosen->targets);
+  plan_input_builder builder(*load.from, chosen->tensors, options, chosen->targets);
   if (!fills) {
-    auto checked = check_conversions(wanted, *load.from, chosen->chosen, services.devices);
+    auto checked = check_conversions(builder, *load.from, chosen->chosen, services.devices);
     if (!checked) return checked.error();
   }
   load.named = std::make_shared<const named_catalog>(std::move(chosen->chosen));
   if (fills) load.fill = std::move(chosen->state);
-  auto checks = choose_digests(*load.from, chosen->which, wanted, options.verify, fills);
+  auto checks = choose_digests(*load.from, chosen->tensors, builder, options.verify, fills);
   if (!checks) return checks.error();
   load.checks = std::move(*checks);
-  if (options.window_bytes > 0) {
+  if (request.window_bytes > 0) {
     std::uint32_t culprit = 0;
-    auto groups = make_window_groups(
-        wanted.loaded_bytes_by_tensor(), options.window_bytes,
-        window_page_bytes(services.devices.listed().front(), services.within), culprit);
+    const device& target = services.devices.listed().front();
+    load.window_bytes = target.kind() == device_kind::host
+                            ? window_within(request.window_bytes, available_bytes())
+                            : request.window_bytes;
+    auto groups = make_window_groups(builder.loaded_bytes_by_tensor(), load.window_bytes,
+                                     window_page_bytes(target, services.options), culprit,
+                                     services.options.slot_bytes);
     if (!groups) return groups.error().in(at_tensor(load.named->catalog(), culprit));
     load.groups = std::move(*groups);
-    load.chosen = std::make_shared<const std::vector<chosen_tensor>>(std::move(chosen->which));
-    load.checks.clear();  // Each group checks its own tensors.
+    load.chosen = std::make_shared<const std::vector<chosen_tensor>>(std::move(chosen->tensors));
+    load.checks.clear();  // The job of each group checks its own tensors.
     return load;
   }
-  // With `populate`, the pages of mapped tensors need memory too.
+  // With the option `populate`, mapped tensors also need memory.
   if (!fills && (*views == mapping_request::none || options.populate)) {
-    auto room = check_devices(wanted, chosen->which, services.devices);
+    auto room = check_devices(builder, chosen->tensors, services.devices);
     if (!room) return room.error().in(printable_path(source));
   }
   std::uint32_t culprit = no_index;
-  plan_input input = wanted.input();
-  input.views = *views;
-  input.views_present = options.populate;
-  auto plan = make_plan(input, arena_rules(wanted, input, services.devices),
-                        loader_options_of(services.within, *views, fills), &culprit);
-  if (!plan) return of_plan(plan.error(), source, wanted, load.named->catalog(), culprit);
+  plan_input input = builder.input();
+  input.mapping = *views;
+  input.populates_mappings = options.populate;
+  auto plan = make_plan(input, arena_rules(builder, input, services.devices),
+                        loader_options_of(services.options, *views, fills), &culprit);
+  if (!plan) return of_plan(plan.error(), source, builder, load.named->catalog(), culprit);
   load.plan = std::move(*plan);
-  wanted.merge_fused(load.plan);
-  load.streams = wanted.take_streams();
-  // The plan is fixed. No code below chooses an offset or a size.
+  load.streams = builder.take_streams();
+  // The plan is fixed. No later code chooses an offset or a size.
 
-  load.into = std::move(chosen->into);
-  if (fills || chosen->which.empty()) return load;
-  if (auto taken = take_memory(load, wanted, options.access, services.devices); !taken)
-    return taken.error();
+  load.into = std::move(chosen->plan_destinations);
+  if (!fills && !chosen->tensors.empty()) {
+    if (auto taken = take_memory(load, builder, options.access, services.devices); !taken)
+      return taken.error();
+  }
+  load.uncached_files = choose_uncached(load, options);
   return load;
 }
 

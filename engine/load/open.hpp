@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The preparation of a load: opens the checkpoint unless it is open, chooses tensors from the
-// catalog, makes the plan, and allocates the memory. Blocks on the file system, so it runs in a
-// thread pool.
+// Prepares a load: opens the checkpoint if necessary, chooses the tensors, makes the plan, and
+// allocates the memory. Blocks on the file system, so it runs in a thread pool.
 
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <ringload/detail/request.hpp>
 #include <ringload/options.hpp>
 #include <string>
 #include <vector>
@@ -24,35 +22,43 @@
 #include "request/destinations.hpp"
 #include "request/fill_state.hpp"
 #include "request/plan_input_builder.hpp"
+#include "request/request.hpp"
 
 namespace ringload::inline v0::detail {
 
+// A load that is ready to read.
 struct opened_load {
   std::shared_ptr<const opened_checkpoint> from;
-  std::chrono::steady_clock::time_point opened_at;  // Time when the checkpoint was open.
-  // The catalog of the tensors to load, with their loaded shapes.
+  std::chrono::steady_clock::time_point opened_at;  // Time at which the checkpoint was open.
+  // The tensors to load, with their shapes after the load.
   std::shared_ptr<const named_catalog> named;
   ringload::plan plan;
   std::vector<plan_input_builder::stream> streams;  // Indexed like plan_input::streams.
-  std::vector<taken_arena> memory;  // Indexed by destination of the plan. Empty for a fill.
-  destinations into;                // Indexed by destination of the plan.
+  // Indexed by destination of the plan. Empty for a fill.
+  std::vector<taken_arena> memory;
+  destinations into;  // Indexed by destination of the plan.
   std::optional<fill_state> fill;
-  std::vector<tensor_check> checks;  // Indexed by tensor. Empty: no checks.
-  std::string route_reason;          // Reason why a file cannot be read directly, or empty.
-  // Only for a load with a window, which has no plan.
+  std::vector<tensor_check> checks;  // Indexed by tensor. Empty if no tensor is checked.
+  // Indexed by file. True if the bytes of buffered reads should not stay in the page cache.
+  std::vector<bool> uncached_files;
+  std::string route_reason;  // Why a file cannot be read directly, or empty.
+  // Set only for a load with a window, which has no plan.
   std::vector<window_group> groups;
+  // The requested size. For host memory, at most the available memory.
+  std::uint64_t window_bytes = 0;
   std::shared_ptr<const std::vector<chosen_tensor>> chosen;
 };
 
-// The parts of the loader that open_load() uses.
+// The parts of a loader that open_load() uses.
 struct open_services {
-  const loader_options& within;
+  const loader_options& options;
   const device_set& devices;
   direct_files& direct;
   opening from;
 };
 
-// A manifest in the options must outlive the load.
+// If the options contain a checksum list, the caller must keep it alive until the load has
+// finished.
 result<opened_load> open_load(const load_request& request, const open_services& services);
 
 }  // namespace ringload::inline v0::detail

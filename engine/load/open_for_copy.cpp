@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "load/open_for_copy.hpp"
 
 #include <algorithm>
@@ -14,7 +15,8 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// GPU kernels convert fewer pairs of types than the CPU.
+// Returns true if tensors in the memory of `on` can be converted. GPU kernels support fewer pairs
+// of types than the host.
 bool converts(dtype from, dtype to, const device& on) {
   return on == host() ? fill_converts(from, to) : kernels_convert(from, to);
 }
@@ -23,9 +25,8 @@ result<void> check(const copy_request& request, const device_set& devices) {
   const std::string place = tensor_place(request.from.name());
   for (const device& end : {request.from.device(), request.to}) {
     if (devices.find(end) != nullptr) continue;
-    return fault{
-        errc::device_unavailable, place,
-        "a copy is from or to the memory of " + end.name() + ", and " + devices.description()};
+    return fault{errc::device_unavailable, place,
+                 "cannot copy from or to " + end.name() + ", because " + devices.description()};
   }
   const dtype from = request.from.dtype();
   const dtype target_type = request.to_dtype.value_or(from);
@@ -35,7 +36,7 @@ result<void> check(const copy_request& request, const device_set& devices) {
                    std::string(name(target_type)) + " in the memory of " + request.to.name()};
 }
 
-// Supplies the bytes of the tensor like the bytes of a file.
+// Returns a function that delivers the bytes of the tensor as if they were read from a file.
 byte_supply supply_of(const tensor& from, backend& target) {
   const std::uint64_t bytes = from.size_bytes();
   const auto begin = static_cast<std::byte*>(from.data());
@@ -75,6 +76,10 @@ std::shared_ptr<const opened_checkpoint> source_of(const copy_request& request, 
   open_file& memory = source->files.emplace_back();
   memory.bytes = from.size_bytes();
   memory.supply = supply_of(from, target);
+  if (const mapping* const mapped = from.memory().host_mapping()) {
+    memory.memory = static_cast<const std::byte*>(from.data());
+    memory.registration = mapped->registration();
+  }
   source->named = std::make_shared<const named_catalog>(std::move(only));
   return source;
 }
@@ -96,9 +101,9 @@ result<opened_load> open_copy(const copy_request& request, const open_services& 
                                       conversion_of(request)};
   plan_input input;
   input.tensors = {&whole_tensor, 1};
-  plan_limits bounds = {services.within.slot_bytes};
-  bounds.arena_bytes_max = services.within.arena_bytes_max;
-  // Unconverted bytes are read into host memory without staging.
+  plan_limits bounds = {services.options.slot_bytes};
+  bounds.arena_bytes_max = services.options.arena_bytes_max;
+  // If no conversion is needed, bytes for host memory are read directly into the destination.
   backend& memory = *services.devices.find(request.to);
   auto plan = make_plan(input, memory.rules(), bounds);
   if (!plan) return plan.error().in(load.from->name);

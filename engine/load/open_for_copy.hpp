@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The preparation of a copy. A copy is a load whose source is a tensor in memory.
+// Prepares a copy of a tensor to another device or dtype. Such a copy is a load whose source is a
+// tensor in memory instead of a file.
 
 #include "base/fault.hpp"
 #include "load/open.hpp"

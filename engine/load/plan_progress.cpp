@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "load/plan_progress.hpp"
 
 #include <utility>
@@ -8,11 +9,11 @@ namespace ringload::inline v0::detail {
 plan_progress::plan_progress(std::vector<range> parts_of_tensor, std::vector<tensor_part> parts,
                              std::vector<range> parts_of_read,
                              const std::vector<std::uint32_t>& order,
-                             std::vector<std::uint32_t> lane_of_read, std::uint32_t lanes)
+                             std::vector<std::uint32_t> drive_of_read, std::uint32_t drives)
     : parts_of_tensor_(std::move(parts_of_tensor)),
       parts_(std::move(parts)),
       parts_of_read_(std::move(parts_of_read)),
-      reads_(static_cast<std::uint32_t>(parts_of_read_.size()), std::move(lane_of_read), lanes),
+      reads_(static_cast<std::uint32_t>(parts_of_read_.size()), std::move(drive_of_read), drives),
       missing_(parts_of_tensor_.size()),
       loaded_(parts_of_tensor_.size()) {
   if (order.empty()) reads_.add_all();
@@ -25,7 +26,8 @@ plan_progress::plan_progress(std::vector<range> parts_of_tensor, std::vector<ten
     stream_parts_.push_back(p);
     if (count < 2) continue;
     if (chain_of_read_.empty()) chain_of_read_.resize(parts_of_read_.size(), no_stream);
-    if (chain_of_read_[part.reads.begin] != no_stream) continue;  // The stream has several tensors.
+    // The chain of this stream exists already if another tensor uses the stream.
+    if (chain_of_read_[part.reads.begin] != no_stream) continue;
     const auto chain = static_cast<std::uint32_t>(next_of_chain_.size());
     next_of_chain_.push_back(part.reads.begin);
     for (std::uint32_t r = part.reads.begin; r < part.reads.end; ++r) chain_of_read_[r] = chain;
@@ -34,7 +36,8 @@ plan_progress::plan_progress(std::vector<range> parts_of_tensor, std::vector<ten
   order_.reserve(parts_of_tensor_.size());
 }
 
-// Each read of a chain is taken once, so replacing a taken read by the next one loses no read.
+// If `read` belongs to a chain, returns the next read of the chain instead, so that the reads of a
+// chain are taken in stream order. Otherwise returns `read`.
 std::optional<std::uint32_t> plan_progress::in_chain(std::optional<std::uint32_t> read) noexcept {
   if (!read || chain_of_read_.empty() || chain_of_read_[*read] == no_stream) return read;
   return next_of_chain_[chain_of_read_[*read]]++;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Populates host memory in the copy threads before reads write to the memory. Otherwise a drive
-// would wait for page faults, and the engine thread would handle them.
+// Populates host memory (makes its pages present) in the copy threads before reads write to the
+// memory. Otherwise page faults would occur in the engine thread while the drive waits.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -15,15 +15,14 @@ namespace ringload::inline v0::detail {
 class engine;
 class job;
 
-// A task for on_thread().
 struct populate_task {
   std::span<std::byte> memory;
   boost::system::error_code failed;
   void operator()() noexcept { failed = populate(memory); }
 };
 
-// Starts to populate all arenas of the load, ahead of the reads. Later calls for the same load do
-// nothing.
+// Starts a coroutine that populates all arenas of the load. Does nothing at a second call for the
+// same load.
 void begin_prefault(engine& e, job& load);
 
 }  // namespace ringload::inline v0::detail

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Carries out one read of a load: job::run(). Reads into the slot or straight to the destination,
-// copies the slot out, and decodes compressed streams.
+// Implements job::run(), which carries out one read of a load. The plan decides whether a read is
+// straight or staged. A straight read writes directly into its destination, unless the address of
+// the destination is misaligned for a direct read. All other reads write into the worker's slot
+// (I/O buffer), which is then copied to the destinations. Bytes of compressed streams are decoded
+// from the slot.
 //
-// Each co_await below returns only when neither the kernel nor a device uses the slot, even after
-// cancellation.
+// Each co_await in this file returns only when neither the kernel nor a device uses the slot, even
+// after a cancellation.
 
 #include <cerrno>
 #include <chrono>
@@ -12,13 +15,13 @@
 #include <vector>
 
 #include "base/io_unit.hpp"
+#include "io/io_cursor.hpp"
 #include "io/residency.hpp"
 #include "load/await_copy.hpp"
 #include "load/decode_read.hpp"
 #include "load/job.hpp"
 #include "load/prefault.hpp"
 #include "load/traced_step.hpp"
-#include "plan/read_cursor.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/on_thread.hpp"
 #include "runtime/slot_use.hpp"
@@ -34,7 +37,7 @@ std::uint64_t nanoseconds_since(clock::time_point begin) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(clock::now() - begin).count());
 }
 
-// One read in progress. A local variable of job::run().
+// One read in progress.
 struct task {
   job& load;
   const read_op& read;
@@ -43,7 +46,11 @@ struct task {
   std::span<std::byte> into;  // The slot, or the destination of a straight read.
   bool direct = false;
   bool straight = false;
-  bool direct_refused = false;  // EINVAL at the first byte.
+  bool direct_refused = false;  // True if the first read returned EINVAL.
+  // Function that reads the file into a slot in GPU memory (GPUDirect Storage). Null if the bytes
+  // are read into host memory.
+  const byte_supply* storage = nullptr;
+  bool storage_refused = false;
   result<void> outcome;
 };
 
@@ -52,8 +59,9 @@ bool use_direct_read(const job& load, const read_op& read) {
   if (load.supply(read) != nullptr || file.object) return false;
   if (!file.direct || load.direct_refused()) return false;
   if (load.options().route == read_route::direct) return true;
-  // An already opened checkpoint may have files open for direct reads.
+  // Another load may have opened the files of this checkpoint for direct reads.
   if (load.options().route == read_route::buffered) return false;
+  if (load.the_engine->options.gpu_direct == gpu_direct::required) return true;
   switch (residency_of(file.buffered.get(), read.file_offset, read.bytes)) {
     case residency::cached:
     case residency::dirty: return false;
@@ -63,7 +71,8 @@ bool use_direct_read(const job& load, const read_op& read) {
   return true;
 }
 
-// Memory of the caller may be misaligned for a direct read.
+// Returns true if the bytes are read directly into the destination. The memory of the caller, or
+// the place of a shifted tensor (see make_plan.cpp), can be misaligned for a direct read.
 bool lands_straight(const task& t) {
   if (!t.read.straight()) return false;
   const std::byte* const to = t.load.into()[t.read.destination] + t.read.destination_offset;
@@ -71,7 +80,27 @@ bool lands_straight(const task& t) {
          reinterpret_cast<std::uintptr_t>(to) % t.load.file(t.read).direct_address_alignment == 0;
 }
 
-// If the caller's memory cannot be populated, the failure is ignored. The read then reports it.
+// Returns the GPUDirect Storage function if the read can use it. The read must be direct, and no
+// byte may need decoding, because bytes are decoded on the host.
+const byte_supply* storage_of(const task& t) {
+  const bool decodes = t.read.feeds_begin != t.read.feeds_end;
+  return t.direct && !t.straight && !decodes ? t.load.storage_supply(t.read) : nullptr;
+}
+
+// Fails if GPUDirect Storage is required but this read cannot use it.
+result<void> check_storage(const engine& e, const task& t) {
+  const open_file& file = t.load.file(t.read);
+  const bool decodes = t.read.feeds_begin != t.read.feeds_end;
+  const bool is_file = t.load.supply(t.read) == nullptr && !file.object;
+  if (e.options.gpu_direct != gpu_direct::required || t.storage || decodes || !is_file) return {};
+  return fault{errc::direct_unavailable, t.load.place(t.read, t.read.file_offset),
+               "GPUDirect Storage is required, but " + (file.direct_refusal.empty()
+                                                            ? "the bytes are read through the host"
+                                                            : file.direct_refusal)};
+}
+
+// Populates the destination of a straight read. A failure in the caller's memory is ignored here,
+// because the read will report the failure.
 boost::asio::awaitable<void> populate_target(engine& e, task& t) {
   populate_task work = {t.into, {}};
   traced_step step(t.load.options(), load_step::populated, t.slot);
@@ -83,7 +112,7 @@ boost::asio::awaitable<void> populate_target(engine& e, task& t) {
   if (work.failed) t.outcome = fault{work.failed, t.load.place(t.read, t.read.file_offset)};
 }
 
-// Makes the slot ready for its first use.
+// Populates and pins the worker's slot at its first use.
 boost::asio::awaitable<void> prepare_own_slot(engine& e, task& t) {
   result<void> ready;
   std::optional<traced_step> step;
@@ -96,29 +125,33 @@ boost::asio::awaitable<void> prepare_own_slot(engine& e, task& t) {
   if (!ready) t.outcome = ready.error().in(t.load.place(t.read, t.read.file_offset));
 }
 
-// Counts bytes of a file, or of an object of a store.
+// If `remote` is set, the bytes are from an object store.
 void count_arrived(const task& t, bool remote, int bytes) {
   t.load.per_file().arrived(t.read.file, bytes);
   if (remote) {
     t.load.counters.add_remote(t.straight, bytes);
   } else {
     t.load.counters.add_read(t.direct, t.straight, bytes);
+    if (t.storage) t.load.counters.bytes_gpu_direct += static_cast<unsigned>(bytes);
   }
 }
 
-// Reads until all needed bytes have arrived, resuming short reads.
+// Continues after short reads until all needed bytes have arrived.
 boost::asio::awaitable<void> read_into(engine& e, task& t) {
-  const byte_supply* const supply = t.load.supply(t.read);
+  const byte_supply* const supply = t.storage ? t.storage : t.load.supply(t.read);
   byte_source* const object = t.load.file(t.read).object.get();
-  reader& file_reader = object     ? *e.object_reader
-                        : supply   ? *e.supply_reader
-                        : t.direct ? *e.direct_reader
-                                   : *e.buffered_reader;
+  const bool uncached = !object && !supply && !t.direct && t.load.is_uncached(t.read);
+  io_queue& queue = t.storage  ? *e.storage_io
+                    : object   ? *e.object_io
+                    : supply   ? *e.threads_io
+                    : uncached ? *e.threads_io
+                    : t.direct ? *e.direct_io
+                               : *e.buffered_io;
   const bool in_arena = t.straight && !t.load.fill();
   const bool needs_populating = in_arena && !t.load.memory(t.read.destination).populated();
-  // The caller's memory is usually populated. Populating again is then fast.
+  // The caller's memory is usually populated. In this case, populate_target() is fast.
   const bool may_be_absent = t.straight && !in_arena;
-  if ((needs_populating || may_be_absent) && !file_reader.populates()) {
+  if ((needs_populating || may_be_absent) && !queue.populates()) {
     if (in_arena) begin_prefault(e, t.load);
     co_await populate_target(e, t);
     if (!t.outcome) co_return;
@@ -130,40 +163,44 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     co_await admitted->acquire();
   }
   if (t.straight) t.load.begin_writing();
-  if (!file_reader.populates()) step.starts();
-  const bool counted = object != nullptr || supply == nullptr;
+  if (!queue.populates()) step.starts();
+  const bool counted = object != nullptr || supply == nullptr || t.storage != nullptr;
   if (counted) t.load.per_file().begins(t.read.file);
 
-  read_cursor cursor(t.read, t.direct ? block_bytes : 1);
-  std::optional<read_cursor::step> left = cursor.first();
+  io_cursor cursor = io_cursor::read(t.read.file_offset, t.read.bytes, t.read.bytes_needed,
+                                     t.direct ? block_bytes : 1);
+  std::optional<io_cursor::step> left = cursor.first();
   bool first = true;
   boost::system::error_code supply_failed;
   fault object_failed;
   while (left && !t.load.stopped()) {
-    read_request request;
+    io_request request;
     request.fd = t.direct ? t.load.file(t.read).direct.get() : t.load.file(t.read).buffered.get();
     request.direct = t.direct;
     request.bytes = left->bytes;
     request.file_offset = left->file_offset;
-    request.into = t.into.data() + left->into_offset;
-    request.registered_buffer = t.straight ? -1 : e.staging.registered_buffer(t.slot);
+    request.memory = t.into.data() + left->memory_offset;
+    const bool in_slot = !t.straight && t.storage == nullptr;
+    request.registered_buffer = in_slot ? e.staging.registered_buffer(t.slot) : -1;
+    request.uncached = uncached;
     request.fresh = needs_populating && first;
     request.awaited = t.awaited;
     request.supply = supply;
     request.supply_failed = &supply_failed;
-    // An object has no blocks, and no bytes past its end.
-    if (object) request.bytes = t.read.bytes_needed - left->into_offset;
+    // An object store accepts any offset and size, and has no bytes past the end of the object.
+    if (object) request.bytes = t.read.bytes_needed - left->memory_offset;
     request.object = object;
     request.stop = &t.load.stop_token();
     request.counts = &t.load.counters.transfers;
     request.object_failed = &object_failed;
     request.times = step.times();
-    const int res = co_await read(file_reader, request);
+    const int res = co_await await_io(queue, request);
 
     if (res > 0 && counted) count_arrived(t, object != nullptr, res);
     auto next = cursor.completed(res);
     if (!next) {
-      t.direct_refused = t.direct && first && res == -EINVAL;
+      t.direct_refused = t.direct && !t.storage && first && res == -EINVAL;
+      t.storage_refused = t.storage != nullptr && supply_failed;
       const fault cause = object_failed.code ? object_failed
                           : supply_failed    ? fault{supply_failed, ""}
                                              : next.error();
@@ -171,18 +208,19 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
       break;
     }
     left = *next;
-    first = first && res < 0;  // A retry is still the first.
+    first = first && res < 0;  // A read that is tried again counts as the first.
   }
   const std::uint64_t bytes_read = cursor.reached_offset() - t.read.file_offset;
   step.end(t.load.first_tensor(t.read), t.outcome ? t.read.bytes_needed : bytes_read);
   t.load.counters.reads += 1;
-  t.load.counters.short_reads += cursor.short_reads();
+  t.load.counters.short_reads += cursor.short_transfers();
   t.load.counters.retries += cursor.retries();
 }
 
-// Returns the copies of the plan, or one copy of the whole range if a straight read was staged. A
-// straight read that also has copies in the plan is replicated. Such a read is never staged,
-// because its destination is a block of an arena.
+// Returns the copies out of the slot: the copies of the plan, or one copy of the whole range if a
+// straight read had to use the slot. A straight read has copies in the plan if a tensor has several
+// destinations. Such a read never has to use the slot, because its tensor is in an arena and is not
+// shifted, so the destination is aligned.
 std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
   if (!t.read.straight() || t.straight) return t.load.copies(t.read);
   whole.destination_offset = t.read.destination_offset;
@@ -192,17 +230,18 @@ std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
   return {&whole, 1};
 }
 
-// The copies of a slot to several devices.
+// The copies of one slot, divided by device.
 struct split_copies {
   std::vector<copy_op> order;
-  std::vector<device_copies> slot_copies;  // Copies out of the slot.
-  std::vector<device_copies> peer_copies;  // Copies between devices, after slot_copies.
+  std::vector<device_copies> slot_copies;
+  std::vector<device_copies> peer_copies;  // Copies between devices, made afterwards.
 
   split_copies(const destinations& into, const copy_operation& request) {
     for (const destinations::share& share : into.shares(request.copies, order)) {
-      device_copies copies = {share.by, share.of(request)};
+      device_copies copies = {share.by, share.operation_of(request)};
       if (!slot_copies.empty())
-        copies.request.times = nullptr;  // Only one share records the times.
+        // Only the first device records the times.
+        copies.request.times = nullptr;
       (copies.request.peer ? peer_copies : slot_copies).push_back(copies);
     }
   }
@@ -212,6 +251,7 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   copy_op whole = {};
   copy_operation request;
   request.slot = t.into.data();
+  request.on_device = t.storage != nullptr;
   request.copies = copies_of(t, whole);
   request.maps = t.load.maps();
   request.destinations = t.load.into().memory();
@@ -222,12 +262,12 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   const clock::time_point begin = clock::now();
   copied outcome = {};
   if (backend* const only = t.load.into().only()) {
-    const copied done = co_await copy(*only, request);
-    outcome = done;
+    const copied end = co_await copy(*only, request);
+    outcome = end;
   } else {
     const split_copies split(t.load.into(), request);
-    const copied done = co_await copy(split.slot_copies);
-    outcome = done;
+    const copied end = co_await copy(split.slot_copies);
+    outcome = end;
     if (!outcome.failed && !split.peer_copies.empty()) {
       const copied peers_done = co_await copy(split.peer_copies);
       outcome = peers_done;
@@ -238,27 +278,61 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   if (outcome.failed) t.outcome = fault{outcome.failed, t.load.place(t.read, t.read.file_offset)};
 }
 
-// The end of a direct read admits other reads. The admitted reads are submitted before this read is
-// copied. Otherwise a copy thread may take the processor from the engine thread, and the drive
-// waits.
+// Lets the ring submit the reads that the end of this read has admitted, before this read is
+// copied. If the copy started first, its thread could occupy the processor of the engine thread,
+// and the drive would be idle.
 boost::asio::awaitable<void> submit_next_reads(engine& e) {
   boost::asio::io_context& loop = e.loop;
-  co_await yield_to_loop(loop);  // Admitted reads are prepared.
-  co_await yield_to_loop(loop);  // The ring has submitted the reads.
+  co_await yield_to_loop(loop);  // Admitted reads prepare their requests.
+  co_await yield_to_loop(loop);  // The ring submits the requests.
+}
+
+// Registered host memory needs neither a read nor a slot.
+boost::asio::awaitable<void> copy_registered(engine& e, task& t, const std::byte* memory) {
+  const std::size_t bytes = t.read.bytes_needed;
+  // A const_cast is safe, because the device only reads this memory.
+  t.into = {const_cast<std::byte*>(memory), bytes};
+  co_await copy_out(e, t);
 }
 
 boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {
+  const std::byte* const registered = t.load.registered_memory(t.read);
+  if (registered != nullptr) {
+    co_await copy_registered(e, t, registered);
+    co_return;
+  }
   t.direct = use_direct_read(t.load, t.read);
   t.straight = lands_straight(t);
+  t.storage = storage_of(t);
+  t.outcome = check_storage(e, t);
+  if (!t.outcome) co_return;
   if (t.straight) {
     t.into = {t.load.into()[t.read.destination] + t.read.destination_offset, t.read.bytes};
+  } else if (t.storage) {
+    t.into = {e.storage->slot(t.slot), e.options.slot_bytes};
   } else {
     co_await prepare_own_slot(e, t);
   }
   if (!t.outcome) co_return;
   co_await read_into(e, t);
+  if (t.storage_refused && e.options.gpu_direct == gpu_direct::required) {
+    const fault& refused = t.outcome.error();
+    const std::string reason = refused.cause().empty() ? refused.code.message() : refused.cause();
+    t.outcome = fault{errc::direct_unavailable, refused.where(),
+                      "GPUDirect Storage is required: " + reason};
+    co_return;
+  }
+  if (t.storage_refused) {
+    t.load.refuse_storage(message_of(t.outcome.error()));
+    t.storage = nullptr;
+    t.outcome = {};
+    t.into = e.staging.memory(t.slot);
+    co_await prepare_own_slot(e, t);
+    if (!t.outcome) co_return;
+    co_await read_into(e, t);
+  }
   if (t.direct_refused && t.load.options().route == read_route::direct) {
-    t.outcome = fault{errc::direct_unavailable, t.outcome.error().where,
+    t.outcome = fault{errc::direct_unavailable, t.outcome.error().where(),
                       "the file system refused a direct read: Invalid argument"};
   } else if (t.direct_refused) {
     t.load.refuse_direct(message_of(t.outcome.error()) + ", for a direct read");
@@ -287,6 +361,8 @@ boost::asio::awaitable<void> job::run(work_step step, result<void>& outcome) {
             e.staging.memory(step.slot),
             false,
             false,
+            false,
+            nullptr,
             false,
             {}};
   co_await read_and_copy(e, t);

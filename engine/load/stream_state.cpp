@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Decodes one compressed stream of a load, and copies the decoded bytes to its outputs. An output
+// is a tensor or a part of a tensor.
+
 #include "load/stream_state.hpp"
 
 #include <algorithm>
@@ -15,7 +19,7 @@ std::span<const stream_output> outputs_of(const plan& plan_ops, const stream_op&
   return std::span(plan_ops.outputs).subspan(op.outputs_begin, op.outputs_end - op.outputs_begin);
 }
 
-// Returns true if the first output has all decoded bytes.
+// Returns true if the first output receives all decoded bytes of the stream.
 bool is_whole(std::span<const stream_output> outputs, const stored_stream& stored) {
   return outputs.front().stream_offset == 0 && outputs.front().bytes == stored.decoded_bytes;
 }
@@ -31,7 +35,7 @@ std::byte* direct_target(std::span<const stream_output> outputs, std::byte* memo
 
 stream_state::stream_state(const plan& plan_ops, const stream_op& op,
                            const plan_input_builder::stream& stored, const verification& verify,
-                           std::byte* memory, copier copy)
+                           std::byte* memory, copier copy, finisher finish_copies)
     : plan_(plan_ops),
       outputs_(outputs_of(plan_ops, op)),
       bytes_needed_(op.bytes_needed),
@@ -43,6 +47,7 @@ stream_state::stream_state(const plan& plan_ops, const stream_op& op,
       into_(direct_ != nullptr && is_whole(outputs_, stored_) ? decoded_into::one_memory
                                                               : decoded_into::pieces),
       copy_(std::move(copy)),
+      finish_copies_(std::move(finish_copies)),
       buffer_(into_ == decoded_into::one_memory
                   ? 0
                   : static_cast<std::size_t>(
@@ -51,9 +56,18 @@ stream_state::stream_state(const plan& plan_ops, const stream_op& op,
 }
 
 result<void> stream_state::decode(std::span<const std::byte> bytes, bool last) {
-  if (auto taken = take(bytes); !taken) return taken.error();
-  if (last) return finish();
-  return {};
+  result<void> outcome;
+  try {
+    outcome = take(bytes);
+    if (outcome && last) outcome = finish();
+  } catch (...) {
+    (void)finish_copies();
+    throw;
+  }
+  // Also waits after a failure, because the copies still write to the destination.
+  const auto failed = finish_copies();
+  if (failed && outcome) outcome = fault{failed, ""};
+  return outcome;
 }
 
 result<void> stream_state::take(std::span<const std::byte> in) {
@@ -81,22 +95,23 @@ result<void> stream_state::finish() {
   return end_digest(hashed_, digest_->algorithm, digest_->bytes, "the file");
 }
 
-std::span<std::byte> stream_state::room() {
+std::span<std::byte> stream_state::next_buffer() {
   const std::span<std::byte> buffer = std::span(buffer_).subspan(held_);
   if (direct_ == nullptr) return buffer;
-  // Bytes before and after the tensor belong to no tensor, and go to the buffer.
+  // Decoded bytes before and after the needed range belong to no tensor. Such bytes are written to
+  // the buffer and ignored.
   const stream_output& only = outputs_.front();
   const std::uint64_t end = only.stream_offset + only.bytes;
-  if (given_ < only.stream_offset) {
-    const std::uint64_t before = only.stream_offset - given_;
+  if (produced_ < only.stream_offset) {
+    const std::uint64_t before = only.stream_offset - produced_;
     return buffer.first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), before)));
   }
-  if (given_ >= end) return buffer;
-  return {direct_ + (given_ - only.stream_offset), static_cast<std::size_t>(end - given_)};
+  if (produced_ >= end) return buffer;
+  return {direct_ + (produced_ - only.stream_offset), static_cast<std::size_t>(end - produced_)};
 }
 
 void stream_state::filled(std::size_t bytes) {
-  given_ += bytes;
+  produced_ += bytes;
   if (direct_ != nullptr) return;
   held_ += bytes;
   if (held_ == buffer_.size()) flush();
@@ -104,12 +119,12 @@ void stream_state::filled(std::size_t bytes) {
 
 void stream_state::flush() {
   if (direct_ != nullptr) return;
-  const std::uint64_t base = given_ - held_;
+  const std::uint64_t base = produced_ - held_;
   copies_.clear();
-  std::uint64_t keep_from = given_;
+  std::uint64_t keep_from = produced_;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const stream_output& out = outputs_[i];
-    const std::uint64_t end = std::min(out.stream_offset + out.bytes, given_);
+    const std::uint64_t end = std::min(out.stream_offset + out.bytes, produced_);
     std::uint64_t& reached = reached_[i];
     if (reached >= end) continue;
     const strided_map* const map = out.map == no_index ? nullptr : &plan_.maps[out.map];
@@ -135,7 +150,8 @@ void stream_state::flush() {
                               : reached - out.stream_offset;
       }
       copies_.push_back(copied);
-      // With a map, the next range begins with the element that may be incomplete.
+      // A range of a map may end inside an element. The next range then begins earlier, so that it
+      // contains the whole element.
       reached = whole ? end : map ? copied_end - (unit - 1) : copied_end;
     }
     if (!whole) keep_from = std::min(keep_from, reached);

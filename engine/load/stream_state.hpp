@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One compressed stream of a load. Decodes the stored bytes in order, in bounded memory, and copies
-// the decoded bytes to the tensors of the stream.
+// Decodes one compressed stream of a load. Stored bytes are decoded in order, in bounded memory,
+// and the result is copied to the tensors of the stream. Used through running_stream::decode in the
+// decoding threads.
 //
-// The bytes are decoded into the destination if the stream has a single unconverted tensor and the
-// host can write to the destination. Otherwise the bytes pass through a small buffer, and the
-// device's copies read the buffer.
+// If the stream has a single unconverted tensor in memory that the host can write, bytes are
+// decoded directly into the tensor. Otherwise bytes are decoded into a small buffer, and the device
+// copies the buffer to the tensors.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -25,53 +26,66 @@ namespace ringload::inline v0::detail {
 
 class stream_state final : public decoded_output {
  public:
-  // Large enough for an efficient device copy, and small enough for a processor's cache.
+  // The size allows efficient copies to a device, and fits into the processor's cache.
   static constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
 
-  // Makes copies out of `from`. Returns after the copies have ended.
+  // Starts copies of ranges of `from`. After the call returns, `from` may be overwritten.
   using copier =
       std::function<boost::system::error_code(const std::byte* from, std::span<const copy_op>)>;
+  using finisher = std::function<boost::system::error_code()>;
 
-  // `op` is a stream of `plan_ops`. The plan and the referents of `stored` must outlive this
-  // object. `memory` is the destination of the first output if the host can write to it, else null.
+  // `op` is a stream of `plan_ops`. The plan and all objects that `stored` points to must outlive
+  // this object. `memory` is the destination of the first output, or null if the host cannot write
+  // to it.
   stream_state(const plan& plan_ops, const stream_op& op, const plan_input_builder::stream& stored,
-               const verification& verify, std::byte* memory, copier copy);
+               const verification& verify, std::byte* memory, copier copy,
+               finisher finish_copies = {});
   stream_state(const stream_state&) = delete;
   stream_state& operator=(const stream_state&) = delete;
 
-  // Decodes the next stored bytes. Must not be called by two threads at once.
+  // Decodes the next stored bytes. No copy is in progress after the return. Must not be called by
+  // two threads at the same time.
   result<void> decode(std::span<const std::byte> bytes, bool last);
 
  private:
   result<void> take(std::span<const std::byte> in);
   result<void> finish();
-  std::span<std::byte> room() override;
+  std::span<std::byte> next_buffer() override;
   void filled(std::size_t bytes) override;
-  // Copies the whole elements in the buffer, and keeps the remaining bytes.
+  // Copies the complete elements in the buffer, and keeps the remaining bytes.
   void flush();
+  boost::system::error_code finish_copies() const {
+    return finish_copies_ ? finish_copies_() : boost::system::error_code();
+  }
   bool has_enough() const noexcept {
-    return given_ >= bytes_needed_ && bytes_needed_ < stored_.decoded_bytes;
+    return produced_ >= bytes_needed_ && bytes_needed_ < stored_.decoded_bytes;
   }
 
   const plan& plan_;
   const std::span<const stream_output> outputs_;
-  const std::uint64_t bytes_needed_;  // Decoded bytes. Later bytes are not decoded.
+  // Number of decoded bytes that the outputs need. Later bytes need not be decoded.
+  const std::uint64_t bytes_needed_;
   const stored_stream& stored_;
   const unsigned element_bytes_;
-  const stored_digest* const digest_;  // Digest of the stored bytes. Null: not compared.
+  // Expected digest of the stored bytes. Null if the digest is not checked.
+  const stored_digest* const digest_;
   const verification& verify_;
-  std::byte* const direct_;  // Destination of the only output, or null.
-  const decoded_into into_;  // one_memory: the only output has all bytes. No buffer.
+  // Destination of the only output if bytes are decoded directly into it, or null.
+  std::byte* const direct_;
+  // `one_memory` if the only output receives all bytes of the stream. Then no buffer is used.
+  const decoded_into into_;
   const copier copy_;
+  const finisher finish_copies_;
   std::optional<stream_decoder> decoder_;
   hasher hashed_;
 
-  std::uint64_t given_ = 0;             // Decoded bytes so far.
-  std::vector<std::byte> buffer_;       // The last decoded bytes.
-  std::size_t held_ = 0;                // Bytes in the buffer, up to given_.
-  std::vector<std::uint64_t> reached_;  // Indexed by output: offset of the next byte to copy.
+  std::uint64_t produced_ = 0;     // Number of bytes decoded so far.
+  std::vector<std::byte> buffer_;  // The last decoded bytes.
+  std::size_t held_ = 0;           // Number of bytes in the buffer.
+  // Indexed by output: stream offset of the next byte to copy.
+  std::vector<std::uint64_t> reached_;
   std::vector<copy_op> copies_;
-  boost::system::error_code failed_;  // Failure of a copy.
+  boost::system::error_code failed_;  // First failure of a copy.
 };
 
 }  // namespace ringload::inline v0::detail

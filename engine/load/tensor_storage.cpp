@@ -30,10 +30,12 @@ detail::model_storage::model_storage(std::shared_ptr<const loaded_tensors> tenso
     : tensors_(std::move(tensors)) {
   arenas_.reserve(memory.size());
   for (taken_arena& taken : memory) {
-    const auto& account = taken.mapped ? accounts.mapped : accounts.tensors;
+    auto account = taken.mapped ? accounts.mapped : accounts.tensors;
+    if (taken.is_shared) account = nullptr;
     auto& stored = arenas_.emplace_back();
     if (taken.memory)
-      stored = std::make_shared<const tensor_storage>(tensors_, std::move(taken), account);
+      stored =
+          std::make_shared<const tensor_storage>(tensors_, std::move(taken), std::move(account));
   }
 }
 
@@ -64,11 +66,11 @@ ringload::device tensor::device() const noexcept { return storage_->on(); }
 std::uint32_t tensor::device_position() const noexcept { return storage_->position(); }
 arena& tensor::memory() const noexcept { return storage_->memory(); }
 
-void* tensor::host_data(ringload::dtype wanted) const {
-  if (dtype() != wanted) {
+void* tensor::host_data(ringload::dtype expected) const {
+  if (dtype() != expected) {
     throw error(errc::wrong_dtype, tensor_place(name()),
-                "its elements are " + std::string(ringload::name(dtype())) + ", not " +
-                    std::string(ringload::name(wanted)));
+                "its dtype is " + std::string(ringload::name(dtype())) +
+                    ", but the call requests " + std::string(ringload::name(expected)));
   }
   if (device().kind() != device_kind::host) {
     throw error(errc::device_unavailable, tensor_place(name()),
@@ -96,7 +98,7 @@ tensor model::at(std::string_view name, std::uint32_t position) const {
   tensor found = find(name, position);
   if (!found) {
     throw error(errc::no_such_tensor, tensor_place(name),
-                find(name) ? "not on device " + grouped(position) + " of the loader's" : "");
+                find(name) ? "the tensor is not on the loader's device " + grouped(position) : "");
   }
   return found;
 }

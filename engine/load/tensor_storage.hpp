@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The shared state of the tensors and the model of one load.
+// The state that the tensors and the model of one load share:
 //
-//   loaded_tensors   the catalog, and the placement of each tensor. Constant
-//   tensor_storage   one arena, with its tensors. A tensor keeps this alive, and no other arena
+//   loaded_tensors   the catalog and the placement of each tensor; constant
+//   tensor_storage   one arena (allocation) with its tensors; a tensor keeps only its arena alive
 //   model_storage    all arenas of a load
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class loaded_tensors {
 
   const named_catalog& named() const noexcept { return *named_; }
   const tensor_info& info(std::uint32_t t) const noexcept { return named_->catalog().tensors[t]; }
-  // The dtype, shape and size after conversion. info() describes the file.
+  // Return the dtype, shape and size after conversion. info() returns the values in the file.
   ringload::dtype dtype(std::uint32_t t) const noexcept;
   std::span<const std::uint64_t> shape(std::uint32_t t) const noexcept;
   std::uint64_t bytes(std::uint32_t t) const noexcept;
@@ -45,13 +45,15 @@ class loaded_tensors {
   const std::vector<placement> where_;
 };
 
-// An arena that a load has allocated or mapped.
 struct taken_arena {
-  std::shared_ptr<arena> memory;  // Null: the arena has no tensor.
+  std::shared_ptr<arena> memory;  // Null if the arena has no tensor.
   std::uint64_t bytes = 0;
-  bool mapped = false;  // Mapped from a file.
+  bool mapped = false;  // True if the memory is mapped from a file.
   device on = host();
-  std::uint32_t position = 0;  // Index of the device in the loader's devices.
+  std::uint32_t position = 0;  // Index of `on` in the loader's list of devices.
+  // True if another model also owns the memory. In this case, only the other model counts the
+  // bytes.
+  bool is_shared = false;
 };
 
 class tensor_storage {
@@ -78,7 +80,8 @@ class tensor_storage {
 
  private:
   const std::shared_ptr<const loaded_tensors> tensors_;
-  const accounted_bytes accounted_;  // Declared before the memory, so destroyed after it.
+  // Declared before memory_, so that the bytes are counted until the memory is freed.
+  const accounted_bytes accounted_;
   const std::uint64_t memory_bytes_;
   const bool mapped_;
   const device on_;
@@ -88,7 +91,7 @@ class tensor_storage {
 
 class model_storage {
  public:
-  // `memory` is indexed by destination of the plan. A fill passes an empty vector.
+  // `memory` is indexed by destination of the plan, and is empty for a fill.
   model_storage(std::shared_ptr<const loaded_tensors> tensors, std::vector<taken_arena> memory,
                 const memory_accounts& accounts);
 
@@ -96,15 +99,15 @@ class model_storage {
   tensor tensor_at(std::uint32_t t) const noexcept {
     return {arenas_[tensors_->where(t).destination], t};
   }
-  // The tensor with this name, on the device at position `on` of the loader's devices. Without
-  // `on`, the first tensor with this name.
+  // Returns the tensor with this name on the device at position `on` of the loader's devices.
+  // Without `on`, returns the first tensor with this name.
   tensor find(std::string_view name, std::optional<std::uint32_t> on = std::nullopt) const noexcept;
   // Indexed by destination. Null if the destination has no tensor.
   std::span<const std::shared_ptr<const tensor_storage>> arenas() const noexcept { return arenas_; }
   arena& memory(std::uint32_t destination) const noexcept { return arenas_[destination]->memory(); }
   bool mapped(std::uint32_t destination) const noexcept { return arenas_[destination]->mapped(); }
 
-  // Written once, before the first model is handed out.
+  // Written once, before the first model is delivered.
   load_stats stats;
   std::vector<file_stats> stats_of_files;
 

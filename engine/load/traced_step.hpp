@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reports the steps of a load to load_options::trace. If no trace is set, each function below is
-// one branch. Engine thread only.
+// Reports the steps of a load to the callback load_options::trace. Without a callback, each
+// function costs one branch. Engine thread only.
 
 #include <cstdint>
 #include <ringload/options.hpp>
@@ -13,7 +13,8 @@
 
 namespace ringload::inline v0::detail {
 
-// One step that takes time. The constructor records the request, end() reports the step.
+// A step with a duration. The constructor records when the step was requested. end() reports the
+// step.
 class traced_step {
  public:
   traced_step(const load_options& options, load_step step,
@@ -23,15 +24,16 @@ class traced_step {
   }
 
   explicit operator bool() const noexcept { return to_ != nullptr; }
-  // For the code that does the work. Null: not traced.
+  // The working thread must record its times there. Null if the load is not traced.
   work_interval* times() noexcept { return to_ ? &times_ : nullptr; }
-  // The work begins now, outside the threads of the loader.
+  // Records that the work begins now. Must be used for work that no thread of the loader does.
   void starts() noexcept {
     if (to_) times_.begins();
   }
   void of_stream(std::uint32_t stream) noexcept { event_.stream = stream; }
 
-  // The work has ended: at the time that its thread recorded, else now.
+  // Reports the step. The step ends at the time that the working thread recorded, or now if no time
+  // was recorded.
   void end(std::string_view tensor, std::uint64_t bytes) noexcept {
     if (to_) tell(tensor, bytes);
   }
@@ -46,7 +48,6 @@ class traced_step {
   work_interval times_;
 };
 
-// Reports a step without duration.
 inline void trace_moment(const load_options& options, load_step step, std::string_view tensor,
                          std::uint64_t bytes) noexcept {
   if (!options.trace) return;

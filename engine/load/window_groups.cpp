@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "load/window_groups.hpp"
 
 #include <algorithm>
@@ -6,56 +7,64 @@
 #include "base/checked.hpp"
 #include "base/io_unit.hpp"
 #include "base/mapping.hpp"
+#include "plan/make_plan.hpp"
 
 namespace ringload::inline v0::detail {
 
 namespace {
 
-// A group takes a sixteenth of the window. This keeps enough bytes in flight for a drive, and a
-// held tensor keeps only little memory from being freed.
+// A group takes 1/16 of the window, so that enough bytes are in flight for a fast drive. A tensor
+// that the caller holds keeps only the memory of its group.
 constexpr std::uint64_t groups_in_window = 16;
 
-// Larger than any memory. Keeps the sums below from overflowing.
+// This limit is larger than any real memory, and prevents an overflow of the sums below.
 constexpr std::uint64_t group_bytes_max = std::uint64_t{1} << 62;
 
-// Returns an upper bound. A tensor has the same offset in its block as in the file, so it may need
-// two blocks more than its bytes.
-std::uint64_t arena_bytes_of(std::uint64_t bytes, std::uint32_t tensors, std::uint64_t page_bytes) {
-  return round_up(bytes + std::uint64_t{tensors} * 2 * block_bytes, page_bytes);
+// Returns an upper bound of the memory that tensors of `bytes` bytes need. A tensor has the same
+// offset within a 4 KiB block as in the file, so the tensor may occupy two additional blocks. A
+// long run of adjacent tensors begins at a multiple of the slot size. A single tensor begins at the
+// start of its memory.
+std::uint64_t arena_bytes_of(std::uint64_t bytes, std::uint32_t tensors, std::uint64_t page_bytes,
+                             std::uint64_t slot_bytes) {
+  const std::uint64_t block_sum = bytes + std::uint64_t{tensors} * 2 * block_bytes;
+  const std::uint64_t long_runs = tensors > 1 ? block_sum / placement_rules().aligned_run_bytes : 0;
+  return round_up(block_sum + long_runs * slot_bytes, page_bytes);
 }
 
 }  // namespace
 
-std::uint64_t window_page_bytes(const device& on, const loader_options& within) noexcept {
-  const bool small = on.kind() == device_kind::host && within.cached_bytes == 0 &&
-                     within.huge_pages != huge_pages::reserved;
+std::uint64_t window_page_bytes(const device& on, const loader_options& options) noexcept {
+  const bool small = on.kind() == device_kind::host && options.cached_bytes == 0 &&
+                     options.huge_pages != huge_pages::reserved;
   return small ? std::uint64_t{block_bytes} : huge_page_bytes;
 }
 
 result<std::vector<window_group>> make_window_groups(const std::vector<std::uint64_t>& bytes,
                                                      std::uint64_t window_bytes,
                                                      std::uint64_t page_bytes,
-                                                     std::uint32_t& culprit) {
+                                                     std::uint32_t& culprit,
+                                                     std::uint64_t slot_bytes) {
   const std::uint64_t usable_bytes = std::min(window_bytes, group_bytes_max);
   const std::uint64_t group_bytes = usable_bytes / groups_in_window;
   std::vector<window_group> groups;
   std::uint64_t sum = 0;
   for (std::uint32_t t = 0; t < bytes.size(); ++t) {
     const auto joined_sum = checked_add(sum, bytes[t]);
-    const bool joins =
-        !groups.empty() && joined_sum && *joined_sum < usable_bytes &&
-        arena_bytes_of(*joined_sum, t + 1 - groups.back().first, page_bytes) <= group_bytes;
+    const auto arena_bytes = [&](std::uint64_t tensor_bytes, std::uint32_t first) {
+      return arena_bytes_of(tensor_bytes, t + 1 - first, page_bytes, slot_bytes);
+    };
+    const bool joins = !groups.empty() && joined_sum && *joined_sum <= group_bytes &&
+                       arena_bytes(*joined_sum, groups.back().first) <= group_bytes;
     if (!joins) groups.push_back({t, t, 0});
     sum = joins ? *joined_sum : bytes[t];
     window_group& group = groups.back();
     group.last = t + 1;
-    group.bytes =
-        sum <= usable_bytes ? arena_bytes_of(sum, group.last - group.first, page_bytes) : sum;
+    group.bytes = sum <= usable_bytes ? arena_bytes(sum, group.first) : sum;
     if (group.bytes > usable_bytes) {
       culprit = t;
       return fault{errc::memory_exceeded, "",
-                   "the tensor and its pages take up to " + grouped(group.bytes) +
-                       " bytes, and the window has " + grouped(window_bytes)};
+                   "the tensor needs up to " + grouped(group.bytes) +
+                       " bytes in whole pages, but the window has " + grouped(window_bytes)};
     }
   }
   return groups;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Divides the tensors of a load with a window into groups, which are loaded in order. Pure
-// functions.
+// Divides the tensors of a load with a window into groups. Pure functions.
 
 #include <cstdint>
 #include <ringload/device.hpp>
@@ -13,22 +12,23 @@
 
 namespace ringload::inline v0::detail {
 
-// The chosen tensors [first, last), and an upper bound of their memory.
+// The chosen tensors with index first to last - 1, and an upper bound of their memory.
 struct window_group {
   std::uint32_t first;
   std::uint32_t last;
   std::uint64_t bytes;
 };
 
-// Allocations for tensors are multiples of this size.
-std::uint64_t window_page_bytes(const device& on, const loader_options& within) noexcept;
+// Allocations of tensor memory are multiples of this size.
+std::uint64_t window_page_bytes(const device& on, const loader_options& options) noexcept;
 
-// Divides the tensors into groups. `bytes` has the loaded size of each tensor. Memory is allocated
-// in multiples of `page_bytes`. Fails with errc::memory_exceeded if a tensor does not fit into the
-// window. `culprit` is then the index of the tensor.
+// `bytes` contains the size of each loaded tensor. Memory is allocated in multiples of
+// `page_bytes`. A long run of adjacent tensors may begin at a multiple of `slot_bytes`. If a tensor
+// does not fit into the window, fails with errc::memory_exceeded and sets `culprit` to its index.
 result<std::vector<window_group>> make_window_groups(const std::vector<std::uint64_t>& bytes,
                                                      std::uint64_t window_bytes,
                                                      std::uint64_t page_bytes,
-                                                     std::uint32_t& culprit);
+                                                     std::uint32_t& culprit,
+                                                     std::uint64_t slot_bytes);
 
 }  // namespace ringload::inline v0::detail

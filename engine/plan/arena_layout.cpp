@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "plan/arena_layout.hpp"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ arena_layout::arena_layout(const plan_input& input)
       arenas_(input.arenas),
       used_(input.arenas),
       mapping_(input.arenas, no_index) {
-  if (input.arenas == 1 && input.views == mapping_request::none) use(0);
+  if (input.arenas == 1 && input.mapping == mapping_request::none) use(0);
 }
 
 result<arena_layout::place> arena_layout::reserve(std::uint32_t destination, std::uint64_t bytes,
@@ -24,9 +25,10 @@ result<arena_layout::place> arena_layout::reserve(std::uint32_t destination, std
   const std::uint64_t begin = padded ? round_down(*padded, alignment) : 0;
   const auto end = padded ? checked_add(begin, bytes) : std::nullopt;
   const auto sum = end ? checked_add(bytes_, *end - arena.bytes) : std::nullopt;
-  // One block stays in reserve, so that finish() can round sizes up without an overflow check.
+  // The limit is one block below the maximum, so that finish() can round sizes up without an
+  // overflow check.
   if (!sum || *sum > ~std::uint64_t{0} - block_bytes) {
-    return fault{errc::size_overflow, "", "the tensors' bytes do not add up within 64 bits"};
+    return fault{errc::size_overflow, "", "the total size of the tensors does not fit in 64 bits"};
   }
   bytes_ = *sum;
   arena.bytes = *end;
@@ -36,7 +38,7 @@ result<arena_layout::place> arena_layout::reserve(std::uint32_t destination, std
   return place{destination, begin};
 }
 
-arena_layout::place arena_layout::view(std::uint32_t destination, std::uint32_t file, range bytes) {
+arena_layout::place arena_layout::map(std::uint32_t destination, std::uint32_t file, range bytes) {
   std::uint32_t& mapping = mapping_[input_.arena_of(destination)];
   if (mapping == no_index || arenas_[mapping].file != file) {
     mapping = static_cast<std::uint32_t>(arenas_.size());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Sizes and offsets of the arenas while a plan is built. Tensors are appended to each arena. Mapped
-// tensors lie in mappings of their files, one for each pair of file and arena. The mappings follow
-// the requested arenas in the list.
+// Computes the sizes and offsets of the arenas while make_plan() builds a plan. An arena is an
+// allocation for tensors. Each tensor is placed at the end of its arena. Mapped tensors are placed
+// in mappings of their files. Each pair of a file and an arena has one mapping. The list of arenas
+// begins with the requested arenas and ends with the mappings.
 
 #include <cstdint>
 #include <vector>
@@ -18,24 +19,26 @@ namespace ringload::inline v0 {
 class arena_layout {
  public:
   struct place {
-    std::uint32_t destination = 0;  // Numbered as in a plan.
+    std::uint32_t destination = 0;  // The destination number, as in plan.hpp.
     std::uint64_t offset = 0;
   };
 
   explicit arena_layout(const plan_input& input);
 
-  // Reserves bytes at the end of the arena `destination`. Fails with errc::size_overflow.
+  // Reserves bytes at the end of the arena `destination`. Returns errc::size_overflow if the sum of
+  // the sizes exceeds 64 bits.
   result<place> reserve(std::uint32_t destination, std::uint64_t bytes, std::uint64_t alignment);
-  // Returns the place of a file's bytes in the file's mapping. The caller must finish one file
-  // before the next, and must call in file order.
-  place view(std::uint32_t destination, std::uint32_t file, range bytes);
-  // Aligns the arena to blocks because reads land in it.
+  // Returns the place of bytes of a file in the mapping of the file. The bytes must be passed in
+  // the order of the file numbers, and in the order of the offsets within a file.
+  place map(std::uint32_t destination, std::uint32_t file, range bytes);
+  // Aligns the address of the arena to 4 KiB (block_bytes), because direct reads write to the
+  // arena.
   void align_to_blocks(std::uint32_t destination);
-  // Marks the arena as used because an empty tensor lies in it. The arena is then allocated even if
-  // no tensor needs a byte.
+  // Marks the arena as used, so that finish() reserves at least one byte. Called for an empty
+  // tensor, which needs an arena but no bytes.
   void use(std::uint32_t destination);
 
-  // Sum over the allocated arenas, without the mappings.
+  // Returns the sum of the sizes of the allocated arenas, without the mappings.
   std::uint64_t bytes() const noexcept { return bytes_; }
 
   // Must be called once, after all tensors have their places.
@@ -47,7 +50,7 @@ class arena_layout {
   }
 
   const plan_input& input_;
-  const std::uint64_t granule_;  // Sizes are rounded up to a multiple of it.
+  const std::uint64_t granule_;  // Sizes are rounded up to a multiple of this number.
   std::vector<planned_arena> arenas_;
   std::vector<bool> used_;  // Indexed by requested arena.
   // Indexed by requested arena: its newest mapping, or no_index.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "plan/link_and_order.hpp"
 
 #include <algorithm>
@@ -9,7 +10,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Records for each read the range of parts that it may serve.
+// Stores for each read a range of parts that contains all parts that need the read.
 void join_parts(plan& new_plan) {
   for (read_op& read : new_plan.reads) {
     read.parts_begin = no_index;
@@ -37,8 +38,8 @@ void join_outputs(plan& new_plan) {
   }
 }
 
-// Orders the reads of the chains: up to `streams_at_once` chains take turns, and when one ends the
-// next begins.
+// Orders the reads of chains. Up to `streams_at_once` chains take turns. When one of these chains
+// ends, the next chain begins.
 std::vector<std::uint32_t> in_turns(std::span<const stream_op> streams,
                                     std::size_t streams_at_once) {
   struct turn {
@@ -47,11 +48,11 @@ std::vector<std::uint32_t> in_turns(std::span<const stream_op> streams,
   };
   std::vector<std::uint32_t> order;
   std::vector<turn> now;
-  std::size_t begun = 0;
+  std::size_t next_stream = 0;
   for (;;) {
-    for (; now.size() < streams_at_once && begun < streams.size(); ++begun) {
-      if (streams[begun].chain())
-        now.push_back({streams[begun].reads_begin, streams[begun].reads_end});
+    for (; now.size() < streams_at_once && next_stream < streams.size(); ++next_stream) {
+      if (streams[next_stream].chain())
+        now.push_back({streams[next_stream].reads_begin, streams[next_stream].reads_end});
     }
     if (now.empty()) return order;
     for (turn& chain : now) order.push_back(chain.next++);
@@ -59,9 +60,9 @@ std::vector<std::uint32_t> in_turns(std::span<const stream_op> streams,
   }
 }
 
-// Orders the reads outside chains by file offset. The staged ends of a tensor then come next to its
-// straight blocks, so that tensors complete one after the other. If two reads begin at the same
-// block, the shorter one comes first, which keeps the requested bytes in ascending order.
+// Orders the reads outside of chains by file offset. The staged reads at both ends of a tensor are
+// then next to its straight reads, so that tensors complete one after another. If two reads begin
+// at the same block, the shorter read is first, so that the requested bytes are in ascending order.
 std::vector<std::uint32_t> by_place(const plan& new_plan, const std::vector<bool>& in_chain) {
   std::vector<std::uint32_t> order;
   for (std::uint32_t r = 0; r < new_plan.reads.size(); ++r) {
@@ -74,8 +75,9 @@ std::vector<std::uint32_t> by_place(const plan& new_plan, const std::vector<bool
   return order;
 }
 
-// Interleaves chains and other reads in proportion to their bytes, so that both end together: the
-// drive has work while decoders are slow, and decoders have work while undecoded bytes are read.
+// Interleaves chains and other reads in proportion to their bytes, so that both end at about the
+// same time. Therefore the drive has work even if decoders are slow, and decoders have work while
+// other bytes are read.
 void find_order(plan& new_plan, std::size_t streams_at_once) {
   const std::vector<std::uint32_t> chains = in_turns(new_plan.streams, streams_at_once);
   std::vector<bool> in_chain(new_plan.reads.size());
@@ -108,7 +110,7 @@ void find_order(plan& new_plan, std::size_t streams_at_once) {
 
 }  // namespace
 
-void complete(plan& new_plan, std::uint32_t streams_at_once) {
+void link_and_order(plan& new_plan, std::uint32_t streams_at_once) {
   join_parts(new_plan);
   join_outputs(new_plan);
   find_order(new_plan, std::max<std::uint32_t>(1, streams_at_once));

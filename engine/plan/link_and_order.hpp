@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Derives the links and the order of a plan from its reads, parts and streams.
+// The last step of make_plan(): computes the links between reads, parts and streams of a plan, and
+// the order of its reads. plan.hpp explains the terms.
 
 #include <cstdint>
 
@@ -9,7 +10,6 @@
 
 namespace ringload::inline v0 {
 
-// Links reads to parts and outputs to streams, sums up the bytes, and orders the reads.
-void complete(plan& new_plan, std::uint32_t streams_at_once);
+void link_and_order(plan& new_plan, std::uint32_t streams_at_once);
 
 }  // namespace ringload::inline v0

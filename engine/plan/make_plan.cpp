@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The second half of planning: gives each item a place in an arena if its tensor has none, and adds
-// the reads that fetch the item.
+// The second half of planning, after split_pieces.cpp. Chooses a place in an arena for each tensor
+// that has no place yet, and adds the reads that fetch its items. plan.hpp explains the terms.
 
 #include "plan/make_plan.hpp"
 
@@ -13,6 +13,8 @@
 #include "plan/arena_layout.hpp"
 #include "plan/link_and_order.hpp"
 #include "plan/mappable.hpp"
+#include "plan/merge_fused.hpp"
+#include "plan/segments.hpp"
 #include "plan/sort_and_merge.hpp"
 #include "plan/split_pieces.hpp"
 #include "plan/staged_reads.hpp"
@@ -23,22 +25,22 @@ namespace ringload::inline v0 {
 namespace {
 
 // A shifted tensor moves by at least half a block. If source and destination differ by only a few
-// bytes modulo 4,096, copies out of the page cache are slower because of 4K aliasing between loads
-// and stores.
+// bytes modulo 4,096, copies from the page cache are slower, because the processor confuses their
+// addresses (4K aliasing).
 constexpr std::uint64_t shift_min = block_bytes / 2;
 
-fault refuse_view(std::uint32_t tensor, std::string reason, std::uint32_t* culprit) {
+fault refuse_mapping(std::uint32_t tensor, std::string reason, std::uint32_t* culprit) {
   if (culprit) *culprit = tensor;
   return {errc::not_mappable, "", std::move(reason)};
 }
 
 class planner {
  public:
-  planner(const plan_input& input, resolved&& pieces, std::span<const layout_rules> rules,
-          const plan_limits& within)
+  planner(const plan_input& input, split_tensors&& pieces, std::span<const placement_rules> rules,
+          const plan_limits& limits)
       : input_(input),
         rules_(rules),
-        within_(within),
+        limits_(limits),
         items_(std::move(pieces.items)),
         arenas_(input) {
     plan_.maps = std::move(pieces.maps);
@@ -53,22 +55,16 @@ class planner {
   plan&& take() { return std::move(plan_); }
 
  private:
-  // Above the limit only the sum goes on, for the error text. No more reads are added, because a
-  // sparse file may promise more reads than fit in memory.
-  bool too_large() const { return arenas_.bytes() > within_.arena_bytes_max; }
+  // If the arenas are too large, the planner only sums up the sizes for the error text. It adds no
+  // more reads, because the file may be sparse and may need more reads than fit in memory.
+  bool too_large() const { return arenas_.bytes() > limits_.arena_bytes_max; }
   std::uint64_t alignment_of(const stored_item& i) const {
     return std::max<std::uint64_t>(input_.tensors[i.tensor].alignment,
                                    rules_for(i.destination).tensor_alignment);
   }
 
-  const layout_rules& rules_for(std::uint32_t destination) const {
+  const placement_rules& rules_for(std::uint32_t destination) const {
     return rules_of(destination, input_, rules_);
-  }
-  // Returns the item whose reads fetch the bytes of `item` too, or no_index.
-  std::uint32_t reused_item(const stored_item& item) const {
-    if (item.same_as != no_index) return item.same_as;
-    const bool copied = item.replica_of != no_index && items_[item.replica_of].straight;
-    return copied ? item.replica_of : no_index;
   }
 
   result<void> place_blocks();
@@ -86,20 +82,19 @@ class planner {
   void finish();
 
   const plan_input& input_;
-  const std::span<const layout_rules> rules_;
-  const plan_limits& within_;
-  std::vector<stored_item> items_;        // After arrange() sorted by file offset.
-  std::vector<bool> placed_;              // By tensor: its place in an arena is known.
-  std::vector<std::uint32_t> stream_op_;  // By wanted stream: its index in plan_.streams.
-  std::vector<bool> read_;                // By plan_.streams: its reads are planned.
+  const std::span<const placement_rules> rules_;
+  const plan_limits& limits_;
+  std::vector<stored_item> items_;  // Sorted by file offset. See sort_and_merge().
+  // Indexed by tensor. True if the place of the tensor in an arena is known.
+  std::vector<bool> placed_;
   arena_layout arenas_;
   plan plan_;
-  std::uint64_t rows_ = 0;  // Rows planned as reads of their own.
+  std::uint64_t rows_left_ = rows_max;  // Number of rows that can still have their own reads.
 };
 
 result<void> planner::run(std::uint32_t* culprit) {
   if (auto status = place_blocks(); !status) return status;
-  sort_and_merge(items_, input_, rules_, within_);
+  sort_and_merge(items_, input_, rules_, limits_);
   plan_.parts.resize(items_.size());
   for (std::uint32_t i = 0; i < items_.size(); ++i) add_part(i);
   add_streams();
@@ -122,8 +117,8 @@ result<void> planner::run(std::uint32_t* culprit) {
   plan_.arena_bytes = arenas_.bytes();
   if (too_large()) {
     return fault{errc::memory_exceeded, "",
-                 "the tensors need " + grouped(plan_.arena_bytes) + " bytes, the limit is " +
-                     grouped(within_.arena_bytes_max)};
+                 "the tensors need " + grouped(plan_.arena_bytes) + " bytes, " +
+                     limits_.arena_bytes_max_name + " is " + grouped(limits_.arena_bytes_max)};
   }
   finish();
   return {};
@@ -144,12 +139,12 @@ result<void> planner::place_blocks() {
   return {};
 }
 
-// Returns how far a tensor must move from its offset in the file so that its elements are aligned.
-// NumPy archives need such shifts. The tensor moves by about half a block, and only if it is long
-// enough to justify its own reads.
+// Returns how far a tensor must move from its offset in the file, so that its elements are aligned.
+// Tensors in NumPy archives need such shifts. A tensor moves by about half a block, and only if the
+// tensor is long enough for its own reads.
 std::uint32_t planner::shift_of(const stored_item& item) const {
   const std::uint64_t alignment = alignment_of(item);
-  const bool lands = within_.direct_alignment == 1 && input_.views == mapping_request::none;
+  const bool lands = limits_.direct_alignment == 1 && input_.mapping == mapping_request::none;
   if (!lands || input_.tensors[item.tensor].replicated) return 0;
   const std::uint64_t first_block = round_up(item.begin, std::uint64_t{block_bytes});
   const std::uint64_t end = round_down(item.end, std::uint64_t{block_bytes});
@@ -166,14 +161,15 @@ void planner::add_part(std::uint32_t index) {
   place.parts_end = index + 1;
 }
 
-// Numbers the streams in file order and records how many decoded bytes each must deliver.
+// Numbers the streams in file order.
 void planner::add_streams() {
-  stream_op_.resize(input_.streams.size(), no_index);
+  std::vector<std::uint32_t> op_of(input_.streams.size(), no_index);
   for (std::uint32_t i = 0; i < items_.size(); ++i) {
-    const stored_item& item = items_[i];
+    stored_item& item = items_[i];
     if (item.stream == no_index) continue;
-    std::uint32_t& op = stream_op_[item.stream];
+    std::uint32_t& op = op_of[item.stream];
     if (op == no_index) {
+      item.first_of_stream = true;
       op = static_cast<std::uint32_t>(plan_.streams.size());
       plan_.streams.push_back({item.stream, 0, 0, 0, 0, 0});
     }
@@ -181,34 +177,33 @@ void planner::add_streams() {
     stream_op& stream = plan_.streams[op];
     stream.bytes_needed = std::max(stream.bytes_needed, item.stream_offset + item.stream_bytes);
   }
-  read_.resize(plan_.streams.size());
 }
 
-// Decides which tensors of one file are read straight into their arena or are mapped.
+// Decides which tensors of one file are mapped or read directly into their arena.
 result<void> planner::find_straight(std::uint32_t first, std::uint32_t last,
                                     std::uint32_t* culprit) {
   for (std::uint32_t i = first; i < last; ++i) {
     stored_item& item = items_[i];
-    if (input_.views == mapping_request::all) {
-      std::string obstacle = obstacle_to_view(item, alignment_of(item));
-      if (!obstacle.empty()) return refuse_view(item.tensor, std::move(obstacle), culprit);
+    if (input_.mapping == mapping_request::all) {
+      std::string obstacle = obstacle_to_mapping(item, alignment_of(item));
+      if (!obstacle.empty()) return refuse_mapping(item.tensor, std::move(obstacle), culprit);
     }
     if (!item.own_place || item.same_as != no_index) continue;
     const bool can_be_straight =
-        rules_for(item.destination).straight || input_.views != mapping_request::none;
+        rules_for(item.destination).straight || input_.mapping != mapping_request::none;
     if (item.replica_of != no_index) {
-      // A device can copy a replica only out of a slot.
+      // Replicas are then copied from a slot.
       if (!can_be_straight) items_[item.replica_of].straight = false;
       continue;
     }
     if (!can_be_straight) continue;
     item.shift = shift_of(item);
-    item.straight = obstacle_to_view(item, alignment_of(item)).empty();
+    item.straight = obstacle_to_mapping(item, alignment_of(item)).empty();
   }
   return {};
 }
 
-// Gives each tensor of one file its place and adds the straight reads.
+// Gives each tensor of one file its place, and adds the straight reads.
 result<void> planner::place(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t i = first; i < last;) {
     if (!items_[i].straight || !items_[i].own_place) {
@@ -217,8 +212,9 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
       continue;
     }
     const straight_run run = run_from(i, last, items_);
-    // A short run that ends at a tensor of another arena shares staged reads with that tensor.
-    const bool straight = input_.views != mapping_request::none || !run.is_cut ||
+    // A short run that ends because a tensor of another arena follows is staged together with that
+    // tensor.
+    const bool straight = input_.mapping != mapping_request::none || !run.is_cut ||
                           run.end - items_[i].begin >= straight_bytes_min;
     if (straight) {
       if (auto status = place_run(run); !status) return status;
@@ -228,8 +224,8 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
       read_body(i);
     }
   }
-  // Unconverted staged tensors are placed first and in file order, so that only padding separates
-  // them.
+  // Staged tensors without a conversion are placed first and in file order, with only padding
+  // between them.
   for (std::uint32_t i = first; i < last; ++i) {
     if (items_[i].only && items_[i].map == no_index && items_[i].stream == no_index) {
       if (auto status = reserve_for(items_[i]); !status) return status;
@@ -241,12 +237,12 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
   return {};
 }
 
-// Adds the straight reads for the whole blocks of a tensor with a fixed place.
+// Adds the straight reads for the whole 4 KiB blocks of a tensor with a fixed place.
 void planner::read_body(std::uint32_t index) {
   const stored_item& item = items_[index];
   if (!item.straight || item.own_place || too_large()) return;
   if (item.block != no_index) arenas_.align_to_blocks(item.destination);
-  read_straight(index, item, within_.slot_bytes, plan_);
+  add_straight_reads(index, item, limits_.slot_bytes, plan_);
 }
 
 result<void> planner::reserve_for(const stored_item& item) {
@@ -259,11 +255,13 @@ result<void> planner::reserve_for(const stored_item& item) {
   return {};
 }
 
-// Places the tensors that have no stored bytes.
+// Places the tensors that have no stored bytes. Other tensors with fill values already have a
+// place.
 result<void> planner::place_filled(std::uint32_t* culprit) {
   for (const fill_op& fill : plan_.fills) {
-    if (input_.views == mapping_request::all) {
-      return refuse_view(fill.tensor, "not all of it is stored", culprit);
+    if (input_.mapping == mapping_request::all) {
+      return refuse_mapping(fill.tensor, "only a part of the tensor is stored in the file",
+                            culprit);
     }
     const tensor_form& form = *input_.tensors[fill.tensor].form;
     stored_item item;
@@ -277,15 +275,15 @@ result<void> planner::place_filled(std::uint32_t* culprit) {
 result<void> planner::place_run(const straight_run& run) {
   const stored_item& head = items_[run.first];
   const std::uint64_t begin = round_down(head.begin, std::uint64_t{block_bytes});
-  const bool views = input_.views != mapping_request::none;
+  const bool mapped = input_.mapping != mapping_request::none;
   arena_layout::place run_place;
-  if (views) {
-    run_place = arenas_.view(head.destination, head.file, {begin, run.end});
+  if (mapped) {
+    run_place = arenas_.map(head.destination, head.file, {begin, run.end});
   } else {
     const std::uint64_t bytes = round_up(run.end, std::uint64_t{block_bytes}) - begin + head.shift;
     auto room = arenas_.reserve(
         head.destination, bytes,
-        bytes >= rules_for(head.destination).aligned_run_bytes ? within_.slot_bytes : block_bytes);
+        bytes >= rules_for(head.destination).aligned_run_bytes ? limits_.slot_bytes : block_bytes);
     if (!room) return room.error();
     run_place = *room;
   }
@@ -300,12 +298,11 @@ result<void> planner::place_run(const straight_run& run) {
   for (const std::uint32_t i : replicas_of(run, items_)) {
     if (auto status = reserve_for(items_[i]); !status) return status;
   }
-  if (!too_large() && (!views || input_.views_present))
-    read_run(run, run_place, items_, within_.slot_bytes, plan_);
+  if (!too_large() && (!mapped || input_.populates_mappings))
+    add_run_reads(run, run_place, items_, limits_.slot_bytes, plan_);
   return {};
 }
 
-// Copies the final places into the items. All tensors of the file must have their places.
 void planner::settle(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t i = first; i < last; ++i) {
     stored_item& item = items_[i];
@@ -323,47 +320,13 @@ void planner::settle(std::uint32_t first, std::uint32_t last) {
 
 result<void> planner::read_staged(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit) {
   if (too_large()) return {};
-  std::vector<segment> segments;
-  std::vector<std::uint32_t> chains;
-  for (std::uint32_t i = first; i < last; ++i) {
-    const stored_item& item = items_[i];
-    if (item.straight || reused_item(item) != no_index || item.begin == item.end) continue;
-    if (item.stream != no_index) {
-      const std::uint32_t op = stream_op_[item.stream];
-      if (read_[op]) continue;
-      read_[op] = true;
-      if (item.begin % block_bytes + (item.end - item.begin) > within_.slot_bytes) {
-        chains.push_back(op);
-      } else {
-        segments.push_back({item.begin, item.end, op, true});
-      }
-    } else if (item.hole_end > 0) {
-      if (item.begin < item.hole_begin) segments.push_back({item.begin, item.hole_begin, i, false});
-      if (item.hole_end < item.end) segments.push_back({item.hole_end, item.end, i, false});
-    } else if (item.map == no_index) {
-      segments.push_back({item.begin, item.end, i, false});
-    } else {
-      const std::vector<range> rows = rows_of(plan_.maps[item.map], rows_max - rows_);
-      if (rows.empty()) {
-        if (culprit) *culprit = item.tensor;
-        return fault{errc::memory_exceeded, "",
-                     "the slice lies in more than " + grouped(rows_max) + " rows, each a read"};
-      }
-      rows_ += rows.size() - 1;
-      for (const range& row : rows) {
-        segments.push_back({item.begin + row.begin, item.begin + row.end, i, false});
-      }
-    }
+  auto found = segments_of(first, last, items_, plan_, limits_.slot_bytes, rows_left_, culprit);
+  if (!found) return found.error();
+  if (!found->segments.empty()) {
+    add_staged_reads(items_[first].file, found->segments, items_, limits_.slot_bytes, plan_);
   }
-  const auto before = [](const segment& a, const segment& b) { return a.begin < b.begin; };
-  if (!std::is_sorted(segments.begin(), segments.end(), before)) {
-    std::sort(segments.begin(), segments.end(), before);
-  }
-  if (!segments.empty()) {
-    stage(items_[first].file, segments, items_, within_.slot_bytes, plan_);
-  }
-  for (const std::uint32_t op : chains) {
-    stage_chain(op, input_.streams[plan_.streams[op].stream], within_.slot_bytes, plan_);
+  for (const std::uint32_t op : found->chains) {
+    add_chain_reads(op, input_.streams[plan_.streams[op].stream], limits_.slot_bytes, plan_);
   }
   return {};
 }
@@ -372,7 +335,7 @@ void planner::finish() {
   for (std::uint32_t i = 0; i < items_.size(); ++i) {
     const stored_item& item = items_[i];
     part& item_part = plan_.parts[i];
-    if (const std::uint32_t source = reused_item(item); source != no_index) {
+    if (const std::uint32_t source = reused_item(item, items_); source != no_index) {
       const part& source_part = plan_.parts[source];
       item_part.reads_begin = source_part.reads_begin;
       item_part.reads_end = source_part.reads_end;
@@ -399,17 +362,18 @@ void planner::finish() {
       plan_.tensors[t].destination_offset += plan_.blocks[form->block];
     }
   }
-  complete(plan_, within_.streams_at_once);
+  link_and_order(plan_, limits_.streams_at_once);
+  if (!input_.result_of.empty()) merge_fused(input_, plan_);
 }
 
 }  // namespace
 
-result<plan> make_plan(const plan_input& input, std::span<const layout_rules> rules,
-                       const plan_limits& within, std::uint32_t* culprit) {
-  assert(within.slot_bytes >= block_bytes && (within.slot_bytes & (within.slot_bytes - 1)) == 0);
-  auto pieces = resolve(input, culprit);
+result<plan> make_plan(const plan_input& input, std::span<const placement_rules> rules,
+                       const plan_limits& limits, std::uint32_t* culprit) {
+  assert(limits.slot_bytes >= block_bytes && (limits.slot_bytes & (limits.slot_bytes - 1)) == 0);
+  auto pieces = split_pieces(input, culprit);
   if (!pieces) return pieces.error();
-  planner work(input, std::move(*pieces), rules, within);
+  planner work(input, std::move(*pieces), rules, limits);
   if (auto status = work.run(culprit); !status) return status.error();
   return work.take();
 }

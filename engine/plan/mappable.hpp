@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides whether a tensor can be used where its file stores it.
+// Decides whether a tensor can be used without a copy: the tensor is mapped from its file, or is
+// read to the same offset within a 4 KiB block as in the file.
 
 #include <cstdint>
 #include <string>
@@ -10,8 +11,9 @@
 
 namespace ringload::inline v0 {
 
-// Returns a message if the item's tensor cannot be mapped, or read in place at its shift; returns
-// an empty string if it can. `alignment` is what its elements need.
-std::string obstacle_to_view(const stored_item& item, std::uint64_t alignment);
+// Returns the reason if the item's tensor cannot be mapped, or cannot be read in place with
+// `stored_item::shift`. Otherwise returns an empty string. `alignment` is the alignment of the
+// tensor's elements.
+std::string obstacle_to_mapping(const stored_item& item, std::uint64_t alignment);
 
 }  // namespace ringload::inline v0

@@ -1,30 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A plan states all reads, and the destination of each byte, before any byte is read.
+// A plan lists all reads of a load, and the destination of each byte, before any byte is read.
+// make_plan() creates the plan, and the load carries it out.
 //
-//   file      |..aaaaaaaaaaa|bb.cccccc....|     wanted bytes
-//   reads     |------0------|------1------|     aligned, at most one slot long
-//   copies       0: a          1: b  2: c       of a staged read; a straight read seldom has any
+//  file      |..aaaaaaaaaaa|bb.cccccc....|     wanted bytes
+//  reads     |------0------|------1------|     aligned, at most one slot long
+//  copies       0: a          1: b  2: c       of a staged read; a straight read seldom has copies
 //
-// A straight read lands at its destination. That is the arena, if the tensor may have the same
-// offset from the start of a block as in the file, or caller memory, if the address allows it. All
-// other bytes are staged: read into a slot and copied from there. A tensor is also staged if it is
-// converted or its elements are not contiguous, because the copies do that work. Bytes for several
-// arenas are staged too, or are read into the first arena and copied from there.
+// A straight read writes to its destination directly. Its destination is an arena in which the
+// tensor has the same offset within a 4 KiB block as in the file, or caller memory whose address
+// allows direct reads. If the elements would be misaligned at that offset, the tensor is shifted
+// (make_plan.cpp). All other bytes are staged: they are read into a slot and copied from the
+// slot. A tensor is also staged if it is converted, or if its elements are not contiguous, because
+// the copies convert and reorder elements. Bytes for several arenas are staged too, or are read
+// into the first arena and copied from there.
 //
-// Destination 0 is the first arena. Destination n is caller memory n - 1 of the plan_input. The
-// numbers after the caller memories are the other arenas.
+// An arena is an allocation for tensors. Caller memory is memory that exists before the load. A
+// block of an arena is memory that several tensors share. Tensors that load the same stored bytes
+// into several arenas are replicas. A map (strided_map.hpp) describes a copy that reorders
+// elements.
 //
-// A mapped tensor needs no read: it lies in a mapping of its file, and that mapping is an arena
-// too. Optional reads of mapped tensors only make their pages present.
+// Destinations have numbers. 0 is the first arena, and n is plan_input::destinations[n - 1]. The
+// larger numbers are the other arenas.
+//
+// A mapped tensor needs no read. The tensor is in a mapping of its file, and the mapping is an
+// arena too. A plan may still have reads of mapped tensors, whose only purpose is to make the pages
+// present.
 //
 // A compressed stream is decoded from its first byte to its last, so its reads are taken in file
-// order. A read that completes early holds its slot until the previous read has been decoded. A
-// stream that fits in one read may share that read. A longer stream is a chain: its reads contain
-// nothing else. So the earliest waiting read of each chain waits only for a read that has been
-// taken already, and by induction only for the drive and a decoder. Any number of slots is
-// therefore enough, in whatever order the chains take turns.
+// order. A read that completes before the previous read is decoded keeps its slot until then. A
+// stream that fits in one read may share that read with other bytes. A longer stream is a chain:
+// its reads contain no other bytes. The earliest waiting read of a chain waits only for a read that
+// was already taken. Therefore every taken read is decoded at some time, with any number of slots
+// and with any order of chains.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,15 +52,17 @@ struct read_op {
 
   std::uint64_t file_offset;         // A multiple of block_bytes.
   std::uint64_t destination_offset;  // The target of a straight read, or `staged`.
-  std::uint32_t destination;         // Only for a straight read.
+  std::uint32_t destination;         // Used only for a straight read.
   std::uint32_t file;
-  std::uint32_t bytes;         // Requested: a multiple of block_bytes, at most one slot.
-  std::uint32_t bytes_needed;  // Needed: up to the last wanted byte. The file may end there.
-  std::uint32_t copies_begin;  // This read serves plan::copies[copies_begin, copies_end).
+  std::uint32_t bytes;  // Number of requested bytes: a multiple of block_bytes, at most one slot.
+  // Number of bytes up to the last wanted byte. The file may end there.
+  std::uint32_t bytes_needed;
+  // The copies of this read are plan::copies[copies_begin, copies_end).
+  std::uint32_t copies_begin;
   std::uint32_t copies_end;
-  std::uint32_t feeds_begin;  // It also serves plan::feeds[feeds_begin, feeds_end).
+  std::uint32_t feeds_begin;  // The feeds of this read are plan::feeds[feeds_begin, feeds_end).
   std::uint32_t feeds_end;
-  // It serves some parts of plan::parts[parts_begin, parts_end); see fed_by().
+  // The parts of this read are in plan::parts[parts_begin, parts_end). See fed_by().
   std::uint32_t parts_begin;
   std::uint32_t parts_end;
 
@@ -59,103 +70,110 @@ struct read_op {
 };
 static_assert(sizeof(read_op) == 56);
 
-// A range of a slot, or of the bytes of a straight read, that is copied to a destination. The bytes
-// are copied unchanged, converted element by element, or scattered by a map.
+// Copies a range of a slot, or a range of the bytes of a straight read, to a destination. The bytes
+// are copied unchanged, converted element by element, or reordered by a map.
 struct copy_op {
-  std::uint64_t destination_offset;  // With a map: the target of its element (0, 0, ...).
+  std::uint64_t destination_offset;  // With a map, the target of element (0, 0, ...) of the map.
   std::uint32_t slot_offset;
-  std::uint32_t bytes;  // Bytes in the slot. Whole elements if they are converted.
+  // Number of bytes in the slot. If the bytes are converted, a multiple of the element size.
+  std::uint32_t bytes;
   std::uint32_t destination = 0;
-  std::uint32_t map = no_index;     // Index in plan::maps.
-  std::uint64_t source_offset = 0;  // With a map: offset of this range in the map's stored bytes.
-  conversion cast = {};             // Unused with a map, which has its own conversion.
+  std::uint32_t map = no_index;  // Index in plan::maps.
+  // With a map, the offset of this range in the stored bytes of the map.
+  std::uint64_t source_offset = 0;
+  conversion cast = {};  // Not used with a map, because a map has its own conversion.
 };
 static_assert(sizeof(copy_op) == 40);
 
-// A range of a slot that is the next piece of a stored stream.
+// A range of a slot that is passed to the decoder of a stored stream.
 struct feed_op {
   std::uint32_t stream;  // Index in plan::streams.
   std::uint32_t slot_offset;
   std::uint32_t bytes;
-  // In the stored stream. The piece is decoded when all bytes before it are decoded.
+  // Offset in the stored stream. The piece is decoded when all bytes before it are decoded.
   std::uint64_t stream_offset;
 };
 
-// A range of a decoded stream and its destination.
+// A range of a decoded stream, and its destination.
 struct stream_output {
-  std::uint64_t stream_offset;  // First byte, or first byte of the map, in the decoded stream.
-  std::uint64_t bytes;          // Decoded bytes.
+  // Offset of the range in the decoded stream. With a map, the offset of the first byte of the map.
+  std::uint64_t stream_offset;
+  std::uint64_t bytes;  // Number of decoded bytes.
   std::uint64_t destination_offset;
   std::uint32_t destination;
   std::uint32_t tensor;
-  std::uint32_t map;     // Index in plan::maps; no_index: one run of bytes.
-  conversion cast;       // Unused with a map.
+  std::uint32_t map;     // Index in plan::maps. no_index if the output is one run of bytes.
+  conversion cast;       // Not used with a map.
   std::uint32_t stream;  // Index in plan::streams.
 };
 
 struct stream_op {
-  std::uint32_t stream;  // Index in plan_input::streams, which holds the codec and in-memory bytes.
-  // Its bytes come from plan::reads[reads_begin, reads_end), in this order.
+  std::uint32_t stream;  // Index in plan_input::streams, which has the codec and in-memory bytes.
+  // The reads of the stream are plan::reads[reads_begin, reads_end), in this order.
   std::uint32_t reads_begin;
   std::uint32_t reads_end;
-  // Outputs are sorted by stream_offset.
+  // The outputs of the stream are plan::outputs[outputs_begin, outputs_end), sorted by
+  // stream_offset.
   std::uint32_t outputs_begin;
   std::uint32_t outputs_end;
-  std::uint64_t bytes_needed;  // Decoded bytes up to the last wanted one.
+  std::uint64_t bytes_needed;  // Number of decoded bytes up to the last wanted byte.
 
   bool chain() const noexcept { return reads_end - reads_begin > 1; }
 };
 
-// Elements that no stored piece covers. They are written before the first read is taken.
+// Elements that have no stored bytes. They are written before the first read is taken.
 struct fill_op {
   std::uint64_t destination_offset;
   std::uint32_t destination;
   std::uint32_t tensor;
-  std::uint32_t map;  // Index in plan::maps. Every source stride is 0, except inside the element.
-  // The element's bytes begin here in plan::fill_values.
+  // Index in plan::maps. Every source stride of the map is 0, except inside the element.
+  std::uint32_t map;
+  // Offset of the element's bytes in plan::fill_values.
   std::uint32_t value;
   std::uint32_t value_bytes;
 };
 
 // Stored bytes of one tensor that take the same route. A part is complete when its reads are
-// complete or, for a stream, when the stream is decoded.
+// complete. A part of a stream is complete when the stream is decoded.
 struct part {
   std::uint32_t tensor;
-  std::uint32_t reads_begin;  // plan::reads[reads_begin, reads_end) fetch it.
+  std::uint32_t reads_begin;  // plan::reads[reads_begin, reads_end) fetch the part.
   std::uint32_t reads_end;
   std::uint32_t stream = no_index;  // Index in plan::streams.
   bool straight = false;
 
   bool fed_by(std::uint32_t read) const noexcept { return reads_begin <= read && read < reads_end; }
-  // Number of completions that the part waits for.
+  // Returns the number of completions that the part waits for.
   std::uint32_t needs() const noexcept { return stream == no_index ? reads_end - reads_begin : 1; }
 };
 
-// The place of a tensor, and the parts that must be complete before the tensor is.
+// The place of a tensor, and the parts that must be complete before the tensor is complete.
 struct placement {
   std::uint64_t destination_offset = 0;
-  // In the destination. With destination strides the elements lie further apart.
+  // Size in the destination. With destination strides, the elements have gaps, which are not
+  // counted.
   std::uint64_t bytes = 0;
   std::uint32_t destination = 0;
-  // The tensor's parts are the entries of plan::parts[parts_begin, parts_end) that name it. A
-  // tensor of 0 bytes has no parts.
+  // The parts of the tensor are the elements of plan::parts[parts_begin, parts_end) with the index
+  // of the tensor. A tensor without stored bytes has no parts.
   std::uint32_t parts_begin = 0;
   std::uint32_t parts_end = 0;
   conversion cast = {};
 };
 
-// An allocation for tensors or, for mapped tensors, a mapped range of a file.
+// An allocation for tensors. For mapped tensors, a mapped range of a file.
 struct planned_arena {
-  std::uint64_t bytes = 0;        // 0: no tensor lies in it, and it is not allocated.
-  std::uint32_t alignment = 1;    // Alignment of its address: a power of two, at most block_bytes.
+  std::uint64_t bytes = 0;      // 0 if no tensor is in the arena. The arena is then not allocated.
+  std::uint32_t alignment = 1;  // Alignment of the address: a power of two, at most block_bytes.
   std::uint32_t file = no_index;  // The mapped file, or no_index.
-  std::uint64_t file_offset = 0;  // Start of the mapping, a multiple of block_bytes.
+  std::uint64_t file_offset = 0;  // Start of the mapping: a multiple of block_bytes.
 
   bool mapped() const noexcept { return file != no_index; }
 };
 
 struct plan {
-  std::vector<read_op> reads;  // By file; within a file straight reads, staged reads, chains.
+  // Sorted by file. In each file, straight reads are first, then staged reads, then chains.
+  std::vector<read_op> reads;
   std::vector<copy_op> copies;
   std::vector<strided_map> maps;
   std::vector<feed_op> feeds;
@@ -163,18 +181,27 @@ struct plan {
   std::vector<stream_output> outputs;
   std::vector<fill_op> fills;
   std::vector<std::byte> fill_values;
-  std::vector<part> parts;            // In file order.
-  std::vector<placement> tensors;     // In the order of plan_input::tensors.
-  std::vector<std::uint64_t> blocks;  // By arena_block: its offset in the arena.
+  std::vector<part> parts;  // In file order.
+  // In the order of plan_input::tensors. Indexed by result_of if there are fused tensors.
+  std::vector<placement> tensors;
+  // Indexed by arena_block: the offset of the block in its arena.
+  std::vector<std::uint64_t> blocks;
   // The order in which reads are taken. Chains take turns, and all other reads follow file order.
-  // Empty: the order of `reads`.
+  // If empty, the order is that of `reads`.
   std::vector<std::uint32_t> order;
   std::vector<planned_arena> arenas;
-  // Sum of all allocations. A single arena has at least one block, so that an empty tensor has an
-  // address.
+  // Sum of all allocations. If there is only one arena, the arena has at least one block, so that
+  // an empty tensor has an address.
   std::uint64_t arena_bytes = 0;
-  std::uint64_t bytes_wanted = 0;  // Stored bytes.
-  std::uint64_t bytes_read = 0;    // Bytes that the reads request.
+  std::uint64_t bytes_wanted = 0;  // Number of wanted stored bytes.
+  std::uint64_t bytes_read = 0;    // Number of bytes that the reads request.
 };
+
+// Returns a staged read of 0 bytes. Copies and feeds that are added next belong to this read.
+inline read_op empty_read(std::uint32_t file, std::uint64_t file_offset, const plan& new_plan) {
+  const auto copies = static_cast<std::uint32_t>(new_plan.copies.size());
+  const auto feeds = static_cast<std::uint32_t>(new_plan.feeds.size());
+  return {file_offset, read_op::staged, 0, file, 0, 0, copies, copies, feeds, feeds, 0, 0};
+}
 
 }  // namespace ringload::inline v0

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The input of planning: where the bytes of each tensor are stored, which of its elements are
-// wanted, and their destination.
+// The input of make_plan(): the stored bytes of each tensor, the wanted elements, and their
+// destination.
 //
-// A wanted_tensor without a form is contiguous, wanted whole, and loaded into the load's arena.
-// Everything else is described by its tensor_form. All spans and pointers belong to the caller and
-// are only used during make_plan.
+// A wanted_tensor without a `form` is contiguous, and is loaded as a whole into an arena. Every
+// other tensor has a tensor_form. The caller must keep all spans and pointers valid until
+// make_plan() returns.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,81 +17,87 @@
 
 namespace ringload::inline v0 {
 
-// A run of stored bytes that contains boxes of elements.
+// A range of stored bytes that contains boxes of elements.
 struct wanted_stream {
   enum class kind : std::uint8_t {
     raw,        // The bytes of the file, unchanged.
     decoded,    // Decoded from the first byte to the last.
-    in_memory,  // Decoded from memory, without a file or a read.
+    in_memory,  // Decoded from memory. The stream has no file and no reads.
   };
 
   kind storage = kind::raw;
   std::uint32_t file = 0;
-  std::uint64_t offset = 0;         // From the beginning of the file.
-  std::uint64_t bytes = 0;          // In the file.
-  std::uint64_t decoded_bytes = 0;  // Equals `bytes` for a raw stream.
+  std::uint64_t offset = 0;         // Offset from the beginning of the file.
+  std::uint64_t bytes = 0;          // Size in the file.
+  std::uint64_t decoded_bytes = 0;  // Equal to `bytes` for a raw stream.
 };
 
-// A box of a tensor's elements in a stream. Each span has one entry for each dimension of the
-// shape, outermost first.
+// A box of elements of a tensor, and the place of the box in a stream. Each span has one entry for
+// each dimension of the shape, outermost dimension first.
 struct stored_box {
   std::uint32_t stream = 0;      // Index in plan_input::streams.
   std::uint64_t first_byte = 0;  // Offset of the element at `origin` in the decoded stream.
   std::span<const std::uint64_t> origin;
   std::span<const std::uint64_t> extent;
-  std::span<const std::uint64_t> stride_bytes;  // 0 repeats. Ignored below 8 bits an element.
+  // A stride of 0 repeats an element. Ignored if elements have fewer than 8 bits.
+  std::span<const std::uint64_t> stride_bytes;
 };
 
 struct tensor_form {
   static constexpr std::uint32_t no_block = ~std::uint32_t{0};
 
-  // The stored shape. Only used with pieces, a box, strides or a byte swap. If quantised blocks are
-  // converted, one dimension counts blocks, for example of 144 bytes.
+  // The stored shape. Used only with pieces, a box, strides or a byte swap. If quantised blocks are
+  // converted, one dimension counts blocks instead of elements.
   std::span<const std::uint64_t> shape;
-  // Bits of one element or block. With 4 or 6, a box must begin and end on whole bytes in each row.
+  // Number of bits of an element or of a quantised block. If an element has 4 or 6 bits, each row
+  // of a box must begin and end on a whole byte.
   std::uint32_t element_bits = 8;
-  std::uint8_t swap_bytes =
-      0;  // Size of the units whose bytes are reversed: 2, 4 or 8; 0: no swap.
-  // True: the elements lie in `pieces`. False: row-major from wanted_tensor::offset on.
+  // Size of the units whose bytes are swapped: 2, 4 or 8. 0 for no swap.
+  std::uint8_t swap_bytes = 0;
+  // If true, the elements are in `pieces`. If false, the elements are in row-major order from
+  // wanted_tensor::offset on.
   bool in_pieces = false;
-  // Disjoint boxes. Below 8 bits an element: a single box of all elements.
+  // Boxes that have no element in common. Elements with fewer than 8 bits must be in a single box.
   std::span<const stored_box> pieces;
-  // One stored element, for all elements outside the pieces; empty: zeros.
+  // The bytes of one element. All elements outside of the pieces have this value. Empty for zeros.
   std::span<const std::byte> fill;
 
-  // One range for each dimension of the shape; empty: the whole tensor.
+  // One range for each dimension of the shape. Empty for the whole tensor.
   std::span<const range> box;
 
-  // Destination: the tensor's arena, which gives it a place of its own; or `block`, arena memory
-  // that several tensors share; or caller memory.
-  std::uint32_t destination = 0;   // 0: an arena; n: plan_input::destinations[n - 1].
-  std::uint32_t block = no_block;  // Index in plan_input::blocks; only with destination 0.
-  // Offset of the box's first element in the block or the destination.
+  // A tensor has one of three destinations: its own place in its arena, a `block`, or caller
+  // memory. A block is arena memory that several tensors share.
+  std::uint32_t destination = 0;   // 0 for an arena. n for plan_input::destinations[n - 1].
+  std::uint32_t block = no_block;  // Index in plan_input::blocks. Used only with destination 0.
+  // Offset of the box's first element in the block or in the destination.
   std::uint64_t destination_offset = 0;
-  // In bytes, for each dimension of the box; empty: dense and row-major. Only with a block or a
-  // destination, and not below 8 bits an element.
+  // Strides in bytes, one for each dimension of the box. Empty if the destination is contiguous and
+  // row-major. Strides need a block or caller memory, and elements of at least 8 bits.
   std::span<const std::int64_t> destination_strides;
 };
 
 struct wanted_tensor {
   std::uint32_t file;
-  std::uint32_t alignment;  // Required by the element type after loading: 1, 2, 4 or 8.
-  std::uint64_t offset;     // From the beginning of the file. Ignored with pieces.
-  std::uint64_t bytes;  // Stored bytes of the whole tensor. Whole elements if they are converted.
+  // The alignment of the element type in memory: 1, 2, 4 or 8.
+  std::uint32_t alignment;
+  // Offset from the beginning of the file. Ignored if the elements are in pieces.
+  std::uint64_t offset;
+  std::uint64_t bytes;
   conversion cast = {};
   const tensor_form* form = nullptr;
-  std::uint32_t arena = 0;  // Below plan_input::arenas. Ignored with another destination.
-  bool replicated = false;  // Other tensors have the same stored bytes, which must be read once.
+  std::uint32_t arena = 0;  // Index of the arena. Ignored if `form` has another destination.
+  // True if other tensors have the same stored bytes, which must be read only once.
+  bool replicated = false;
 };
 
 // Memory of the caller that exists before the plan is made.
 struct caller_memory {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
-  bool straight = false;  // Reads can land in it because it is host memory.
+  bool straight = false;  // True for host memory, to which reads may write directly.
 };
 
-// Memory in an arena that several tensors share.
+// Arena memory that several tensors share.
 struct arena_block {
   std::uint64_t bytes = 0;
   std::uint32_t alignment = 1;  // A power of two.
@@ -101,20 +107,24 @@ struct arena_block {
 // Selects which tensors are mapped instead of read.
 enum class mapping_request : std::uint8_t {
   none,
-  possible,  // Every tensor that can be mapped; the others are loaded.
-  all,       // All tensors; the plan fails if one cannot be mapped.
+  possible,  // Maps every tensor that can be mapped. The other tensors are loaded.
+  all,       // Maps all tensors. The plan fails if a tensor cannot be mapped.
 };
 
 struct plan_input {
-  std::span<const wanted_tensor> tensors;  // In any order; their stored bytes may overlap.
+  std::span<const wanted_tensor> tensors;  // In any order. The stored bytes of tensors may overlap.
   std::span<const wanted_stream> streams = {};
   std::span<const caller_memory> destinations = {};
   std::span<const arena_block> blocks = {};
   std::uint32_t arenas = 1;
-  mapping_request views = mapping_request::none;
-  bool views_present = false;  // Reads make the pages of mapped tensors present.
+  mapping_request mapping = mapping_request::none;
+  bool populates_mappings = false;  // True if reads must make the pages of mapped tensors present.
+  // Indexed by tensor: the index of the tensor in plan::tensors. Consecutive tensors with the same
+  // index are parts of a fused tensor. The indices begin at 0 and increase by at most 1. If empty,
+  // the indices do not change.
+  std::span<const std::uint32_t> result_of = {};
 
-  // Convert between an arena's index and its destination number.
+  // Converts the index of an arena to its destination number. arena_of() converts back.
   std::uint32_t destination_of(std::uint32_t arena) const noexcept {
     return arena == 0 ? 0 : static_cast<std::uint32_t>(destinations.size()) + arena;
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "plan/sort_and_merge.hpp"
 
 #include <algorithm>
@@ -9,18 +10,19 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Splits items whose memory is fixed already: a straight read covers the whole blocks if a direct
-// read may land there. A read must never write an unwanted byte, so the bytes before the first
-// whole block and after the last one are staged.
+// Splits items whose memory is already fixed, if a direct read may write to the memory. A straight
+// read fetches the whole 4 KiB blocks of the item. A read must never write an unwanted byte, so the
+// bytes before and after the whole blocks are staged.
 void split_straight(std::vector<stored_item>& items, const plan_input& input,
-                    std::span<const layout_rules> rules, const plan_limits& within) {
+                    std::span<const placement_rules> rules, const plan_limits& limits) {
   const std::size_t count = items.size();
   for (std::size_t i = 0; i < count; ++i) {
     const stored_item& item = items[i];
     if (item.own_place || item.stream != no_index || item.map != no_index || item.cast.needed())
       continue;
     std::uint64_t address = item.destination_offset;
-    // The bytes of a replicated tensor are read once for all arenas, not straight.
+    // If the memory of a replicated tensor is fixed, its bytes are staged, because they are read
+    // once for all arenas.
     bool possible =
         rules_of(item.destination, input, rules).straight && !input.tensors[item.tensor].replicated;
     if (input.is_callers(item.destination)) {
@@ -31,7 +33,7 @@ void split_straight(std::vector<stored_item>& items, const plan_input& input,
     const std::uint64_t begin = round_up(item.begin, std::uint64_t{block_bytes});
     const std::uint64_t end = round_down(item.end, std::uint64_t{block_bytes});
     if (!possible || begin >= end || end - begin < straight_bytes_min) continue;
-    if ((address + (begin - item.begin)) % within.direct_alignment != 0) continue;
+    if ((address + (begin - item.begin)) % limits.direct_alignment != 0) continue;
     stored_item body = item;
     body.destination_offset += begin - item.begin;
     body.begin = begin;
@@ -82,8 +84,8 @@ void find_aliases(std::vector<stored_item>& items, const plan_input& input) {
   }
 }
 
-// Links items that copy the same stored bytes unchanged into several arenas. Only the first of them
-// can be read straight.
+// Links items that copy the same stored bytes unchanged into several arenas. Only the first of
+// these items can be read straight.
 void find_replicas(std::vector<stored_item>& items, const plan_input& input) {
   const auto may_replicate = [&](const stored_item& item) {
     return input.tensors[item.tensor].replicated && item.own_place && item.only &&
@@ -107,11 +109,11 @@ void find_replicas(std::vector<stored_item>& items, const plan_input& input) {
 }  // namespace
 
 void sort_and_merge(std::vector<stored_item>& items, const plan_input& input,
-                    std::span<const layout_rules> rules, const plan_limits& within) {
-  split_straight(items, input, rules, within);
+                    std::span<const placement_rules> rules, const plan_limits& limits) {
+  split_straight(items, input, rules, limits);
   sort_by_place(items);
   find_aliases(items, input);
-  if (input.views == mapping_request::none) find_replicas(items, input);
+  if (input.mapping == mapping_request::none) find_replicas(items, input);
 }
 
 }  // namespace ringload::inline v0

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Steps that need only the stored items, before the arenas are laid out.
+// The steps of make_plan() that need only the stored items. They run before the arenas have a
+// layout. plan.hpp explains the terms.
 
 #include <vector>
 
-#include "plan/make_plan.hpp"
+#include "plan/placement_rules.hpp"
 #include "plan/split_pieces.hpp"
 
 namespace ringload::inline v0 {
 
-// Splits the items whose bytes can be read straight into memory with a fixed place, sorts all items
-// by file offset, and links duplicates. The caller must have added the offsets of the arena blocks
-// before.
+// Splits the items whose bytes can be read straight into memory with a fixed place. Then sorts all
+// items by file offset, and links duplicates. The caller must first add the offsets of the arena
+// blocks to the items.
 void sort_and_merge(std::vector<stored_item>& items, const plan_input& input,
-                    std::span<const layout_rules> rules, const plan_limits& within);
+                    std::span<const placement_rules> rules, const plan_limits& limits);
 
 }  // namespace ringload::inline v0

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "plan/staged_reads.hpp"
 
 #include <algorithm>
 
 #include "base/checked.hpp"
-#include "plan/make_plan.hpp"
+#include "plan/placement_rules.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
 
-// Stored bytes may be cut at multiples of `bytes` from their start. If elements may begin at any
-// byte, `unaligned` is set: a cut may then be anywhere, and the next read begins less than an
-// element before the cut.
+// Describes where stored bytes may be split between reads: at multiples of `bytes` from their
+// start. If `unaligned` is set, elements may begin at any byte. A split may then be at any byte,
+// and the next read begins less than an element before the split.
 struct cut_unit {
   std::uint32_t bytes = 1;
   bool unaligned = false;
@@ -28,44 +29,26 @@ cut_unit unit_of(const stored_item& item, const plan& new_plan) {
   return {map.element_bytes, unaligned};
 }
 
-read_op staged_read(std::uint32_t file, std::uint64_t file_offset, const plan& new_plan) {
-  const auto copies = static_cast<std::uint32_t>(new_plan.copies.size());
-  const auto feeds = static_cast<std::uint32_t>(new_plan.feeds.size());
-  return {
-      .file_offset = file_offset,
-      .destination_offset = read_op::staged,
-      .destination = 0,
-      .file = file,
-      .bytes = 0,
-      .bytes_needed = 0,
-      .copies_begin = copies,
-      .copies_end = copies,
-      .feeds_begin = feeds,
-      .feeds_end = feeds,
-      .parts_begin = 0,
-      .parts_end = 0,
-  };
-}
-
-class stager {
+class staged_reader {
  public:
-  stager(std::uint32_t file, std::span<const segment> segments, std::span<const stored_item> items,
-         std::uint64_t slot_bytes, plan& new_plan)
+  staged_reader(std::uint32_t file, std::span<const segment> segments,
+                std::span<const stored_item> items, std::uint64_t slot_bytes, plan& new_plan)
       : file_(file), segments_(segments), items_(items), slot_bytes_(slot_bytes), plan_(new_plan) {}
 
   void run();
 
  private:
-  // A segment and the offset at which it continues, because it was cut or did not fit.
+  // A segment that does not fit in the current read, and the offset at which the next read
+  // continues.
   struct rest {
     std::uint32_t segment;
     std::uint64_t next;
   };
 
   void take(rest remaining);
-  void take_stream(const segment& wanted, rest remaining);
-  void take_item(const segment& wanted, rest remaining);
-  void add_copy(const segment& wanted, std::uint64_t from, std::uint32_t bytes);
+  void take_stream(const segment& current, rest remaining);
+  void take_item(const segment& current, rest remaining);
+  void add_copy(const segment& current, std::uint64_t from, std::uint32_t bytes);
   bool joins(const stored_item& item, const copy_op& copy) const;
   void reach(std::uint64_t end);
 
@@ -80,22 +63,22 @@ class stager {
   plan& plan_;
   std::vector<rest> left_;              // Segments to continue in the next read.
   std::uint64_t reached_ = 0;           // End of the wanted bytes in the current read.
-  std::uint32_t last_item_ = no_index;  // The item of the current read's last copy.
+  std::uint32_t last_item_ = no_index;  // The item of the last copy in the current read.
 };
 
-void stager::run() {
+void staged_reader::run() {
   const auto count = static_cast<std::uint32_t>(segments_.size());
-  std::vector<rest> begun;
+  std::vector<rest> unfinished;
   for (std::uint32_t next = 0; next < count || !left_.empty();) {
     std::uint64_t first = next < count ? segments_[next].begin : ~std::uint64_t{0};
     for (const rest& remaining : left_) first = std::min(first, remaining.next);
-    plan_.reads.push_back(staged_read(file_, round_down(first, std::uint64_t{block_bytes}), plan_));
+    plan_.reads.push_back(empty_read(file_, round_down(first, std::uint64_t{block_bytes}), plan_));
     reached_ = first;
     last_item_ = no_index;
 
-    begun.clear();
-    begun.swap(left_);
-    for (const rest& remaining : begun) take(remaining);
+    unfinished.clear();
+    unfinished.swap(left_);
+    for (const rest& remaining : unfinished) take(remaining);
     for (; next < count; ++next) {
       const std::uint64_t begin = segments_[next].begin;
       const bool near = begin <= reached_ || begin - reached_ < read_through_bytes;
@@ -105,48 +88,49 @@ void stager::run() {
   }
 }
 
-void stager::take(rest remaining) {
-  const segment& wanted = segments_[remaining.segment];
-  if (wanted.is_stream) return take_stream(wanted, remaining);
-  take_item(wanted, remaining);
+void staged_reader::take(rest remaining) {
+  const segment& current = segments_[remaining.segment];
+  if (current.is_stream) return take_stream(current, remaining);
+  take_item(current, remaining);
 }
 
-void stager::take_stream(const segment& wanted, rest remaining) {
-  if (wanted.end > limit() || wanted.begin < now().file_offset) {
+void staged_reader::take_stream(const segment& current, rest remaining) {
+  if (current.end > limit() || current.begin < now().file_offset) {
     left_.push_back(remaining);
     return;
   }
-  const auto slot_offset = static_cast<std::uint32_t>(wanted.begin - now().file_offset);
+  const auto slot_offset = static_cast<std::uint32_t>(current.begin - now().file_offset);
   plan_.feeds.push_back(
-      {wanted.index, slot_offset, static_cast<std::uint32_t>(wanted.end - wanted.begin), 0});
+      {current.index, slot_offset, static_cast<std::uint32_t>(current.end - current.begin), 0});
   now().feeds_end += 1;
-  plan_.streams[wanted.index].reads_begin = read();
-  plan_.streams[wanted.index].reads_end = read() + 1;
-  reach(wanted.end);
+  plan_.streams[current.index].reads_begin = read();
+  plan_.streams[current.index].reads_end = read() + 1;
+  reach(current.end);
 }
 
-// Adds to the read as much of the item from `remaining.next` on as fits. An element that would end
-// in the next slot is left to the next read. That read then begins a block earlier, so this block
-// is read twice.
-void stager::take_item(const segment& wanted, rest remaining) {
-  const stored_item& item = items_[wanted.index];
+// Adds the bytes of the item from `remaining.next` on to the current read, as many as fit. If an
+// element would end after the slot, the next read fetches this element. The next read then begins
+// one block earlier, so one block is read twice.
+void staged_reader::take_item(const segment& current, rest remaining) {
+  const stored_item& item = items_[current.index];
   const cut_unit unit = unit_of(item, plan_);
-  std::uint64_t end = std::min(wanted.end, limit());
-  if (end < wanted.end && !unit.unaligned) end -= (end - item.begin) % unit.bytes;
+  std::uint64_t end = std::min(current.end, limit());
+  if (end < current.end && !unit.unaligned) end -= (end - item.begin) % unit.bytes;
   if (end < remaining.next + unit.bytes) {
     left_.push_back(remaining);
     return;
   }
-  add_copy(wanted, remaining.next, static_cast<std::uint32_t>(end - remaining.next));
+  add_copy(current, remaining.next, static_cast<std::uint32_t>(end - remaining.next));
   reach(end);
-  if (end < wanted.end)
+  if (end < current.end)
     left_.push_back({remaining.segment, unit.unaligned ? end - (unit.bytes - 1) : end});
 }
 
-// Returns true if a copy can extend the previous copy, including the bytes between them. In an
-// arena, two tensors with the same distance as in the file have only padding between them, because
-// unconverted staged tensors are placed in file order. Elsewhere no unwanted byte may be written.
-bool stager::joins(const stored_item& item, const copy_op& copy) const {
+// Returns true if a copy can extend the previous copy. The extended copy also writes the bytes
+// between the two copies. In an arena, staged tensors without a conversion are placed in file
+// order. If two of these tensors have the same distance in the arena as in the file, the bytes
+// between them are padding. In other memory, a copy must not write unwanted bytes.
+bool staged_reader::joins(const stored_item& item, const copy_op& copy) const {
   const read_op& read = plan_.reads.back();
   if (read.copies_end == read.copies_begin || copy.map != no_index || copy.cast.needed())
     return false;
@@ -162,8 +146,8 @@ bool stager::joins(const stored_item& item, const copy_op& copy) const {
          before.destination_offset + before.bytes == copy.destination_offset;
 }
 
-void stager::add_copy(const segment& wanted, std::uint64_t from, std::uint32_t bytes) {
-  const stored_item& item = items_[wanted.index];
+void staged_reader::add_copy(const segment& current, std::uint64_t from, std::uint32_t bytes) {
+  const stored_item& item = items_[current.index];
   const std::uint64_t before = from - item.begin;
   copy_op copy = {
       .destination_offset = item.destination_offset,
@@ -181,8 +165,8 @@ void stager::add_copy(const segment& wanted, std::uint64_t from, std::uint32_t b
   } else {
     copy.destination_offset += before;
   }
-  // Rows of one map in the same read form one copy.
-  const bool next_row = item.map != no_index && last_item_ == wanted.index;
+  // Rows of one map in the same read are one copy.
+  const bool next_row = item.map != no_index && last_item_ == current.index;
   if (next_row || joins(item, copy)) {
     copy_op& longer = plan_.copies.back();
     longer.bytes = copy.slot_offset + copy.bytes - longer.slot_offset;
@@ -190,13 +174,13 @@ void stager::add_copy(const segment& wanted, std::uint64_t from, std::uint32_t b
     plan_.copies.push_back(copy);
     now().copies_end += 1;
   }
-  last_item_ = wanted.index;
-  part& feeds = plan_.parts[wanted.index];
+  last_item_ = current.index;
+  part& feeds = plan_.parts[current.index];
   if (feeds.reads_end == 0) feeds.reads_begin = read();
   feeds.reads_end = read() + 1;
 }
 
-void stager::reach(std::uint64_t end) {
+void staged_reader::reach(std::uint64_t end) {
   reached_ = std::max(reached_, end);
   const auto needed = static_cast<std::uint32_t>(end - now().file_offset);
   now().bytes_needed = std::max(now().bytes_needed, needed);
@@ -205,49 +189,19 @@ void stager::reach(std::uint64_t end) {
 
 }  // namespace
 
-std::vector<range> rows_of(const strided_map& map, std::uint64_t max) {
-  // The dimensions from `rows` on are close enough for one read. In each dimension outside them,
-  // consecutive indices are far apart.
-  std::uint64_t span = map.element_bytes;
-  std::uint64_t row_bytes = span;
-  std::uint32_t rows = map.rank;
-  for (std::uint32_t d = map.rank; d > 0; --d) {
-    const strided_dimension& dim = map.dimensions[d - 1];
-    const bool interleaved = dim.source_stride < span;
-    const bool near = rows == d && !interleaved && dim.source_stride - span < read_through_bytes;
-    span += (dim.count - 1) * dim.source_stride;
-    if (!near && !interleaved) continue;
-    rows = d - 1;
-    row_bytes = span;
-  }
-  std::vector<range> ranges = {{0, row_bytes}};
-  for (std::uint32_t d = rows; d > 0; --d) {
-    const strided_dimension& dim = map.dimensions[d - 1];
-    if (dim.count > max / ranges.size()) return {};
-    const std::size_t inside = ranges.size();
-    ranges.reserve(inside * dim.count);
-    for (std::uint64_t i = 1; i < dim.count; ++i) {
-      for (std::size_t k = 0; k < inside; ++k) {
-        const std::uint64_t further = i * dim.source_stride;
-        ranges.push_back({ranges[k].begin + further, ranges[k].end + further});
-      }
-    }
-  }
-  return ranges;
+void add_staged_reads(std::uint32_t file, std::span<const segment> segments,
+                      std::span<const stored_item> items, std::uint64_t slot_bytes,
+                      plan& new_plan) {
+  staged_reader(file, segments, items, slot_bytes, new_plan).run();
 }
 
-void stage(std::uint32_t file, std::span<const segment> segments,
-           std::span<const stored_item> items, std::uint64_t slot_bytes, plan& new_plan) {
-  stager(file, segments, items, slot_bytes, new_plan).run();
-}
-
-void stage_chain(std::uint32_t stream, const wanted_stream& stored, std::uint64_t slot_bytes,
-                 plan& new_plan) {
+void add_chain_reads(std::uint32_t stream, const wanted_stream& stored, std::uint64_t slot_bytes,
+                     plan& new_plan) {
   new_plan.streams[stream].reads_begin = static_cast<std::uint32_t>(new_plan.reads.size());
   const std::uint64_t end = stored.offset + stored.bytes;
   for (std::uint64_t offset = stored.offset; offset < end;) {
     read_op read =
-        staged_read(stored.file, round_down(offset, std::uint64_t{block_bytes}), new_plan);
+        empty_read(stored.file, round_down(offset, std::uint64_t{block_bytes}), new_plan);
     const std::uint64_t reached = std::min(end, read.file_offset + slot_bytes);
     read.bytes_needed = static_cast<std::uint32_t>(reached - read.file_offset);
     read.bytes = round_up(read.bytes_needed, block_bytes);

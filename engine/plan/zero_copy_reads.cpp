@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "plan/zero_copy_reads.hpp"
 
 #include <algorithm>
 
 #include "base/checked.hpp"
-#include "plan/make_plan.hpp"
+#include "plan/placement_rules.hpp"
 
 namespace ringload::inline v0 {
 
@@ -12,22 +13,12 @@ namespace {
 
 read_op straight_read(std::uint32_t file, std::uint64_t file_offset, arena_layout::place to,
                       std::uint64_t needed, const plan& new_plan) {
-  const auto copies = static_cast<std::uint32_t>(new_plan.copies.size());
-  const auto feeds = static_cast<std::uint32_t>(new_plan.feeds.size());
-  return {
-      .file_offset = file_offset,
-      .destination_offset = to.offset,
-      .destination = to.destination,
-      .file = file,
-      .bytes = static_cast<std::uint32_t>(round_up(needed, std::uint64_t{block_bytes})),
-      .bytes_needed = static_cast<std::uint32_t>(needed),
-      .copies_begin = copies,
-      .copies_end = copies,
-      .feeds_begin = feeds,
-      .feeds_end = feeds,
-      .parts_begin = 0,
-      .parts_end = 0,
-  };
+  read_op read = empty_read(file, file_offset, new_plan);
+  read.destination_offset = to.offset;
+  read.destination = to.destination;
+  read.bytes_needed = static_cast<std::uint32_t>(needed);
+  read.bytes = static_cast<std::uint32_t>(round_up(needed, std::uint64_t{block_bytes}));
+  return read;
 }
 
 bool continues(const copy_op& before, const copy_op& copy) {
@@ -35,7 +26,7 @@ bool continues(const copy_op& before, const copy_op& copy) {
          before.destination_offset + before.bytes == copy.destination_offset;
 }
 
-// Adds the copy of the bytes that `read` shares with a replica.
+// Adds the copy of the bytes of `replica` that `read` fetches.
 void copy_to(const stored_item& replica, read_op& read, plan& new_plan) {
   const std::uint64_t read_end = read.file_offset + read.bytes_needed;
   const std::uint64_t begin = std::max(replica.begin, read.file_offset);
@@ -48,7 +39,8 @@ void copy_to(const stored_item& replica, read_op& read, plan& new_plan) {
       .bytes = static_cast<std::uint32_t>(end - begin),
       .destination = replica.destination,
   };
-  // The copies of the previous tensors are the last ones, one for each arena.
+  // The copy to extend is one of the last copies of the read, because each arena has one copy for
+  // the previous tensors.
   constexpr std::uint32_t candidates_max = 8;
   const std::uint32_t count = read.copies_end - read.copies_begin;
   for (std::uint32_t k = 0; k < std::min(count, candidates_max); ++k) {
@@ -62,7 +54,7 @@ void copy_to(const stored_item& replica, read_op& read, plan& new_plan) {
   read.copies_end += 1;
 }
 
-// Adds the replica copies to a run's reads, which begin at `first_read`.
+// Adds the copies of replicas to the reads of a run. The first read of the run is `first_read`.
 void copy_replicas(const straight_run& run, std::span<const stored_item> items,
                    std::uint32_t first_read, plan& new_plan) {
   const std::vector<std::uint32_t> replicas = replicas_of(run, items);
@@ -106,10 +98,10 @@ straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const s
   return run;
 }
 
-// Example with slots of 2 MiB: a run of 5 MiB from file offset 8,192 that is placed at arena offset
-// 1 MiB becomes reads of 1, 2 and 2 MiB, which end at the arena offsets 2, 4 and 6 MiB.
-void read_run(const straight_run& run, arena_layout::place to, std::span<const stored_item> items,
-              std::uint64_t slot_bytes, plan& new_plan) {
+// Example for slots of 2 MiB: a run of 5 MiB begins at file offset 8,192 and has the arena offset 1
+// MiB. The reads of the run have 1, 2 and 2 MiB, and end at the arena offsets 2, 4 and 6 MiB.
+void add_run_reads(const straight_run& run, arena_layout::place to,
+                   std::span<const stored_item> items, std::uint64_t slot_bytes, plan& new_plan) {
   const stored_item& head = items[run.first];
   const std::uint64_t begin = round_down(head.begin, std::uint64_t{block_bytes});
   const auto first_read = static_cast<std::uint32_t>(new_plan.reads.size());
@@ -135,8 +127,8 @@ void read_run(const straight_run& run, arena_layout::place to, std::span<const s
   copy_replicas(run, items, first_read, new_plan);
 }
 
-void read_straight(std::uint32_t part, const stored_item& item, std::uint64_t slot_bytes,
-                   plan& new_plan) {
+void add_straight_reads(std::uint32_t part, const stored_item& item, std::uint64_t slot_bytes,
+                        plan& new_plan) {
   new_plan.parts[part].straight = true;
   new_plan.parts[part].reads_begin = static_cast<std::uint32_t>(new_plan.reads.size());
   for (std::uint64_t file_offset = item.begin; file_offset < item.end;) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads whose bytes land at their destination without a copy.
+// Plans straight reads, which write to their destination directly, without a slot and a copy.
+// plan.hpp explains the terms.
 
 #include <cstdint>
 #include <span>
@@ -13,32 +14,34 @@
 
 namespace ringload::inline v0 {
 
-// Straight tensors of one arena and one shift that are close enough for common reads: the items of
-// [first, last) that are straight and have a place of their own.
+// Straight tensors that share reads. They are in the same arena, have the same shift, and are close
+// together in the file. The tensors are the items in [first, last) that are straight and have their
+// own place.
 struct straight_run {
   std::uint32_t first;
   std::uint32_t last;
-  std::uint64_t end;    // End of their bytes in the file.
-  bool is_cut = false;  // A nearby tensor of another arena ended the run.
+  std::uint64_t end;    // End of the bytes of the run in the file.
+  bool is_cut = false;  // The run ends because the next tensor is close, but in another arena.
 
   static bool takes(const stored_item& item) noexcept { return item.straight && item.own_place; }
 };
 
-// Returns the run that begins with items[first], which must be straight. The run ends before
-// `last`.
+// Returns the run that begins with items[first], which must be straight. The run ends at `last` or
+// earlier.
 straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const stored_item> items);
 
-// Returns the items that are replicas of the run's items, in order.
+// Returns the replicas of the items of the run, in order.
 std::vector<std::uint32_t> replicas_of(const straight_run& run, std::span<const stored_item> items);
 
-// Adds the reads of a run. `to` is the place of the block in which the run's first byte would lie
-// without its shift. Reads are cut where that place crosses a multiple of the slot size. Replicas
-// must have their places; their bytes are copied from these reads.
-void read_run(const straight_run& run, arena_layout::place to, std::span<const stored_item> items,
-              std::uint64_t slot_bytes, plan& new_plan);
+// Adds the reads of a run. `to` is the place, without the shift of the run, of the 4 KiB block that
+// contains the first byte of the run. Reads are split where the arena offset is a multiple of the
+// slot size. Replicas must have their places, because their bytes are copied from these reads.
+void add_run_reads(const straight_run& run, arena_layout::place to,
+                   std::span<const stored_item> items, std::uint64_t slot_bytes, plan& new_plan);
 
-// Adds the reads for the whole blocks of an item, new_plan.parts[part], whose place is fixed.
-void read_straight(std::uint32_t part, const stored_item& item, std::uint64_t slot_bytes,
-                   plan& new_plan);
+// Adds the reads for the whole 4 KiB blocks of an item. The place of the item is fixed, and its
+// part is new_plan.parts[part].
+void add_straight_reads(std::uint32_t part, const stored_item& item, std::uint64_t slot_bytes,
+                        plan& new_plan);
 
 }  // namespace ringload::inline v0

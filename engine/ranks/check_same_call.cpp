@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "ranks/check_same_call.hpp"
 
 #include <algorithm>
@@ -14,7 +15,8 @@ namespace {
 
 constexpr std::size_t shown_bytes_max = 400;
 
-// Summary of a rank's call: length and digest of its text, and the part of the text for messages.
+// Summary of the call of one rank: the size and digest of its text, and the first bytes of the text
+// for error messages.
 struct call_summary {
   std::uint64_t bytes = 0;
   std::uint32_t digest = 0;
@@ -28,7 +30,8 @@ struct call_summary {
   friend bool operator==(const call_summary&, const call_summary&) noexcept = default;
 };
 
-// The first rank with a different call; 0: all calls are equal.
+// The first rank whose call differs from the call of rank 0, and both calls. `rank` is 0 if all
+// calls are equal.
 struct verdict {
   std::uint32_t rank = 0;
   call_summary found;
@@ -52,7 +55,7 @@ call_summary summary_of(const std::string& text) {
 
 }  // namespace
 
-result<void> agree(group& ranks, const std::string& call) {
+result<void> check_same_call(group& ranks, const std::string& call) {
   call_summary summary = summary_of(call);
   verdict outcome;
   if (ranks.rank() != 0) {

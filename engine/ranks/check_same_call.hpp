@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checks that all ranks make the same call. Rank 0 receives the calls of all ranks and sends the
-// verdict to all.
+// Checks that all ranks (processes or threads) of a group make the same call. Rank 0 compares the
+// calls and sends the result to all ranks.
 
 #include <ringload/group.hpp>
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace ringload::inline v0::detail {
 
-// Compares whole texts; messages show up to a few hundred bytes. All ranks get the same result:
-// success, or errc::mismatched_call with the first rank that differs. Throws the exceptions of the
-// group.
-result<void> agree(group& ranks, const std::string& call);
+// Must be called by all ranks. `call` describes the call of this rank as text. All ranks return the
+// same result: success, or errc::mismatched_call, which names the first rank with a different call.
+// Error messages show at most 400 bytes of each text. Throws the exceptions of the group.
+result<void> check_same_call(group& ranks, const std::string& call);
 
 }  // namespace ringload::inline v0::detail

@@ -1,17 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The calls of all ranks that every group implements with messages between two ranks.
+// Default implementations of the collective calls of a group, which use only messages between two
+// ranks. Used by groups over sockets.
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <ringload/group.hpp>
+#include <vector>
 
 namespace ringload::inline v0 {
 
 namespace {
 
-// A rank forwards one piece while the next one arrives.
-constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+// Along a tree, a message is sent in pieces of 1 MiB. A rank can forward a piece while the next
+// piece arrives.
+constexpr std::size_t tree_piece_bytes = std::size_t{1} << 20;
+// Along a chain, pieces are smaller, because each rank delays the first piece by the time of a
+// piece.
+constexpr std::size_t chain_piece_bytes = std::size_t{1} << 17;
+
+// The neighbours of a rank in a broadcast. Positions are counted from the root.
+struct broadcast_route {
+  std::uint32_t sender = 0;  // Unused by the root.
+  std::vector<std::uint32_t> receivers;
+  std::size_t piece_bytes = 0;
+};
+
+// Returns true if a chain takes less time than a tree. Links of the ranks are the bottleneck. The
+// root of a tree sends all bytes log2(ranks) times. In a chain, each rank sends all bytes once, and
+// the last rank begins `ranks - 2` pieces later than the second rank.
+bool is_chain_faster(std::size_t bytes, std::uint32_t ranks) noexcept {
+  if (ranks < 3) return false;
+  const std::size_t chain_bytes = bytes + (ranks - 2) * chain_piece_bytes;
+  return chain_bytes < bytes * static_cast<std::size_t>(std::bit_width(ranks - 1));
+}
+
+broadcast_route chain_route(std::uint32_t position, std::uint32_t ranks) {
+  broadcast_route route = {position - 1, {}, chain_piece_bytes};
+  if (position + 1 < ranks) route.receivers.push_back(position + 1);
+  return route;
+}
+
+// A binomial tree. With 8 ranks, there are three rounds:
+//
+//   0 -> 4    0 -> 2, 4 -> 6    0 -> 1, 2 -> 3, 4 -> 5, 6 -> 7
+//
+// Each rank receives once. The root sends log2(8) = 3 times.
+broadcast_route tree_route(std::uint32_t position, std::uint32_t ranks) {
+  // Difference of the positions of this rank and its sender, a power of two.
+  std::uint32_t reach = 1;
+  while (reach < ranks && (position & reach) == 0) reach <<= 1U;
+  broadcast_route route = {position - reach, {}, tree_piece_bytes};
+  for (std::uint32_t step = reach >> 1U; step > 0; step >>= 1U) {
+    if (position + step < ranks) route.receivers.push_back(position + step);
+  }
+  return route;
+}
 
 }  // namespace
 
@@ -19,23 +64,16 @@ group::~group() = default;
 
 device_kind group::memory() const noexcept { return device_kind::host; }
 
-// A binomial tree. With 8 ranks, counted from the root:
-//
-//   0 -> 4    0 -> 2, 4 -> 6    0 -> 1, 2 -> 3, 4 -> 5, 6 -> 7
-//
-// Each rank receives once, and the root sends log2(8) times.
 void group::broadcast(std::span<std::byte> bytes, std::uint32_t root) {
   const std::uint32_t ranks = size();
   const std::uint32_t position = (rank() + ranks - root) % ranks;
-  const auto real = [&](std::uint32_t from_root) { return (from_root + root) % ranks; };
-  std::uint32_t reach = 1;  // A power of two: the distance at which this rank receives.
-  while (reach < ranks && (position & reach) == 0) reach <<= 1U;
-  for (std::size_t offset = 0; offset < bytes.size(); offset += piece_bytes) {
-    const auto piece = bytes.subspan(offset, std::min(piece_bytes, bytes.size() - offset));
-    if (position != 0) receive(piece, real(position - reach));
-    for (std::uint32_t step = reach >> 1U; step > 0; step >>= 1U) {
-      if (position + step < ranks) send(piece, real(position + step));
-    }
+  const auto rank_at = [&](std::uint32_t from_root) { return (from_root + root) % ranks; };
+  const broadcast_route route = is_chain_faster(bytes.size(), ranks) ? chain_route(position, ranks)
+                                                                     : tree_route(position, ranks);
+  for (std::size_t offset = 0; offset < bytes.size(); offset += route.piece_bytes) {
+    const auto piece = bytes.subspan(offset, std::min(route.piece_bytes, bytes.size() - offset));
+    if (position != 0) receive(piece, rank_at(route.sender));
+    for (const std::uint32_t receiver : route.receivers) send(piece, rank_at(receiver));
   }
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "ranks/group_job.hpp"
 
 #include <boost/asio/error.hpp>
@@ -18,38 +19,38 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// A fault that is the same on all ranks, so it does not end the group.
+// An error that all ranks report. The group can be used again after this error.
 struct common_fault {
   fault cause;
 };
 
-void agree_on(group& ranks, const std::string& call) {
-  if (auto status = agree(ranks, call); !status) throw common_fault{status.error()};
+void require_same_call(group& ranks, const std::string& call) {
+  if (auto status = check_same_call(ranks, call); !status) throw common_fault{status.error()};
 }
 
-// Returns equal texts for two catalogs if and only if their tensors are equal, wherever the files
-// are.
+// Returns a text that describes the catalog and the options of a load. Two ranks have equal texts
+// if the tensors of their catalogs and their options are equal. The paths of their files may
+// differ.
 std::string identity_of(const catalog& contents, const group_options& options) {
-  packer to;
+  packer archive;
   for (const tensor_info& t : contents.tensors) {
-    to.text(t.name);
-    to.number(t.dtype);
-    to.list(t.shape, [](packer& p, const std::uint64_t& size) { p.number(size); });
-    to.list(t.original_shape, [](packer& p, const std::uint64_t& size) { p.number(size); });
-    to.number(t.bytes);
-    to.number(t.stored_bytes);
-    to.text(t.encoding);
-    to.text(t.type);
-    const planned_tensor lands = planned(t, options.load);
-    to.number(lands.dtype);
+    archive.text(t.name);
+    archive.number(t.dtype);
+    archive.list(t.shape, [](packer& p, const std::uint64_t& size) { p.number(size); });
+    archive.list(t.original_shape, [](packer& p, const std::uint64_t& size) { p.number(size); });
+    archive.number(t.bytes);
+    archive.number(t.stored_bytes);
+    archive.text(t.encoding);
+    archive.text(t.type);
+    archive.number(planned(t, options.load).dtype);
   }
   return "load " + grouped(contents.tensors.size()) + " tensors of " +
          grouped(contents.size_bytes()) + " bytes, whose description has the CRC-32C " +
-         std::to_string(crc32c(to.take())) +
+         std::to_string(crc32c(archive.take())) +
          (options.reading == group_reading::own ? ", each rank its own" : ", divided");
 }
 
-// Formats a call as "shard('wte.weight', 0)".
+// Returns a call as text, for example "shard('wte.weight', 0)".
 std::string text_of(const group_call& call) {
   using enum group_call::what;
   const char* const names[] = {"tensor", "shard", "fused", "push"};
@@ -63,15 +64,16 @@ std::string text_of(const group_call& call) {
   return text + ")";
 }
 
-tensor_info as_it_lands(const tensor_info& stored, const load_options& options) {
+// Options can change the dtype and the shape.
+tensor_info describe_loaded(const tensor_info& stored, const load_options& options) {
   tensor_info out = stored;
-  const planned_tensor lands = planned(stored, options);
-  out.dtype = lands.dtype;
-  out.shape = lands.shape;
+  const planned_tensor loaded = planned(stored, options);
+  out.dtype = loaded.dtype;
+  out.shape = loaded.shape;
   std::uint64_t elements = 1;
   for (const std::uint64_t size : out.shape) elements *= size;
   out.bytes = elements * bits(out.dtype) / 8;
-  if (lands.dtype != stored.dtype) {
+  if (loaded.dtype != stored.dtype) {
     out.type.clear();
     out.original_shape.clear();
   }
@@ -87,13 +89,16 @@ void check_options(const loader& host_loader, const group& ranks, const load_opt
     throw error(errc::device_unavailable, "group_load",
                 "the loader's device is " + host_loader.device().name() + ", expected the host");
   }
-  if (options.window_bytes > 0 || options.memory != tensor_memory::owned) {
+  if (options.memory != tensor_memory::owned) {
+    throw error(errc::invalid_options, "group_load", "mapped memory cannot be used with a group");
+  }
+  if (!options.select.is_everything()) {
     throw error(errc::invalid_options, "group_load",
-                "window_bytes and mapped memory cannot be used with a group");
+                "a group takes no selection, because each call chooses its tensors");
   }
   if (options.verify.checksums != nullptr) {
     throw error(errc::digest_unavailable, "group_load",
-                "a manifest covers whole checkpoints, but each rank reads only a part");
+                "a checksum list covers whole checkpoints, but each rank reads only a part");
   }
 }
 
@@ -109,22 +114,24 @@ group_job::group_job(loader& host_loader, std::shared_ptr<group> ranks,
       ranks_(std::move(ranks)),
       options_(options),
       memory_(host().maker()(0)),
-      stop_(std::make_shared<interruption>(ranks_)) {}
+      cancellation_(std::make_shared<step_cancellation>([group = ranks_] { group->interrupt(); })) {
+}
 
-// Returns the result of `work`. A failure of this rank only ends the group.
+// Runs `work` as a step that `cancel` can cancel, and returns its result. The group ends if the
+// step is cancelled, or if the step fails on this rank only.
 template <class T, class Work>
-result<T> group_job::guarded(cancel_request& cancel, const Work& work) {
+result<T> group_job::run_step(cancel_request& cancel, const Work& work) {
   bool is_common = false;
   auto done = catch_as_fault([&]() -> result<T> {
     try {
-      stop_->begin(cancel);
+      cancellation_->begin(cancel);
       return work();
-    } catch (const common_fault& wrong) {
+    } catch (const common_fault& failure) {
       is_common = true;
-      return wrong.cause;
+      return failure.cause;
     }
   });
-  if (stop_->finish()) {
+  if (cancellation_->finish()) {
     ranks_->fail("its call was cancelled");
     return fault{boost::asio::error::operation_aborted, "group_load", "it was cancelled"};
   }
@@ -132,36 +139,37 @@ result<T> group_job::guarded(cancel_request& cancel, const Work& work) {
   return done;
 }
 
-result<void> group_job::open(const std::string& source, cancel_request& cancel) {
-  return guarded<void>(cancel, [&]() -> result<void> {
-    open_and_read(source);
+result<void> group_job::open(const source& from, cancel_request& cancel) {
+  return run_step<void>(cancel, [&]() -> result<void> {
+    open_and_read(from);
     return {};
   });
 }
 
 result<tensor> group_job::make(const group_call& call, cancel_request& cancel) {
-  return guarded<tensor>(cancel, [&]() -> result<tensor> {
-    agree_on(*ranks_, text_of(call));
+  return run_step<tensor>(cancel, [&]() -> result<tensor> {
+    require_same_call(*ranks_, text_of(call));
     const auto tensors = find(call);
     check(call, tensors);
-    // From here on all ranks do the same: no rank refuses a step that another rank makes.
-    return carry_out(call, tensors);
+    // All ranks have passed the same checks, so each rank now sends the messages that the other
+    // ranks expect.
+    return run(call, tensors);
   });
 }
 
-void group_job::open_and_read(const std::string& source) {
+void group_job::open_and_read(const source& from) {
   check_options(loader_, *ranks_, options_.load);
-  file_ = stop_->wait_for<checkpoint>(
-      [&](auto&& handler) { loader_.open_async(source, std::move(handler)); });
-  agree_on(*ranks_, identity_of(file_.catalog(), options_));
+  file_ = cancellation_->wait_for<checkpoint>(
+      [&](auto&& handler) { loader_.open_async(from, options_.load.open, std::move(handler)); });
+  require_same_call(*ranks_, identity_of(file_.catalog(), options_));
   for (const unreadable_info& object : file_.catalog().unreadable) {
     if (!object.is_left_out) throw common_fault{{object.code, object.place, object.reason}};
   }
   if (options_.reading == group_reading::own) return;
-  // Digests cover whole tensors.
-  const bool cut = options_.load.verify.stored == embedded_digests::none;
-  read(divided(file_.catalog(), ranks_->size(), cut));
-  agree_on(*ranks_, "end of reading");
+  // A digest covers a whole tensor. If digests are checked, each tensor must be read by one rank.
+  const bool may_split = options_.load.verify.stored == embedded_digests::none;
+  read(split_work(file_.catalog(), ranks_->size(), may_split));
+  require_same_call(*ranks_, "end of reading");
 }
 
 void group_job::read(const std::vector<read_piece>& pieces) {
@@ -177,9 +185,8 @@ void group_job::read(const std::vector<read_piece>& pieces) {
     }
   }
   rows.names(std::move(whole));
-  model own_pieces = stop_->wait_for<model>(
-      [&](auto&& handler) { loader_.load_async(file_, rows, options_.load, std::move(handler)); });
-  exchange_.emplace(*ranks_, pieces, std::move(own_pieces));
+  model own_pieces = load(rows);
+  redistribution_.emplace(*ranks_, pieces, std::move(own_pieces));
 }
 
 std::vector<group_job::named_tensor> group_job::find(const group_call& call) const {
@@ -188,7 +195,7 @@ std::vector<group_job::named_tensor> group_job::find(const group_call& call) con
     const tensor_info* const found = file_.find(name);
     if (found == nullptr) throw common_fault{{errc::no_such_tensor, tensor_place(name)}};
     const auto index = static_cast<std::uint32_t>(found - file_.catalog().tensors.data());
-    tensors.push_back({index, as_it_lands(*found, options_.load)});
+    tensors.push_back({index, describe_loaded(*found, options_.load)});
   }
   return tensors;
 }
@@ -217,32 +224,32 @@ void group_job::check(const group_call& call, const std::vector<named_tensor>& t
   }
 }
 
-tensor group_job::carry_out(const group_call& call, const std::vector<named_tensor>& tensors) {
+tensor group_job::run(const group_call& call, const std::vector<named_tensor>& tensors) {
   switch (call.kind) {
-    case group_call::what::tensor: return whole(tensors.front());
-    case group_call::what::push: return pushed(tensors.front(), call.to);
-    case group_call::what::shard: return block(tensors.front(), call.dim);
+    case group_call::what::tensor: return make_whole(tensors.front());
+    case group_call::what::push: return make_pushed(tensors.front(), call.to);
+    case group_call::what::shard: return make_block(tensors.front(), call.dim);
     case group_call::what::fused: break;
   }
-  return fused(call, tensors);
+  return make_fused(call, tensors);
 }
 
-tensor group_job::whole(const named_tensor& tensor_ref) {
-  if (!exchange_)
+tensor group_job::make_whole(const named_tensor& tensor_ref) {
+  if (!redistribution_)
     return load_alone(select().names({tensor_ref.landed.name}), tensor_ref.landed.name);
-  tensor_builder out = make_new(tensor_ref.landed);
-  exchange_->whole(tensor_ref.index, out);
+  tensor_builder out = make_builder(tensor_ref.landed);
+  redistribution_->gather_tensor(tensor_ref.index, out);
   return std::move(out).finish();
 }
 
-tensor group_job::pushed(const named_tensor& tensor_ref, std::uint32_t to) {
+tensor group_job::make_pushed(const named_tensor& tensor_ref, std::uint32_t to) {
   if (ranks_->rank() != to) {
-    if (exchange_) exchange_->push(tensor_ref.index, tensor_ref.landed, to, {});
+    if (redistribution_) redistribution_->push(tensor_ref.index, tensor_ref.landed, to, {});
     return {};
   }
-  if (!exchange_) return whole(tensor_ref);
-  tensor_builder out = make_new(tensor_ref.landed);
-  exchange_->push(tensor_ref.index, tensor_ref.landed, to, out.bytes());
+  if (!redistribution_) return make_whole(tensor_ref);
+  tensor_builder out = make_builder(tensor_ref.landed);
+  redistribution_->push(tensor_ref.index, tensor_ref.landed, to, out.bytes());
   return std::move(out).finish();
 }
 
@@ -254,31 +261,32 @@ tensor_info group_job::block_info(const named_tensor& tensor_ref, std::uint32_t 
   return out;
 }
 
-tensor group_job::block(const named_tensor& tensor_ref, std::uint32_t dim) {
+tensor group_job::make_block(const named_tensor& tensor_ref, std::uint32_t dim) {
   const tensor_info info = block_info(tensor_ref, dim);
   const index_range range = block_of(tensor_ref.landed.shape[dim], ranks_->rank(), ranks_->size());
-  if (!exchange_ && range.count > 0) {
-    // A selection without names would select all tensors.
+  if (!redistribution_ && range.count > 0) {
+    // `select()` without names selects all tensors, so an empty list of names is set first.
     return load_alone(select().names({}).slice(info.name, dim, range.begin, range.count),
                       info.name);
   }
-  tensor_builder out = make_new(info);
-  if (exchange_) exchange_->block(tensor_ref.index, tensor_ref.landed, dim, out.bytes());
+  tensor_builder out = make_builder(info);
+  if (redistribution_)
+    redistribution_->gather_shard(tensor_ref.index, tensor_ref.landed, dim, out.bytes());
   return std::move(out).finish();
 }
 
-tensor group_job::fused(const group_call& call, const std::vector<named_tensor>& tensors) {
+tensor group_job::make_fused(const group_call& call, const std::vector<named_tensor>& tensors) {
   tensor_info info = block_info(tensors.front(), call.dim);
   info.name = call.fused_name;
   info.shape[call.dim] = 0;
   info.bytes = 0;
   std::vector<tensor> parts;
   for (const named_tensor& tensor_ref : tensors) {
-    parts.push_back(block(tensor_ref, call.dim));
+    parts.push_back(make_block(tensor_ref, call.dim));
     info.shape[call.dim] += parts.back().shape()[call.dim];
     info.bytes += parts.back().size_bytes();
   }
-  tensor_builder out = make_new(info);
+  tensor_builder out = make_builder(info);
   const dimension_bytes around_dim = *around(info.shape, bits(info.dtype), call.dim);
   index_range next;
   for (const tensor& part : parts) {
@@ -288,10 +296,15 @@ tensor group_job::fused(const group_call& call, const std::vector<named_tensor>&
   return std::move(out).finish();
 }
 
+model group_job::load(const selection& wanted) {
+  load_options options = options_.load;
+  options.select = wanted;
+  return cancellation_->wait_for<model>(
+      [&](auto&& handler) { loader_.load_async(file_, options, std::move(handler)); });
+}
+
 tensor group_job::load_alone(const selection& wanted, const std::string& name) {
-  const model loaded = stop_->wait_for<model>([&](auto&& handler) {
-    loader_.load_async(file_, wanted, options_.load, std::move(handler));
-  });
+  const model loaded = load(wanted);
   const load_stats& stats = loaded.stats();
   const std::lock_guard lock(mutex_);
   own_reads_.bytes += stats.bytes;
@@ -305,12 +318,12 @@ tensor group_job::load_alone(const selection& wanted, const std::string& name) {
 }
 
 load_stats group_job::stats() const {
-  if (exchange_) return exchange_->own_pieces().stats();
+  if (redistribution_) return redistribution_->own_pieces().stats();
   const std::lock_guard lock(mutex_);
   return own_reads_;
 }
 
-tensor_builder group_job::make_new(tensor_info info) {
+tensor_builder group_job::make_builder(tensor_info info) {
   auto built = tensor_builder::make(std::move(info), *memory_);
   if (!built) throw to_error(built.error());
   return std::move(*built);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One rank's side of a load by many ranks. Each call runs in the rank's own thread and begins with
-// an agreement. A fault that is the same on all ranks is reported before any data moves.
+// One rank's part of a collective load, in which several ranks (processes or threads) read a
+// checkpoint together. Calls run one after another in a thread of the job. Each call first checks
+// that all ranks make the same call. Checks with the same result on every rank are done before data
+// is sent.
 
 #include <memory>
 #include <mutex>
@@ -14,9 +16,9 @@
 
 #include "base/fault.hpp"
 #include "device/backend.hpp"
-#include "ranks/cancel_rank.hpp"
 #include "ranks/redistribute.hpp"
-#include "ranks/step_thread.hpp"
+#include "runtime/cancel_step.hpp"
+#include "runtime/step_thread.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -28,43 +30,47 @@ class group_job {
   const checkpoint& file() const noexcept { return file_; }
   load_stats stats() const;
 
-  // Called in the thread of the job. A failure of this rank only, and a cancellation, end the
-  // group.
-  result<void> open(const std::string& source, cancel_request& cancel);
+  // Must be called in the thread of the job. The group ends after a cancellation, and after a
+  // failure that only this rank reports.
+  result<void> open(const source& from, cancel_request& cancel);
   result<tensor> make(const group_call& call, cancel_request& cancel);
 
  private:
-  // A tensor of a call and its description after loading.
+  // A tensor of a call: its index in the catalog, and its description in memory.
   struct named_tensor {
     std::uint32_t index = 0;
     tensor_info landed;
   };
 
   template <class T, class Work>
-  result<T> guarded(cancel_request& cancel, const Work& work);
-  void open_and_read(const std::string& source);
+  result<T> run_step(cancel_request& cancel, const Work& work);
+  void open_and_read(const source& from);
   void read(const std::vector<read_piece>& pieces);
   std::vector<named_tensor> find(const group_call& call) const;
   void check(const group_call& call, const std::vector<named_tensor>& tensors) const;
-  tensor carry_out(const group_call& call, const std::vector<named_tensor>& tensors);
-  tensor whole(const named_tensor& tensor_ref);
-  tensor pushed(const named_tensor& tensor_ref, std::uint32_t to);
-  tensor block(const named_tensor& tensor_ref, std::uint32_t dim);
-  tensor fused(const group_call& call, const std::vector<named_tensor>& tensors);
+  tensor run(const group_call& call, const std::vector<named_tensor>& tensors);
+  tensor make_whole(const named_tensor& tensor_ref);
+  tensor make_pushed(const named_tensor& tensor_ref, std::uint32_t to);
+  tensor make_block(const named_tensor& tensor_ref, std::uint32_t dim);
+  tensor make_fused(const group_call& call, const std::vector<named_tensor>& tensors);
+  model load(const selection& wanted);
   tensor load_alone(const selection& wanted, const std::string& name);
   tensor_info block_info(const named_tensor& tensor_ref, std::uint32_t dim) const;
-  tensor_builder make_new(tensor_info info);
+  tensor_builder make_builder(tensor_info info);
 
   loader& loader_;
   const std::shared_ptr<group> ranks_;
   const group_options options_;
   const std::unique_ptr<backend> memory_;
-  const std::shared_ptr<interruption> stop_;
+  const std::shared_ptr<step_cancellation> cancellation_;
   checkpoint file_;
-  std::optional<exchange> exchange_;  // Empty: each rank reads its own tensors.
+  // Empty if each rank reads the tensors it needs, without exchanging data.
+  std::optional<redistribution> redistribution_;
   mutable std::mutex mutex_;
-  load_stats own_reads_;  // Guarded by the mutex: the reads of the calls without an exchange.
-  step_thread thread_;    // Last member, because its steps use all members above.
+  // Statistics of calls without redistribution. Guarded by the mutex.
+  load_stats own_reads_;
+  // The last member, because its destructor waits for steps, which use all members above.
+  step_thread thread_;
 };
 
 }  // namespace ringload::inline v0::detail

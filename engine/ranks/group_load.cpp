@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The public group load: each call becomes a step of the job's thread.
+// Each call of a group_load becomes a step in the thread of a group_job.
 
 #include <ringload/group_load.hpp>
 #include <system_error>
@@ -15,30 +15,32 @@ namespace detail {
 namespace {
 
 struct opening_step final : step_thread::step {
-  opening_step(std::shared_ptr<group_job> j, std::string s,
+  opening_step(std::shared_ptr<group_job> j, ringload::source s, boost::asio::any_io_executor e,
                std::unique_ptr<operation<group_load>> w)
-      : job(std::move(j)), source(std::move(s)), waiting(std::move(w)) {}
+      : job(std::move(j)), from(std::move(s)), executor(std::move(e)), waiting(std::move(w)) {}
 
   void run() noexcept override {
-    const auto done = job->open(source, *waiting->cancel);
-    if (!done) return waiting->complete(to_exception(done.error()), group_load());
-    waiting->complete(nullptr, group_load(std::move(job)));
+    const auto done = job->open(from, *waiting->cancel);
+    if (!done) return waiting->fail(done.error());
+    waiting->complete(group_load(std::move(job), std::move(executor)));
   }
 
   std::shared_ptr<group_job> job;
-  std::string source;
+  source from;
+  boost::asio::any_io_executor executor;
   std::unique_ptr<operation<group_load>> waiting;
 };
 
-// The job waits for this step before it is destroyed.
+// A step of an open group_load. `job` is a reference, because the destructor of the job waits for
+// the step.
 struct calling final : step_thread::step {
   calling(group_job& j, group_call w, std::unique_ptr<operation<tensor>> o)
       : job(j), call(std::move(w)), waiting(std::move(o)) {}
 
   void run() noexcept override {
     auto built = job.make(call, *waiting->cancel);
-    if (!built) return waiting->complete(to_exception(built.error()), tensor());
-    waiting->complete(nullptr, std::move(*built));
+    if (!built) return waiting->fail(built.error());
+    waiting->complete(std::move(*built));
   }
 
   group_job& job;
@@ -48,19 +50,20 @@ struct calling final : step_thread::step {
 
 }  // namespace
 
-void begin_group_load(loader& host_loader, std::shared_ptr<group> ranks, std::string source,
+void begin_group_load(loader* host_loader, std::shared_ptr<group> ranks, source from,
                       const group_options& options,
                       std::unique_ptr<operation<group_load>> waiting) {
   std::shared_ptr<group_job> job;
   try {
-    job = std::make_shared<group_job>(host_loader, ranks, options);
+    job = std::make_shared<group_job>(*host_loader, ranks, options);
   } catch (const std::system_error& refused) {
     ranks->fail("it could not start a thread");
     const fault failure = thread_refused(refused.code().value());
-    return waiting->complete(to_exception(failure), group_load());
+    return waiting->fail(failure);
   }
   auto& thread = job->thread();
-  thread.add(std::make_unique<opening_step>(std::move(job), std::move(source), std::move(waiting)));
+  thread.add(std::make_unique<opening_step>(std::move(job), std::move(from),
+                                            host_loader->get_executor(), std::move(waiting)));
 }
 
 void begin_group_call(const std::shared_ptr<group_job>& job, group_call call,

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A group over MPI. Pending messages are polled, because MPI cannot wait for one message together
-// with a failure of another rank or a deadline.
+// Implements `group` over MPI. MPI cannot wait for a message, the failure of another rank and a
+// deadline at the same time. Therefore this group polls for the message and for failures of other
+// ranks.
 //
-// Messages pass through memory of the group. A message that is given up cannot always be cancelled,
-// and MPI may access its memory at any later call. So that memory is given up too and never freed.
+// broadcast() uses MPI_Ibcast and scatter() uses MPI_Iscatterv. Barriers use the messages of class
+// `group`: MPI_Ibarrier takes the same time (bench/results/2026-11-24-group-calls.md), and cannot
+// tell which rank is missing.
+//
+// All messages are copied through one buffer of the group, in two halves: a half is copied while
+// MPI uses the other half. MPI forbids MPI_Cancel and MPI_Request_free for a collective call, and
+// cannot cancel every message. After a failure, any later MPI call may therefore still access the
+// buffer, so the buffer and the requests are never freed.
 
 #include <algorithm>
 #include <array>
@@ -22,21 +29,29 @@
 #include <utility>
 #include <vector>
 
+#include "base/retry_allocation.hpp"
+
 namespace ringload::inline v0 {
 
 namespace {
 
 constexpr int message_tag = 1;
 constexpr int failure_tag = 2;
-// Small enough to stay in the CPU cache during the copy.
+// A piece of this size stays in the processor's cache while it is copied.
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
-// A message between two processes of one machine arrives within some hundred tests.
+constexpr std::size_t pieces = 2;
+// Stands for a rank whose number MPI does not tell.
+constexpr int unknown_rank = -1;
+// The first tests of a pending message are done without a pause. A message between two processes of
+// one machine arrives within a few hundred tests.
 constexpr unsigned busy_tests = 2000;
 constexpr std::chrono::microseconds between_tests{50};
-// Takes some microseconds if the other rank is alive.
-constexpr std::chrono::milliseconds telling_within{100};
+// How long a rank tries to report a failure to another rank. A live rank needs some microseconds.
+constexpr std::chrono::milliseconds notify_timeout{100};
 
-std::string name_of(int rank) { return "rank " + std::to_string(rank); }
+std::string name_of(int rank) {
+  return rank == unknown_rank ? "another rank" : "rank " + std::to_string(rank);
+}
 
 std::string text_of(int returned) {
   std::array<char, MPI_MAX_ERROR_STRING> text = {};
@@ -49,7 +64,7 @@ void check(int returned, const char* call) {
   if (returned != MPI_SUCCESS) throw error(errc::rank_failed, call, text_of(returned));
 }
 
-// The last message of a failing rank, and the rank that caused the failure.
+// Message that reports a failure: the number of the failed rank, and the reason.
 struct failure {
   std::int32_t rank = 0;
   std::array<char, 1000> reason = {};  // Zero-terminated.
@@ -67,13 +82,13 @@ class mpi_ranks final : public group {
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
-    piece_ = std::make_unique<std::byte[]>(piece_bytes);
+    buffer_ = std::make_unique<std::byte[]>(pieces * piece_bytes);
   }
 
   ~mpi_ranks() override {
     int over = 0;
     MPI_Finalized(&over);
-    if (over == 0 && !ended_ && piece_) MPI_Comm_free(&comm_);
+    if (over == 0 && !ended_ && buffer_) MPI_Comm_free(&comm_);
   }
 
   std::uint32_t rank() const noexcept override { return static_cast<std::uint32_t>(rank_); }
@@ -83,9 +98,9 @@ class mpi_ranks final : public group {
     check_ended();
     for (std::size_t offset = 0; offset < bytes.size(); offset += piece_bytes) {
       const auto piece = bytes.subspan(offset, std::min(piece_bytes, bytes.size() - offset));
-      std::memcpy(piece_.get(), piece.data(), piece.size());
+      std::memcpy(buffer_.get(), piece.data(), piece.size());
       MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Isend(piece_.get(), static_cast<int>(piece.size()), MPI_BYTE, static_cast<int>(to),
+      check(MPI_Isend(buffer_.get(), static_cast<int>(piece.size()), MPI_BYTE, static_cast<int>(to),
                       message_tag, comm_, &request),
             "MPI_Isend");
       wait_for(request, static_cast<int>(to));
@@ -97,11 +112,60 @@ class mpi_ranks final : public group {
     for (std::size_t offset = 0; offset < bytes.size(); offset += piece_bytes) {
       const auto piece = bytes.subspan(offset, std::min(piece_bytes, bytes.size() - offset));
       MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Irecv(piece_.get(), static_cast<int>(piece.size()), MPI_BYTE,
+      check(MPI_Irecv(buffer_.get(), static_cast<int>(piece.size()), MPI_BYTE,
                       static_cast<int>(from), message_tag, comm_, &request),
             "MPI_Irecv");
       wait_for(request, static_cast<int>(from));
-      std::memcpy(piece.data(), piece_.get(), piece.size());
+      std::memcpy(piece.data(), buffer_.get(), piece.size());
+    }
+  }
+
+  void broadcast(std::span<std::byte> bytes, std::uint32_t root) override {
+    check_ended();
+    const bool is_root = rank() == root;
+    const std::size_t count = (bytes.size() + piece_bytes - 1) / piece_bytes;
+    std::array<MPI_Request, pieces> requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    for (std::size_t i = 0; i < count + pieces; ++i) {
+      // The half of the buffer for piece i holds piece i - 2.
+      if (i >= pieces) {
+        wait_for(requests[i % pieces], is_root ? unknown_rank : static_cast<int>(root), true);
+        const auto received = piece_of(bytes, i - pieces);
+        if (!is_root) std::memcpy(received.data(), half(i), received.size());
+      }
+      if (i >= count) continue;
+      const auto piece = piece_of(bytes, i);
+      if (is_root) std::memcpy(half(i), piece.data(), piece.size());
+      check(MPI_Ibcast(half(i), static_cast<int>(piece.size()), MPI_BYTE, static_cast<int>(root),
+                       comm_, &requests[i % pieces]),
+            "MPI_Ibcast");
+    }
+  }
+
+  void scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
+               std::uint32_t root) override {
+    const bool is_root = rank() == root;
+    // Only the root knows the number of rounds.
+    std::uint64_t bytes_max = 0;
+    for (const auto& part : parts) bytes_max = std::max<std::uint64_t>(bytes_max, part.size());
+    broadcast(std::as_writable_bytes(std::span(&bytes_max, 1)), root);
+    const std::size_t round_bytes = std::max<std::size_t>(piece_bytes / size(), 1);
+    for (std::size_t offset = 0; offset < bytes_max; offset += round_bytes) {
+      const auto own = round_of(into, offset, round_bytes);
+      std::vector<int> counts;
+      std::vector<int> offsets;
+      for (const auto& part : parts) {
+        const auto sent = round_of(part, offset, round_bytes);
+        offsets.push_back(static_cast<int>(counts.size() * round_bytes));
+        counts.push_back(static_cast<int>(sent.size()));
+        std::copy_n(sent.begin(), sent.size(), half(0) + offsets.back());
+      }
+      MPI_Request request = MPI_REQUEST_NULL;
+      check(MPI_Iscatterv(half(0), counts.data(), offsets.data(), MPI_BYTE, half(1),
+                          static_cast<int>(own.size()), MPI_BYTE, static_cast<int>(root), comm_,
+                          &request),
+            "MPI_Iscatterv");
+      wait_for(request, is_root ? unknown_rank : static_cast<int>(root), true);
+      std::copy_n(half(1), own.size(), own.begin());
     }
   }
 
@@ -112,41 +176,59 @@ class mpi_ranks final : public group {
   void interrupt() noexcept override { interrupted_ = true; }
 
  private:
-  static error interruption() {
+  static error interrupted_error() {
     return {{ECANCELED, boost::system::system_category()}, "group", "interrupted"};
   }
 
   void check_ended() const {
     if (ended_) throw *ended_;
-    if (interrupted_) throw interruption();
+    if (interrupted_) throw interrupted_error();
   }
 
-  void wait_for(MPI_Request& request, int peer) {
+  std::byte* half(std::size_t piece) const noexcept {
+    return buffer_.get() + piece % pieces * piece_bytes;
+  }
+
+  static std::span<std::byte> piece_of(std::span<std::byte> bytes, std::size_t piece) noexcept {
+    return round_of(bytes, piece * piece_bytes, piece_bytes);
+  }
+
+  // The bytes from `offset` on, at most `bytes_max`. Empty if `offset` is past the end.
+  template <class Byte>
+  static std::span<Byte> round_of(std::span<Byte> bytes, std::size_t offset,
+                                  std::size_t bytes_max) noexcept {
+    const std::size_t begin = std::min(offset, bytes.size());
+    return bytes.subspan(begin, std::min(bytes_max, bytes.size() - begin));
+  }
+
+  // `peer` is the rank that the error names if no message arrives in time.
+  void wait_for(MPI_Request& request, int peer, bool is_collective = false) {
     const auto until = std::chrono::steady_clock::now() + timeout_;
     for (unsigned tests = 0;; ++tests) {
       int done = 0;
       const int failed = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-      if (failed != MPI_SUCCESS) give_up(request, peer, text_of(failed));
+      if (failed != MPI_SUCCESS) give_up(request, is_collective, peer, text_of(failed));
       if (done != 0) return;
       if (interrupted_) {
-        abandon(request);
-        throw interruption();
+        abandon(request, is_collective);
+        throw interrupted_error();
       }
       if (const auto reported = next_failure())
-        give_up(request, reported->rank, reported->reason.data());
+        give_up(request, is_collective, reported->rank, reported->reason.data());
       if (tests < busy_tests) {
         std::this_thread::yield();
         continue;
       }
       if (std::chrono::steady_clock::now() > until) {
-        give_up(request, peer,
+        give_up(request, is_collective, peer,
                 "no message arrived within " + std::to_string(timeout_.count()) + " ms");
       }
       std::this_thread::sleep_for(between_tests);
     }
   }
 
-  // An error of MPI itself counts as a failure of this rank.
+  // Returns a failure that another rank has reported, if there is one. If MPI itself returns an
+  // error, this rank is the failed rank.
   std::optional<failure> next_failure() {
     int is_pending = 0;
     MPI_Status status = {};
@@ -162,21 +244,27 @@ class mpi_ranks final : public group {
     return reported;
   }
 
-  // A message without a sender can be cancelled; a message in transfer cannot.
-  void abandon(MPI_Request& request) noexcept {
-    if (request == MPI_REQUEST_NULL) return;
-    MPI_Cancel(&request);
-    MPI_Request_free(&request);
-    (void)piece_.release();
+  // Stops waiting for a message. MPI can cancel a message whose transfer has not begun. Otherwise
+  // the transfer may continue, so the buffer is leaked. The request of a collective call is leaked
+  // too.
+  void abandon(MPI_Request& request, bool is_collective) noexcept {
+    if (request == MPI_REQUEST_NULL && !is_collective) return;
+    if (!is_collective) {
+      MPI_Cancel(&request);
+      MPI_Request_free(&request);
+    }
+    (void)buffer_.release();
   }
 
-  [[noreturn]] void give_up(MPI_Request& request, int because_of, const std::string& reason) {
-    abandon(request);
+  [[noreturn]] void give_up(MPI_Request& request, bool is_collective, int because_of,
+                            const std::string& reason) {
+    abandon(request, is_collective);
     end(because_of, reason);
     throw *ended_;
   }
 
-  // The failure message stays allocated until the process ends, in case MPI has not sent it yet.
+  // Reports a failure to all other ranks. The failure message is never freed, because MPI may send
+  // the message later.
   void end(int because_of, std::string_view reason) noexcept {
     const auto* const message = new (std::nothrow) failure(failure_of(because_of, reason));
     for (int peer = 0; message != nullptr && peer < size_; ++peer) {
@@ -185,7 +273,7 @@ class mpi_ranks final : public group {
                                      &request) != MPI_SUCCESS) {
         continue;
       }
-      const auto until = std::chrono::steady_clock::now() + telling_within;
+      const auto until = std::chrono::steady_clock::now() + notify_timeout;
       int done = 0;
       while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0 &&
              std::chrono::steady_clock::now() < until) {
@@ -193,15 +281,17 @@ class mpi_ranks final : public group {
       }
       if (done == 0) MPI_Request_free(&request);
     }
-    ended_.emplace(errc::rank_failed, name_of(because_of), std::string(reason));
+    retry_allocation(
+        [&] { ended_.emplace(errc::rank_failed, name_of(because_of), std::string(reason)); });
   }
 
   MPI_Comm comm_;
   const std::chrono::milliseconds timeout_;
   int rank_ = 0;
   int size_ = 1;
-  std::unique_ptr<std::byte[]> piece_;  // piece_bytes long; empty after a message was given up.
-  std::optional<error> ended_;          // The error of every further call.
+  // Buffer for all messages, of pieces * piece_bytes bytes. Null after abandon().
+  std::unique_ptr<std::byte[]> buffer_;
+  std::optional<error> ended_;  // Every later call throws this error.
   std::atomic<bool> interrupted_ = false;
 };
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "ranks/redistribute.hpp"
 
 #include <algorithm>
@@ -11,17 +12,17 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-constexpr std::uint32_t alignment_of_new = 64;
+constexpr std::uint32_t builder_alignment = 64;
 
-// The bytes of a piece in the memory of the whole tensor.
+// The bytes of a piece within the whole tensor.
 struct byte_range {
   std::size_t begin = 0;
   std::size_t bytes = 0;
 };
 
-byte_range place_of(const read_piece& piece, const tensor_info& landed) noexcept {
-  if (piece.whole) return {0, static_cast<std::size_t>(landed.bytes)};
-  const std::uint64_t row_bytes = landed.bytes / landed.shape.front();
+byte_range range_of(const read_piece& piece, const tensor_info& info) noexcept {
+  if (piece.whole) return {0, static_cast<std::size_t>(info.bytes)};
+  const std::uint64_t row_bytes = info.bytes / info.shape.front();
   return {static_cast<std::size_t>(piece.rows.begin * row_bytes),
           static_cast<std::size_t>(piece.rows.count * row_bytes)};
 }
@@ -30,9 +31,10 @@ void copy(std::span<const std::byte> from, std::span<std::byte> into) noexcept {
   if (!from.empty()) std::memcpy(into.data(), from.data(), from.size());
 }
 
-// The part of a piece that belongs to the block of one rank. `around` refers to the shape of the
-// piece. The part is contiguous in that rank's result and begins there at `result_begin`.
-struct block_part {
+// The bytes of a piece that one rank needs for its block of the tensor. `indices` are the indices
+// of the split dimension, counted from the beginning of the piece. `around` is the layout of the
+// piece around this dimension. The bytes begin at `result_begin` in the block of the rank.
+struct shard_part {
   dimension_bytes around;
   index_range indices;
   std::size_t result_begin = 0;
@@ -40,14 +42,15 @@ struct block_part {
   std::size_t bytes() const noexcept { return static_cast<std::size_t>(around.bytes_of(indices)); }
 };
 
-block_part part_of(const read_piece& piece, const tensor_info& landed, std::uint32_t dim,
-                   index_range block) noexcept {
-  block_part out;
-  std::vector<std::uint64_t> shape = landed.shape;
+shard_part shard_part_of(const read_piece& piece, const tensor_info& info, std::uint32_t dim,
+                         index_range block) noexcept {
+  shard_part out;
+  std::vector<std::uint64_t> shape = info.shape;
   shape.front() = piece.rows.count;
-  out.around = *around(shape, bits(landed.dtype), dim);  // The caller has checked the shape.
+  // around() returns a value here, because the caller has checked the shape.
+  out.around = *around(shape, bits(info.dtype), dim);
   if (dim == 0) {
-    const index_range shared = common(piece.rows, block);
+    const index_range shared = intersection(piece.rows, block);
     out.indices = {shared.begin - piece.rows.begin, shared.count};
     if (shared.count > 0) {
       out.result_begin =
@@ -66,7 +69,7 @@ block_part part_of(const read_piece& piece, const tensor_info& landed, std::uint
 }  // namespace
 
 result<tensor_builder> tensor_builder::make(tensor_info info, backend& memory_backend) {
-  const arena_size size = {std::max<std::uint64_t>(info.bytes, 1), alignment_of_new};
+  const arena_size size = {std::max<std::uint64_t>(info.bytes, 1), builder_alignment};
   auto memory = memory_backend.allocate_all({&size, 1});
   if (!memory) return memory.error();
   return tensor_builder(std::move(info), std::move(memory->front()));
@@ -75,7 +78,7 @@ result<tensor_builder> tensor_builder::make(tensor_info info, backend& memory_ba
 tensor tensor_builder::finish() && {
   const std::uint64_t bytes = info_.bytes;
   catalog single;
-  single.files.emplace_back();  // A placeholder: the assembled tensor is in no file.
+  single.files.emplace_back();  // The built tensor is not in a file, but its catalog must have one.
   info_.file = 0;
   single.tensors.push_back(std::move(info_));
   std::vector<placement> placements(1);
@@ -87,18 +90,18 @@ tensor tensor_builder::finish() && {
           0};
 }
 
-std::span<const read_piece> exchange::pieces_of(std::uint32_t t) const noexcept {
+std::span<const read_piece> redistribution::pieces_of(std::uint32_t t) const noexcept {
   const auto [first, last] = std::ranges::equal_range(pieces_, t, {}, &read_piece::tensor);
   return {first, last};
 }
 
-std::span<const std::byte> exchange::bytes_of(const std::string& name) const {
+std::span<const std::byte> redistribution::bytes_of(const std::string& name) const {
   return own_pieces_.at(name).as<const std::byte>();
 }
 
-void exchange::whole(std::uint32_t t, const tensor_builder& into) {
+void redistribution::gather_tensor(std::uint32_t t, const tensor_builder& into) {
   for (const read_piece& piece : pieces_of(t)) {
-    const byte_range range = place_of(piece, into.info());
+    const byte_range range = range_of(piece, into.info());
     const auto region = into.bytes().subspan(range.begin, range.bytes);
     if (region.empty()) continue;
     if (piece.rank == group_.rank()) copy(bytes_of(into.info().name), region);
@@ -106,38 +109,38 @@ void exchange::whole(std::uint32_t t, const tensor_builder& into) {
   }
 }
 
-void exchange::push(std::uint32_t t, const tensor_info& landed, std::uint32_t to,
-                    std::span<std::byte> into) {
+void redistribution::push(std::uint32_t t, const tensor_info& info, std::uint32_t to,
+                          std::span<std::byte> into) {
   for (const read_piece& piece : pieces_of(t)) {
-    const byte_range range = place_of(piece, landed);
+    const byte_range range = range_of(piece, info);
     if (range.bytes == 0) continue;
     if (group_.rank() == to && piece.rank == to) {
-      copy(bytes_of(landed.name), into.subspan(range.begin, range.bytes));
+      copy(bytes_of(info.name), into.subspan(range.begin, range.bytes));
     } else if (group_.rank() == to) {
       group_.receive(into.subspan(range.begin, range.bytes), piece.rank);
     } else if (group_.rank() == piece.rank) {
-      group_.send(bytes_of(landed.name), to);
+      group_.send(bytes_of(info.name), to);
     }
   }
 }
 
-void exchange::block(std::uint32_t t, const tensor_info& landed, std::uint32_t dim,
-                     std::span<std::byte> into) {
+void redistribution::gather_shard(std::uint32_t t, const tensor_info& info, std::uint32_t dim,
+                                  std::span<std::byte> into) {
   const std::uint32_t own_rank = group_.rank();
   const auto block_at = [&](std::uint32_t rank) {
-    return block_of(landed.shape[dim], rank, group_.size());
+    return block_of(info.shape[dim], rank, group_.size());
   };
   for (const read_piece& piece : pieces_of(t)) {
-    const block_part own_part = part_of(piece, landed, dim, block_at(own_rank));
+    const shard_part own_part = shard_part_of(piece, info, dim, block_at(own_rank));
     const auto region = into.subspan(own_part.result_begin, own_part.bytes());
     if (piece.rank != own_rank) {
       if (!region.empty()) group_.receive(region, piece.rank);
       continue;
     }
-    const std::byte* const from = bytes_of(landed.name).data();
+    const std::byte* const from = bytes_of(info.name).data();
     take_block(from, own_part.around, own_part.indices, region.data());
     for (std::uint32_t rank = 0; rank < group_.size(); ++rank) {
-      const block_part part = part_of(piece, landed, dim, block_at(rank));
+      const shard_part part = shard_part_of(piece, info, dim, block_at(rank));
       if (rank == own_rank || part.bytes() == 0) continue;
       std::vector<std::byte> packed;
       const std::byte* begin = from + part.indices.begin * part.around.inner_bytes;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Sends the pieces that each rank has read to the ranks that need them. Every rank processes the
-// pieces of a tensor in the same order, and only the owner of a piece sends it, so ranks cannot
-// deadlock. Empty messages are neither sent nor received. All functions block, and pass on the
-// exceptions of the group.
+// Distributes the pieces of tensors that each rank (process or thread of a group) has read to the
+// ranks that need them.
+//
+// All ranks process the pieces of a tensor in the same order. Only the rank that has read a piece
+// sends the piece. Therefore the ranks cannot deadlock. Empty messages are neither sent nor
+// received. All functions block, and throw the exceptions of the group.
 
 #include <cstdint>
 #include <memory>
@@ -20,21 +22,23 @@
 
 namespace ringload::inline v0::detail {
 
-class exchange {
+class redistribution {
  public:
-  // `read_pieces` contains the pieces that this rank has read, under the names of their tensors.
-  // `pieces` must be sorted by tensor.
-  exchange(group& ranks, std::vector<read_piece> pieces, model read_pieces)
+  // `read_pieces` contains the pieces that this rank has read. Each piece has the name of its
+  // tensor. `pieces` lists the pieces of all ranks and must be sorted by tensor.
+  redistribution(group& ranks, std::vector<read_piece> pieces, model read_pieces)
       : group_(ranks), pieces_(std::move(pieces)), own_pieces_(std::move(read_pieces)) {}
 
-  // Assembles the whole tensor `t` on every rank, in `into`.
-  void whole(std::uint32_t t, const tensor_builder& into);
-  // Assembles the tensor on rank `to` only.
-  void push(std::uint32_t t, const tensor_info& landed, std::uint32_t to,
-            std::span<std::byte> into);
-  // Assembles this rank's block of the tensor.
-  void block(std::uint32_t t, const tensor_info& landed, std::uint32_t dim,
-             std::span<std::byte> into);
+  // All ranks must call the same function for the same tensor. `t` is the index of the tensor in
+  // the catalog. `info` describes the tensor in memory.
+
+  // All ranks receive the whole tensor.
+  void gather_tensor(std::uint32_t t, const tensor_builder& into);
+  // Only rank `to` receives the tensor.
+  void push(std::uint32_t t, const tensor_info& info, std::uint32_t to, std::span<std::byte> into);
+  // Each rank receives its block of the tensor in dimension `dim`.
+  void gather_shard(std::uint32_t t, const tensor_info& info, std::uint32_t dim,
+                    std::span<std::byte> into);
 
   const model& own_pieces() const noexcept { return own_pieces_; }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Distributes the sockets of the ranks of a machine. Threads receive them directly. Processes
-// connect to rank 0, send their rank, and receive their sockets in one packet.
+// Creates the groups of ranks that are connected by sockets. If the ranks are threads, their
+// sockets are created directly. If they are processes of one machine, rank 0 listens on a Unix
+// socket. Every other rank connects, sends its rank number, and receives a packet with its two
+// sockets for each peer. Rank 0 creates and sends the sockets of one pair at a time, so no rank has
+// more open sockets than its own.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -18,6 +21,7 @@
 #include "base/packet_socket.hpp"
 #include "base/printable.hpp"
 #include "base/serialize.hpp"
+#include "ranks/rendezvous.hpp"
 #include "ranks/socket_group.hpp"
 
 namespace ringload::inline v0 {
@@ -27,13 +31,14 @@ namespace detail {
 namespace {
 
 using clock = std::chrono::steady_clock;
-using sockets_of_rank = std::vector<rank_sockets>;
 
-// "rlrank" and the version of the protocol.
-constexpr std::uint64_t hello_magic = 0x31'00'6B'6E'61'72'6C'72;
+// First number of a packet: the ASCII text "rlrank" and the version of the protocol.
+constexpr std::uint64_t hello_magic = 0x32'00'6B'6E'61'72'6C'72;
 constexpr std::size_t hello_bytes = 24;
 constexpr std::chrono::milliseconds between_tries{5};
 constexpr std::chrono::milliseconds poll_max{1 << 30};
+// The pause before a packet is sent again to a rank whose queue is full.
+constexpr std::chrono::milliseconds between_sends{1};
 
 result<void> check_ranks(std::uint32_t rank, std::uint32_t ranks) {
   if (ranks >= 1 && ranks <= ranks_max && rank < ranks) return {};
@@ -43,57 +48,31 @@ result<void> check_ranks(std::uint32_t rank, std::uint32_t ranks) {
                    " ranks"};
 }
 
-// The rendezvous of the ranks, and its deadline.
-struct rendezvous {
-  const std::string& path;
-  const std::uint32_t ranks;
-  const clock::time_point until;
-  const unique_fd& wake;  // Becomes readable when joining is cancelled.
-};
-
-std::chrono::milliseconds left_until(clock::time_point end) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now());
-  return std::clamp(left, std::chrono::milliseconds(1), poll_max);
-}
-
-fault joining_cancelled() { return {system_code(ECANCELED), "", "joining was cancelled"}; }
-
-// Waits until `socket` is readable or its other end is closed. Fails with ETIMEDOUT or ECANCELED.
-result<void> await_input(const rendezvous& place, const unique_fd& socket,
-                         clock::time_point until) {
-  std::array<::pollfd, 2> polled = {{{socket.get(), POLLIN, 0}, {place.wake.get(), POLLIN, 0}}};
-  int ready = -1;
-  while (ready < 0) {
-    ready = ::poll(polled.data(), polled.size(), static_cast<int>(left_until(until).count()));
-    if (ready < 0 && errno != EINTR) return fault{system_code(errno), ""};
-  }
-  if (polled[1].revents != 0) return joining_cancelled();
-  if (ready == 0) return fault{system_code(ETIMEDOUT), ""};
-  return {};
-}
-
+// A packet of a rank to rank 0, with the sender's rank, or of rank 0, with the rank of the peer to
+// which the two sockets in the packet are connected.
 std::vector<std::byte> hello(std::uint32_t rank, std::uint32_t ranks) {
-  packer to;
-  to.number(hello_magic);
-  to.number(rank);
-  to.number(ranks);
-  return to.take();
+  packer archive;
+  archive.number(hello_magic);
+  archive.number(rank);
+  archive.number(ranks);
+  return archive.take();
 }
 
-// Receives the rank of a peer. Fails if the group does not expect this rank.
-result<std::uint32_t> rank_at(const unique_fd& peer, const std::vector<unique_fd>& known) {
-  std::array<std::byte, hello_bytes> room = {};
-  const auto got = receive_packet(peer, room);
+// Receives the rank number of a new peer. Fails unless the rank is expected and not yet connected.
+result<std::uint32_t> receive_rank(const unique_fd& peer, const std::vector<unique_fd>& known) {
+  std::array<std::byte, hello_bytes> buffer = {};
+  const auto got = receive_packet(peer, buffer);
   if (!got) return got.error();
-  unpacker in{std::span<const std::byte>(room).first(got->bytes)};
+  unpacker archive{std::span<const std::byte>(buffer).first(got->bytes)};
   std::uint64_t magic = 0;
   std::uint32_t rank = 0;
   std::uint32_t ranks = 0;
-  in.number(magic);
-  in.number(rank);
-  in.number(ranks);
-  if (!in.is_complete() || magic != hello_magic) {
-    return fault{errc::malformed_message, "", "a process that is not a rank connected"};
+  archive.number(magic);
+  archive.number(rank);
+  archive.number(ranks);
+  if (!archive.is_complete() || magic != hello_magic) {
+    return fault{errc::malformed_message, "",
+                 "a process connected that is not a rank of this group"};
   }
   if (ranks != known.size() || rank == 0 || rank >= ranks || known[rank]) {
     return fault{errc::mismatched_call, "",
@@ -104,31 +83,28 @@ result<std::uint32_t> rank_at(const unique_fd& peer, const std::vector<unique_fd
   return rank;
 }
 
-// Returns true if accept4() may succeed the next time.
-bool is_passing(int number) {
-  return number == EAGAIN || number == EWOULDBLOCK || number == EINTR || number == ECONNABORTED;
-}
-
-// Rank 0 waits here until all others have connected.
+// Waits until all other ranks have connected to rank 0. Returns the connections, indexed by rank.
 result<std::vector<unique_fd>> gather(const rendezvous& place, const unique_fd& listening) {
   std::vector<unique_fd> peers(place.ranks);
   std::uint32_t missing = place.ranks - 1;
   while (missing > 0) {
-    if (auto arrived = await_input(place, listening, place.until); !arrived) {
+    if (auto arrived = await_ready(place, listening.get(), POLLIN, place.deadline); !arrived) {
       if (arrived.error().code != system_code(ETIMEDOUT)) return arrived.error();
       return fault{errc::rank_failed, "", std::to_string(missing) + " ranks did not join in time"};
     }
-    unique_fd peer(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    unique_fd peer(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!peer) {
-      if (!is_passing(errno)) return fault{system_code(errno), ""};
+      if (!is_temporary(errno)) return fault{system_code(errno), ""};
       continue;
     }
-    const auto user = user_at(peer);
+    const auto user = peer_user_id(peer);
     if (!user || *user != ::geteuid()) {
       return fault{system_code(EACCES), "", "a process of another user connected"};
     }
-    if (auto arrived = await_input(place, peer, place.until); !arrived) return arrived.error();
-    const auto rank = rank_at(peer, peers);
+    if (auto arrived = await_ready(place, peer.get(), POLLIN, place.deadline); !arrived) {
+      return arrived.error();
+    }
+    const auto rank = receive_rank(peer, peers);
     if (!rank) return rank.error();
     peers[*rank] = std::move(peer);
     --missing;
@@ -136,73 +112,119 @@ result<std::vector<unique_fd>> gather(const rendezvous& place, const unique_fd& 
   return peers;
 }
 
-result<sockets_of_rank> lead(const rendezvous& place) {
-  const auto listening = listen_at(place.path, 0600);
-  if (!listening) return listening.error();
-  const auto peers = gather(place, *listening);
-  ::unlink(place.path.c_str());
-  if (!peers) return peers.error();
-  auto sockets = all_sockets(place.ranks);
-  if (!sockets) return sockets.error();
-  for (std::uint32_t rank = 1; rank < place.ranks; ++rank) {
-    std::vector<int> rank_descriptors;
-    for (std::uint32_t peer = 0; peer < place.ranks; ++peer) {
-      if (peer == rank) continue;
-      rank_descriptors.push_back((*sockets)[rank][peer].messages.get());
-      rank_descriptors.push_back((*sockets)[rank][peer].events.get());
+// Sends the sockets for `peer` to a rank. Waits while the queue of the rank is full, or while too
+// many descriptors are in flight (ETOOMANYREFS, a limit of the kernel for each user).
+result<void> send_sockets(const rendezvous& place, const unique_fd& connection, std::uint32_t peer,
+                          const rank_sockets& sockets) {
+  const std::array<int, 2> descriptors = {sockets.messages.get(), sockets.events.get()};
+  for (;;) {
+    auto sent = send_packet(connection, hello(peer, place.ranks), descriptors);
+    if (sent || (sent.error().code != system_code(ETIMEDOUT) &&
+                 sent.error().code != system_code(ETOOMANYREFS))) {
+      return sent;
     }
-    auto sent = send_packet((*peers)[rank], hello(rank, place.ranks), rank_descriptors);
-    if (!sent) return sent.error();
+    if (clock::now() >= place.deadline) return sent;
+    const auto waited = await_ready(place, -1, 0, clock::now() + between_sends);
+    if (waited.error().code != system_code(ETIMEDOUT)) return waited;
   }
-  return std::move(sockets->front());
 }
 
-// Rank 0 does not listen yet, or its backlog is full.
-bool is_not_there_yet(const fault& problem) {
+result<sockets_of_rank> send_all_sockets(const rendezvous& place,
+                                         const std::vector<unique_fd>& connections) {
+  sockets_of_rank own_sockets(place.ranks);
+  for (std::uint32_t a = 0; a < place.ranks; ++a) {
+    for (std::uint32_t b = a + 1; b < place.ranks; ++b) {
+      auto pair = make_rank_sockets();
+      if (!pair) return pair.error();
+      if (auto sent = send_sockets(place, connections[b], a, (*pair)[1]); !sent) {
+        return sent.error().in(rank_name(b));
+      }
+      if (a == 0) {
+        own_sockets[b] = std::move((*pair)[0]);
+      } else if (auto sent = send_sockets(place, connections[a], b, (*pair)[0]); !sent) {
+        return sent.error().in(rank_name(a));
+      }
+    }
+  }
+  return own_sockets;
+}
+
+result<sockets_of_rank> lead(const rendezvous& place, const std::string& path) {
+  const auto listening = listen_at(path, 0600);
+  if (!listening) return listening.error();
+  const auto connections = gather(place, *listening);
+  ::unlink(path.c_str());
+  if (!connections) return connections.error();
+  return send_all_sockets(place, *connections);
+}
+
+// Returns true if rank 0 does not listen yet, or if its queue of connections is full.
+bool should_try_again(const fault& problem) {
   return problem.code == system_code(ENOENT) || problem.code == system_code(ECONNREFUSED) ||
          problem.code == system_code(ETIMEDOUT);
 }
 
-result<unique_fd> connect_to_rank_0(const rendezvous& place) {
-  const unique_fd no_socket;  // poll() ignores it.
+result<unique_fd> connect_to_rank_0(const rendezvous& place, const std::string& path) {
   for (;;) {
-    auto to = connect_to(place.path, between_tries);
-    if (to || !is_not_there_yet(to.error()) || clock::now() >= place.until) return to;
-    const auto next_try = std::min(place.until, clock::now() + between_tries);
-    const auto waited = await_input(place, no_socket, next_try);
+    auto connection = connect_to(path, between_tries);
+    if (connection || !should_try_again(connection.error()) || clock::now() >= place.deadline) {
+      return connection;
+    }
+    const auto next_try = std::min(place.deadline, clock::now() + between_tries);
+    const auto waited = await_ready(place, -1, 0, next_try);
     if (waited.error().code != system_code(ETIMEDOUT)) return waited.error();
   }
 }
 
-result<sockets_of_rank> follow(const rendezvous& place, std::uint32_t rank) {
-  const auto to = connect_to_rank_0(place);
-  if (!to) return to.error();
-  if (auto sent = send_packet(*to, hello(rank, place.ranks)); !sent) return sent.error();
-  if (auto arrived = await_input(place, *to, place.until); !arrived) return arrived.error();
-  std::array<std::byte, hello_bytes> room = {};
-  auto got = receive_packet(*to, room);
+// Receives the sockets for one peer.
+result<void> receive_sockets(const rendezvous& place, const unique_fd& connection,
+                             sockets_of_rank& sockets) {
+  if (auto arrived = await_ready(place, connection.get(), POLLIN, place.deadline); !arrived) {
+    return arrived;
+  }
+  std::array<std::byte, hello_bytes> buffer = {};
+  auto got = receive_packet(connection, buffer);
   if (!got) return got.error();
   if (got->bytes == 0)
     return fault{errc::rank_failed, "rank 0", "it has ended or refused this rank"};
-  if (got->descriptors.size() != 2 * (place.ranks - 1)) {
-    return fault{errc::malformed_message, "rank 0",
-                 "it sent " + std::to_string(got->descriptors.size()) + " descriptors, expected " +
-                     std::to_string(2 * (place.ranks - 1))};
+  unpacker archive{std::span<const std::byte>(buffer).first(got->bytes)};
+  std::uint64_t magic = 0;
+  std::uint32_t peer = 0;
+  std::uint32_t ranks = 0;
+  archive.number(magic);
+  archive.number(peer);
+  archive.number(ranks);
+  const bool is_valid = archive.is_complete() && magic == hello_magic && ranks == place.ranks &&
+                        peer < ranks && peer != place.rank && !sockets[peer].messages;
+  if (!is_valid || got->descriptors.size() != 2) {
+    return fault{errc::malformed_message, "rank 0", "it sent an invalid packet"};
+  }
+  sockets[peer] = {std::move(got->descriptors[0]), std::move(got->descriptors[1])};
+  return {};
+}
+
+result<sockets_of_rank> follow(const rendezvous& place, const std::string& path) {
+  const auto connection = connect_to_rank_0(place, path);
+  if (!connection) return connection.error();
+  if (auto sent = send_packet(*connection, hello(place.rank, place.ranks)); !sent) {
+    return sent.error();
   }
   sockets_of_rank sockets(place.ranks);
-  auto next = got->descriptors.begin();
-  for (std::uint32_t peer = 0; peer < place.ranks; ++peer) {
-    if (peer == rank) continue;
-    sockets[peer].messages = std::move(*next++);
-    sockets[peer].events = std::move(*next++);
+  for (std::uint32_t peers = 1; peers < place.ranks; ++peers) {
+    if (auto received = receive_sockets(place, *connection, sockets); !received) {
+      return received.error();
+    }
   }
   return sockets;
 }
 
-result<sockets_of_rank> join_at(const rendezvous& place, std::uint32_t rank,
+result<sockets_of_rank> join_at(const rendezvous& place, const std::string& path,
                                 const std::stop_token& stop) {
   const std::stop_callback waking(stop, [&place] { wake_up(place.wake); });
-  return rank == 0 ? lead(place) : follow(place, rank);
+  const auto meeting = parse_tcp_meeting(path);
+  if (!meeting) return meeting.error();
+  if (*meeting) return meet_over_tcp(place, **meeting);
+  return meet_at_path(place, path);
 }
 
 unique_fd make_wake() {
@@ -212,6 +234,35 @@ unique_fd make_wake() {
 }
 
 }  // namespace
+
+std::chrono::milliseconds time_left(clock::time_point end) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now());
+  return std::clamp(left, std::chrono::milliseconds(1), poll_max);
+}
+
+fault joining_cancelled() { return {system_code(ECANCELED), "", "joining was cancelled"}; }
+
+result<void> await_ready(const rendezvous& place, int socket, short direction,
+                         clock::time_point end) {
+  std::array<::pollfd, 2> polled = {{{socket, direction, 0}, {place.wake.get(), POLLIN, 0}}};
+  int ready = -1;
+  while (ready < 0) {
+    ready = ::poll(polled.data(), polled.size(), static_cast<int>(time_left(end).count()));
+    if (ready < 0 && errno != EINTR) return fault{system_code(errno), ""};
+  }
+  if (polled[1].revents != 0) return joining_cancelled();
+  if (ready == 0) return fault{system_code(ETIMEDOUT), ""};
+  return {};
+}
+
+bool is_temporary(int error_number) {
+  return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR ||
+         error_number == ECONNABORTED;
+}
+
+result<sockets_of_rank> meet_at_path(const rendezvous& place, const std::string& path) {
+  return place.rank == 0 ? lead(place, path) : follow(place, path);
+}
 
 }  // namespace detail
 
@@ -228,15 +279,15 @@ std::vector<std::unique_ptr<group>> make_thread_ranks(std::uint32_t ranks,
   return groups;
 }
 
-std::unique_ptr<group> join_group(std::string_view socket, std::uint32_t rank, std::uint32_t ranks,
+std::unique_ptr<group> join_group(std::string_view address, std::uint32_t rank, std::uint32_t ranks,
                                   std::chrono::milliseconds timeout, std::stop_token stop) {
-  const std::string path(socket);
+  const std::string place(address);
   if (auto status = detail::check_ranks(rank, ranks); !status) throw to_error(status.error());
   unique_fd wake = detail::make_wake();
-  auto sockets = detail::join_at({path, ranks, detail::clock::now() + timeout, wake}, rank, stop);
+  auto sockets = detail::join_at({rank, ranks, detail::clock::now() + timeout, wake}, place, stop);
   if (sockets && stop.stop_requested()) sockets = detail::joining_cancelled();
-  if (!sockets) throw to_error(sockets.error().in(printable_path(path)));
-  // The eventfd was not signalled, so the calls of the group can use it.
+  if (!sockets) throw to_error(sockets.error().in(printable_path(detail::without_token(place))));
+  // `wake` was not made readable, so the group can use the same eventfd for interrupt().
   return std::make_unique<detail::socket_group>(rank, std::move(*sockets), std::move(wake),
                                                 timeout);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "ranks/socket_group.hpp"
 
 #include <fcntl.h>
@@ -14,27 +15,22 @@
 #include <utility>
 
 #include "base/printable.hpp"
+#include "base/retry_allocation.hpp"
 
 namespace ringload::inline v0::detail {
 
 namespace {
 
-// The content of an event packet. Only the used part of the text is sent.
-struct event {
-  socket_group::event_kind kind = socket_group::event_kind::left;
-  std::uint32_t about = 0;  // The rank that failed first. Another rank may report it.
-  std::array<char, 2000> text = {};
-};
-constexpr std::size_t event_head_bytes = offsetof(event, text);
+constexpr std::size_t event_head_bytes = offsetof(rank_event, text);
 
-std::string name_of(std::uint32_t rank) { return "rank " + std::to_string(rank); }
+// Time limit for the reply to an event `asks`, and for the last event of a rank that has closed its
+// message socket. A rank that waits in a call replies immediately.
+constexpr std::chrono::seconds reply_timeout{1};
 
-// Limit on the answer of an asked rank. A rank that waits in a call answers at once.
-constexpr std::chrono::seconds answer_time{1};
-
-void tell(const rank_sockets& to, socket_group::event_kind kind, std::uint32_t about) noexcept {
-  const event packet = {kind, about, {}};
-  (void)::send(to.events.get(), &packet, event_head_bytes, MSG_NOSIGNAL);
+void send_event(const rank_sockets& peer, socket_group::event_kind kind,
+                std::uint32_t rank) noexcept {
+  const rank_event content = {kind, rank, 0, {}};
+  (void)::send(peer.events.get(), &content, event_head_bytes, MSG_NOSIGNAL);
 }
 
 bool would_block() noexcept { return errno == EAGAIN || errno == EWOULDBLOCK; }
@@ -52,21 +48,28 @@ void wake_up(const unique_fd& wake) noexcept {
   (void)::write(wake.get(), &increment, sizeof increment);
 }
 
+result<std::array<rank_sockets, 2>> make_rank_sockets() {
+  std::array<rank_sockets, 2> sockets;
+  for (unique_fd rank_sockets::* const member : {&rank_sockets::messages, &rank_sockets::events}) {
+    std::array<int, 2> ends = {};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+      return fault{system_code(errno), "group"};
+    }
+    sockets[0].*member = unique_fd(ends[0]);
+    sockets[1].*member = unique_fd(ends[1]);
+  }
+  return sockets;
+}
+
 result<std::vector<std::vector<rank_sockets>>> all_sockets(std::uint32_t ranks) {
   std::vector<std::vector<rank_sockets>> sockets(ranks);
   for (auto& row : sockets) row.resize(ranks);
   for (std::uint32_t a = 0; a < ranks; ++a) {
     for (std::uint32_t b = a + 1; b < ranks; ++b) {
-      for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
-        std::array<int, 2> ends = {};
-        if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
-          return fault{system_code(errno), "group"};
-        }
-        unique_fd rank_sockets::* const member =
-            type == SOCK_STREAM ? &rank_sockets::messages : &rank_sockets::events;
-        sockets[a][b].*member = unique_fd(ends[0]);
-        sockets[b][a].*member = unique_fd(ends[1]);
-      }
+      auto pair = make_rank_sockets();
+      if (!pair) return pair.error();
+      sockets[a][b] = std::move((*pair)[0]);
+      sockets[b][a] = std::move((*pair)[1]);
     }
   }
   return sockets;
@@ -78,32 +81,39 @@ socket_group::socket_group(std::uint32_t rank, std::vector<rank_sockets> peers, 
       timeout_(timeout),
       peers_(std::move(peers)),
       left_(peers_.size()),
+      events_(peers_.size()),
       waits_for_(rank),
       wake_(std::move(wake)) {}
 
 socket_group::~socket_group() {
   if (!ended_) notify_all(event_kind::left, rank_, {});
+  // TCP resets a connection that is closed before all its bytes are received. A reset can discard
+  // the event that was just sent.
+  std::array<std::byte, 256> discarded = {};
+  for (const rank_sockets& peer : peers_) {
+    if (!peer.events) continue;
+    while (::recv(peer.events.get(), discarded.data(), discarded.size(), 0) > 0) {
+    }
+  }
 }
 
 void socket_group::notify_all(event_kind kind, std::uint32_t about,
                               std::string_view text) noexcept {
-  event packet = {kind, about, {}};
-  const std::size_t bytes = std::min(text.size(), packet.text.size());
-  std::copy_n(text.begin(), bytes, packet.text.begin());
+  rank_event content = {kind, about, 0, {}};
+  const std::size_t bytes = std::min(text.size(), content.text.size());
+  content.text_bytes = static_cast<std::uint32_t>(bytes);
+  std::copy_n(text.begin(), bytes, content.text.begin());
   for (const rank_sockets& peer : peers_) {
     if (!peer.events) continue;
-    (void)::send(peer.events.get(), &packet, event_head_bytes + bytes, MSG_NOSIGNAL);
+    (void)::send(peer.events.get(), &content, event_head_bytes + bytes, MSG_NOSIGNAL);
   }
 }
 
 void socket_group::fail(std::string_view reason) noexcept {
   if (ended_) return;
   notify_all(event_kind::failed, rank_, reason);
-  try {
-    ended_.emplace(errc::rank_failed, name_of(rank_), std::string(reason));
-  } catch (const std::bad_alloc&) {
-    ended_.emplace(errc::rank_failed, std::string(), std::string());  // Allocates no memory.
-  }
+  retry_allocation(
+      [&] { ended_.emplace(errc::rank_failed, rank_name(rank_), std::string(reason)); });
 }
 
 void socket_group::interrupt() noexcept {
@@ -116,35 +126,58 @@ void socket_group::check() const {
   if (interrupted_) throw error(system_code(ECANCELED), "group", "interrupted");
 }
 
-// Another rank may learn of the failure from this rank first.
+// Ends the group. Reports the failure to all ranks, because other ranks may not know about the
+// failure yet.
 void socket_group::give_up(std::uint32_t because_of, const std::string& reason) {
   notify_all(event_kind::failed, because_of, reason);
-  ended_.emplace(errc::rank_failed, name_of(because_of), reason);
+  ended_.emplace(errc::rank_failed, rank_name(because_of), reason);
   throw *ended_;
 }
 
+bool socket_group::receive_event(std::uint32_t sender) {
+  auto& [content, bytes] = events_[sender];
+  for (bool was_reset = false;;) {
+    const std::size_t event_bytes =
+        bytes < event_head_bytes ? event_head_bytes : event_head_bytes + content.text_bytes;
+    if (bytes == event_bytes) break;
+    auto* const begin = reinterpret_cast<std::byte*>(&content);
+    const ::ssize_t got =
+        ::recv(peers_[sender].events.get(), begin + bytes, event_bytes - bytes, 0);
+    if (got < 0 && (would_block() || errno == EINTR)) return false;
+    // The sender closed its Unix socket before it had read all events. The kernel reports this
+    // once, and the sender's own events follow.
+    if (got < 0 && errno == ECONNRESET && !std::exchange(was_reset, true)) continue;
+    if (got <= 0 && left_[sender]) return false;
+    if (got == 0 || (got < 0 && errno == ECONNRESET)) give_up(sender, "it ended without a message");
+    if (got < 0) give_up(sender, "its connection failed: " + system_code(errno).message());
+    bytes += static_cast<std::size_t>(got);
+    if (bytes == event_head_bytes &&
+        (content.text_bytes > content.text.size() || content.rank >= size())) {
+      give_up(sender, "it sent an invalid event");
+    }
+  }
+  bytes = 0;
+  return true;
+}
+
 void socket_group::take_event(std::uint32_t sender) {
-  event found;
-  const ::ssize_t got = ::recv(peers_[sender].events.get(), &found, sizeof found, 0);
-  if (got < 0 && (would_block() || errno == EINTR)) return;
-  if (got == 0 && left_[sender]) return;
-  const auto bytes = static_cast<std::size_t>(std::max<::ssize_t>(got, 0));
-  if (bytes < event_head_bytes || found.about >= size())
-    give_up(sender, "it ended without a message");
-  if (found.kind == event_kind::left) {
-    left_[sender] = true;
-    return;
+  if (!receive_event(sender)) return;
+  const rank_event& found = events_[sender].content;
+  switch (found.kind) {
+    case event_kind::left: left_[sender] = true; return;
+    case event_kind::asks: send_event(peers_[sender], event_kind::waits, waits_for_); return;
+    case event_kind::waits: answer_ = found.rank; return;
+    case event_kind::failed: break;
   }
-  if (found.kind == event_kind::asks) {
-    tell(peers_[sender], event_kind::waits, waits_for_);
-    return;
+  const std::string_view text(found.text.data(), found.text_bytes);
+  give_up(found.rank, printable(text, found.text.size()));
+}
+
+void socket_group::give_up_after_close(std::uint32_t peer) {
+  const auto until = std::chrono::steady_clock::now() + reply_timeout;
+  while (!left_[peer] && poll_until(until, peers_[peer].events.get(), POLLIN)) {
   }
-  if (found.kind == event_kind::waits) {
-    answer_ = found.about;
-    return;
-  }
-  const std::string_view text(found.text.data(), bytes - event_head_bytes);
-  give_up(found.about, printable(text, found.text.size()));
+  give_up(peer, "it has left the group");
 }
 
 bool socket_group::poll_until(std::chrono::steady_clock::time_point until, int messages,
@@ -152,8 +185,8 @@ bool socket_group::poll_until(std::chrono::steady_clock::time_point until, int m
   for (;;) {
     std::vector<::pollfd> polled;
     for (std::uint32_t r = 0; r < size(); ++r) {
-      const bool listens = r != rank_ && !left_[r];
-      polled.push_back({listens ? peers_[r].events.get() : -1, POLLIN, 0});
+      const bool is_present = r != rank_ && !left_[r];
+      polled.push_back({is_present ? peers_[r].events.get() : -1, POLLIN, 0});
     }
     polled.push_back({wake_.get(), POLLIN, 0});
     polled.push_back({messages, direction, 0});
@@ -161,9 +194,9 @@ bool socket_group::poll_until(std::chrono::steady_clock::time_point until, int m
         std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     const int poll_time = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30));
     const int ready = ::poll(polled.data(), polled.size(), poll_time);
-    if (ready < 0 && errno != EINTR) throw error(system_code(errno), name_of(waits_for_), {});
+    if (ready < 0 && errno != EINTR) throw error(system_code(errno), rank_name(waits_for_), {});
     check();
-    // Events come before messages, because the messages of a failed rank are useless.
+    // Events are handled first, because messages are ignored if a rank has failed.
     for (std::uint32_t r = 0; r < size(); ++r) {
       if (polled[r].revents != 0) take_event(r);
     }
@@ -176,8 +209,8 @@ std::uint32_t socket_group::last_awaited(std::uint32_t peer) {
   std::vector<bool> asked(size());
   for (;;) {
     asked[peer] = true;
-    tell(peers_[peer], event_kind::asks, rank_);
-    const bool answers = poll_until(std::chrono::steady_clock::now() + answer_time, -1, 0);
+    send_event(peers_[peer], event_kind::asks, rank_);
+    const bool answers = poll_until(std::chrono::steady_clock::now() + reply_timeout, -1, 0);
     const auto next = std::exchange(answer_, std::nullopt);
     if (!answers || !next || *next == rank_ || asked[*next]) return peer;
     peer = *next;
@@ -203,8 +236,7 @@ void socket_group::send(std::span<const std::byte> bytes, std::uint32_t to) {
     } else if (would_block()) {
       wait_for(to, POLLOUT);
     } else if (errno != EINTR) {
-      take_event(to);  // Reports the rank's own reason if it sent one.
-      give_up(to, "it has left the group");
+      give_up_after_close(to);
     }
   }
 }
@@ -217,8 +249,7 @@ void socket_group::receive(std::span<std::byte> bytes, std::uint32_t from) {
     } else if (got < 0 && would_block()) {
       wait_for(from, POLLIN);
     } else if (got == 0 || errno != EINTR) {
-      take_event(from);
-      give_up(from, "it has left the group");
+      give_up_after_close(from);
     }
   }
 }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A group whose ranks are connected by two sockets per pair: a stream for messages, and packets
-// that report that a rank has failed or left. The sockets of a process close when it ends, so the
-// other ranks learn that at once.
+// Implements `group` with two stream sockets between each pair of ranks (processes or threads). One
+// socket transports messages. The other socket transports events, which report that a rank has
+// failed or has left the group. If a process ends, the kernel closes its sockets, so the other
+// ranks are notified immediately. The sockets are Unix sockets or TCP sockets.
 //
-// A rank whose deadline has passed asks the rank that it waits for which rank that rank waits for,
-// and so on. The last rank of this chain is the one that did not come.
+// If rank A waits for B, and B waits for C, then C causes the delay. When the deadline of A
+// expires, A asks B for which rank B waits, then asks C, and so on. The error names the last rank
+// of this chain.
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,16 +29,31 @@ namespace ringload::inline v0::detail {
 
 inline constexpr std::uint32_t ranks_max = 127;
 
+inline std::string rank_name(std::uint32_t rank) { return "rank " + std::to_string(rank); }
+
+// The sockets that connect a rank to another rank. Both must be nonblocking.
 struct rank_sockets {
   unique_fd messages;
   unique_fd events;
 };
 
+// An event. Only the used part of `text` is sent.
+struct rank_event {
+  enum class kind_of_event : std::uint32_t { failed, left, asks, waits };
+
+  kind_of_event kind = kind_of_event::left;
+  // In the event `failed`, the rank that failed first, which may be another rank than the sender.
+  // In the event `waits`, the rank for which the sender waits.
+  std::uint32_t rank = 0;
+  std::uint32_t text_bytes = 0;
+  std::array<char, 2000> text = {};
+};
+
 class socket_group final : public group {
  public:
-  enum class event_kind : std::uint32_t { failed, left, asks, waits };
+  using event_kind = rank_event::kind_of_event;
 
-  // `peers` is indexed by rank, with an empty entry for this rank. `wake` must be an eventfd.
+  // `peers` is indexed by rank. The entry of this rank is empty. `wake` must be an eventfd.
   socket_group(std::uint32_t rank, std::vector<rank_sockets> peers, unique_fd wake,
                std::chrono::milliseconds timeout);
   ~socket_group() override;
@@ -48,15 +67,21 @@ class socket_group final : public group {
   void interrupt() noexcept override;
 
  private:
-  // Throws the error that has ended the group or interrupted this rank.
+  // Throws an error if the group has ended or this rank was interrupted.
   void check() const;
-  // Returns when the rank's message socket is ready; throws the error that has ended the group.
+  // Waits until the message socket of `peer` is ready. Throws if the group ends before that.
   void wait_for(std::uint32_t peer, short direction);
+  // Receives the next bytes of an event. Returns false until the event is complete. Throws if the
+  // connection has ended.
+  bool receive_event(std::uint32_t sender);
   void take_event(std::uint32_t sender);
-  // Returns false at the deadline `until` if neither the socket `messages` is ready nor an answer
-  // has arrived.
+  // Ends the group because `peer` has closed its message socket. The event with the reason may
+  // arrive after the end of the message socket.
+  [[noreturn]] void give_up_after_close(std::uint32_t peer);
+  // Returns true when the socket `messages` is ready or a reply has arrived, and false at the
+  // deadline `until`.
   bool poll_until(std::chrono::steady_clock::time_point until, int messages, short direction);
-  // Returns the last rank of the chain of waiting ranks that begins with `peer`.
+  // Finds the end of the chain of waiting ranks that begins with `peer`.
   std::uint32_t last_awaited(std::uint32_t peer);
   [[noreturn]] void give_up(std::uint32_t because_of, const std::string& reason);
   void notify_all(event_kind kind, std::uint32_t about, std::string_view text) noexcept;
@@ -65,20 +90,30 @@ class socket_group final : public group {
   const std::chrono::milliseconds timeout_;
   std::vector<rank_sockets> peers_;
   std::vector<bool> left_;
-  std::optional<error> ended_;           // The error of every further call.
-  std::uint32_t waits_for_;              // This rank itself: it waits for no rank.
-  std::optional<std::uint32_t> answer_;  // The rank that the asked rank waits for.
+  struct partial_event {
+    rank_event content;
+    std::size_t bytes = 0;
+  };
+  std::vector<partial_event> events_;  // Indexed by rank.
+  std::optional<error> ended_;         // Every later call throws this error.
+  std::uint32_t waits_for_;            // Peer of wait_for(). Equal to rank_ at all other times.
+  // Reply to an event `asks`: the rank for which the peer waits.
+  std::optional<std::uint32_t> answer_;
 
-  // Used by any thread.
-  const unique_fd wake_;  // Readable after this rank was interrupted.
+  // May be used by any thread.
+  const unique_fd wake_;  // Made readable by interrupt().
   std::atomic<bool> interrupted_ = false;
 };
 
-// An eventfd, and a thread-safe function that makes it readable.
+// Creates an eventfd that a group can wait for.
 result<unique_fd> new_wake();
+// Makes the eventfd readable. May be called from any thread.
 void wake_up(const unique_fd& wake) noexcept;
 
-// Creates the sockets between `ranks` ranks, indexed by rank and peer.
+// Creates the Unix sockets between two ranks. Each element belongs to one of the ranks.
+result<std::array<rank_sockets, 2>> make_rank_sockets();
+
+// The result is indexed by rank and peer.
 result<std::vector<std::vector<rank_sockets>>> all_sockets(std::uint32_t ranks);
 
 }  // namespace ringload::inline v0::detail

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "ranks/split_work.hpp"
 
 #include <algorithm>
@@ -8,26 +9,28 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// File sizes fit in 63 bits, and there are fewer than 2^32 ranks.
+// Has room for the product of a file size (at most 63 bits) and a number of ranks (at most 32
+// bits).
 using wide = unsigned __int128;
 
 std::uint64_t stored_bytes(const tensor_info& t) noexcept {
   return t.stored_bytes > 0 ? t.stored_bytes : t.bytes;
 }
 
-// Returns the number of rows into which the tensor may be split.
+// Returns the number of parts into which a tensor can be split: its rows, or 1.
 std::uint64_t rows_of(const tensor_info& t) noexcept {
   if (!t.encoding.empty() || !t.original_shape.empty() || t.shape.empty()) return 1;
   if (t.bytes == 0 || stored_bytes(t) != t.bytes) return 1;
   return t.bytes % t.shape.front() == 0 ? t.shape.front() : 1;
 }
 
-// Returns the first byte of a rank's share of all bytes.
+// Returns the offset at which the share of `rank` begins, if `total` bytes are divided equally.
 wide first_byte(wide total, std::uint32_t rank, std::uint32_t ranks) noexcept {
   return (total * rank + ranks - 1) / ranks;
 }
 
-// Returns the first of `rows` rows, counted from `begin`, that begins at or after `byte`.
+// The tensor has `rows` rows and begins at offset `begin`. Returns the first row that begins at or
+// after offset `byte`, or `rows` if all rows begin earlier.
 std::uint64_t row_at(wide byte, wide begin, std::uint64_t rows, std::uint64_t row_bytes) noexcept {
   if (byte <= begin) return 0;
   if (row_bytes == 0) return rows;
@@ -37,7 +40,7 @@ std::uint64_t row_at(wide byte, wide begin, std::uint64_t rows, std::uint64_t ro
 
 }  // namespace
 
-std::vector<read_piece> divided(const catalog& contents, std::uint32_t ranks, bool cut) {
+std::vector<read_piece> split_work(const catalog& contents, std::uint32_t ranks, bool may_split) {
   wide total = 0;
   for (const tensor_info& t : contents.tensors) total += stored_bytes(t);
   std::vector<read_piece> pieces;
@@ -45,10 +48,10 @@ std::vector<read_piece> divided(const catalog& contents, std::uint32_t ranks, bo
   std::uint32_t rank = 0;
   for (std::uint32_t t = 0; t < contents.tensors.size(); ++t) {
     const tensor_info& info = contents.tensors[t];
-    const std::uint64_t units = cut ? rows_of(info) : 1;
+    const std::uint64_t units = may_split ? rows_of(info) : 1;
     const std::uint64_t unit_bytes = stored_bytes(info) / units;
     const std::uint64_t rows = info.shape.empty() ? 1 : info.shape.front();
-    std::uint64_t next = 0;  // In units.
+    std::uint64_t next = 0;  // First row that is not assigned yet.
     for (bool more = true; more;) {
       while (rank + 1 < ranks &&
              first_byte(total, rank + 1, ranks) <= begin + wide{next} * unit_bytes) {
@@ -75,7 +78,7 @@ index_range block_of(std::uint64_t size, std::uint32_t rank, std::uint32_t ranks
   return {begin, std::min(length, size - begin)};
 }
 
-index_range common(index_range a, index_range b) noexcept {
+index_range intersection(index_range a, index_range b) noexcept {
   const std::uint64_t begin = std::max(a.begin, b.begin);
   const std::uint64_t end = std::min(a.end(), b.end());
   return {begin, end > begin ? end - begin : 0};

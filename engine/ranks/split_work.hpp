@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides which rank reads which bytes, and which ranks need them. Pure functions over a catalog.
+// Decides which bytes each rank (process or thread of a group) reads, and which bytes each rank
+// needs. Pure functions.
+//
+// The stored bytes of all tensors are divided into equal shares. The beginning of each share is
+// moved to the next row (index of dimension 0):
 //
 //   bytes of all tensors   |aaaa|bbbbbbbbbbbbbbbb|cc|dddddddd|
-//   shares of 3 ranks      0---------1---------2---------      cut at the next row of dimension 0
+//   shares of 3 ranks      0---------1---------2---------
 
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +27,8 @@ struct index_range {
   friend bool operator==(const index_range&, const index_range&) noexcept = default;
 };
 
-// Indices [begin, begin + count) of dimension 0 of a tensor that one rank reads. A tensor that is
-// not split, or has no dimension, is one piece.
+// The part of a tensor that one rank reads. `rows` are indices of dimension 0. A tensor without
+// dimensions has one row.
 struct read_piece {
   std::uint32_t tensor = 0;
   std::uint32_t rank = 0;
@@ -32,18 +36,19 @@ struct read_piece {
   bool whole = true;
 };
 
-// Returns each tensor once, in the catalog's order. All ranks get the same number of stored bytes,
-// except for less than one row of a tensor at each end. Only uncompressed tensors are split. Every
-// other tensor, and every tensor if `cut` is false, belongs to the rank that owns its first byte.
-std::vector<read_piece> divided(const catalog& contents, std::uint32_t ranks, bool cut);
+// Divides the stored bytes of all tensors among the ranks. Returns pieces in the order of the
+// catalog. Each row is in exactly one piece. The shares differ slightly in size, because each share
+// begins and ends at a row. Encoded and quantised tensors are not split. If `may_split` is false,
+// no tensor is split. An unsplit tensor is read by the rank whose share contains its first byte.
+std::vector<read_piece> split_work(const catalog& contents, std::uint32_t ranks, bool may_split);
 
-// Returns the block of a rank: ceil(size / ranks) indices. The last blocks have fewer or none.
+// Returns the block of a rank: ceil(size / ranks) indices. The last ranks may have fewer or none.
 index_range block_of(std::uint64_t size, std::uint32_t rank, std::uint32_t ranks) noexcept;
 
-// Returns the intersection.
-index_range common(index_range a, index_range b) noexcept;
+index_range intersection(index_range a, index_range b) noexcept;
 
-// The bytes around one dimension of a tensor: `outer` times `size` runs of `inner_bytes`.
+// The layout of a tensor around one dimension: `outer` times `size` groups of `inner_bytes`
+// contiguous bytes.
 struct dimension_bytes {
   std::uint64_t outer = 1;
   std::uint64_t size = 1;
@@ -54,13 +59,13 @@ struct dimension_bytes {
   }
 };
 
-// Returns nothing if the dimension does not exist or one of its indices is not a whole number of
-// bytes.
+// Returns the layout around dimension `dim`. Returns an empty optional if the dimension does not
+// exist, or if `inner_bytes` would not be an integer.
 std::optional<dimension_bytes> around(std::span<const std::uint64_t> shape, unsigned element_bits,
                                       std::uint32_t dim) noexcept;
 
-// Copy the indices `indices` of the dimension: take_block() into dense memory, put_block() out of
-// it.
+// Copy the elements at `indices` of a dimension. take_block() copies from a tensor to dense memory.
+// put_block() copies from dense memory to a tensor.
 void take_block(const std::byte* from, const dimension_bytes& dim, index_range indices,
                 std::byte* into) noexcept;
 void put_block(const std::byte* from, index_range indices, const dimension_bytes& dim,

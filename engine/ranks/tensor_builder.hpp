@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A tensor that is assembled in host memory and then handed out.
+// Builds a tensor in host memory from parts that arrive from several ranks (processes or threads of
+// a group).
 
 #include <cstddef>
 #include <memory>
@@ -16,7 +17,8 @@ namespace ringload::inline v0::detail {
 
 class tensor_builder {
  public:
-  // `info` describes the loaded tensor; its `bytes` must match its type and shape.
+  // Allocates the memory. `info` describes the tensor in memory. `info.bytes` must match its dtype
+  // and shape.
   static result<tensor_builder> make(tensor_info info, backend& memory);
 
   const tensor_info& info() const noexcept { return info_; }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http_store.hpp"
 
 #include <map>
@@ -13,10 +14,11 @@ namespace ringload::inline v0::remote_http {
 namespace {
 
 [[noreturn]] void raise(const fault& failure) {
-  throw error(failure.code, failure.where, failure.cause);
+  throw error(failure.code, failure.where(), failure.cause());
 }
 
-// The folder of one file. The address of that file may have a query.
+// A folder of a web server. `file` names the file whose address the user gave. Only that address
+// may have a query.
 class http_folder final : public byte_folder {
  public:
   http_folder(std::shared_ptr<http_client> client, http_url url, std::string file)
@@ -49,9 +51,9 @@ class http_folder final : public byte_folder {
  private:
   using outcome = result<std::shared_ptr<byte_source>>;
 
-  // The caller adds the place.
+  // Throws the fault without a place, because the caller adds the place.
   static std::shared_ptr<byte_source> value_of(outcome found) {
-    if (!found) raise({found.error().code, "", found.error().cause});
+    if (!found) raise({found.error().code, "", found.error().cause()});
     return std::move(*found);
   }
 
@@ -71,7 +73,7 @@ class http_folder final : public byte_folder {
   const std::shared_ptr<http_client> client_;
   const http_url url_;
   const std::string file_;
-  std::map<std::string, outcome> opened_;  // Results of expect().
+  std::map<std::string, outcome> opened_;  // Results of expect(), by file name.
 };
 
 class http_store final : public byte_store {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Addresses of web servers as a store: one file and the files of the same folder.
+// Makes files on web servers loadable: http:// and https:// addresses. All files of a checkpoint
+// must be in the same folder of the server, or in sub-folders.
 
 #include <memory>
 #include <ringload/byte_source.hpp>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/hub_store.hpp"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "base/printable.hpp"
 #include "remote/cache/hf_cache_source.hpp"
+#include "remote/cache/verified_source.hpp"
 #include "remote/hub/hub_api.hpp"
 #include "remote/hub/hub_snapshot.hpp"
 
@@ -17,7 +19,7 @@ namespace {
 
 constexpr std::string_view error_code_field = "x-error-code";
 
-// "hf://owner/model"; followed by the revision if the revision is not main.
+// Returns "hf://owner/model", or "hf://owner/model@revision" if the revision is not main.
 std::string shown_model(const model_name& model) {
   std::string out = "hf://" + model.repository;
   if (model.revision == "main") return out;
@@ -37,18 +39,18 @@ std::string origin_of(const http_url& url) {
   return (url.tls ? "https://" : "http://") + url.authority();
 }
 
-// Shared by all folders of a store.
+// Settings that all folders of a store share.
 struct hub_access {
   std::shared_ptr<http_client> client;
-  std::string endpoint;  // Without a '/' at its end.
+  std::string endpoint;  // Does not end with '/'.
   bool has_token = false;
   sign_function sign;
-  std::string cache;                       // Folder of the cache; empty: no cache.
-  std::shared_ptr<cache_threads> filling;  // Null: the cache is not written.
+  std::string cache;                       // Folder of the local cache. Empty if no cache is used.
+  std::shared_ptr<cache_threads> filling;  // Null if the cache is only read.
 
-  fault refused(const small_answer& answer, const model_name& model) const {
-    const std::string* const code = answer.field(error_code_field);
-    return hub_fault({answer.status, code == nullptr ? std::string_view() : *code, has_token},
+  fault refused(const small_response& response, const model_name& model) const {
+    const std::string* const code = response.field(error_code_field);
+    return hub_fault({response.status, code == nullptr ? std::string_view() : *code, has_token},
                      endpoint, model);
   }
 };
@@ -56,7 +58,10 @@ struct hub_access {
 class hub_folder final : public byte_folder {
  public:
   hub_folder(const hub_access& access, model_name model, hub_listing listing)
-      : access_(access), model_(std::move(model)), listing_(std::move(listing)) {}
+      : access_(access),
+        model_(std::move(model)),
+        listing_(std::move(listing)),
+        hashing_(access.filling ? nullptr : std::make_shared<file_hashing>()) {}
 
   std::vector<std::string> names(const std::stop_token& stop) override;
   std::vector<std::string> names_beneath(const std::stop_token& stop) override;
@@ -74,6 +79,7 @@ class hub_folder final : public byte_folder {
   const hub_access access_;
   const model_name model_;
   const hub_listing listing_;
+  const std::shared_ptr<file_hashing> hashing_;
   std::map<std::string, result<std::shared_ptr<byte_source>>, std::less<>> expected_;
 };
 
@@ -109,7 +115,8 @@ remote_object hub_folder::object(const hub_file& file) const {
   return out;
 }
 
-// Replaces the fault by the hub's own reason: the hub lists a gated model but refuses its files.
+// The hub lists a gated model but refuses its files. A second request asks for the hub's reason,
+// which replaces the fault.
 fault hub_folder::explained(fault failure, const hub_file& file,
                             const std::stop_token& stop) const {
   if (failure.code != errc::access_denied && failure.code != errc::source_not_found) return failure;
@@ -117,9 +124,9 @@ fault hub_folder::explained(fault failure, const hub_file& file,
   request.object = object(file);
   request.head = true;
   request.follows = false;
-  const auto answer = access_.client->fetch(request, stop);
-  if (!answer || answer->status < 400) return failure;
-  return access_.refused(*answer, model_);
+  const auto response = access_.client->fetch(request, stop);
+  if (!response || response->status < 400) return failure;
+  return access_.refused(*response, model_);
 }
 
 void hub_folder::expect(std::span<const std::string> names, const std::stop_token& stop) {
@@ -144,7 +151,7 @@ std::shared_ptr<byte_source> hub_folder::open(const std::string& name,
   auto opened = expected ? std::move(expected.mapped()) : access_.client->open(object(file), stop);
   if (!opened) opened = explained(opened.error(), file, stop);
   auto source = value_or_throw(std::move(opened), path_of(name));
-  if (!access_.filling) return source;
+  if (!access_.filling) return make_verified_source(std::move(source), file, hashing_);
   blob_place place = {access_.cache, model_, listing_.commit, file};
   return make_hf_cache_source(std::move(source), std::move(place), access_.filling);
 }
@@ -179,7 +186,7 @@ hub_store::hub_store(std::shared_ptr<http_client> client, const hub_options& opt
                     "the token holds a blank, or a character that is not printable ASCII"});
   }
   if (auto endpoint = parse_http_url(access_.endpoint); !endpoint) {
-    throw to_error({errc::invalid_options, "hub_options::endpoint", endpoint.error().cause});
+    throw to_error({errc::invalid_options, "hub_options::endpoint", endpoint.error().cause()});
   }
   if (options.cache == hub_cache::off) return;
   access_.cache = options.cache_folder;
@@ -193,7 +200,8 @@ hub_store::hub_store(std::shared_ptr<http_client> client, const hub_options& opt
   }
 }
 
-// A name without '/', such as "gpt2", may be a mistyped path.
+// "owner/model" is accepted. A name without '/', such as "gpt2", is refused, because it may be a
+// mistyped path.
 bool hub_store::has_name(std::string_view source) const noexcept {
   if (is_hub_address(source)) return true;
   try {
@@ -211,26 +219,28 @@ result<hub_listing> hub_store::fetch_listing(const model_name& model,
   request.object.url = std::move(*url);
   request.object.sign = access_.sign;
   request.object.shown = printable_path(access_.endpoint + "/" + model.repository);
-  request.follows = false;  // A renamed model stays on the same host.
+  request.follows = false;  // A redirect on the same host is followed: the model was renamed.
   request.bytes_max = hub_listing_bytes_max;
-  auto answer = access_.client->fetch(request, stop);
-  if (!answer) return answer.error();
-  if (answer->status == 200) {
-    auto listing = parse_hub_listing(answer->body);
+  auto response = access_.client->fetch(request, stop);
+  if (!response) return response.error();
+  if (response->status == 200) {
+    auto listing = parse_hub_listing(response->body);
     if (!listing) return listing.error().in(request.object.shown);
     return listing;
   }
-  const std::string* const location = answer->field("location");
-  if (answer->status >= 300 && answer->status < 400 && location != nullptr) {
-    // Following the redirect would trust that host in place of the hub, and send no token.
-    const auto target = resolve_location(answer->from, *location);
+  const std::string* const location = response->field("location");
+  if (response->status >= 300 && response->status < 400 && location != nullptr) {
+    // A redirect to another host is refused, because that host would supply the digests of the
+    // listing, and would receive no token.
+    const auto target = resolve_location(response->from, *location);
     if (target) {
-      return fault{errc::remote_failed, request.object.shown,
-                   "the hub redirects to " + origin_of(*target) +
-                       ", which is not followed: give that as the endpoint"};
+      return fault{
+          errc::remote_failed, request.object.shown,
+          "the hub redirects to " + origin_of(*target) +
+              ", and redirects to other hosts are not followed: set that host as the endpoint"};
     }
   }
-  return access_.refused(*answer, model);
+  return access_.refused(*response, model);
 }
 
 found_source hub_store::find(std::string_view source, const std::stop_token& stop) {
@@ -252,7 +262,7 @@ found_source hub_store::find(std::string_view source, const std::stop_token& sto
   }
   auto listing = fetch_listing(address.model, stop);
   if (!listing && listing.error().code == errc::remote_failed && !access_.cache.empty()) {
-    // The hub cannot be reached or fails: use the cache, as huggingface_hub does.
+    // huggingface_hub also uses the cache if the hub cannot be reached or fails.
     if (auto path = cached_revision(access_.cache, address)) {
       out.local_path = std::move(*path);
       return out;

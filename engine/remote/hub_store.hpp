@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Models of the Hugging Face hub as a store: hf://owner/model, the addresses of their pages, and
-// owner/model.
+// Makes models of the Hugging Face hub loadable: hf://owner/model, the address of a model's page,
+// and owner/model.
 
 #include <memory>
 #include <ringload/byte_source.hpp>
@@ -12,7 +12,7 @@
 
 namespace ringload::inline v0::remote_http {
 
-// If `offline` is set, only the local cache is searched and `client` is not called.
+// If `offline` is set, the store searches only the local cache and never calls `client`.
 std::shared_ptr<byte_store> make_hub_store(std::shared_ptr<http_client> client,
                                            const hub_options& options, bool offline);
 

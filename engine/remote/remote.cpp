@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The extension: converts remote_options to client_settings and builds the stores of one client.
+// Checks remote_options, starts the HTTP client, and builds the stores for the hub, S3 and web
+// servers.
 
 #include <algorithm>
 #include <ringload/error.hpp>
@@ -43,8 +44,8 @@ client_settings settings_of(const remote_options& options) {
   if (options.retry_delay < milliseconds(0) || options.retry_delay_max < options.retry_delay) {
     refuse("retry_delay", "it must not be below 0, nor above retry_delay_max");
   }
-  out.lanes = std::min(options.threads, options.connections);
-  out.connections = (options.connections + out.lanes - 1) / out.lanes;
+  out.threads = std::min(options.threads, options.connections);
+  out.connections = (options.connections + out.threads - 1) / out.threads;
   out.chunk_bytes = options.chunk_bytes;
   out.connect_time_max = options.connect_time_max;
   out.silence_time_max = options.silence_time_max;
@@ -69,12 +70,12 @@ client_settings settings_of(const remote_options& options) {
     out.proxy = std::move(*proxy);
   }
   auto tls = make_tls_settings(options.ca_file);
-  if (!tls) throw error(tls.error().code, tls.error().where, tls.error().cause);
+  if (!tls) throw error(tls.error().code, tls.error().where(), tls.error().cause());
   out.tls = std::move(*tls);
   return out;
 }
 
-// Delegates to the first store that has the name.
+// Passes each source name to the first store that accepts the name.
 class all_stores final : public byte_store {
  public:
   explicit all_stores(std::vector<std::shared_ptr<byte_store>> stores)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/s3_store.hpp"
 
 #include <algorithm>
@@ -21,7 +22,8 @@ namespace {
 constexpr std::size_t pages_max = 1000;
 constexpr std::string_view region_field = "x-amz-bucket-region";
 
-// The service and its credentials. Copied for each bucket, because buckets may differ in region.
+// A service and its credentials. find() copies this object for each bucket, because buckets may
+// have different regions.
 struct s3_access {
   s3_place place;
   s3_credentials credentials;
@@ -35,7 +37,8 @@ sign_function s3_access::sign() const {
   if (!is_signed()) return {};
   return [credentials = credentials,
           region = std::string(region_of(place))](const outgoing_request& request) {
-    // Only the fields that S3 requires are signed: a proxy may change the others.
+    // Fields such as Range are not signed, because a proxy may change them. S3 does not require
+    // their signature.
     const outgoing_request bare = {request.method, request.to, {}};
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     return sign_s3(bare, credentials, region, now);
@@ -72,10 +75,10 @@ class s3_folder final : public byte_folder {
  private:
   remote_object object(const std::string& name) const;
   s3_page fetch_page(const std::string& token, s3_depth depth, const std::stop_token& stop);
-  // Adds the listed objects to objects_ and the names of sub-folders to `folders`.
+  // Adds the listed objects to objects_, and the names of sub-folders to `folders`.
   void list(s3_depth depth, std::set<std::string>& folders, const std::stop_token& stop);
   std::vector<std::string> names_of_objects(s3_depth depth) const;
-  fault explained(const small_answer& refusal, const std::string& place) const;
+  fault explained(const small_response& refusal, const std::string& place) const;
   fault explained(fault failure, const std::string& name, const std::stop_token& stop) const;
 
   const std::shared_ptr<http_client> client_;
@@ -84,7 +87,8 @@ class s3_folder final : public byte_folder {
   const std::string prefix_;  // Empty, or ends with '/'.
 
   bool listed_ = false;
-  std::set<std::string> folders_;  // Sub-folders of prefix_, if listed_.
+  // Names of the sub-folders of prefix_. Valid if `listed_` is set.
+  std::set<std::string> folders_;
   std::map<std::string, s3_object, std::less<>> objects_;
   std::map<std::string, result<std::shared_ptr<byte_source>>, std::less<>> expected_;
 };
@@ -98,12 +102,12 @@ s3_page s3_folder::fetch_page(const std::string& token, s3_depth depth,
   request.object.sign = access_.sign();
   request.object.shown = place;
   request.bytes_max = s3_page_bytes_max;
-  const small_answer answer = value_or_throw(client_->fetch(request, stop), place);
-  if (answer.status != 200) throw to_error(explained(answer, place));
-  return value_or_throw(parse_s3_page(answer.body), place);
+  const small_response response = value_or_throw(client_->fetch(request, stop), place);
+  if (response.status != 200) throw to_error(explained(response, place));
+  return value_or_throw(parse_s3_page(response.body), place);
 }
 
-fault s3_folder::explained(const small_answer& refusal, const std::string& place) const {
+fault s3_folder::explained(const small_response& refusal, const std::string& place) const {
   s3_refusal details = {refusal.status, parse_s3_error(refusal.body), access_.is_signed(),
                         access_.missing_keys_reason};
   const std::string* const region = refusal.field(region_field);
@@ -111,7 +115,7 @@ fault s3_folder::explained(const small_answer& refusal, const std::string& place
   return s3_fault(details, place);
 }
 
-// Replaces the fault by the server's own reason: requests one byte of the object again.
+// Requests one byte of the object again. If the server refuses, its reason replaces the fault.
 fault s3_folder::explained(fault failure, const std::string& name,
                            const std::stop_token& stop) const {
   const bool refused = failure.code == errc::access_denied ||
@@ -121,10 +125,10 @@ fault s3_folder::explained(fault failure, const std::string& name,
   small_request request;
   request.object = object(name);
   request.fields = {{"Range", "bytes=0-0"}};
-  const auto answer = client_->fetch(request, stop);
-  // Status 200 would send the whole object, which may exceed bytes_max.
-  if (!answer || answer->status < 300) return failure;
-  return explained(*answer, path_of(name));
+  const auto response = client_->fetch(request, stop);
+  // A response of status 200 has the whole object as its body, which may exceed bytes_max.
+  if (!response || response->status < 300) return failure;
+  return explained(*response, path_of(name));
 }
 
 void s3_folder::list(s3_depth depth, std::set<std::string>& folders, const std::stop_token& stop) {
@@ -135,11 +139,12 @@ void s3_folder::list(s3_depth depth, std::set<std::string>& folders, const std::
     for (const std::string& prefix : next.prefixes) {
       if (!prefix.starts_with(prefix_) || !prefix.ends_with('/')) continue;
       const std::string name = prefix.substr(prefix_.size(), prefix.size() - prefix_.size() - 1);
-      // A sub-folder with the name of a checkpoint file would be taken for a file.
+      // A sub-folder with the name of a checkpoint file is not listed, because the caller would
+      // open it as a file.
       if (is_name(name) && !is_checkpoint_file(name)) folders.insert(name);
     }
     for (s3_object& object : next.objects) {
-      // The folder itself may be an object, and some servers list unrelated keys.
+      // Some servers list keys outside of the folder.
       if (!object.key.starts_with(prefix_)) continue;
       std::string name = object.key.substr(prefix_.size());
       if (is_name(name)) objects_.insert_or_assign(std::move(name), std::move(object));
@@ -182,7 +187,7 @@ remote_object s3_folder::object(const std::string& name) const {
   out.shown = path_of(name);
   if (const auto listed = objects_.find(name); listed != objects_.end()) {
     out.bytes = listed->second.bytes;
-    // Some servers list the ETag without the quotes that the header has.
+    // Some servers list an ETag without quotes. The ETag header has the quotes.
     const std::string& etag = listed->second.etag;
     out.etag = etag.empty() || etag.ends_with('"') ? etag : '"' + etag + '"';
   }
@@ -233,11 +238,11 @@ s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& option
   }
   if (options.endpoint.empty()) return;
   if (auto endpoint = parse_http_url(options.endpoint); !endpoint) {
-    throw to_error({errc::invalid_options, "s3_options::endpoint", endpoint.error().cause});
+    throw to_error({errc::invalid_options, "s3_options::endpoint", endpoint.error().cause()});
   }
 }
 
-// Amazon returns the region of every bucket, also to clients without access.
+// Sends no credentials: Amazon reports the region of a bucket to every client.
 void s3_store::find_region(s3_access& access, const std::string& bucket,
                            const std::stop_token& stop) const {
   small_request request;
@@ -246,8 +251,9 @@ void s3_store::find_region(s3_access& access, const std::string& bucket,
   request.object.shown = "s3://" + bucket;
   request.object.url =
       value_or_throw(s3_object_url(access.place, {bucket, ""}), request.object.shown);
-  const small_answer answer = value_or_throw(client_->fetch(request, stop), request.object.shown);
-  const std::string* const region = answer.field(region_field);
+  const small_response response =
+      value_or_throw(client_->fetch(request, stop), request.object.shown);
+  const std::string* const region = response.field(region_field);
   if (region != nullptr) access.place.region = *region;
 }
 
@@ -262,7 +268,7 @@ found_source s3_store::find(std::string_view source, const std::stop_token& stop
   };
   found_source out;
   const std::string& key = address.key;
-  const std::size_t name = key.rfind('/') + 1;  // 0 if there is no '/'.
+  const std::size_t name = key.rfind('/') + 1;  // 0 if the key has no '/'.
   if (key.empty() || key.ends_with('/')) {
     out.folder = folder(key);
     return out;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Tensors of quantised blocks that can be dequantised. Such a tensor is stored as one dimension of
-// bytes. A slice counts the elements of the original shape. In the last dimension, a slice must
-// consist of whole blocks.
+// Recognises quantised tensors that can be dequantised. Such a tensor consists of blocks, each with
+// a fixed number of elements and bytes. The catalog lists the tensor as a one-dimensional tensor of
+// bytes. The ranges of a slice count elements of the original shape. In the last dimension, a slice
+// must consist of complete blocks.
 
 #include <cstdint>
 #include <optional>
@@ -14,10 +15,12 @@
 
 namespace ringload::inline v0 {
 
-// Empty for all other tensors, and if the sizes contradict a block type's name.
+// Returns an empty optional if the tensor has no blocks, or if its size does not match its block
+// type.
 std::optional<block_type> blocks_of(const tensor_info& t);
 
-// Converts a shape from elements to blocks: with 32 elements a block, [rows, 512] is [rows, 16].
+// Converts a shape in elements to a shape in blocks. Example: with 32 elements per block, [rows,
+// 512] becomes [rows, 16].
 std::vector<std::uint64_t> in_blocks(std::vector<std::uint64_t> shape, block_type type);
 
 }  // namespace ringload::inline v0

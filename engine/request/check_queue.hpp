@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Queue of the landed tensors that are checked, with their expected digests. Only of() is thread
-// safe.
+// Queue of the loaded tensors whose digest or indices must be checked. Engine thread only, except
+// check_of().
 
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +19,11 @@ namespace ringload::inline v0::detail {
 
 struct tensor_check {
   digest_algorithm algorithm = digest_algorithm::crc32c;
-  // Memory of the manifest or the opened checkpoint. Empty if nothing is compared.
+  // Expected digest. Empty if the tensor has no expected digest. The checksum list or the opened
+  // checkpoint owns the bytes.
   std::span<const std::byte> digest;
-  bool of_manifest = false;  // Origin of the digest: the manifest, or the file.
+  // True if `digest` is from the checksum list, false if it is from the file.
+  bool from_list = false;
   std::optional<index_rule> indices;
 
   bool compares() const noexcept { return !digest.empty(); }
@@ -30,24 +32,24 @@ struct tensor_check {
 
 class check_queue {
  public:
-  // Nothing is checked.
   check_queue() = default;
-  // By tensor; empty: nothing is checked.
+  // `checks` is indexed by tensor. If `checks` is empty, no tensor is checked.
   explicit check_queue(std::vector<tensor_check> checks)
       : checks_(std::move(checks)), tensors_(static_cast<std::uint32_t>(checks_.size())) {}
 
   bool needed(std::uint32_t tensor) const noexcept {
     return !checks_.empty() && checks_[tensor].needed();
   }
-  const tensor_check& of(std::uint32_t tensor) const noexcept { return checks_[tensor]; }
+  const tensor_check& check_of(std::uint32_t tensor) const noexcept { return checks_[tensor]; }
 
-  // Adds a complete tensor. The caller uses prioritize() if a consumer awaits the tensor.
+  // Adds a tensor that has all its bytes. If an operation waits for the tensor, the caller must
+  // call prioritize() instead.
   void add(std::uint32_t tensor) { tensors_.add(tensor); }
   void prioritize(std::uint32_t tensor) { tensors_.prioritize(tensor); }
 
   std::optional<std::uint32_t> take_prioritized() { return tensors_.take_prioritized(); }
   std::optional<std::uint32_t> take_next() { return tensors_.take_next(); }
-  // A check that was taken is in progress until end_check(), whatever its outcome.
+  // Must be called after each check that was taken. The check is in progress until then.
   void end_check() noexcept { tensors_.done(); }
   std::uint32_t in_progress() const noexcept { return tensors_.in_progress(); }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "request/choose.hpp"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "base/checked.hpp"
 #include "base/printable.hpp"
+#include "formats/shape.hpp"
 #include "request/block_tensors.hpp"
 #include "request/choose_devices.hpp"
 #include "request/take_tensors.hpp"
@@ -25,21 +27,21 @@ fault wrong_range(std::string place, std::string cause) {
   return {errc::invalid_selection, std::move(place), std::move(cause)};
 }
 
-// Computes the range of each taken tensor, then builds the chosen tensors.
 class chooser {
  public:
   chooser(const selection_context& in, taken_tensors taken)
       : in_(in), from_(in.from), taken_(std::move(taken)) {}
 
-  // If `devices` is 0, placement is not checked.
+  // If `devices` is 0, no devices are chosen.
   result<std::vector<chosen_tensor>> run(std::uint32_t devices) {
     if (auto status = cut(); !status) return status.error();
-    if (devices == 0 || in_.wanted.places.empty()) return put_together();
+    if (devices == 0 || in_.requests.places.empty()) return put_together();
     return put_on_devices(devices);
   }
 
  private:
-  // The shape that ranges refer to.
+  // Returns the shape to which slices refer. Slices of a quantised tensor count elements, not
+  // bytes.
   const std::vector<std::uint64_t>& counted_shape(std::uint32_t t) const {
     const tensor_info& info = from_.tensors[t];
     return blocks_of(info) ? info.original_shape : info.shape;
@@ -52,75 +54,81 @@ class chooser {
   result<void> cut_for(std::uint32_t device, std::uint32_t devices,
                        const std::vector<device_choice>& places);
   range block_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank, std::uint64_t ranks) const;
-  result<chosen_tensor> fuse(const detail::fuse_request& wish);
+  result<chosen_tensor> fuse(const detail::fuse_request& request);
   box box_of(std::uint32_t t) const;
   std::vector<std::uint64_t> shape_of(const box& source_box) const;
 
   const selection_context& in_;
   const catalog& from_;
   taken_tensors taken_;
-  // By tensor; only for tensors that are selected in part.
+  // Selected ranges of the tensors that are selected in part, by catalog index. Each tensor has one
+  // range for each dimension.
   std::unordered_map<std::uint32_t, std::vector<std::optional<range>>> cuts_;
 };
 
 result<void> chooser::cut(std::uint32_t t, std::uint32_t dim, range to) {
   const std::vector<std::uint64_t>& shape = counted_shape(t);
   if (dim >= shape.size()) {
-    return wrong_range(at_tensor(from_, t), "there is no dimension " + grouped(dim) + ", it has " +
-                                                grouped(shape.size()));
+    return wrong_range(at_tensor(from_, t), "there is no dimension " + grouped(dim) +
+                                                " in its shape " + shape_text(shape));
   }
   if (to.begin > to.end || to.end > shape[dim]) {
-    return wrong_range(at_tensor(from_, t), "elements " + grouped(to.begin) + " to " +
-                                                grouped(to.end) + " of dimension " + grouped(dim) +
-                                                ", which has " + grouped(shape[dim]));
+    return wrong_range(at_tensor(from_, t), "the range from " + grouped(to.begin) + " to " +
+                                                grouped(to.end) + " ends outside dimension " +
+                                                grouped(dim) + ", which has " +
+                                                grouped(shape[dim]) + " elements");
   }
   const auto blocks = blocks_of(from_.tensors[t]);
   const std::uint64_t unit = blocks && dim + 1 == shape.size() ? size_of(*blocks).elements : 1;
   if (to.begin % unit != 0 || to.end % unit != 0) {
-    return wrong_range(at_tensor(from_, t), "elements " + grouped(to.begin) + " to " +
+    return wrong_range(at_tensor(from_, t), "the range from " + grouped(to.begin) + " to " +
                                                 grouped(to.end) + " of dimension " + grouped(dim) +
-                                                ", whose blocks have " + grouped(unit));
+                                                " cuts a quantised block, expected multiples of " +
+                                                grouped(unit));
   }
   auto& cuts = cuts_[t];
   cuts.resize(shape.size());
   if (cuts[dim]) {
-    return wrong_range(at_tensor(from_, t), "two ranges are wanted of dimension " + grouped(dim));
+    return wrong_range(at_tensor(from_, t),
+                       "two ranges are selected in dimension " + grouped(dim) + ", expected one");
   }
   cuts[dim] = to;
   return {};
 }
 
 result<void> chooser::cut() {
-  for (const detail::slice_request& wish : in_.wanted.slices) {
-    auto t = in_.find(wish.name);
+  for (const detail::slice_request& request : in_.requests.slices) {
+    auto t = in_.find(request.name);
     if (!t) return t.error();
     if (!*t) continue;
     taken_.alone[**t] = true;
-    const auto end = checked_add(wish.begin, wish.count);
-    if (!end) return wrong_range(at_tensor(from_, **t), "the range leaves 64 bits");
-    if (auto status = cut(**t, wish.dim, {wish.begin, *end}); !status) return status.error();
+    const auto end = checked_add(request.begin, request.count);
+    if (!end)
+      return wrong_range(at_tensor(from_, **t), "the end of the range does not fit in 64 bits");
+    if (auto status = cut(**t, request.dim, {request.begin, *end}); !status) return status.error();
   }
-  for (const detail::shard_request& wish : in_.wanted.shards) {
-    if (wish.rank >= wish.ranks) return in_.no_rank(wish.rank, wish.ranks);
+  for (const detail::shard_request& request : in_.requests.shards) {
+    if (request.rank >= request.ranks) return in_.no_rank(request.rank, request.ranks);
     bool is_matched = false;
     for (std::uint32_t t = 0; t < in_.tensors(); ++t) {
-      if (!taken_.any(t) || !matches(wish.glob, in_.name(t))) continue;
+      if (!taken_.any(t) || !matches(request.glob, in_.name(t))) continue;
       is_matched = true;
-      auto status = cut(t, wish.dim, block_of(t, wish.dim, wish.rank, wish.ranks));
+      auto status = cut(t, request.dim, block_of(t, request.dim, request.rank, request.ranks));
       if (!status) return status.error();
     }
-    if (auto status = in_.found_any(is_matched, wish.glob); !status) return status.error();
+    if (auto status = in_.found_any(is_matched, request.glob); !status) return status.error();
   }
   return {};
 }
 
-// Every shard has ceil(size / ranks) elements, except that the last shards may be shorter.
+// Returns the shard of a rank. A shard has ceil(size / ranks) indices, but the last shards may be
+// shorter or empty.
 range chooser::block_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank,
                         std::uint64_t ranks) const {
   const std::vector<std::uint64_t>& shape = counted_shape(t);
   const std::uint64_t size = dim < shape.size() ? shape[dim] : 0;
   const std::uint64_t block = size / ranks + (size % ranks != 0 ? 1 : 0);
-  // If the product overflows 64 bits, the block begins past the end.
+  // If the product exceeds 64 bits, the shard begins past the end and is empty.
   const std::uint64_t begin = std::min(size, checked_multiply(block, rank).value_or(size));
   return {begin, begin + std::min(block, size - begin)};
 }
@@ -137,10 +145,11 @@ result<void> chooser::cut_for(std::uint32_t device, std::uint32_t devices,
 
 result<std::vector<chosen_tensor>> chooser::put_on_devices(std::uint32_t devices) {
   const auto is_taken = [this](std::uint32_t t) { return taken_.any(t); };
-  auto places = choose_devices(from_, in_.wanted, is_taken, devices, in_.place());
+  auto places = choose_devices(from_, in_.requests, is_taken, devices, in_.place());
   if (!places) return places.error();
   const auto is_cut = [&](const box& b) { return (*places)[b.tensor].dim.has_value(); };
-  // The tensors of each device as if every tensor were placed on every device.
+  // `on[d]` lists all chosen tensors, with the ranges that device d has of the sharded tensors. If
+  // no tensor is sharded, all devices use `on[0]`.
   const bool any_cut =
       std::ranges::any_of(*places, [](const auto& p) { return p.dim.has_value(); });
   const auto common = cuts_;
@@ -186,17 +195,17 @@ box chooser::box_of(std::uint32_t t) const {
   return out;
 }
 
-result<chosen_tensor> chooser::fuse(const detail::fuse_request& wish) {
-  chosen_tensor fused = {wish.fused_name, {}, {}, wish.dim};
-  for (const std::string& part_name : wish.names) {
+result<chosen_tensor> chooser::fuse(const detail::fuse_request& request) {
+  chosen_tensor fused = {request.fused_name, {}, {}, request.dim};
+  for (const std::string& part_name : request.names) {
     auto t = in_.find(part_name);
     if (!t) return t.error();
     if (!*t) continue;
     fused.boxes.push_back(box_of(**t));
     const std::vector<std::uint64_t> shape = shape_of(fused.boxes.back());
-    if (wish.dim >= shape.size()) {
-      return wrong_range(at_tensor(from_, **t),
-                         "there is no dimension " + grouped(wish.dim) + " to fuse along");
+    if (request.dim >= shape.size()) {
+      return wrong_range(at_tensor(from_, **t), "there is no dimension " + grouped(request.dim) +
+                                                    " in its shape " + shape_text(shape));
     }
     if (bits(from_.tensors[**t].dtype) % 8 != 0) {
       return wrong_range(at_tensor(from_, **t), "elements of less than a byte cannot be fused");
@@ -209,30 +218,31 @@ result<chosen_tensor> chooser::fuse(const detail::fuse_request& wish) {
     bool fits = shape.size() == fused.shape.size() && from_.tensors[**t].dtype == first.dtype &&
                 blocks_of(from_.tensors[**t]) == blocks_of(first);
     for (std::size_t d = 0; fits && d < shape.size(); ++d) {
-      fits = d == wish.dim || shape[d] == fused.shape[d];
+      fits = d == request.dim || shape[d] == fused.shape[d];
     }
-    const auto along = fits ? checked_add(fused.shape[wish.dim], shape[wish.dim]) : std::nullopt;
+    const auto along =
+        fits ? checked_add(fused.shape[request.dim], shape[request.dim]) : std::nullopt;
     if (!along) {
-      return wrong_range(at_tensor(from_, **t), "it cannot be fused with " +
-                                                    tensor_place(first.name) +
-                                                    ": dtype and all other dimensions must agree");
+      return wrong_range(at_tensor(from_, **t),
+                         "the tensor cannot be fused with " + tensor_place(first.name) +
+                             ": the dtype and all dimensions except the fused one must be equal");
     }
-    fused.shape[wish.dim] = *along;
+    fused.shape[request.dim] = *along;
   }
   return fused;
 }
 
 result<std::vector<chosen_tensor>> chooser::put_together() {
   std::vector<chosen_tensor> out;
-  // Fused tensors, by the index of their first part.
+  // Fused tensors, by the catalog index of their first part.
   std::unordered_map<std::uint32_t, std::vector<chosen_tensor>> fused;
-  for (const detail::fuse_request& wish : in_.wanted.fused) {
-    auto tensor = fuse(wish);
+  for (const detail::fuse_request& request : in_.requests.fused) {
+    auto tensor = fuse(request);
     if (!tensor) return tensor.error();
     if (!tensor->boxes.empty()) fused[tensor->boxes.front().tensor].push_back(std::move(*tensor));
   }
   out.reserve(static_cast<std::size_t>(std::ranges::count(taken_.alone, true)) +
-              in_.wanted.fused.size());
+              in_.requests.fused.size());
   for (std::uint32_t t = 0; t < in_.tensors(); ++t) {
     if (taken_.alone[t]) {
       box whole_or_cut = box_of(t);
@@ -253,23 +263,24 @@ result<void> check_names_once(const std::vector<chosen_tensor>& tensors) {
   names.reserve(tensors.size());
   for (const chosen_tensor& tensor : tensors) names.emplace_back(tensor.name, tensor.device);
   std::ranges::sort(names);
-  const auto twice = std::ranges::adjacent_find(names);
-  if (twice == names.end()) return {};
-  return fault{errc::invalid_selection, tensor_place(twice->first),
-               "the selection makes two tensors of this name"};
+  const auto duplicate = std::ranges::adjacent_find(names);
+  if (duplicate == names.end()) return {};
+  return fault{errc::invalid_selection, tensor_place(duplicate->first),
+               "the selection contains two tensors of this name"};
 }
 
 }  // namespace
 
 result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
-                                          const detail::requests& wanted, const std::string& source,
-                                          std::uint32_t devices) {
-  const selection_context in = {from, names, wanted, source};
+                                          const detail::requests& requests,
+                                          const std::string& source, std::uint32_t devices) {
+  const selection_context in = {from, names, requests, source};
   auto taken = take_tensors(in);
   if (!taken) return taken.error();
   auto tensors = chooser(in, std::move(*taken)).run(devices);
-  // Without fused tensors, names come from the catalog and are unique on each device.
-  if (tensors && !wanted.fused.empty()) {
+  // Names can only be equal if there are fused tensors. All other names are from the catalog and
+  // are therefore unique on each device.
+  if (tensors && !requests.fused.empty()) {
     if (auto status = check_names_once(*tensors); !status) return status.error();
   }
   return tensors;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Resolves a selection against a catalog into tensors, ranges and devices. Pure.
+// Turns a selection into a list of tensors to load, each with its ranges and its device. Pure
+// functions.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -17,28 +18,30 @@ namespace ringload::inline v0 {
 
 // A part of one tensor of the checkpoint.
 struct box {
-  std::uint32_t tensor = 0;   // Index into catalog::tensors.
-  std::vector<range> ranges;  // By dimension; empty: the whole tensor.
+  std::uint32_t tensor = 0;   // Index in catalog::tensors.
+  std::vector<range> ranges;  // One range for each dimension. Empty means the whole tensor.
 };
 
-// A tensor to be loaded: one box, or, fused, several concatenated along `dim`.
+// A tensor to load. An ordinary tensor has one box. A fused tensor has several boxes, which are
+// concatenated in dimension `dim`.
 struct chosen_tensor {
   std::string name;
   std::vector<std::uint64_t> shape;
   std::vector<box> boxes;
   std::uint32_t dim = 0;
-  std::uint32_t device = 0;  // Index of the loader's device.
-  bool replicated = false;   // Every other device has the same tensor.
+  std::uint32_t device = 0;  // Index in the loader's list of devices.
+  bool replicated = false;   // True if other devices load the same stored bytes.
 };
 
-// Returns tensors in the catalog's order. A fused tensor has the position of its first box. A
-// tensor for several devices is repeated for each device. An empty selection returns each tensor
-// once, whole. Shapes are shapes of the stored tensors, with one exception: for parts of quantised
-// blocks and for fused blocks, ranges and shapes count elements (see block_tensors.hpp). `source`
-// is the place of faults that concern no single tensor. If `devices` is 0, placement is not
-// checked.
+// Returns the tensors in the order of the catalog. A fused tensor is listed at the position of its
+// first box. A tensor for several devices is listed once for each device. An empty selection
+// returns each tensor once and whole.
+//
+// Ranges refer to the shapes of the stored tensors. Exception: for partial or fused quantised
+// tensors, ranges and shapes count elements, see block_tensors.hpp. `source` is the place of errors
+// that concern no single tensor. If `devices` is 0, the devices are not chosen.
 result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
-                                          const detail::requests& wanted,
+                                          const detail::requests& requests,
                                           const std::string& source = {},
                                           std::uint32_t devices = 0);
 

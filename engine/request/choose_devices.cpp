@@ -12,58 +12,59 @@ namespace {
 using detail::place_rule;
 using way = place_rule::way;
 
-bool concerns(const place_rule& wish, const tensor_info& t) {
-  return wish.placement == way::chosen || matches(wish.glob, t.name);
+bool rule_matches(const place_rule& rule, const tensor_info& t) {
+  return rule.placement == way::by_function || matches(rule.glob, t.name);
 }
 
 fault no_such_device(const catalog& from, const tensor_info& t, std::uint32_t device,
                      std::uint32_t devices) {
   return {errc::invalid_selection, tensor_place(from, t),
-          "it is to go to device " + grouped(device) + ", and the loader has " + grouped(devices) +
-              ", counted from 0"};
+          "device " + grouped(device) + " was requested, expected less than " + grouped(devices)};
 }
 
 }  // namespace
 
-result<std::vector<device_choice>> choose_devices(const catalog& from,
-                                                  const detail::requests& requests,
-                                                  const std::function<bool(std::uint32_t)>& wanted,
-                                                  std::uint32_t devices,
-                                                  const std::string& source) {
+result<std::vector<device_choice>> choose_devices(
+    const catalog& from, const detail::requests& requests,
+    const std::function<bool(std::uint32_t)>& is_chosen, std::uint32_t devices,
+    const std::string& source) {
   std::vector<device_choice> out(from.tensors.size());
   if (requests.places.empty()) return out;
   std::vector<bool> used(requests.places.size());
   std::vector<std::uint64_t> bytes_on(devices);
   for (std::uint32_t t = 0; t < out.size(); ++t) {
-    if (!wanted(t)) continue;
+    if (!is_chosen(t)) continue;
     const tensor_info& info = from.tensors[t];
-    const place_rule* decides = nullptr;
+    const place_rule* matching_rule = nullptr;
     for (std::size_t w = 0; w < used.size(); ++w) {
-      if (!concerns(requests.places[w], info)) continue;
+      if (!rule_matches(requests.places[w], info)) continue;
       used[w] = true;
-      decides = &requests.places[w];
+      matching_rule = &requests.places[w];
     }
     device_choice& place = out[t];
-    if (decides != nullptr) {
-      if (decides->placement == way::one) place.device = decides->number;
-      if (decides->placement == way::chosen) place.device = decides->device_of(info);
-      if (decides->placement == way::spread) {
+    if (matching_rule != nullptr) {
+      if (matching_rule->placement == way::given_device)
+        place.device = matching_rule->device_or_dim;
+      if (matching_rule->placement == way::by_function)
+        place.device = matching_rule->device_of(info);
+      if (matching_rule->placement == way::spread) {
         const auto least = std::ranges::min_element(bytes_on);
         place.device = static_cast<std::uint32_t>(least - bytes_on.begin());
       }
-      if (decides->placement == way::sharded && devices > 1) place.dim = decides->number;
+      if (matching_rule->placement == way::sharded && devices > 1)
+        place.dim = matching_rule->device_or_dim;
     }
     place.everywhere = place.dim.has_value() || place.device == all_devices;
     if (place.everywhere) place.device = 0;
     if (place.device >= devices) return no_such_device(from, info, place.device, devices);
-    // A tensor on every device adds about the same number of bytes to each device.
+    // A tensor on all devices is not counted, because it adds about the same size to each device.
     if (!place.everywhere) bytes_on[place.device] += info.bytes;
   }
   const auto unused = std::ranges::find(used, false);
   if (unused == used.end() || requests.missing_is_allowed) return out;
-  const place_rule& wish = requests.places[static_cast<std::size_t>(unused - used.begin())];
-  if (wish.placement == way::chosen) return out;
-  return fault{errc::no_such_tensor, source, "no tensor matches '" + printable(wish.glob) + "'"};
+  const place_rule& rule = requests.places[static_cast<std::size_t>(unused - used.begin())];
+  if (rule.placement == way::by_function) return out;
+  return fault{errc::no_such_tensor, source, "no tensor matches '" + printable(rule.glob) + "'"};
 }
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Chooses the device of each tensor. Pure.
+// Chooses the device of each selected tensor. Pure functions.
 
 #include <cstdint>
 #include <functional>
@@ -17,16 +17,18 @@ namespace ringload::inline v0 {
 
 struct device_choice {
   std::uint32_t device = 0;
-  bool everywhere = false;           // On all devices, not only on `device`.
-  std::optional<std::uint32_t> dim;  // If set, each device has its shard along this dimension.
+  // True if all devices have the tensor or a shard of it. Then `device` is not used.
+  bool everywhere = false;
+  // If set, each device has one shard of the tensor in this dimension.
+  std::optional<std::uint32_t> dim;
 };
 
-// Returns a choice for each tensor of the catalog; only choices with `wanted(t)` are set. A tensor
-// without a rule goes to the first device. `source` is the place of faults that concern no single
-// tensor.
-result<std::vector<device_choice>> choose_devices(const catalog& from,
-                                                  const detail::requests& requests,
-                                                  const std::function<bool(std::uint32_t)>& wanted,
-                                                  std::uint32_t devices, const std::string& source);
+// Returns one choice per tensor of the catalog. Only tensors for which `is_chosen(t)` returns true
+// get a choice. A tensor without a rule is placed on the first device. `source` is the place of
+// errors that concern no single tensor.
+result<std::vector<device_choice>> choose_devices(
+    const catalog& from, const detail::requests& requests,
+    const std::function<bool(std::uint32_t)>& is_chosen, std::uint32_t devices,
+    const std::string& source);
 
 }  // namespace ringload::inline v0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "request/choose_digests.hpp"
 
 #include <algorithm>
@@ -22,31 +23,32 @@ std::string tensor_place_of(const ringload::catalog& in, std::uint32_t t) {
   return tensor_place(in, in.tensors[t]);
 }
 
-fault differ(const manifest& listed, std::string_view tensor, const char* cause) {
-  return {errc::incomplete_manifest, printable_path(listed.place) + ": " + tensor_place(tensor),
-          cause};
+fault differ(const checksum_list& listed, std::string_view tensor, const char* cause) {
+  return {errc::incomplete_checksum_list,
+          printable_path(listed.place) + ": " + tensor_place(tensor), cause};
 }
 
-// Returns the digest of each tensor of the catalog. The manifest owns the digests. Fails if catalog
-// and manifest list different tensors, or if a digest cannot be computed.
-result<std::vector<const tensor_digest*>> expected_digests(const manifest& listed,
+// Returns the expected digest of each tensor in the catalog. The checksum list owns the digests.
+// Fails if the catalog and the list have different tensors, or if a digest cannot be computed.
+result<std::vector<const tensor_digest*>> expected_digests(const checksum_list& listed,
                                                            const ringload::catalog& contents) {
   const auto by_name = [](const auto* a, const auto* b) { return a->name < b->name; };
   std::vector<const tensor_digest*> sorted;
   for (const tensor_digest& listed_digest : listed.tensors) {
     if (listed_digest.algorithm == digest_algorithm::sha256 && !listed.sha256) {
-      return fault{errc::digest_unavailable, printable_path(listed.place),
-                   "it holds a sha256, and no hasher for that was given (manifest::sha256)"};
+      return fault{
+          errc::digest_unavailable, printable_path(listed.place),
+          "the list has a sha256 digest, but no sha256 hasher is set (checksum_list::sha256)"};
     }
     sorted.push_back(&listed_digest);
   }
   std::sort(sorted.begin(), sorted.end(), by_name);
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end(),
-                                        [](auto* a, auto* b) { return a->name == b->name; });
-  if (twice != sorted.end()) {
-    return fault{errc::malformed_manifest,
-                 printable_path(listed.place) + ": " + tensor_place((*twice)->name),
-                 "it is listed twice"};
+  const auto duplicate = std::adjacent_find(sorted.begin(), sorted.end(),
+                                            [](auto* a, auto* b) { return a->name == b->name; });
+  if (duplicate != sorted.end()) {
+    return fault{errc::malformed_checksum_list,
+                 printable_path(listed.place) + ": " + tensor_place((*duplicate)->name),
+                 "the tensor is listed twice"};
   }
 
   std::vector<const tensor_digest*> expected(contents.tensors.size());
@@ -56,7 +58,8 @@ result<std::vector<const tensor_digest*>> expected_digests(const manifest& liste
     const auto found = std::lower_bound(sorted.begin(), sorted.end(), &info,
                                         [](auto* a, auto* b) { return a->name < b->name; });
     if (found == sorted.end() || (*found)->name != info.name) {
-      return differ(listed, info.name, "the checkpoint has it, the manifest does not");
+      return differ(listed, info.name,
+                    "the tensor is in the checkpoint but not in the checksum list");
     }
     expected[t] = *found;
     used[static_cast<std::size_t>(found - sorted.begin())] = true;
@@ -64,15 +67,17 @@ result<std::vector<const tensor_digest*>> expected_digests(const manifest& liste
   const auto unused = std::find(used.begin(), used.end(), false);
   if (unused != used.end()) {
     const auto* listed_digest = sorted[static_cast<std::size_t>(unused - used.begin())];
-    return differ(listed, listed_digest->name, "the manifest has it, the checkpoint does not");
+    return differ(listed, listed_digest->name,
+                  "the tensor is in the checksum list but not in the checkpoint");
   }
   return expected;
 }
 
-// A manifest's digests cover the stored bytes of whole tensors. The manifest must list the whole
-// checkpoint, but only loaded tensors are checked.
+// Adds the checks of the checksum list. Its digests cover whole tensors, after decompression and
+// without conversion. The list must contain all tensors of the checkpoint, but only loaded tensors
+// are checked.
 result<void> add_listed(const opened_checkpoint& from, const std::vector<chosen_tensor>& chosen,
-                        const plan_input_builder& wanted, const manifest& verify,
+                        const plan_input_builder& builder, const checksum_list& verify,
                         std::vector<tensor_check>& checks) {
   const ringload::catalog& contents = from.named->catalog();
   auto expected = expected_digests(verify, contents);
@@ -82,38 +87,39 @@ result<void> add_listed(const opened_checkpoint& from, const std::vector<chosen_
     const box& first = chosen[i].boxes.front();
     if (chosen[i].boxes.size() > 1 || !first.ranges.empty()) {
       return fault{errc::digest_unavailable, tensor_place_of(contents, first.tensor),
-                   "a part of it cannot be checked against the manifest"};
+                   "only a part of the tensor is loaded, but the checksum list has the digest of "
+                   "the whole tensor"};
     }
     const tensor_digest& listed_digest = *(*expected)[first.tensor];
     checks[i].algorithm = listed_digest.algorithm;
     checks[i].digest = listed_digest.bytes;
-    checks[i].of_manifest = true;
+    checks[i].from_list = true;
   }
-  if (const auto t = wanted.first_converted()) {
-    return fault{errc::digest_unavailable,
-                 tensor_place_of(contents, chosen[*t].boxes.front().tensor),
-                 "it is converted, so it cannot be checked against the manifest"};
+  if (const auto t = builder.first_converted()) {
+    return fault{
+        errc::digest_unavailable, tensor_place_of(contents, chosen[*t].boxes.front().tensor),
+        "the tensor is converted, but the checksum list has the digest of the stored bytes"};
   }
   return {};
 }
 
-// Adds the checks for indices of sparse objects that are loaded whole.
+// Adds checks of the indices of sparse objects, for index tensors that are loaded whole.
 void add_indices(const ringload::catalog& contents, const std::vector<chosen_tensor>& chosen,
                  std::vector<tensor_check>& checks) {
   std::unordered_map<std::string_view, std::uint32_t> by_name;
   for (std::uint32_t t = 0; !contents.composites.empty() && t < contents.tensors.size(); ++t) {
     by_name.emplace(contents.tensors[t].name, t);
   }
-  std::unordered_map<std::uint32_t, index_rule> rules;  // By tensor.
+  std::unordered_map<std::uint32_t, index_rule> rules;  // By catalog index.
   for (const composite_info& composite : contents.composites) {
     const auto values = by_name.find(composite.name_of("values"));
     if (values == by_name.end() || contents.tensors[values->second].shape.empty()) continue;
     for (const std::string& part : composite.parts) {
       const auto found = by_name.find(composite.name_of(part));
-      auto rule = index_rule_of(composite, part, contents.tensors[values->second].shape.front());
-      if (!rule || found == by_name.end() || contents.tensors[found->second].dtype != dtype::u64)
-        continue;
-      rules.emplace(found->second, std::move(*rule));
+      if (found == by_name.end()) continue;
+      auto rule = index_rule_of(composite, part, contents.tensors[found->second],
+                                contents.tensors[values->second].shape.front());
+      if (rule) rules.emplace(found->second, std::move(*rule));
     }
   }
   for (std::size_t i = 0; !rules.empty() && i < chosen.size(); ++i) {
@@ -125,19 +131,20 @@ void add_indices(const ringload::catalog& contents, const std::vector<chosen_ten
   }
 }
 
-// Adds the checks for digests that the files hold.
+// Adds checks of the digests that the checkpoint's files contain, and of the indices of sparse
+// objects. The digests of tensors without elements are verified here.
 result<void> add_stored(const opened_checkpoint& from, const std::vector<chosen_tensor>& chosen,
-                        const plan_input_builder& wanted, const verification& how, bool fills,
+                        const plan_input_builder& builder, const verification& verify, bool fills,
                         std::vector<tensor_check>& checks) {
   const ringload::catalog& contents = from.named->catalog();
-  const plan_input_builder::digests& stored = wanted.of_files();
-  if (how.stored == embedded_digests::require && stored.unchecked) {
+  const plan_input_builder::digests& stored = builder.of_files();
+  if (verify.stored == embedded_digests::require && stored.unchecked) {
     return fault{errc::digest_unavailable, tensor_place_of(contents, *stored.unchecked),
                  stored.why_unchecked};
   }
-  if (stored.needs_sha256 && !has_sha256(how)) {
+  if (stored.needs_sha256 && !has_sha256(verify)) {
     return fault{errc::digest_unavailable, tensor_place_of(contents, *stored.needs_sha256),
-                 "its digest is a sha256, and no hasher for that was given (verification::sha256)"};
+                 "its digest is a sha256, but no sha256 hasher is set (verification::sha256)"};
   }
   for (const auto& [t, digest] : stored.unread) {
     const open_file& file = from.files[digest->stream.file];
@@ -145,7 +152,7 @@ result<void> add_stored(const opened_checkpoint& from, const std::vector<chosen_
       return file.object ? read_object(*file.object, source_read(offset, into))
                          : read_bytes_into(file.buffered.get(), offset, into);
     };
-    auto status = check_unread(read, *digest, how);
+    auto status = verify_unread_bytes(read, *digest, verify);
     if (!status) return status.error().in(tensor_place_of(contents, t));
   }
   for (std::size_t i = 0; i < stored.landed.size(); ++i) {
@@ -162,15 +169,15 @@ result<void> add_stored(const opened_checkpoint& from, const std::vector<chosen_
 
 result<std::vector<tensor_check>> choose_digests(const opened_checkpoint& from,
                                                  const std::vector<chosen_tensor>& chosen,
-                                                 const plan_input_builder& wanted,
+                                                 const plan_input_builder& builder,
                                                  const verification& verify, bool fills) {
   std::vector<tensor_check> checks;
   if (verify.checksums != nullptr) {
-    auto status = add_listed(from, chosen, wanted, *verify.checksums, checks);
+    auto status = add_listed(from, chosen, builder, *verify.checksums, checks);
     if (!status) return status.error();
   }
   if (verify.stored != embedded_digests::none) {
-    auto status = add_stored(from, chosen, wanted, verify, fills, checks);
+    auto status = add_stored(from, chosen, builder, verify, fills, checks);
     if (!status) return status.error();
   }
   return checks;

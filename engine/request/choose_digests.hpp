@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Chooses the loaded tensors that load_options::verify checks after landing, and their digests.
+// Chooses which tensors are checked after they are loaded, according to load_options::verify, and
+// which digest is expected.
 
 #include <ringload/verify.hpp>
 #include <vector>
@@ -14,13 +15,13 @@
 
 namespace ringload::inline v0::detail {
 
-// Returns a check for each chosen tensor, or an empty vector if no tensor is checked after landing.
-// The manifest and the checkpoint own the digests. Fails with errc::digest_unavailable or
-// errc::incomplete_manifest if a required check is impossible. Blocks: the function reads and
-// compares the digests of tensors that no load reads.
+// Returns a check for each chosen tensor, or an empty vector if no tensor is checked. The checksum
+// list and the checkpoint own the digests. Fails with errc::digest_unavailable or
+// errc::incomplete_checksum_list if a required check is impossible. This function also reads and
+// checks the stored bytes that the load does not read, so it may block.
 result<std::vector<tensor_check>> choose_digests(const opened_checkpoint& from,
                                                  const std::vector<chosen_tensor>& chosen,
-                                                 const plan_input_builder& wanted,
+                                                 const plan_input_builder& builder,
                                                  const verification& verify, bool fills);
 
 }  // namespace ringload::inline v0::detail

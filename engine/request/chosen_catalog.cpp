@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "request/chosen_catalog.hpp"
 
 #include <algorithm>
@@ -18,7 +19,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Keeps a composite only if every part is chosen whole. Other parts remain plain tensors.
+// Keeps a composite object only if all its parts are loaded whole. Otherwise its parts are ordinary
+// tensors.
 std::vector<composite_info> composites_of(const catalog& from,
                                           const std::vector<chosen_tensor>& tensors) {
   std::unordered_set<std::string_view> whole;
@@ -60,13 +62,15 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
       for (const std::uint64_t size : info.shape) {
         all_bits = all_bits ? checked_multiply(*all_bits, size) : all_bits;
       }
-      // The stored tensor's bit count fits 64 bits, but the sum of several fused parts may not.
+      // The number of bits of one stored tensor fits into 64 bits. The sum of several fused parts
+      // may not.
       if (!all_bits) {
         return fault{errc::size_overflow, tensor_place(tensor.name)};
       }
       if (*all_bits % 8 != 0) {
-        return fault{errc::fractional_bytes, tensor_place(from, stored),
-                     "the wanted range does not end on a byte"};
+        return fault{
+            errc::fractional_bytes, tensor_place(from, stored),
+            "the selected range has " + grouped(*all_bits) + " bits, expected a multiple of 8"};
       }
       info.bytes = *all_bits / 8;
       info.original_shape.clear();
@@ -74,7 +78,7 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
         info.original_shape = tensor.shape;
         info.shape = {info.bytes};
       }
-      info.digest.clear();  // The digest covers the whole tensor.
+      info.digest.clear();  // A digest covers the whole tensor.
     }
     out.tensors.push_back(std::move(info));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Builds the catalog of the tensors that a selection chose. Pure.
+// Builds the catalog of the tensors that a selection has chosen. Pure functions.
 
 #include <ringload/catalog.hpp>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace ringload::inline v0 {
 
-// Fails with errc::fractional_bytes if a tensor's range does not end on a byte.
+// Fails with errc::fractional_bytes if the chosen range of a tensor does not end at a byte.
 result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>& tensors);
 
 }  // namespace ringload::inline v0

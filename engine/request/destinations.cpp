@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "request/destinations.hpp"
 
 #include <algorithm>
@@ -13,33 +14,48 @@ void destinations::add(std::byte* memory, backend* copier, bool is_arena) {
   several_ = several_ || (copier != nullptr && copier != only_);
 }
 
-// Returns the address of the same bytes on an earlier device if the backend prefers to copy from
-// there. Returns null otherwise. `copies` is the number of copies of the backend.
+// `before` has the shares of other devices. If one of these devices receives the same bytes and the
+// backend prefers a copy from that device, returns the address of the bytes there. Otherwise
+// returns null. `copies` is the number of copies that the backend has.
 const std::byte* destinations::brought(std::span<const share> before, const copy_op& copy,
                                        std::size_t copies) const {
   if (copy.cast.needed() || copy.map != no_index) return nullptr;
   for (const share& earlier : before) {
-    if (!copiers_[copy.destination]->prefers(*earlier.by, copy, copies)) continue;
     const auto twin = std::ranges::find_if(earlier.copies, [&](const copy_op& c) {
       return c.slot_offset == copy.slot_offset && c.bytes == copy.bytes && !c.cast.needed() &&
              c.map == no_index && is_arena_[c.destination];
     });
-    if (twin != earlier.copies.end()) return memory_[twin->destination] + twin->destination_offset;
+    // Must be the last condition, because the first call for two devices enables access between
+    // them.
+    if (twin == earlier.copies.end()) continue;
+    if (!copiers_[copy.destination]->prefers(*earlier.by, copy, copies)) continue;
+    return memory_[twin->destination] + twin->destination_offset;
   }
   return nullptr;
+}
+
+std::vector<destinations::share> destinations::host_shares(std::span<const copy_op> copies,
+                                                           std::vector<copy_op>& order) const {
+  std::vector<share> out;
+  order.assign(copies.begin(), copies.end());
+  for (std::span<copy_op> left = order; !left.empty();) {
+    backend* const by = copiers_[left.front().destination];
+    const auto rest = std::ranges::stable_partition(
+        left, [&](const copy_op& c) { return copiers_[c.destination] == by; });
+    out.push_back({by, left.first(left.size() - rest.size())});
+    left = left.last(rest.size());
+  }
+  return out;
 }
 
 std::vector<destinations::share> destinations::shares(std::span<const copy_op> copies,
                                                       std::vector<copy_op>& order) const {
   std::vector<share> out;
   std::vector<share> between;
-  order.assign(copies.begin(), copies.end());
-  for (std::span<copy_op> left = order; !left.empty();) {
-    backend* const by = copiers_[left.front().destination];
-    const auto rest = std::ranges::partition(
-        left, [&](const copy_op& c) { return copiers_[c.destination] == by; });
-    std::span<copy_op> own_copies = left.first(left.size() - rest.size());
-    left = left.last(rest.size());
+  for (const share& whole : host_shares(copies, order)) {
+    // `order` contains the copies and can be modified.
+    const auto begin = static_cast<std::size_t>(whole.copies.data() - order.data());
+    std::span<copy_op> own_copies = std::span(order).subspan(begin, whole.copies.size());
     for (std::size_t i = 0, count = own_copies.size(); i < own_copies.size();) {
       const std::byte* const there = brought(out, own_copies[i], count);
       if (there == nullptr) {
@@ -48,10 +64,10 @@ std::vector<destinations::share> destinations::shares(std::span<const copy_op> c
       }
       std::swap(own_copies[i], own_copies.back());
       own_copies.back().slot_offset = 0;
-      between.push_back({by, own_copies.last(1), there});
+      between.push_back({whole.by, own_copies.last(1), there});
       own_copies = own_copies.first(own_copies.size() - 1);
     }
-    if (!own_copies.empty()) out.push_back({by, own_copies});
+    if (!own_copies.empty()) out.push_back({whole.by, own_copies});
   }
   out.insert(out.end(), between.begin(), between.end());
   return out;

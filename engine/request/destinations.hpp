@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The memory of each destination of a plan, and the backends that copy into it.
+// The memory of each destination of a plan, and the backend (host or GPU) that copies into it.
 //
-// Bytes for several devices are copied from the slot to one device. Other devices copy from that
-// device if they can reach its memory and prefer a copy between devices. All remaining devices copy
-// from the slot.
+// If the same bytes are needed on several devices, the first device copies them from the slot (I/O
+// buffer). Each other device copies from the first device if its backend prefers this, and
+// otherwise from the slot.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,33 +19,41 @@ namespace ringload::inline v0::detail {
 
 class destinations {
  public:
-  // Null if nothing is copied to the destination.
+  // Adds memory of a load. `copier` must be null if nothing is copied to the memory.
   void add_arena(std::byte* memory, backend* copier) { add(memory, copier, true); }
-  // Caller memory: other devices may be unable to reach it.
+  // Adds memory of the caller. Other devices do not copy from this memory, because they may have no
+  // access.
   void add_callers(std::byte* memory, backend* copier) { add(memory, copier, false); }
 
   std::span<std::byte* const> memory() const noexcept { return memory_; }
   std::byte* operator[](std::uint32_t n) const noexcept { return memory_[n]; }
-  backend& of(std::uint32_t n) const noexcept { return *copiers_[n]; }
-  // The backend of all copies, or null if there are several backends.
+  backend& backend_of(std::uint32_t n) const noexcept { return *copiers_[n]; }
+  // Returns the backend of all destinations, or null if there are several backends.
   backend* only() const noexcept { return several_ ? nullptr : only_; }
 
+  // The copies that one backend carries out.
   struct share {
     backend* by;
     std::span<const copy_op> copies;
-    const std::byte* from = nullptr;  // Source in another device's memory; null: the slot.
+    // Source in the memory of another device. If null, the source is the slot.
+    const std::byte* from = nullptr;
 
-    // Restricts `whole`, the operation with all copies, to the copies of the share.
-    copy_operation of(copy_operation whole) const noexcept {
+    // Returns the copy operation `whole` with only the copies of this share.
+    copy_operation operation_of(copy_operation whole) const noexcept {
       whole.copies = copies;
       whole.peer = from != nullptr;
       if (whole.peer) whole.slot = from;
       return whole;
     }
   };
-  // Groups the copies by backend. Copies between devices come last: they must begin after all other
-  // copies end. `order` receives the copies, with the copies of one share side by side.
+  // Divides the copies by backend. Copies between devices are last, because they must start after
+  // all other copies have ended. `order` receives the copies in the order of the shares, and the
+  // shares refer to `order`.
   std::vector<share> shares(std::span<const copy_op> copies, std::vector<copy_op>& order) const;
+  // Divides the copies by backend, without copies between devices. All shares may run at the same
+  // time.
+  std::vector<share> host_shares(std::span<const copy_op> copies,
+                                 std::vector<copy_op>& order) const;
 
  private:
   void add(std::byte* memory, backend* copier, bool is_arena);
@@ -55,7 +63,7 @@ class destinations {
   std::vector<std::byte*> memory_;
   std::vector<backend*> copiers_;
   std::vector<bool> is_arena_;
-  backend* only_ = nullptr;  // The first backend.
+  backend* only_ = nullptr;  // The first backend that was added.
   bool several_ = false;
 };
 

@@ -12,33 +12,33 @@ namespace ringload::inline v0::detail {
 
 hasher begin_digest(digest_algorithm algorithm, const verification& verify) {
   if (algorithm == digest_algorithm::crc32c) return begin_crc32c();
-  return verify.sha256 != nullptr ? verify.sha256() : verify.checksums->sha256();
+  return verify.sha256 ? verify.sha256() : verify.checksums->sha256();
 }
 
 result<void> end_digest(const hasher& stream, digest_algorithm algorithm,
-                        std::span<const std::byte> wanted, const std::string& said_by) {
+                        std::span<const std::byte> expected, const std::string& digest_source) {
   const std::vector<std::byte> found = stream.finish();
-  if (std::ranges::equal(found, wanted)) return {};
+  if (std::ranges::equal(found, expected)) return {};
   return fault{errc::wrong_digest, "",
-               "its " + std::string(name(algorithm)) + " is " + hex(found) + ", but " + said_by +
-                   " says " + hex(wanted)};
+               "its " + std::string(name(algorithm)) + " is " + hex(found) +
+                   ", but the digest in " + digest_source + " is " + hex(expected)};
 }
 
-result<void> check_unread(const read_function& read, const stored_digest& wanted,
-                          const verification& verify) {
-  const hasher pass = begin_digest(wanted.algorithm, verify);
-  std::vector<std::byte> room(std::size_t{64} << 10);
-  const std::uint64_t end = wanted.stream.offset + wanted.stream.bytes;
-  for (std::uint64_t position = wanted.stream.offset; position < end;) {
+result<void> verify_unread_bytes(const read_function& read, const stored_digest& expected,
+                                 const verification& verify) {
+  const hasher stored_hasher = begin_digest(expected.algorithm, verify);
+  std::vector<std::byte> buffer(std::size_t{64} << 10);
+  const std::uint64_t end = expected.stream.offset + expected.stream.bytes;
+  for (std::uint64_t position = expected.stream.offset; position < end;) {
     const auto step =
-        static_cast<std::size_t>(std::min<std::uint64_t>(end - position, room.size()));
-    const auto part = std::span(room).first(step);
-    if (auto status = read(position, part); !status)
-      return fault{status.error().code, "", status.error().cause};
-    pass.update(part);
+        static_cast<std::size_t>(std::min<std::uint64_t>(end - position, buffer.size()));
+    const auto chunk = std::span(buffer).first(step);
+    if (auto status = read(position, chunk); !status)
+      return fault{status.error().code, "", status.error().cause()};
+    stored_hasher.update(chunk);
     position += step;
   }
-  return end_digest(pass, wanted.algorithm, wanted.bytes, "the file");
+  return end_digest(stored_hasher, expected.algorithm, expected.bytes, "the file");
 }
 
 }  // namespace ringload::inline v0::detail

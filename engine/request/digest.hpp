@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Computes digests of streamed bytes and compares them.
-
 #include <functional>
 #include <ringload/verify.hpp>
 #include <span>
@@ -13,24 +11,25 @@
 
 namespace ringload::inline v0::detail {
 
-// Returns true if SHA-256 digests of files can be computed.
+// Returns true if the caller has provided a hasher for SHA-256.
 inline bool has_sha256(const verification& verify) noexcept {
-  return verify.sha256 != nullptr || (verify.checksums != nullptr && verify.checksums->sha256);
+  return verify.sha256 || (verify.checksums != nullptr && verify.checksums->sha256);
 }
 
-// Creates a hasher for a file's digest. Throws if the caller's hasher throws.
+// Rethrows exceptions of the caller's hasher.
 hasher begin_digest(digest_algorithm algorithm, const verification& verify);
 
-// Fails with errc::wrong_digest, without a place, if the digests differ. `said_by` names the origin
-// of the expected digest: "the file".
+// Compares the digest of the hashed bytes with `expected`. If the digests differ, fails with
+// errc::wrong_digest. The error names no place. `digest_source` names the origin of the expected
+// digest in the error text, for example "the file".
 result<void> end_digest(const hasher& stream, digest_algorithm algorithm,
-                        std::span<const std::byte> wanted, const std::string& said_by);
+                        std::span<const std::byte> expected, const std::string& digest_source);
 
 // Fills `into` with the bytes of a file that begin at `offset`.
 using read_function = std::function<result<void>(std::uint64_t offset, std::span<std::byte> into)>;
 
-// Checks the digest of a part of a file that no load reads. Blocks.
-result<void> check_unread(const read_function& read, const stored_digest& wanted,
-                          const verification& verify);
+// Checks the digest of stored bytes that the load does not read. Blocks.
+result<void> verify_unread_bytes(const read_function& read, const stored_digest& expected,
+                                 const verification& verify);
 
 }  // namespace ringload::inline v0::detail

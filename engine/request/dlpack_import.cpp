@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "request/dlpack_import.hpp"
 
 #include <cstdint>
@@ -10,44 +11,49 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The dtype of a DLPack type. PyTorch stores 4-bit types in pairs, 2 lanes a byte. The last
-// dimension counts pairs.
+// The dtype that corresponds to a DLPack type. PyTorch stores two 4-bit elements in one byte and
+// declares them as one item with 2 lanes. In this case, the last dimension counts items, and
+// `per_item` is 2.
 struct element {
   dtype type;
   std::uint64_t per_item = 1;
 };
 
-std::optional<element> element_of(dlpack::data_type given) noexcept {
+std::optional<element> element_of(dlpack::data_type from_type) noexcept {
   for (unsigned i = 0; i < dtype_count; ++i) {
     const auto type = static_cast<dtype>(i);
     const dlpack::data_type known = dlpack::type_of(type);
-    if (known.code != given.code || known.bits != given.bits) continue;
-    if (given.lanes == 1) return element{type, 1};
-    if (given.lanes == 8 / bits(type) && bits(type) < 8) return element{type, given.lanes};
+    if (known.code != from_type.code || known.bits != from_type.bits) continue;
+    if (from_type.lanes == 1) return element{type, 1};
+    if (from_type.lanes == 8 / bits(type) && bits(type) < 8) return element{type, from_type.lanes};
   }
   return std::nullopt;
 }
 
-// Converts both forms of DLPack tensors. `owner` calls the deleter.
+std::string expected_devices(const device& cuda) {
+  return cuda.kind() == device_kind::cuda ? "host memory or " + cuda.name() : "host memory";
+}
+
+// Converts a DLPack tensor of either version. `owner` calls the deleter of the tensor.
 imported_tensor described(const dlpack::tensor& from, std::shared_ptr<void> owner,
                           const device& cuda, const std::string& place, errc malformed) {
   const auto element_type = element_of(from.dtype);
   if (!element_type) {
     throw error(errc::unsupported_dtype, place,
-                "no element type here has DLPack's code " +
+                "unsupported element type: DLPack code " +
                     std::to_string(static_cast<int>(from.dtype.code)) + " with " +
                     std::to_string(from.dtype.bits) + " bits and " +
                     std::to_string(from.dtype.lanes) + " lanes");
   }
-  // 3 is host memory that CUDA has pinned.
+  // In DLPack, device type 3 is host memory that CUDA has pinned.
   const auto kind = static_cast<std::int32_t>(from.device.type);
   const bool on_host = kind == static_cast<std::int32_t>(dlpack::device_type::cpu) || kind == 3;
   const bool on_cuda = from.device.type == dlpack::device_type::cuda &&
                        cuda.kind() == device_kind::cuda && cuda.index() == from.device.id;
   if (!on_host && !on_cuda) {
     throw error(errc::device_unavailable, place,
-                "its memory is of DLPack's device " + std::to_string(kind) + ":" +
-                    std::to_string(from.device.id) + ", and " + cuda.name() + " was given for it");
+                "its memory is on DLPack device " + std::to_string(kind) + ":" +
+                    std::to_string(from.device.id) + ", expected " + expected_devices(cuda));
   }
   imported_tensor out;
   out.data = static_cast<std::byte*>(from.data) + from.byte_offset;
@@ -56,14 +62,14 @@ imported_tensor described(const dlpack::tensor& from, std::shared_ptr<void> owne
   if (on_cuda) out.on = cuda;
   for (std::int32_t d = 0; d < from.ndim; ++d) {
     if (from.shape[d] < 0) {
-      throw error(malformed, place, "a dimension of its shape is negative");
+      throw error(malformed, place, "its shape has a negative dimension");
     }
     out.shape.push_back(static_cast<std::uint64_t>(from.shape[d]));
     if (from.strides != nullptr) out.strides.push_back(from.strides[d]);
   }
   if (element_type->per_item > 1 && !out.shape.empty()) out.shape.back() *= element_type->per_item;
-  // Strides of a dense row-major tensor are dropped: without strides a type of less than a byte is
-  // known to be dense.
+  // Removes the strides of a dense row-major tensor. This is necessary for elements of less than a
+  // byte, because a destination of such a type must not have strides.
   std::int64_t dense = 1;
   bool row_major = true;
   for (std::int32_t d = from.ndim; d-- > 0 && from.strides != nullptr;) {
@@ -77,8 +83,8 @@ imported_tensor described(const dlpack::tensor& from, std::shared_ptr<void> owne
 
 template <class Managed>
 std::shared_ptr<Managed> owned(Managed* from) {
-  return {from, [](Managed* one) {
-            if (one != nullptr && one->deleter != nullptr) one->deleter(one);
+  return {from, [](Managed* managed) {
+            if (managed != nullptr && managed->deleter != nullptr) managed->deleter(managed);
           }};
 }
 
@@ -86,10 +92,10 @@ std::shared_ptr<Managed> owned(Managed* from) {
 
 imported_tensor import_dlpack(dlpack::managed_tensor_versioned* from, const device& cuda,
                               const std::string& place, errc malformed) {
-  // With an unknown major version, only version, manager_ctx and deleter have known offsets.
+  // If the major version is unknown, only the members version, manager_ctx and deleter may be used.
   const auto owner = owned(from);
   if (from->version.major > 1) {
-    throw error(malformed, place, "its DLPack is of a newer major version than 1");
+    throw error(malformed, place, "its DLPack version is newer than 1.x");
   }
   imported_tensor out = described(from->dl_tensor, owner, cuda, place, malformed);
   constexpr std::uint64_t read_only = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Imports DLPack tensors from other libraries.
+// Imports tensors of other libraries through DLPack, the common exchange format for tensors.
 
 #include <cstdint>
 #include <memory>
@@ -18,15 +18,16 @@ struct imported_tensor {
   std::byte* data = nullptr;
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;
-  std::vector<std::int64_t> strides;  // In elements; empty: row-major without gaps.
+  std::vector<std::int64_t> strides;  // In elements. Empty means row-major without gaps.
   ringload::device on = host();
-  std::shared_ptr<void> owner;  // Calls the deleter.
+  std::shared_ptr<void> owner;  // Calls the deleter of the DLPack tensor.
   bool read_only = false;
 };
 
-// `place` and `malformed` describe the error for an invalid shape: "destination 'w'" and
-// errc::invalid_destination. `cuda` is the device for CUDA memory. The deleter is called when the
-// last owner is destroyed, also if the function throws `error`.
+// Converts a DLPack tensor without a copy. `place` and `malformed` are the place and the code of
+// the error for an invalid shape, for example "destination 'w'" and errc::invalid_destination.
+// `cuda` is the device to which CUDA memory belongs. The deleter is called when the last owner is
+// destroyed, or when the function throws `error`.
 imported_tensor import_dlpack(dlpack::managed_tensor_versioned* from, const device& cuda,
                               const std::string& place, errc malformed);
 imported_tensor import_dlpack(dlpack::managed_tensor* from, const device& cuda,

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Destinations, described by the caller or by DLPack.
-
 #include <ringload/fill.hpp>
 #include <utility>
 
@@ -10,23 +8,9 @@
 
 namespace ringload::inline v0 {
 
-destination::destination() = default;
 destination::destination(std::string n, void* d, ringload::dtype t, std::vector<std::uint64_t> s,
                          ringload::device o)
     : name(std::move(n)), data(d), dtype(t), shape(std::move(s)), on(o) {}
-destination::destination(const destination& source) = default;
-destination::destination(destination&& source) noexcept = default;
-destination& destination::operator=(const destination& source) = default;
-destination& destination::operator=(destination&& source) noexcept = default;
-destination::~destination() = default;
-
-fill_options::fill_options() = default;
-fill_options::fill_options(const fill_options& source) = default;
-fill_options::fill_options(fill_options&& source) noexcept = default;
-fill_options& fill_options::operator=(const fill_options& source) = default;
-fill_options& fill_options::operator=(fill_options&& source) noexcept = default;
-fill_options::~fill_options() = default;
-
 fill_error::fill_error(const error& cause, std::vector<std::string> whole,
                        std::vector<std::string> torn)
     : error(cause),

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// State that only fills need: the caller's memory, checked against the checkpoint before the first
-// byte is written, and the names to report.
+// A fill is a load into memory of the caller. All checks are done before the first byte is written.
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
-#include <ringload/detail/request.hpp>
 #include <ringload/device.hpp>
 #include <span>
 #include <string>
@@ -20,51 +17,57 @@
 #include "request/choose.hpp"
 #include "request/destinations.hpp"
 #include "request/match.hpp"
+#include "request/request.hpp"
 
 namespace ringload::inline v0::detail {
 
 // The destination of one tensor.
 struct fill_target {
   caller_memory memory;             // All bytes that the elements cover.
-  std::uint64_t first_element = 0;  // Offset of the element with index 0 in every dimension.
+  std::uint64_t first_element = 0;  // Offset of the element whose indices are all 0.
   ringload::dtype dtype = dtype::u8;
-  matched_tensor fit;
+  matched_tensor matched;
 };
 
-// The fill of a job. After job::begin(), only the engine thread may use the object.
+// The state of a fill while its job runs. After job::begin(), only the engine's thread may use the
+// state.
 struct fill_state {
   struct place {
     std::string name;            // Name of the destination.
-    std::uint32_t given_at = 0;  // Index among the given destinations.
+    std::uint32_t given_at = 0;  // Index in the list of the caller's destinations.
   };
 
-  std::vector<place> places;  // By tensor; tensor t goes to destination t + 1 of the plan.
+  // places[t] belongs to tensor t. In the plan, the destination of tensor t has the index t + 1,
+  // because destination 0 is unused.
+  std::vector<place> places;
   std::vector<std::string> missing;
   std::vector<std::string> unexpected;
-  bool writing = false;  // A first byte may have been written.
+  bool writing = false;  // True if bytes may have been written.
 
-  // Converts a fault to an exception: a fill_error if bytes may have been written. `loaded(t)`
-  // returns true if tensor `t` is complete.
-  std::exception_ptr failure(const fault& cause,
-                             const std::function<bool(std::uint32_t)>& loaded) const noexcept;
+  // Converts `cause` to the failure of the fill. If bytes may have been written, the failure lists
+  // the complete and the incomplete tensors. `loaded(t)` must return whether tensor `t` is
+  // complete.
+  operation_failure failure(const fault& cause,
+                            const std::function<bool(std::uint32_t)>& loaded) const noexcept;
 };
 
-// A fill that passed all checks, tensor by tensor.
+// A fill that has passed all checks. The vectors have one element for each matched destination, in
+// the order of the catalog.
 struct checked_fill {
-  std::vector<chosen_tensor> which;  // One for each destination, in the catalog's order.
-  ringload::catalog chosen;          // Catalog of these tensors.
-  std::vector<fill_target> targets;  // In the same order.
-  destinations into;                 // Destinations of the plan.
+  std::vector<chosen_tensor> tensors;  // Tensors that fill the destinations.
+  ringload::catalog chosen;            // Catalog of these tensors.
+  std::vector<fill_target> targets;
+  destinations plan_destinations;
   fill_state state;
 };
 
-// `tensors` and `chosen` are the selected tensors and their catalog.
+// `tensors` are the selected tensors, and `chosen` is their catalog.
 result<checked_fill> check_fill(const fill_request& request, const load_options& options,
                                 const device_set& devices,
                                 const std::vector<chosen_tensor>& tensors,
                                 const ringload::catalog& chosen);
 
-// Returns an empty conversion if the types are equal or no conversion exists.
+// Returns an empty conversion if the types are equal, or if no conversion exists.
 conversion conversion_between(dtype from, dtype to) noexcept;
 
 }  // namespace ringload::inline v0::detail

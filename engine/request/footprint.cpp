@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "request/footprint.hpp"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ std::optional<footprint> footprint::make(std::uint64_t address, std::uint64_t el
   out.begin_ = address - below;
   out.end_ = *end;
 
-  // Innermost first, to merge contiguous levels.
+  // Sorts the levels from the innermost to the outermost, so that contiguous levels can be merged.
   std::ranges::sort(out.repetitions_, {}, &repetition::pitch_bytes);
   std::vector<repetition> apart;
   std::uint64_t inner_bytes = element_bytes;
@@ -70,16 +71,17 @@ bool footprint::any_run(std::size_t level, std::uint64_t start, const Visit& vis
   return false;
 }
 
-// Returns true if level `level` and its inner levels, starting at `start`, overlap [from, to).
+// Returns true if a byte of this level, whose first repetition begins at `start`, is in [from, to).
 bool footprint::meets(std::uint64_t from, std::uint64_t to, std::size_t level,
                       std::uint64_t start) const noexcept {
   if (level == repetitions_.size()) return from < start + run_bytes_ && start < to;
   const auto [count, pitch] = repetitions_[level];
-  // All repetitions that begin before `from` also end before `from`, except the last one.
+  // A repetition that begins before `from` also ends before `from`, except possibly the last such
+  // repetition.
   const std::uint64_t first = from <= start ? 0 : std::min((from - start) / pitch, count - 1);
   for (std::uint64_t i = first; i < count && start + i * pitch < to; ++i) {
     if (meets(from, to, level + 1, start + i * pitch)) return true;
-    // Repetition `i` is outside the range, but the first byte of the next repetition is inside.
+    // Repetition `i` does not overlap, but the first byte of the next repetition is in the range.
     if (i + 1 < count && start + (i + 1) * pitch < to && from <= start + (i + 1) * pitch)
       return true;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The bytes that a strided block of memory covers, and whether two such blocks overlap.
+// Computes whether two strided tensors overlap. Used to check the destinations of a fill.
 
 #include <cstdint>
 #include <optional>
@@ -10,8 +10,9 @@
 
 namespace ringload::inline v0 {
 
-// Bytes [begin, end) of memory, and its runs: nested repetitions of `run_bytes` bytes, outermost
-// first. The stride of each level is larger than the extent of the inner levels.
+// The bytes of a strided tensor. The tensor consists of runs of `run_bytes_` contiguous bytes,
+// which are repeated in nested levels. The outermost level is first. In each level, the distance
+// between repetitions is larger than the extent of the levels inside.
 class footprint {
  public:
   struct repetition {
@@ -19,8 +20,8 @@ class footprint {
     std::uint64_t pitch_bytes;
   };
 
-  // Empty if an address overflows 64 bits, or two elements share a byte. `stride_bytes` may be
-  // negative.
+  // Returns an empty optional if an address exceeds 64 bits or if two elements share a byte.
+  // `stride_bytes` may be negative.
   static std::optional<footprint> make(std::uint64_t address, std::uint64_t element_bytes,
                                        std::span<const std::uint64_t> shape,
                                        std::span<const std::int64_t> stride_bytes);
@@ -30,8 +31,8 @@ class footprint {
   bool empty() const noexcept { return begin_ == end_; }
   std::uint64_t runs() const noexcept;
 
-  // Returns true if the footprints share a byte. Cost: the smaller number of runs, times the number
-  // of levels of the other footprint.
+  // Returns true if the two tensors share a byte. The cost is proportional to the number of runs of
+  // the tensor with fewer runs, multiplied by the number of levels of the other tensor.
   bool meets(const footprint& peer) const;
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Globs as in Python's fnmatch, byte by byte, without recursion.
+// Matches names against patterns such as "model.layers.*". The syntax is that of Python's fnmatch.
+// Compares bytes, without recursion.
 
 #include <cstddef>
 #include <ringload/selection.hpp>
@@ -9,9 +10,9 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Returns the position after the closing bracket of the set that begins at `position`. Returns 0 if
-// the set is not closed: the opening bracket is then literal. A bracket right after the opening
-// bracket belongs to the set.
+// Returns the position after the closing bracket of the set that begins at `position`. If the set
+// has no closing bracket, returns 0, and the opening bracket matches itself. A closing bracket at
+// the beginning of the set is an element of the set.
 std::size_t end_of_set(std::string_view glob, std::size_t position) noexcept {
   std::size_t first = position + 1;
   if (first < glob.size() && glob[first] == '!') ++first;
@@ -35,8 +36,8 @@ bool in_set(std::string_view set, char c) noexcept {
   return found != inverted;
 }
 
-// Returns true if the pattern item at `position` matches `c`, and then advances `position`. The
-// item must not be a star.
+// Returns true if the item of the pattern at `position` matches `c`. In this case `position` is
+// advanced. The item must not be a star.
 bool one_fits(std::string_view glob, std::size_t& position, char c) noexcept {
   if (position >= glob.size()) return false;
   if (glob[position] == '[') {
@@ -57,8 +58,8 @@ bool one_fits(std::string_view glob, std::size_t& position, char c) noexcept {
 
 }  // namespace
 
-// After a mismatch, only the last star is extended: the last star can match any text that an
-// earlier star could match in addition.
+// After a mismatch, only the last star is extended. It is not necessary to extend an earlier star,
+// because the last star can match the same text.
 bool matches(std::string_view glob, std::string_view text) noexcept {
   std::size_t position = 0;
   std::size_t reached = 0;

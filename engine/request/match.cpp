@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "request/match.hpp"
 
 #include <algorithm>
@@ -22,9 +23,9 @@ std::string destination_place(const destination& target) {
   return "destination '" + printable(target.name) + "'";
 }
 
-// The destination's elements in memory, with strides. A type of less than a byte is one dimension
-// of bytes. in_memory() returns no value if a number overflows 64 bits or the size is not whole
-// bytes.
+// The elements of a destination in memory. Elements of less than a byte are described as one
+// dimension of bytes. in_memory() returns an empty optional if a size exceeds 64 bits or is not a
+// whole number of bytes.
 struct strided {
   std::uint64_t element_bytes = 1;
   std::vector<std::uint64_t> shape;
@@ -47,7 +48,7 @@ std::optional<strided> in_memory(const destination& target) {
   for (std::size_t d = target.shape.size(); d-- > 0;) {
     std::int64_t step = 0;
     if (target.strides.empty()) {
-      // The product fits 64 bits, but if one size is 0, another size may still be too large.
+      // Only possible if another dimension is 0, because the total size fits into 64 bits.
       if (dense > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
         return std::nullopt;
       }
@@ -85,36 +86,38 @@ class matcher {
   const std::span<const destination> into_;
   const fill_options& options_;
   bool (*const converts_)(dtype, dtype);
-  std::vector<strided> memory_;        // By destination.
-  std::vector<footprint> footprints_;  // By destination.
+  std::vector<strided> memory_;        // Indexed by destination.
+  std::vector<footprint> footprints_;  // Indexed by destination.
 };
 
 result<void> matcher::check_memory(std::uint32_t d) {
   const destination& target = into_[d];
   if (!target.strides.empty() && target.strides.size() != target.shape.size()) {
-    return invalid(target, "it has " + grouped(target.shape.size()) + " dimensions and " +
-                               grouped(target.strides.size()) + " strides");
+    return invalid(target, "it has " + grouped(target.shape.size()) + " dimensions but " +
+                               grouped(target.strides.size()) + " strides, expected equal numbers");
   }
   if (!target.strides.empty() && bits(target.dtype) % 8 != 0) {
     return invalid(target, "elements of less than a byte cannot have strides");
   }
   auto memory = in_memory(target);
-  if (!memory) return invalid(target, "its size is no whole number of bytes within 64 bits");
+  if (!memory)
+    return invalid(target, "its size must be a whole number of bytes that fits in 64 bits");
   const auto address = reinterpret_cast<std::uintptr_t>(target.data);
   auto taken = footprint::make(address, memory->element_bytes, memory->shape, memory->stride_bytes);
-  if (!taken) return invalid(target, "its strides leave the address space, or elements overlap");
-  if (!taken->empty() && target.data == nullptr) return invalid(target, "it has no address");
+  if (!taken)
+    return invalid(target, "its strides lead outside the address space, or its elements overlap");
+  if (!taken->empty() && target.data == nullptr) return invalid(target, "its address is null");
   if (target.bytes != 0 && !taken->empty() && taken->end() - taken->begin() > target.bytes) {
-    return invalid(target, "shape and strides take " + grouped(taken->end() - taken->begin()) +
-                               " bytes, and it has " + grouped(target.bytes));
+    return invalid(target, "its shape and strides cover " + grouped(taken->end() - taken->begin()) +
+                               " bytes, but its memory has " + grouped(target.bytes));
   }
   memory_.push_back(std::move(*memory));
   footprints_.push_back(std::move(*taken));
   return {};
 }
 
-// Sorts the footprints by their first byte. Compares each footprint only with earlier footprints
-// that end after its first byte.
+// Fails if two destinations overlap. The destinations are sorted by their first byte. Each
+// destination is compared only with those earlier destinations that end after its first byte.
 result<void> matcher::check_apart() const {
   std::vector<std::uint32_t> order(into_.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
@@ -136,14 +139,15 @@ result<void> matcher::check_apart() const {
 
 result<void> matcher::check_types(const destination& target, const tensor_info& t) const {
   if (target.dtype == t.dtype) return {};
-  const std::string pair_text = "the checkpoint has " + std::string(name(t.dtype)) + ", " +
-                                destination_place(target) + " " + std::string(name(target.dtype));
+  const std::string pair_text = "the checkpoint has " + std::string(name(t.dtype)) + ", but " +
+                                destination_place(target) + " has " +
+                                std::string(name(target.dtype));
   if (options_.dtype == fill_options::on_dtype::exact) {
     return fault{errc::wrong_dtype, place(t), pair_text};
   }
   if (!converts_(t.dtype, target.dtype)) {
     return fault{errc::unsupported_dtype, place(t),
-                 pair_text + ", and the one does not become the other"};
+                 pair_text + ": there is no conversion between these types"};
   }
   return {};
 }
@@ -157,8 +161,8 @@ result<matched_tensor> matcher::fit(std::uint32_t d, std::uint32_t t) const {
   if (target.shape == info.shape) return out;
 
   const fault differs{errc::wrong_shape, place(info),
-                      "the checkpoint has " + shape_text(info.shape) + ", " +
-                          destination_place(target) + " " + shape_text(target.shape)};
+                      "the checkpoint has shape " + shape_text(info.shape) + ", but " +
+                          destination_place(target) + " has " + shape_text(target.shape)};
   if (options_.shape == fill_options::on_shape::exact || info.shape.size() > target.shape.size() ||
       bits(info.dtype) % 8 != 0 || bits(target.dtype) % 8 != 0) {
     return differs;
@@ -180,11 +184,12 @@ result<matching> matcher::run() {
     by_name.emplace(from_.tensors[t].name, t);
   std::unordered_map<std::string_view, std::uint32_t> destinations;
   destinations.reserve(into_.size());
-  std::vector<bool> wanted(from_.tensors.size());
+  std::vector<bool> has_destination(from_.tensors.size());
 
   for (std::uint32_t d = 0; d < into_.size(); ++d) {
     const destination& target = into_[d];
-    if (!destinations.emplace(target.name, d).second) return invalid(target, "it is given twice");
+    if (!destinations.emplace(target.name, d).second)
+      return invalid(target, "there are two destinations of this name");
     if (auto status = check_memory(d); !status) return status.error();
     const std::string in_file = options_.rename ? options_.rename(target.name) : target.name;
     const auto found = by_name.find(in_file);
@@ -198,15 +203,16 @@ result<matching> matcher::run() {
     }
     auto fitting = fit(d, found->second);
     if (!fitting) return fitting.error();
-    wanted[found->second] = true;
+    has_destination[found->second] = true;
     out.tensors.push_back(std::move(*fitting));
   }
   if (auto status = check_apart(); !status) return status.error();
 
   for (std::uint32_t t = 0; t < from_.tensors.size(); ++t) {
-    if (wanted[t] || options_.unexpected == fill_options::on_unexpected::ignore) continue;
+    if (has_destination[t] || options_.unexpected == fill_options::on_unexpected::ignore) continue;
     if (options_.unexpected == fill_options::on_unexpected::error) {
-      return fault{errc::unexpected_tensor, place(from_.tensors[t]), "no destination is for it"};
+      return fault{errc::unexpected_tensor, place(from_.tensors[t]),
+                   "the tensor has no destination"};
     }
     out.unexpected.push_back(from_.tensors[t].name);
   }

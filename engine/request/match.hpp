@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Matches the tensors of a checkpoint to the caller's destinations, and checks names, types,
-// shapes, sizes and overlaps, all before the first byte is written. Pure.
+// Matches the tensors of a checkpoint with the destinations of a fill. Checks names, types, shapes,
+// sizes and overlaps, before the first byte is written. Pure functions.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -15,24 +15,27 @@
 
 namespace ringload::inline v0 {
 
+// A tensor and the destination that it fills.
 struct matched_tensor {
-  std::uint32_t destination;  // Index into the given destinations.
-  std::uint32_t tensor;       // Index into catalog::tensors.
-  // Members by dimension of the destination. Broadcasting puts sizes of 1 in front of the tensor's
-  // shape. A type of less than a byte is dense and has one dimension, of bytes.
+  std::uint32_t destination;  // Index in the list of destinations.
+  std::uint32_t tensor;       // Index in catalog::tensors.
+  // The vectors are indexed by dimension of the destination. If the tensor has fewer dimensions,
+  // dimensions of size 1 are added in front. A destination with elements of less than a byte is
+  // dense and has one dimension of bytes.
   std::vector<std::uint64_t> shape;
-  std::vector<std::int64_t> stride_bytes;  // Distance of elements in the destination.
-  std::vector<bool> repeated;              // The tensor has one element along the dimension.
+  std::vector<std::int64_t> stride_bytes;  // Distance of two elements in the destination, in bytes.
+  // True if the tensor has one element in the dimension, and the destination repeats this element.
+  std::vector<bool> repeated;
 };
 
 struct matching {
-  std::vector<matched_tensor> tensors;  // In the catalog's order.
-  std::vector<std::string> missing;     // Names of destinations.
-  std::vector<std::string> unexpected;  // Names of tensors.
+  std::vector<matched_tensor> tensors;  // In the order of the catalog.
+  std::vector<std::string> missing;     // Names of destinations without a tensor.
+  std::vector<std::string> unexpected;  // Names of tensors without a destination.
 };
 
-// `from` is the catalog of the wanted tensors. `converts` returns true if a type converts to
-// another.
+// `from` is the catalog of the selected tensors. `converts` must return true if a load can convert
+// the first type to the second type.
 result<matching> match(const catalog& from, std::span<const destination> into,
                        const fill_options& options, bool (*converts)(dtype from, dtype to));
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Builds the input of the planner. A box is a rectangular part of a tensor. A piece is a part of a
+// stored stream that contains elements of a tensor.
+
 #include "request/plan_input_builder.hpp"
 
 #include <algorithm>
@@ -14,17 +18,17 @@
 namespace ringload::inline v0::detail {
 
 plan_input_builder::plan_input_builder(const opened_checkpoint& from,
-                                       const std::vector<chosen_tensor>& which,
+                                       const std::vector<chosen_tensor>& chosen,
                                        const load_options& options,
                                        std::span<const fill_target> into)
     : from_(from),
-      chosen_(which),
+      chosen_(chosen),
       options_(options),
       into_(into),
-      block_of_(which.size(), tensor_form::no_block) {
-  tensors_.reserve(which.size());
+      block_of_(chosen.size(), tensor_form::no_block) {
+  tensors_.reserve(chosen.size());
   for (const fill_target& target : into) destinations_.push_back(target.memory);
-  for (const chosen_tensor& tensor : which) {
+  for (const chosen_tensor& tensor : chosen) {
     if (tensor.boxes.size() > 1) {
       add_fused(tensor);
     } else {
@@ -42,13 +46,13 @@ dtype plan_input_builder::loaded_type(const tensor_info& t, const chosen_tensor&
     if (t.dtype != *options_.dtype) unconverted_.push_back(chosen.boxes.front().tensor);
     return t.dtype;
   }
-  if (options_.converts && !options_.converts(t, options_.converts_with)) return t.dtype;
+  if (options_.converts && !options_.converts(t)) return t.dtype;
   if (!packed) return *options_.dtype;
   if (!refused_) {
     refused_ = fault{errc::unsupported_dtype, tensor_place(from_.named->catalog(), t),
                      "it holds " + printable(t.type) + ", which cannot be converted to " +
                          std::string(name(*options_.dtype)) +
-                         "; load it without a dtype, or select the others"};
+                         ": load without a dtype, or exclude this tensor"};
   }
   return t.dtype;
 }
@@ -118,7 +122,8 @@ void plan_input_builder::add(const box& source_box, const chosen_tensor& chosen)
   if (stored) {
     add_pieces(memory, *stored, bits(t.dtype) / 8, digest);
   } else if (digest) {
-    // The file's bytes are unchanged, but they must arrive in order to be hashed.
+    // The tensor is stored unchanged, but its bytes must be hashed in order. Therefore the tensor
+    // is read as a stream.
     const stored_stream& s = digest->stream;
     add_row_major_piece(memory, t,
                         {wanted_stream::kind::decoded, s.file, s.offset, s.bytes, s.decoded_bytes},
@@ -138,8 +143,10 @@ bool plan_input_builder::is_whole(const box& source_box) const {
   return true;
 }
 
-// Returns the file's digest of a box if the digest is compared during decoding. If the stored bytes
-// land unchanged, dedicated threads hash the landed bytes instead.
+// Returns the file's digest of a box if the stored bytes must be hashed during decoding. Returns
+// null if no digest can be verified, or if the digest is verified in another way: check threads
+// hash tensors whose stored bytes are unchanged in memory, and choose_digests() verifies tensors
+// without elements.
 const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
                                                           const chosen_tensor& chosen,
                                                           bool converted) {
@@ -149,9 +156,10 @@ const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
   if (digest == nullptr || !is_whole(source_box)) {
     if (!digests_.unchecked) {
       digests_.unchecked = source_box.tensor;
-      digests_.why_unchecked = digest == nullptr
-                                   ? "its file has no digest of it, or none of a known kind"
-                                   : "the digest is of the whole tensor, and this is a part of it";
+      digests_.why_unchecked =
+          digest == nullptr
+              ? "the file has no digest of the tensor, or only one of an unknown algorithm"
+              : "the digest covers the whole tensor, but only a part is loaded";
     }
     return nullptr;
   }
@@ -171,33 +179,35 @@ const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
   return nullptr;
 }
 
-// Places a box in caller memory, after `before` elements along the fused dimension.
+// Sets the destination of a box in the caller's memory. `before` is the number of elements that
+// precede the box in the fused dimension.
 void plan_input_builder::put_into(form_memory& to, const box& source_box,
                                   const chosen_tensor& chosen, std::uint64_t before) {
   const fill_target& into = *target_of(chosen);
   to.form.destination = static_cast<std::uint32_t>(&chosen - chosen_.data()) + 1;
   to.form.destination_offset = into.first_element;
-  if (to.form.element_bits % 8 != 0) return;  // Dense.
-  to.strides = into.fit.stride_bytes;
+  if (to.form.element_bits % 8 != 0) return;  // The destination is dense.
+  to.strides = into.matched.stride_bytes;
   to.form.destination_strides = to.strides;
   const std::size_t in_front = to.strides.size() - chosen.shape.size();
   if (before > 0) {
-    // Modulo 2^64, as the stride may be negative.
+    // Computed modulo 2^64, because the stride may be negative.
     to.form.destination_offset +=
         before * static_cast<std::uint64_t>(to.strides[in_front + chosen.dim]);
   }
-  if (in_front > 0 || std::ranges::find(into.fit.repeated, true) != into.fit.repeated.end()) {
+  if (in_front > 0 ||
+      std::ranges::find(into.matched.repeated, true) != into.matched.repeated.end()) {
     broadcast(to, source_box, into);
   }
 }
 
-// Gives the tensor the dimensions of its destination. The pieces have a stride of 0 along repeated
-// dimensions.
+// Sets the shape of the tensor to the shape of its destination. In repeated dimensions, the stride
+// of its pieces becomes 0.
 void plan_input_builder::broadcast(form_memory& to, const box& source_box,
                                    const fill_target& into) {
   using sizes = std::vector<std::uint64_t>;
   const tensor_info& t = from_.named->catalog().tensors[source_box.tensor];
-  const std::size_t in_front = into.fit.shape.size() - t.shape.size();
+  const std::size_t in_front = into.matched.shape.size() - t.shape.size();
   if (!to.form.in_pieces) {
     add_row_major_piece(to, t, {wanted_stream::kind::raw, t.file, t.offset, t.bytes, t.bytes},
                         {nullptr, 1});
@@ -207,20 +217,21 @@ void plan_input_builder::broadcast(form_memory& to, const box& source_box,
     stored_box wide = stored_piece;
     sizes& origin = to.dimensions.emplace_back(in_front);
     sizes& extent = to.dimensions.emplace_back(
-        into.fit.shape.begin(), into.fit.shape.begin() + static_cast<std::ptrdiff_t>(in_front));
+        into.matched.shape.begin(),
+        into.matched.shape.begin() + static_cast<std::ptrdiff_t>(in_front));
     sizes& strides = to.dimensions.emplace_back(in_front);
     bool inside = true;
     for (std::size_t d = 0; d < t.shape.size(); ++d) {
-      const range wanted = range_of(source_box, d);
-      const std::uint64_t begin = std::max(wanted.begin, stored_piece.origin[d]);
+      const range box_range = range_of(source_box, d);
+      const std::uint64_t begin = std::max(box_range.begin, stored_piece.origin[d]);
       const std::uint64_t end =
-          std::min(wanted.end, stored_piece.origin[d] + stored_piece.extent[d]);
+          std::min(box_range.end, stored_piece.origin[d] + stored_piece.extent[d]);
       inside = inside && begin < end;
       if (!inside) break;
-      const bool repeated = into.fit.repeated[in_front + d];
+      const bool repeated = into.matched.repeated[in_front + d];
       wide.first_byte += (begin - stored_piece.origin[d]) * stored_piece.stride_bytes[d];
-      origin.push_back(begin - wanted.begin);
-      extent.push_back(repeated ? into.fit.shape[in_front + d] : end - begin);
+      origin.push_back(begin - box_range.begin);
+      extent.push_back(repeated ? into.matched.shape[in_front + d] : end - begin);
       strides.push_back(repeated ? 0 : stored_piece.stride_bytes[d]);
     }
     if (!inside) continue;
@@ -229,12 +240,12 @@ void plan_input_builder::broadcast(form_memory& to, const box& source_box,
     wide.stride_bytes = strides;
     pieces.push_back(wide);
   }
-  to.shape.assign(into.fit.shape.begin(),
-                  into.fit.shape.begin() + static_cast<std::ptrdiff_t>(in_front));
+  to.shape.assign(into.matched.shape.begin(),
+                  into.matched.shape.begin() + static_cast<std::ptrdiff_t>(in_front));
   for (std::size_t d = 0; d < t.shape.size(); ++d) {
     const std::uint64_t count = range_of(source_box, d).count();
-    const bool repeated = into.fit.repeated[in_front + d];
-    to.shape.push_back(repeated ? count * into.fit.shape[in_front + d] : count);
+    const bool repeated = into.matched.repeated[in_front + d];
+    to.shape.push_back(repeated ? count * into.matched.shape[in_front + d] : count);
   }
   to.pieces = std::move(pieces);
   to.form.shape = to.shape;
@@ -243,7 +254,8 @@ void plan_input_builder::broadcast(form_memory& to, const box& source_box,
   to.form.pieces = to.pieces;
 }
 
-// Adds the whole tensor as one row-major piece that begins at the stream's first byte.
+// Describes the whole tensor as one row-major piece. The piece begins at the first byte of the
+// stream.
 void plan_input_builder::add_row_major_piece(form_memory& to, const tensor_info& t,
                                              const wanted_stream& from, const stream& stored) {
   const auto whole = static_cast<std::uint32_t>(wanted_streams_.size());
@@ -277,7 +289,7 @@ void plan_input_builder::add_pieces(form_memory& to, const stored_form& stored,
     if (index == wanted_streams_.size()) {
       wanted_stream added = {wanted_stream::kind::raw, s.file, s.offset, s.bytes, s.decoded_bytes};
       const bool as_it_is =
-          s.how == codec::raw && s.shuffle_bytes == 0 && !s.fletcher32 && !s.crc32;
+          s.stored_codec == codec::raw && s.shuffle_bytes == 0 && !s.fletcher32 && !s.crc32;
       if (!as_it_is || digest) added.storage = wanted_stream::kind::decoded;
       if (s.in_memory != nullptr) added.storage = wanted_stream::kind::in_memory;
       wanted_streams_.push_back(added);
@@ -289,8 +301,8 @@ void plan_input_builder::add_pieces(form_memory& to, const stored_form& stored,
   to.form.pieces = to.pieces;
 }
 
-// A fused tensor is one dense row-major block of the arena. Each part uses the strides of the fused
-// tensor. For a fill, the destination is caller memory with its own strides.
+// A fused tensor is one dense row-major part of an arena, and each of its boxes uses the strides of
+// the fused tensor. In a fill, the destination is memory of the caller with strides of its own.
 void plan_input_builder::add_fused(const chosen_tensor& chosen) {
   std::uint64_t before = 0;
   for (const box& source_box : chosen.boxes) {
@@ -324,7 +336,7 @@ void plan_input_builder::add_fused(const chosen_tensor& chosen) {
     std::uint64_t along = range_of(source_box, chosen.dim).count();
     if (blocks && chosen.dim + 1 == shape.size()) along /= size_of(*blocks).elements;
     offset += along * static_cast<std::uint64_t>(memory.strides[chosen.dim]);
-    // `stride` is now the size of the fused tensor, the same for every part.
+    // `stride` is now the size of the fused tensor in bytes, which is the same for every box.
     blocks_.resize(block_of_[tensor] + 1);
     blocks_.back() = {stride, w.alignment, w.arena};
   }
@@ -337,6 +349,7 @@ plan_input plan_input_builder::input() const noexcept {
   out.destinations = destinations_;
   out.blocks = blocks_;
   out.arenas = arenas_;
+  if (tensors_.size() != chosen_.size()) out.result_of = tensor_of_;
   return out;
 }
 
@@ -366,37 +379,6 @@ std::uint64_t plan_input_builder::loaded_bytes() const {
   std::uint64_t sum = 0;
   for (const std::uint64_t bytes : loaded_bytes_by_tensor()) sum += bytes;
   return sum;
-}
-
-void plan_input_builder::merge_fused(plan& target) const {
-  if (tensors_.size() == chosen_.size()) return;
-  for (part& p : target.parts) p.tensor = tensor_of_[p.tensor];
-  for (stream_output& o : target.outputs) o.tensor = tensor_of_[o.tensor];
-  for (fill_op& f : target.fills) f.tensor = tensor_of_[f.tensor];
-  std::vector<placement> tensors(chosen_.size());
-  std::vector<bool> begun(chosen_.size());
-  for (std::size_t w = 0; w < target.tensors.size(); ++w) {
-    const std::uint32_t t = tensor_of_[w];
-    const placement& part_of = target.tensors[w];
-    placement& whole = tensors[t];
-    if (!begun[t]) {
-      whole = part_of;
-      if (block_of_[t] != tensor_form::no_block) {
-        whole.destination_offset = target.blocks[block_of_[t]];
-      }
-    } else {
-      whole.bytes += part_of.bytes;
-      // An empty part has no range of its own.
-      if (part_of.parts_begin != part_of.parts_end) {
-        const bool empty = whole.parts_begin == whole.parts_end;
-        whole.parts_begin =
-            empty ? part_of.parts_begin : std::min(whole.parts_begin, part_of.parts_begin);
-        whole.parts_end = empty ? part_of.parts_end : std::max(whole.parts_end, part_of.parts_end);
-      }
-    }
-    begun[t] = true;
-  }
-  target.tensors = std::move(tensors);
 }
 
 }  // namespace ringload::inline v0::detail

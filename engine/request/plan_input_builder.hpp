@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Builds the planner's input for a load: the chosen boxes of tensors as they are stored, their
-// conversions and, for a fill, their destinations.
+// Builds the input of the planner: how the chosen tensors are stored, how they are converted, and
+// for a fill, where they are written.
 
 #include <cstdint>
 #include <deque>
@@ -17,7 +17,6 @@
 
 #include "base/fault.hpp"
 #include "catalog/opened_checkpoint.hpp"
-#include "plan/plan.hpp"
 #include "plan/plan_input.hpp"
 #include "request/choose.hpp"
 #include "request/fill_state.hpp"
@@ -26,73 +25,76 @@ namespace ringload::inline v0::detail {
 
 class plan_input_builder {
  public:
-  // The arguments must outlive the builder. Calls `options.converts`. `into` has a target for each
-  // tensor of a fill, and is empty for other loads.
-  plan_input_builder(const opened_checkpoint& from, const std::vector<chosen_tensor>& which,
+  // The arguments must outlive the builder. `into` has one target for each tensor of a fill, and is
+  // empty for all other loads. Calls `options.converts`.
+  plan_input_builder(const opened_checkpoint& from, const std::vector<chosen_tensor>& chosen,
                      const load_options& options, std::span<const fill_target> into = {});
   plan_input_builder(const plan_input_builder&) = delete;
   plan_input_builder& operator=(const plan_input_builder&) = delete;
 
+  // The planner's result has one entry for each chosen tensor, also if the tensor is fused from
+  // several boxes.
   plan_input input() const noexcept;
-  // The loader's device that holds an arena of the input.
+  // Returns an index in the loader's list of devices.
   std::uint32_t device_of(std::uint32_t arena) const noexcept {
     return arena < devices_.size() ? devices_[arena] : 0;
   }
 
-  // The fault of the first tensor that load_options::dtype cannot convert.
+  // Returns the error of the first tensor that load_options::dtype cannot convert.
   const std::optional<fault>& refused() const noexcept { return refused_; }
-  // Catalog indices of the tensors that keep a type other than load_options::dtype.
+  // Returns the catalog indices of the tensors that are not converted to load_options::dtype.
   std::span<const std::uint32_t> unconverted() const noexcept { return unconverted_; }
-  // The first tensor that is converted from f64 on a device for which `device` returns true.
+  // Returns the first tensor that is converted from F64 on a device for which `device` returns
+  // true.
   std::optional<std::uint32_t> first_from_f64_on(
       const std::function<bool(std::uint32_t)>& device) const;
-  // The first converted tensor, if any.
+  // Returns the first converted tensor, if there is one.
   std::optional<std::uint32_t> first_converted() const noexcept;
-  // A lower bound of the arena's size. Overflow is refused later, by make_plan.
+  // Returns a lower bound of the memory that the load needs. make_plan() detects an overflow.
   std::uint64_t loaded_bytes() const;
-  // The lower bound of each tensor.
   std::vector<std::uint64_t> loaded_bytes_by_tensor() const;
 
-  // Work for load_options::verify that the files' own digests require.
+  // The checks that use digests of the checkpoint's files.
   struct digests {
-    // By chosen tensor: the digest of its landed bytes, or null. Empty if no tensor has one.
+    // Indexed by chosen tensor: the digest to compare after the load, or null. Empty if no tensor
+    // has a digest of this kind.
     std::vector<const stored_digest*> landed;
-    // Catalog index and digest of each tensor without elements: no bytes of it are read.
+    // Catalog index and digest of each tensor without elements. The load reads no bytes of such a
+    // tensor.
     std::vector<std::pair<std::uint32_t, const stored_digest*>> unread;
-    // The first tensor that is not compared, and the reason.
+    // Catalog index of the first tensor that cannot be checked, and the reason.
     std::optional<std::uint32_t> unchecked;
     const char* why_unchecked = "";
-    std::optional<std::uint32_t> needs_sha256;  // Catalog index of the first such tensor.
+    // Catalog index of the first tensor whose digest is a SHA-256.
+    std::optional<std::uint32_t> needs_sha256;
   };
   const digests& of_files() const noexcept { return digests_; }
 
-  // The chosen tensor that contains wanted tensor `w` of the input.
+  // Returns the index of the chosen tensor to which tensor `w` of the input belongs.
   std::uint32_t tensor_of(std::uint32_t w) const noexcept { return tensor_of_[w]; }
 
-  // Joins the parts of fused tensors. Afterwards the plan counts tensors as `chosen` does.
-  void merge_fused(plan& target) const;
-
-  // One entry for each of plan_input::streams. `element_bytes` is the argument of make_decoder.
+  // The stored stream of each element of plan_input::streams. `element_bytes` is an argument of
+  // stream_decoder::make().
   struct stream {
-    const stored_stream* stored;  // Null: the bytes of the file as they are.
+    const stored_stream* stored;  // If null, the bytes of the file are used unchanged.
     std::uint32_t element_bytes;
     const stored_digest* digest = nullptr;  // Expected digest of the stored bytes, or null.
   };
   std::vector<stream> take_streams() { return std::move(streams_); }
 
  private:
-  // Keeps what the spans of a tensor_form refer to.
+  // Owns the arrays to which the spans of a tensor_form refer.
   struct form_memory {
     tensor_form form;
     std::vector<stored_box> pieces;
     std::vector<range> box;
     std::vector<std::int64_t> strides;
-    // For a broadcast tensor: its shape, and the dimensions of its pieces.
+    // Shape of a tensor that is repeated in its destination, and the dimensions of its pieces.
+    // Empty for other tensors.
     std::vector<std::uint64_t> shape;
     std::deque<std::vector<std::uint64_t>> dimensions;
   };
 
-  // The load's arena for the tensor.
   std::uint32_t arena_of(const chosen_tensor& chosen);
   void add(const box& source_box, const chosen_tensor& chosen);
   void add_pieces(form_memory& to, const stored_form& stored, std::uint32_t element_bytes,
@@ -116,24 +118,24 @@ class plan_input_builder {
   const std::vector<chosen_tensor>& chosen_;
   const load_options& options_;
   const std::span<const fill_target> into_;
-  std::vector<caller_memory> destinations_;  // By tensor; only for fills.
+  std::vector<caller_memory> destinations_;  // Indexed by tensor. Only for fills.
   std::vector<wanted_tensor> tensors_;
-  std::vector<std::uint32_t> tensor_of_;  // By wanted tensor: index into which_.
-  std::deque<form_memory> forms_;         // At stable addresses.
+  std::vector<std::uint32_t> tensor_of_;  // Indexed by tensor of the input: index in chosen_.
+  std::deque<form_memory> forms_;         // A deque, because the addresses must not change.
   std::vector<wanted_stream> wanted_streams_;
   std::vector<stream> streams_;
-  // By file, offset, stored bytes and digest: several tensors may share a stream.
+  // Key: file, offset, stored bytes and digest. Several tensors can share a stream.
   using stream_key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, const stored_digest*>;
   std::map<stream_key, std::uint32_t> stream_at_;
   std::optional<fault> refused_;
   std::vector<std::uint32_t> unconverted_;
   digests digests_;
   std::vector<arena_block> blocks_;
-  std::vector<std::uint32_t> block_of_;  // By chosen tensor; may be tensor_form::no_block.
+  std::vector<std::uint32_t> block_of_;  // Indexed by chosen tensor. Can be no_block.
   std::uint32_t arenas_ = 1;
-  // By device, and by file if each file has its own arena.
+  // Key: device and file. The file is 0 unless each file has its own arena.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> arena_at_;
-  std::vector<std::uint32_t> devices_;  // By arena.
+  std::vector<std::uint32_t> devices_;  // Indexed by arena.
 };
 
 }  // namespace ringload::inline v0::detail

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Builds a selection.
-
+#include <ringload/options.hpp>
 #include <ringload/selection.hpp>
 #include <utility>
 
@@ -14,9 +13,23 @@ selection& selection::operator=(const selection& source) = default;
 selection& selection::operator=(selection&& source) noexcept = default;
 selection::~selection() = default;
 
+bool selection::is_everything() const noexcept {
+  const detail::requests& r = requests_;
+  return r.names.empty() && r.globs.empty() && r.predicates.empty() && r.excepted.empty() &&
+         r.experts.empty() && r.slices.empty() && r.shards.empty() && r.fused.empty() &&
+         r.places.empty();
+}
+
+selection::operator load_options() const {
+  load_options options;
+  options.select = *this;
+  return options;
+}
+
 selection& selection::names(std::vector<std::string> list) {
   for (std::string& name : list) requests_.names.push_back(std::move(name));
-  // An empty list chooses nothing, not everything.
+  // An empty list selects no tensor. Without this predicate, an empty selection would select all
+  // tensors.
   if (list.empty()) requests_.predicates.emplace_back([](const tensor_info&) { return false; });
   return *this;
 }
@@ -26,8 +39,8 @@ selection& selection::matching(std::string glob) {
   return *this;
 }
 
-selection& selection::where(std::function<bool(const tensor_info&)> wanted) {
-  requests_.predicates.push_back(std::move(wanted));
+selection& selection::where(std::function<bool(const tensor_info&)> predicate) {
+  requests_.predicates.push_back(std::move(predicate));
   return *this;
 }
 
@@ -60,12 +73,12 @@ selection& selection::fused(std::string fused_name, std::vector<std::string> nam
 }
 
 selection& selection::on(std::string glob, std::uint32_t device) {
-  requests_.places.push_back({std::move(glob), detail::place_rule::way::one, device, {}});
+  requests_.places.push_back({std::move(glob), detail::place_rule::way::given_device, device, {}});
   return *this;
 }
 
 selection& selection::on(std::function<std::uint32_t(const tensor_info&)> device) {
-  requests_.places.push_back({{}, detail::place_rule::way::chosen, 0, std::move(device)});
+  requests_.places.push_back({{}, detail::place_rule::way::by_function, 0, std::move(device)});
   return *this;
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "request/take_tensors.hpp"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The number n of ".experts.<n>." in a name.
+// Returns n if the name contains ".experts.<n>.".
 std::optional<std::uint64_t> expert_of(std::string_view name) noexcept {
   constexpr std::string_view mark = ".experts.";
   for (std::size_t position = name.find(mark); position != name.npos;
@@ -26,18 +27,17 @@ std::optional<std::uint64_t> expert_of(std::string_view name) noexcept {
   return std::nullopt;
 }
 
-// Without names, globs and predicates, a selection takes all tensors.
-bool takes_all(const detail::requests& wanted) {
-  return wanted.names.empty() && wanted.globs.empty() && wanted.predicates.empty();
+bool takes_all(const detail::requests& requests) {
+  return requests.names.empty() && requests.globs.empty() && requests.predicates.empty();
 }
 
 result<void> take_chosen(const selection_context& in, std::vector<bool>& taken) {
-  for (const std::string& wanted_name : in.wanted.names) {
+  for (const std::string& wanted_name : in.requests.names) {
     auto t = in.find(wanted_name);
     if (!t) return t.error();
     if (*t) taken[**t] = true;
   }
-  for (const std::string& glob : in.wanted.globs) {
+  for (const std::string& glob : in.requests.globs) {
     bool is_matched = false;
     for (std::uint32_t t = 0; t < in.tensors(); ++t) {
       if (!matches(glob, in.name(t))) continue;
@@ -45,12 +45,12 @@ result<void> take_chosen(const selection_context& in, std::vector<bool>& taken) 
     }
     if (auto status = in.found_any(is_matched, glob); !status) return status.error();
   }
-  for (const auto& predicate : in.wanted.predicates) {
+  for (const auto& predicate : in.requests.predicates) {
     for (std::uint32_t t = 0; t < in.tensors(); ++t) {
       if (predicate(in.from.tensors[t])) taken[t] = true;
     }
   }
-  for (const std::string& glob : in.wanted.excepted) {
+  for (const std::string& glob : in.requests.excepted) {
     for (std::uint32_t t = 0; t < in.tensors(); ++t) {
       if (matches(glob, in.name(t))) taken[t] = false;
     }
@@ -59,8 +59,8 @@ result<void> take_chosen(const selection_context& in, std::vector<bool>& taken) 
 }
 
 result<void> leave_experts_of_others(const selection_context& in, std::vector<bool>& taken) {
-  if (in.wanted.experts.empty()) return {};
-  const auto [rank, ranks, stated] = in.wanted.experts.back();
+  if (in.requests.experts.empty()) return {};
+  const auto [rank, ranks, stated] = in.requests.experts.back();
   if (rank >= ranks) return in.no_rank(rank, ranks);
   std::uint64_t experts = stated;
   for (const tensor_info& tensor : in.from.tensors) {
@@ -78,15 +78,16 @@ result<void> leave_experts_of_others(const selection_context& in, std::vector<bo
   return {};
 }
 
-// A part of a fused tensor is also loaded separately only if the selection chooses the part.
+// Marks the parts of fused tensors. A part is also loaded separately only if a name, a glob or a
+// predicate of the selection selects the part.
 result<void> take_fused_parts(const selection_context& in, taken_tensors& taken) {
-  for (const detail::fuse_request& wish : in.wanted.fused) {
-    for (const std::string& part_name : wish.names) {
+  for (const detail::fuse_request& request : in.requests.fused) {
+    for (const std::string& part_name : request.names) {
       auto t = in.find(part_name);
       if (!t) return t.error();
       if (!*t) continue;
       taken.fused_part[**t] = true;
-      if (takes_all(in.wanted)) taken.alone[**t] = false;
+      if (takes_all(in.requests)) taken.alone[**t] = false;
     }
   }
   return {};
@@ -102,7 +103,7 @@ fault selection_context::no_rank(std::uint64_t rank, std::uint64_t ranks) const 
 result<std::optional<std::uint32_t>> selection_context::find(const std::string& name) const {
   if (const auto index = names.find(name)) return index;
   if (const unreadable_info* const object = unreadable_named(from, name)) return fault_of(*object);
-  if (wanted.missing_is_allowed) return std::optional<std::uint32_t>();
+  if (requests.missing_is_allowed) return std::optional<std::uint32_t>();
   return fault{errc::no_such_tensor, place(tensor_place(name))};
 }
 
@@ -111,12 +112,12 @@ result<void> selection_context::found_any(bool is_matched, const std::string& gl
   for (const unreadable_info& object : from.unreadable) {
     if (matches(glob, object.name) || glob.starts_with(object.name + "/")) return fault_of(object);
   }
-  if (wanted.missing_is_allowed) return {};
+  if (requests.missing_is_allowed) return {};
   return fault{errc::no_such_tensor, place(), "no tensor matches '" + printable(glob) + "'"};
 }
 
 result<taken_tensors> take_tensors(const selection_context& in) {
-  const bool is_everything = takes_all(in.wanted);
+  const bool is_everything = takes_all(in.requests);
   taken_tensors taken = {std::vector<bool>(in.tensors(), is_everything),
                          std::vector<bool>(in.tensors())};
   if (auto status = take_chosen(in, taken.alone); !status) return status.error();

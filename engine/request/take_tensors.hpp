@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Chooses the tensors of a selection, before ranges and devices are resolved. Pure.
+// First step of choose(): finds the selected tensors, without their ranges and devices. Pure
+// functions.
 
 #include <cstdint>
 #include <optional>
@@ -15,39 +16,39 @@
 
 namespace ringload::inline v0 {
 
-// A selection, and the catalog that it is resolved against.
 struct selection_context {
   const catalog& from;
-  const name_index& names;  // Index of `from`.
-  const detail::requests& wanted;
-  const std::string& source;  // Name of `from` for faults; may be empty.
+  const name_index& names;  // Index of the names in `from`.
+  const detail::requests& requests;
+  const std::string& source;  // Name of `from` for error texts. May be empty.
 
   std::uint32_t tensors() const { return static_cast<std::uint32_t>(from.tensors.size()); }
   const std::string& name(std::uint32_t t) const { return from.tensors[t].name; }
 
-  // Place of a fault that concerns no single tensor.
+  // Returns the place of an error that concerns no single tensor.
   std::string place() const { return place("selection"); }
   std::string place(const std::string& subject) const {
     return source.empty() ? subject : source + ": " + subject;
   }
   fault no_rank(std::uint64_t rank, std::uint64_t ranks) const;
 
-  // Returns no index if the tensor is missing and missing names are allowed.
+  // Returns the index of a tensor. If the tensor does not exist and missing names are allowed,
+  // returns an empty optional.
   result<std::optional<std::uint32_t>> find(const std::string& name) const;
-  // A glob that matches no tensor is a fault, unless missing names are allowed.
+  // Fails if a glob matches no tensor, unless missing names are allowed.
   result<void> found_any(bool is_matched, const std::string& glob) const;
 };
 
-// By tensor of the catalog. A tensor may be in both lists.
+// Both lists are indexed by tensor of the catalog. A tensor can be in both lists.
 struct taken_tensors {
-  std::vector<bool> alone;       // Loaded as a tensor of its own.
-  std::vector<bool> fused_part;  // Part of a fused tensor.
+  std::vector<bool> alone;       // The tensor is loaded separately.
+  std::vector<bool> fused_part;  // The tensor is a part of a fused tensor.
 
   bool any(std::uint32_t t) const { return alone[t] || fused_part[t]; }
 };
 
-// Applies names, globs, predicates, exceptions, experts and fused tensors. Slices add their tensors
-// later.
+// Applies names, globs, predicates, exceptions, experts and fused tensors. Tensors of slices are
+// added later, by choose().
 result<taken_tensors> take_tensors(const selection_context& in);
 
 }  // namespace ringload::inline v0

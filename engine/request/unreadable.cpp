@@ -8,22 +8,22 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Matches "s" itself, and "s/*" for all parts of "s".
+// Returns true if the glob matches the object "name" or all of its parts, "name/*".
 bool matches_object(const std::string& glob, const std::string& name) {
   return matches(glob, name) || matches(glob, name + "/");
 }
 
-bool is_chosen(const unreadable_info& object, const detail::requests& wanted) {
+bool is_chosen(const unreadable_info& object, const detail::requests& requests) {
   const auto matches_it = [&](const std::string& glob) {
     return matches_object(glob, object.name);
   };
-  if (std::ranges::any_of(wanted.excepted, matches_it)) return false;
-  if (wanted.names.empty() && wanted.globs.empty() && wanted.predicates.empty()) return true;
-  if (std::ranges::any_of(wanted.globs, matches_it)) return true;
+  if (std::ranges::any_of(requests.excepted, matches_it)) return false;
+  if (requests.names.empty() && requests.globs.empty() && requests.predicates.empty()) return true;
+  if (std::ranges::any_of(requests.globs, matches_it)) return true;
   tensor_info known;
   known.name = object.name;
   known.file = object.file;
-  return std::ranges::any_of(wanted.predicates,
+  return std::ranges::any_of(requests.predicates,
                              [&](const auto& predicate) { return predicate(known); });
 }
 
@@ -40,9 +40,9 @@ const unreadable_info* unreadable_named(const catalog& from, std::string_view na
   return found == from.unreadable.end() ? nullptr : &*found;
 }
 
-std::optional<fault> unreadable_chosen(const catalog& from, const detail::requests& wanted) {
+std::optional<fault> unreadable_chosen(const catalog& from, const detail::requests& requests) {
   for (const unreadable_info& object : from.unreadable) {
-    if (!object.is_left_out && is_chosen(object, wanted)) return fault_of(object);
+    if (!object.is_left_out && is_chosen(object, requests)) return fault_of(object);
   }
   return std::nullopt;
 }

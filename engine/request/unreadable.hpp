@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds the objects of a selection that cannot be loaded. Pure.
+// Finds selected objects that cannot be loaded, for example because their format is not supported.
+// Pure functions.
 
 #include <optional>
 #include <ringload/catalog.hpp>
@@ -14,11 +15,13 @@ namespace ringload::inline v0 {
 
 fault fault_of(const unreadable_info& object);
 
-// The object with that name, or with a part of that name. Null if no object matches.
+// Returns the unreadable object with this name, or the object of which `name` is a part. Returns
+// null if no unreadable object matches.
 const unreadable_info* unreadable_named(const catalog& from, std::string_view name) noexcept;
 
-// Returns a fault if the selection chooses an unreadable object. selection_context::find checks the
-// names that a selection lists.
-std::optional<fault> unreadable_chosen(const catalog& from, const detail::requests& wanted);
+// Returns an error if the selection contains an unreadable object, unless the catalog omits the
+// object (unreadable_info::is_left_out). Names that the selection lists are checked elsewhere, by
+// selection_context::find().
+std::optional<fault> unreadable_chosen(const catalog& from, const detail::requests& requests);
 
 }  // namespace ringload::inline v0

@@ -5,18 +5,18 @@
 
 namespace ringload::inline v0::detail {
 
-std::uint64_t first_bytes_in_flight(const loader_options& within) noexcept {
-  if (within.bytes_in_flight > 0) return within.bytes_in_flight;
-  const std::uint64_t most = within.slots * within.slot_bytes;
-  return std::clamp(bytes_in_flight_at_first, std::min(most, 2 * within.slot_bytes), most);
+std::uint64_t first_bytes_in_flight(const loader_options& options) noexcept {
+  if (options.bytes_in_flight > 0) return options.bytes_in_flight;
+  const std::uint64_t most = options.slots * options.slot_bytes;
+  return std::clamp(bytes_in_flight_at_first, std::min(most, 2 * options.slot_bytes), most);
 }
 
-admission_control::admission_control(boost::asio::io_context& loop, const loader_options& within)
-    : awaited_(loop), unawaited_(loop), fixed_bytes_max_(within.bytes_in_flight) {
+admission_control::admission_control(boost::asio::io_context& loop, const loader_options& options)
+    : awaited_(loop), unawaited_(loop), fixed_bytes_max_(options.bytes_in_flight) {
   if (fixed_bytes_max_ > 0) return;
-  const std::uint64_t most = within.slots * within.slot_bytes;
-  const std::uint64_t least = std::min(most, 2 * within.slot_bytes);
-  tuner_.emplace(least, first_bytes_in_flight(within), most);
+  const std::uint64_t most = options.slots * options.slot_bytes;
+  const std::uint64_t least = std::min(most, 2 * options.slot_bytes);
+  tuner_.emplace(least, first_bytes_in_flight(options), most);
 }
 
 boost::asio::awaitable<void> admission_control::acquire(std::uint64_t bytes, bool awaited) {
@@ -25,7 +25,8 @@ boost::asio::awaitable<void> admission_control::acquire(std::uint64_t bytes, boo
     bytes_in_flight_ += bytes;
     co_return;
   }
-  co_await queue.wait(bytes);  // admit_waiting() has counted the bytes.
+  // When wait() returns, admit_waiting() has already added `bytes` to bytes_in_flight_.
+  co_await queue.wait(bytes);
 }
 
 void admission_control::release(std::uint64_t bytes) {

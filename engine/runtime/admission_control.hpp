@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Bounds the bytes that a drive reads at once. A read waits here until its bytes fit. Reads that a
-// caller awaits are admitted first, then reads in the order of arrival. Engine thread only.
+// Limits how many bytes are in flight: in the reads from one drive, or in the writes of a loader. A
+// read calls acquire() and waits until its bytes fit into the limit. Reads that an operation of the
+// caller waits for are admitted before all other reads. Engine thread only, except bytes_max().
 
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
@@ -14,17 +15,19 @@
 
 namespace ringload::inline v0::detail {
 
-// Returns the first bound: the bytes_in_flight of the options, or the first value of the tuner.
-std::uint64_t first_bytes_in_flight(const loader_options& within) noexcept;
+// Returns `bytes_in_flight` of the options if the caller set it, and otherwise the start value of
+// the tuner.
+std::uint64_t first_bytes_in_flight(const loader_options& options) noexcept;
 
 class admission_control {
  public:
-  admission_control(boost::asio::io_context& loop, const loader_options& within);
+  admission_control(boost::asio::io_context& loop, const loader_options& options);
 
   boost::asio::awaitable<void> acquire(std::uint64_t bytes, bool awaited);
   void release(std::uint64_t bytes);
 
-  // A larger read is admitted when no other read is in flight. Any thread.
+  // Returns the present limit. A read that is larger than the limit is admitted when no other read
+  // is in flight. May be called from any thread.
   std::uint64_t bytes_max() const noexcept { return tuner_ ? tuner_->bytes() : fixed_bytes_max_; }
 
  private:
@@ -35,13 +38,14 @@ class admission_control {
 
   wait_queue awaited_;
   wait_queue unawaited_;
-  const std::uint64_t fixed_bytes_max_;  // 0: the tuner finds the bound.
+  const std::uint64_t fixed_bytes_max_;  // If 0, the tuner adjusts the limit.
   std::optional<queue_depth_tuner> tuner_;
-  // Exceeds bytes_max() only with a single read, or after the tuner has lowered the bound.
+  // May exceed bytes_max(): while a single larger read is in flight, or after the tuner has lowered
+  // the limit.
   std::uint64_t bytes_in_flight_ = 0;
 };
 
-// RAII guard that releases the bytes of acquire().
+// RAII guard. Its destructor releases the bytes that acquire() has added.
 class admission_guard {
  public:
   admission_guard(admission_control& admission, std::uint64_t bytes, bool awaited) noexcept

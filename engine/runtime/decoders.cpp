@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/decoders.hpp"
 
 #include <boost/asio/async_result.hpp>
@@ -14,7 +15,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Pieces of a stream that a thread decodes before it takes another stream.
+// Then the thread takes another stream.
 constexpr unsigned pieces_in_a_row = 4;
 
 void decode_now(const running_stream& stream, stream_piece& piece) noexcept {
@@ -33,8 +34,8 @@ stream_piece* take_next(running_stream& stream) noexcept {
   return std::exchange(stream.waiting, stream.waiting->next);
 }
 
-// Searches a list that is linked by `next`. Returns the link to the first element for which `stop`
-// is true, or the link at the end.
+// Searches a linked list for the first element for which `stop` returns true. Returns the address
+// of the pointer to this element, or the address of the last pointer, which is null.
 template <class T, class Stop>
 T** find_place(T*& first, const Stop& stop) noexcept {
   T** link = &first;
@@ -83,7 +84,8 @@ void decoders::run() noexcept {
       stream_piece& piece = *stream->current;
       decode_now(*stream, piece);
       more = end_piece(*stream, left > 1);
-      // resume() may destroy the stream, unless another piece of the stream waits.
+      // The resumed coroutine may destroy the stream, unless another piece must still be decoded.
+      // Only in that case does the loop continue.
       resume(piece);
     }
   }
@@ -135,7 +137,7 @@ void decoders::give_up(running_stream& stream) {
   while (given_up != nullptr) resume(*std::exchange(given_up, given_up->next));
 }
 
-// The waiting coroutine owns the piece.
+// The waiting coroutine owns `piece`. The piece may be destroyed after this call.
 void decoders::resume(stream_piece& piece) { resume_in(loop_, piece.resume); }
 
 }  // namespace ringload::inline v0::detail

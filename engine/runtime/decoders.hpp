@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decodes compressed streams, whose stored bytes arrive in pieces, in any order.
+// Decodes the compressed streams of loads in a thread pool. A stream is a range of stored bytes
+// that must be decoded from beginning to end. Its bytes arrive in pieces, in any order.
 //
-// The pieces of a stream are decoded in stream order, by one thread at a time. A thread that has
-// decoded a piece decodes the next piece of the same stream if the piece has arrived: the decoder's
-// history is still in the processor's cache. For the same reason the number of streams that are
-// decoded at once does not exceed the number of processors. After a few pieces the thread takes
-// another stream.
+// The pieces of a stream are decoded in stream order, by one thread at a time. If the next piece of
+// the stream has arrived, the same thread decodes this piece too, because the decoder's history is
+// still in the processor's cache. At most one thread per processor decodes, because a second thread
+// would evict that history. After 4 pieces in a row, the thread appends the stream to the queue and
+// takes another stream.
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -25,7 +26,7 @@
 
 namespace ringload::inline v0::detail {
 
-// Stored bytes of a stream. The bytes must stay in place until they are decoded or dropped.
+// A part of a stream's stored bytes. The caller must keep the bytes valid until decode() completes.
 struct stream_piece {
   stream_piece(std::uint64_t offset, std::span<const std::byte> stored, bool is_last,
                work_interval* interval)
@@ -33,48 +34,52 @@ struct stream_piece {
 
   const std::uint64_t stream_offset;
   const std::span<const std::byte> bytes;
-  const bool last;             // The stream ends with this piece.
-  work_interval* const times;  // Null: not traced.
+  const bool last;             // True for the last piece of the stream.
+  work_interval* const times;  // Records the time of the decoding. Null if the load is not traced.
 
-  bool decoded = false;  // False after completion: dropped.
-  result<void> outcome;  // Result of decoding.
+  // False if the piece was dropped instead of decoded.
+  bool decoded = false;
+  result<void> outcome;  // Set when `decoded` is true.
 
-  // Used by the decoders only.
+  // Used by class `decoders` only.
   std::shared_ptr<boost::asio::any_completion_handler<void()>> resume;
   stream_piece* next = nullptr;
 };
 
-// A stream of one load that is being decoded.
+// Decoding state of one stream of a load.
 struct running_stream {
-  // Decodes the next stored bytes; empty once the last piece is decoded.
+  // Decodes the next stored bytes. The function object is empty after the last piece was decoded.
   std::function<result<void>(std::span<const std::byte> bytes, bool last)> decode;
 
-  // Used by the decoders only, guarded by their mutex.
-  stream_piece* waiting = nullptr;  // Arrived pieces, sorted by offset.
-  stream_piece* current = nullptr;  // Piece that a thread decodes.
-  std::uint64_t next_offset = 0;    // Stream offset of the next piece.
-  bool queued = false;              // Waits for a thread.
-  bool ended = false;               // Dropped, or failed.
-  running_stream* next = nullptr;   // Next stream of the queue.
+  // Used by class `decoders` only. Guarded by the mutex of that class.
+  stream_piece* waiting = nullptr;  // Linked list of arrived pieces, sorted by offset.
+  stream_piece* current = nullptr;  // The piece that a thread is decoding.
+  std::uint64_t next_offset = 0;    // Stream offset of the next piece to decode.
+  bool queued = false;              // True while the stream is in the queue.
+  bool ended = false;               // True after a piece failed or give_up() was called.
+  running_stream* next = nullptr;   // Next stream in the queue.
 };
 
 class decoders {
  public:
-  // Coroutines are resumed in `loop`, which must outlive the decoders. Throws `error` if a thread
-  // cannot be started. Traces number the threads from `first` on.
+  // Starts the threads. Coroutines are resumed in `loop`, which must outlive this object. In
+  // traces, the threads have the numbers from `first` on. Throws `error` if a thread cannot be
+  // started.
   decoders(boost::asio::io_context& loop, std::uint32_t threads, std::uint32_t first)
       : loop_(loop), idle_(threads), threads_(threads, first) {}
   decoders(const decoders&) = delete;
   decoders& operator=(const decoders&) = delete;
 
-  // ---- Thread of the loop ----
+  // ---- Must be called in the thread of `loop` ----
 
-  // Completes when the piece has been decoded or dropped. Its bytes are not used afterwards. A
-  // piece is decoded only after all earlier pieces have arrived. After a failure no piece of the
-  // stream is decoded, and the caller must call give_up().
+  // Completes when the piece has been decoded or dropped. The bytes of the piece are not used
+  // afterwards. A piece waits until all earlier pieces of the stream have been decoded. If a piece
+  // fails, no later piece is decoded. The caller must then call give_up(), which completes the
+  // waiting pieces.
   boost::asio::awaitable<void> decode(running_stream& stream, stream_piece& piece);
 
-  // Drops the pieces that no thread has started. No piece may be added afterwards.
+  // Ends the stream. Completes the pieces that no thread has started, without decoding them. No
+  // piece may be added afterwards.
   void give_up(running_stream& stream);
 
  private:
@@ -84,16 +89,17 @@ class decoders {
   void run() noexcept;
   running_stream* take_stream();
   bool end_piece(running_stream& stream, bool may_continue);
-  void enqueue(running_stream& stream);  // The mutex must be held.
+  void enqueue(running_stream& stream);
   void resume(stream_piece& piece);
 
   boost::asio::io_context& loop_;
 
-  std::mutex mutex_;                 // Guards the next two.
-  std::uint32_t idle_;               // Threads without a stream.
-  running_stream* queue_ = nullptr;  // FIFO of the streams whose next piece has arrived.
+  std::mutex mutex_;                 // Guards idle_ and queue_.
+  std::uint32_t idle_;               // Number of threads that are not decoding.
+  running_stream* queue_ = nullptr;  // FIFO queue of the streams whose next piece has arrived.
 
-  threads threads_;  // Last member: the threads use the members above.
+  // The last member, because its destructor joins the threads, which use the members above.
+  threads threads_;
 };
 
 }  // namespace ringload::inline v0::detail

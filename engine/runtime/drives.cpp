@@ -8,14 +8,14 @@ drive& drives::find_or_add(std::uint64_t id) {
   if (found != drives_.end()) return *found;
   if (drives_.size() == drives_max) return drives_.back();
   const std::lock_guard lock(mutex_);
-  return drives_.emplace_back(loop_, within_, id);
+  return drives_.emplace_back(loop_, options_, id);
 }
 
 std::uint64_t drives::bytes_in_flight_max() const {
   const std::lock_guard lock(mutex_);
   std::uint64_t most = 0;
   for (const drive& listed : drives_) most = std::max(most, listed.admission.bytes_max());
-  return most > 0 ? most : first_bytes_in_flight(within_);
+  return most > 0 ? most : first_bytes_in_flight(options_);
 }
 
 }  // namespace ringload::inline v0::detail

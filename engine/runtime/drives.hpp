@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The drives that a loader reads from. Each drive has its own bound on the bytes that it reads at
-// once. With several drives, each drive gets no more than its share of the workers. So a slow drive
-// delays only the loads that read from it. Once a loader has a second drive, half of the workers
-// are reserved for idle drives, because a read from a slow drive occupies its worker for long.
+// The drives that a loader reads from. Each drive has a limit on the bytes in flight.
+//
+// If a loader reads from several drives, each drive may occupy only its share of the workers
+// (coroutines that each carry out one read at a time). Then a slow drive delays only the loads that
+// read from that drive. A share is at most half of the workers. The other workers stay free for a
+// drive that becomes active later, because a read from a slow drive occupies its worker for a long
+// time.
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
@@ -18,29 +21,30 @@
 namespace ringload::inline v0::detail {
 
 struct drive {
-  drive(boost::asio::io_context& loop, const loader_options& within, std::uint64_t i)
-      : id(i), admission(loop, within) {}
+  drive(boost::asio::io_context& loop, const loader_options& options, std::uint64_t i)
+      : id(i), admission(loop, options) {}
 
   const std::uint64_t id;
   admission_control admission;
-  std::uint32_t loads = 0;    // Active loads that read from the drive.
-  std::uint32_t workers = 0;  // Workers that carry out a read from the drive.
+  std::uint32_t loads = 0;    // Unfinished loads that read from this drive.
+  std::uint32_t workers = 0;  // Workers that are reading from this drive.
 };
 
 class drives {
  public:
-  // Further drives share the bounds of the last drive.
+  // Maximum number of drives. If a loader reads from more drives, the additional drives share the
+  // entry of the last drive.
   static constexpr std::size_t drives_max = 64;
 
-  drives(boost::asio::io_context& loop, const loader_options& within)
-      : loop_(loop), within_(within) {}
+  drives(boost::asio::io_context& loop, const loader_options& options)
+      : loop_(loop), options_(options) {}
 
   // ---- Engine thread only ----
 
-  // Sets how many reads can be carried out at once. Each of these reads has a worker, and a thread
-  // if it needs one.
+  // has_worker_for() divides the number of reads that can run at the same time equally among the
+  // active drives.
   void share_out(std::uint32_t reads_max) noexcept { reads_max_ = reads_max; }
-  // Returns the same object for the same id. The reference stays valid as long as `drives`.
+  // The reference stays valid as long as `drives` exists.
   drive& find_or_add(std::uint64_t id);
   void begin_load(drive& source) noexcept {
     if (source.loads++ == 0) ++active_;
@@ -57,16 +61,15 @@ class drives {
 
   // ---- Any thread ----
 
-  // The largest bound of any drive.
   std::uint64_t bytes_in_flight_max() const;
 
  private:
   boost::asio::io_context& loop_;
-  const loader_options& within_;
+  const loader_options& options_;
   std::uint32_t reads_max_ = 1;
-  std::uint32_t active_ = 0;  // Drives with loads.
+  std::uint32_t active_ = 0;  // Number of drives with unfinished loads.
   mutable std::mutex mutex_;
-  std::deque<drive> drives_;  // Grows under the mutex, in the engine thread.
+  std::deque<drive> drives_;  // Modified only by the engine thread, which holds the mutex.
 };
 
 }  // namespace ringload::inline v0::detail

@@ -1,101 +1,122 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/engine.hpp"
 
 #include <pthread.h>
 
 #include <algorithm>
+#include <bit>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
+#include <set>
+#include <string>
 
 #include "base/catch_as_fault.hpp"
 #include "base/io_unit.hpp"
+#include "base/processors.hpp"
 #include "base/retry_allocation.hpp"
 #include "base/signals_blocked.hpp"
-#include "io/readers/object_reader.hpp"
-#include "io/readers/pool_reader.hpp"
-#include "io/readers/ring_reader.hpp"
+#include "device/available.hpp"
+#include "io/object_reader.hpp"
+#include "io/pool_io.hpp"
+#include "io/ring_io.hpp"
+#include "runtime/memory_budget.hpp"
 #include "runtime/worker.hpp"
 
 namespace ringload::inline v0::detail {
 
 namespace {
 
-// Loads that may open their files at the same time; opening mostly waits for I/O.
+// Number of loads that can open their files at the same time. The threads mostly wait for I/O.
 constexpr std::uint32_t open_threads_count = 2;
-// Saves that may flush their files at the same time.
+// Number of saves that can flush their files at the same time.
 constexpr std::uint32_t saving_threads_count = 2;
+// Maximum number of reads by GPUDirect Storage at the same time. Each read blocks a thread.
+constexpr std::uint32_t storage_threads_max = 16;
 
 result<void> check(const loader_options& options) {
-  const auto wrong = [](const char* expected) {
-    return fault{errc::invalid_options, "loader_options", expected};
+  const auto wrong = [](const char* option, std::uint64_t value, const char* expected) {
+    return fault{errc::invalid_options, std::string("loader_options::") + option,
+                 "the value is " + grouped(value) + ", expected " + expected};
   };
-  if (options.slots < 1 || options.slots > 1024) return wrong("slots must be 1 to 1,024, or 0");
+  if (options.slots < 1 || options.slots > 1024)
+    return wrong("slots", options.slots, "1 to 1,024, or 0 for the default");
   if (options.slot_bytes < 64 * 1024 || options.slot_bytes > 64 * 1024 * 1024 ||
-      (options.slot_bytes & (options.slot_bytes - 1)) != 0) {
-    return wrong("slot_bytes must be a power of two, 64 KiB to 64 MiB");
+      !std::has_single_bit(options.slot_bytes)) {
+    return wrong("slot_bytes", options.slot_bytes, "a power of two from 64 KiB to 64 MiB");
   }
   if (options.copy_threads < 1 || options.copy_threads > 64)
-    return wrong("copy_threads must be 1 to 64, or 0");
+    return wrong("copy_threads", options.copy_threads, "1 to 64, or 0 for the default");
   if (options.reader_threads < 1 || options.reader_threads > 64)
-    return wrong("reader_threads must be 1 to 64");
+    return wrong("reader_threads", options.reader_threads, "1 to 64");
   return {};
 }
 
-// The options for a GPU also suffice for the host.
-device_kind kind_for(const std::vector<device>& targets) {
-  const bool has_gpu =
-      std::ranges::find(targets, device_kind::cuda, &device::kind) != targets.end();
-  return has_gpu ? device_kind::cuda : device_kind::host;
+// Chooses the default options for a GPU if any target is a GPU, because these options are also
+// sufficient for the host. A GPU that is listed twice is counted once.
+loader_options options_for(const loader_options& options, const std::vector<device>& targets) {
+  std::set<int> gpus;
+  for (const device& target : targets) {
+    if (target.kind() == device_kind::cuda) gpus.insert(target.index());
+  }
+  const loader_options chosen =
+      chosen_options(options, gpus.empty() ? device_kind::host : device_kind::cuda,
+                     static_cast<std::uint32_t>(gpus.size()));
+  // Available memory reduces the default number of slots. A number that the caller set is kept.
+  return options.slots == 0 ? with_slots_within(chosen, available_bytes()) : chosen;
 }
 
-// Spawns the coroutine that `life` makes, and respawns the coroutine until it returns normally. Out
-// of memory, co_spawn may throw, end the coroutine with an exception, or destroy it silently.
+// Spawns the coroutine that `make_coroutine` returns, and spawns it again until the coroutine
+// returns normally. If memory is exhausted, co_spawn may throw, end the coroutine with an
+// exception, or destroy the coroutine without a notice.
 template <class Life>
-void spawn_until_done(boost::asio::io_context& loop, const Life& life) {
+void spawn_until_done(boost::asio::io_context& loop, const Life& make_coroutine) {
   struct ending {
     boost::asio::io_context& loop;
-    const Life life;
+    const Life make_coroutine;
     bool returned = false;
     ~ending() {
       if (returned) return;
       retry_allocation([this] {
-        boost::asio::post(
-            loop, [&loop_again = loop, again = life] { spawn_until_done(loop_again, again); });
+        boost::asio::post(loop, [&loop_again = loop, again = make_coroutine] {
+          spawn_until_done(loop_again, again);
+        });
       });
     }
   };
-  auto end = retry_allocation([&] { return std::unique_ptr<ending>(new ending{loop, life}); });
+  auto end =
+      retry_allocation([&] { return std::unique_ptr<ending>(new ending{loop, make_coroutine}); });
   try {
-    boost::asio::co_spawn(loop, life(), [end = std::move(end)](const std::exception_ptr& failed) {
-      end->returned = !failed;
-    });
+    boost::asio::co_spawn(
+        loop, make_coroutine(),
+        [end = std::move(end)](const std::exception_ptr& failed) { end->returned = !failed; });
   } catch (const std::bad_alloc&) {
-    // ~ending() has respawned the coroutine.
+    // The destructor of `ending` has already spawned the coroutine again.
   }
 }
 
 }  // namespace
 
-engine::engine(std::vector<device> targets, const loader_options& options,
+engine::engine(std::vector<device> targets, const loader_options& requested,
                std::vector<extension> added, const allocation_log& allocations)
-    : within(chosen_options(options, kind_for(targets))),
+    : options(options_for(requested, targets)),
       log(allocations),
       extensions(std::move(added)),
       devices(std::move(targets)) {}
 
 engine::~engine() = default;
 
-std::shared_ptr<engine> engine::make(std::vector<device> targets, const loader_options& within,
-                                     wrappers wrap, std::vector<extension> extensions,
+std::shared_ptr<engine> engine::make(std::vector<device> targets, const loader_options& requested,
+                                     wrapper wrap, std::vector<extension> extensions,
                                      const allocation_log& log) {
   if (targets.empty())
     throw error(errc::invalid_options, "loader", "no device is given, expected at least one");
-  const loader_options chosen = chosen_options(within, kind_for(targets));
+  const loader_options chosen = options_for(requested, targets);
   if (auto valid = check(chosen); !valid) throw to_error(valid.error());
   const auto construct = [&]() -> result<std::shared_ptr<engine>> {
-    return std::make_shared<engine>(targets, within, extensions, log);
+    return std::make_shared<engine>(targets, requested, extensions, log);
   };
-  auto built = catch_as_fault(construct);  // io_context needs descriptors.
+  auto built = catch_as_fault(construct);  // The constructor of io_context can fail.
   if (!built) throw to_error(built.error());
   const std::shared_ptr<engine> created = std::move(*built);
   std::promise<result<void>> ready;
@@ -105,7 +126,8 @@ std::shared_ptr<engine> engine::make(std::vector<device> targets, const loader_o
   {
     const signals_blocked now;
     try {
-      // The thread shares ownership: the engine must survive if close() stops waiting for a drive.
+      // The thread shares ownership of the engine. If close() stops waiting for a blocked drive,
+      // the thread still uses the engine.
       created->thread_ = std::thread([self = created, wrap = std::move(wrap),
                                       ready = std::move(ready), done = std::move(done)]() mutable {
         self->run(wrap, std::move(ready));
@@ -124,22 +146,24 @@ std::shared_ptr<engine> engine::make(std::vector<device> targets, const loader_o
   return created;
 }
 
-void engine::run(const wrappers& wrap, std::promise<result<void>> ready) {
+void engine::run(const wrapper& wrap, std::promise<result<void>> ready) {
   ::pthread_setname_np(::pthread_self(), "ringload");
+  // A loop without work stops for good. A worker that cannot be spawned now is spawned again later.
+  stay_.emplace(loop.get_executor());
   result<void> status = catch_as_fault([&] { return set_up(wrap); });
   if (status) {
     status = catch_as_fault([&]() -> result<void> {
-      for (std::uint32_t slot = 0; slot < within.slots; ++slot) {
+      for (std::uint32_t slot = 0; slot < options.slots; ++slot) {
         spawn_until_done(loop, [this, slot] { return worker(read_schedule, slot); });
       }
       return {};
     });
-    stay_.emplace(loop.get_executor());
   }
-  const bool begun = status.has_value();
+  const bool has_started = status.has_value();
   ready.set_value(std::move(status));
-  while (begun && !loop.stopped()) {
-    // A command that throws bad_alloc is lost with its handlers. All other commands still run.
+  while (has_started && !loop.stopped()) {
+    // If a command throws bad_alloc, only this command and its handlers are lost. The loop
+    // continues with the next command.
     try {
       loop.run();
     } catch (const std::exception&) {
@@ -148,72 +172,92 @@ void engine::run(const wrappers& wrap, std::promise<result<void>> ready) {
   tear_down();
 }
 
-result<void> engine::set_up(const wrappers& wrap) {
-  devices.make(within, log);
-  if (auto opened = staging.open(within, log); !opened) return opened.error();
+result<void> engine::set_up(const wrapper& wrap) {
+  devices.make(options, log);
+  if (auto opened = staging.open(options, log); !opened) return opened.error();
   if (auto attached = devices.attach(loop, staging.region()); !attached) return attached.error();
   open_threads.emplace(open_threads_count);
   closing_thread.emplace(1);
+  if (auto opened = open_storage(wrap); !opened) return opened.error();
   return choose_reader(wrap);
 }
 
-result<void> engine::choose_reader(const wrappers& wrap) {
+result<void> engine::open_storage(const wrapper& wrap) {
+  if (options.gpu_direct == gpu_direct::off) return {};
+  result<std::unique_ptr<direct_storage>> opened =
+      fault{errc::device_unavailable, "GPUDirect Storage", "the loader has several devices"};
+  if (devices.size() == 1) {
+    opened = devices.backend_at(0).open_storage(options.slots, options.slot_bytes);
+  }
+  if (!opened && options.gpu_direct == gpu_direct::required) return opened.error();
+  if (!opened) {
+    const std::lock_guard lock(mutex_);
+    stats_.gpu_direct_reason = message_of(opened.error());
+    return {};
+  }
+  storage = std::move(*opened);
+  storage_threads.emplace(std::min(options.slots, storage_threads_max));
+  storage_io = std::make_unique<pool_io>(loop, *storage_threads);
+  if (wrap) storage_io = wrap(std::move(storage_io));
+  return {};
+}
+
+result<void> engine::choose_reader(const wrapper& wrap) {
   std::string reason = "read_engine::threads was requested";
-  if (within.engine != read_engine::threads) {
-    auto created_ring = ring::make(loop, within.slots);
+  if (options.engine != read_engine::threads) {
+    auto created_ring = ring::make(loop, options.slots);
     if (created_ring) {
       the_ring = std::move(*created_ring);
       reason = "io_uring with " + the_ring->flags();
-    } else if (within.engine == read_engine::ring) {
+    } else if (options.engine == read_engine::ring) {
       return created_ring.error();
     } else {
       reason = message_of(created_ring.error());
     }
   }
-  copy_threads.emplace(the_ring ? within.copy_threads : within.reader_threads);
-  if (the_ring) the_ring->limit_workers(within.copy_threads);
-  drives.share_out(the_ring ? within.slots : std::min(within.slots, within.reader_threads));
-  make_readers_and_writers(wrap);
+  const std::uint32_t copiers = the_ring ? options.copy_threads : options.reader_threads;
+  copy_threads.emplace(copiers, 0, processors_of_copies(copiers));
+  if (the_ring) the_ring->limit_workers(options.copy_threads);
+  drives.share_out(the_ring ? options.slots : std::min(options.slots, options.reader_threads));
+  make_queues(wrap);
   {
     const std::lock_guard lock(mutex_);
-    facts_.engine = the_ring ? read_engine::ring : read_engine::threads;
-    facts_.engine_reason = std::move(reason);
+    stats_.engine = the_ring ? read_engine::ring : read_engine::threads;
+    stats_.engine_reason = std::move(reason);
   }
   staging.open_registration(the_ring.get());
   return {};
 }
 
-void engine::make_readers_and_writers(const wrappers& wrap) {
-  if (the_ring) {
-    direct_reader = std::make_unique<ring_reader>(*the_ring);
-  } else {
-    direct_reader = std::make_unique<pool_reader>(loop, *copy_threads);
-  }
-  if (the_ring && within.engine == read_engine::ring) {
-    buffered_reader = std::make_unique<ring_reader>(*the_ring);
-  } else {
-    buffered_reader = std::make_unique<pool_reader>(loop, *copy_threads);
-  }
-  supply_reader = std::make_unique<pool_reader>(loop, *copy_threads);
-  object_reader = std::make_unique<ringload::object_reader>(loop);
-  writers = make_block_writers(loop, the_ring.get(), *copy_threads);
-  if (wrap.of_reader) {
-    direct_reader = wrap.of_reader(std::move(direct_reader));
-    buffered_reader = wrap.of_reader(std::move(buffered_reader));
-    supply_reader = wrap.of_reader(std::move(supply_reader));
-    object_reader = wrap.of_reader(std::move(object_reader));
-  }
-  if (wrap.of_writer) {
-    writers.direct = wrap.of_writer(std::move(writers.direct));
-    writers.buffered = wrap.of_writer(std::move(writers.buffered));
-  }
+// Returns the processors near the device, for the copy threads. If the loader has several devices,
+// returns an empty optional, because each copy thread works for all devices.
+std::optional<cpu_set_t> engine::processors_of_copies(std::uint32_t copiers) {
+  if (devices.size() != 1) return std::nullopt;
+  const auto near = devices.backend_at(0).near_processors();
+  return near ? usable_processors(*near, copiers) : std::nullopt;
+}
+
+void engine::make_queues(const wrapper& wrap) {
+  const auto wrapped = [&wrap](std::unique_ptr<io_queue> queue) {
+    return wrap ? wrap(std::move(queue)) : std::move(queue);
+  };
+  const auto make = [&](bool by_ring) {
+    return wrapped(by_ring ? std::unique_ptr<io_queue>(std::make_unique<ring_io>(*the_ring))
+                           : std::make_unique<pool_io>(loop, *copy_threads));
+  };
+  direct_io = make(the_ring != nullptr);
+  buffered_io = make(the_ring && options.engine == read_engine::ring);
+  threads_io = make(false);
+  object_io = wrapped(std::make_unique<object_reader>(loop));
 }
 
 void engine::prepare_slots() {
-  if (slots_begun_ || !devices.all_staged()) return;
+  // GPUDirect Storage reads into slots in GPU memory, so most host slots are not needed.
+  if (slots_begun_ || !devices.all_staged() || storage) return;
   slots_begun_ = true;
-  for (std::uint32_t slot = 0; slot < within.slots; ++slot) {
-    // If this fails, the worker of the slot tries again and reports the cause.
+  for (std::uint32_t slot = 0; slot < options.slots; ++slot) {
+    // A failure is ignored here. The worker of the slot prepares the slot again at its first step,
+    // and then returns the error.
     boost::asio::post(copy_threads->get_executor(), [this, slot] {
       (void)catch_as_fault([this, slot] { return staging.make_ready(slot, devices); });
     });
@@ -223,8 +267,8 @@ void engine::prepare_slots() {
 result<void> engine::start_checking() {
   if (check_threads) return {};
   return catch_as_fault([this]() -> result<void> {
-    check_threads.emplace(within.copy_threads);
-    for (std::uint32_t i = 0; i < within.copy_threads; ++i) {
+    check_threads.emplace(options.copy_threads);
+    for (std::uint32_t i = 0; i < options.copy_threads; ++i) {
       spawn_until_done(loop, [this, i] { return worker(check_schedule, i); });
     }
     return {};
@@ -235,7 +279,7 @@ result<void> engine::start_decoding() {
   if (stream_decoders) return {};
   return catch_as_fault([this]() -> result<void> {
     const std::uint32_t count =
-        std::clamp(std::thread::hardware_concurrency(), 1U, within.copy_threads);
+        std::clamp(std::thread::hardware_concurrency(), 1U, options.copy_threads);
     stream_decoders.emplace(loop, count, copy_threads->count());
     return {};
   });
@@ -250,29 +294,33 @@ result<void> engine::start_saving() {
 }
 
 void engine::tear_down() {
-  // No read or copy is in flight: a job is removed after its reads and copies, and no job is left.
+  // No read or copy is in flight here, because close_when_idle() ends the loop after all users
+  // (loads and saves) were removed, and a user is removed after its last read or copy.
   if (open_threads) open_threads->join();
   if (closing_thread) closing_thread->join();
   if (copy_threads) copy_threads->join();
+  if (storage_threads) storage_threads->join();
   stream_decoders.reset();
   if (check_threads) check_threads->join();
   if (saving_threads) saving_threads->join();
-  direct_reader.reset();
-  buffered_reader.reset();
-  supply_reader.reset();
-  object_reader.reset();
-  writers = {};
+  direct_io.reset();
+  buffered_io.reset();
+  threads_io.reset();
+  object_io.reset();
+  storage_io.reset();
+  storage.reset();
   devices.detach();
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
     if (the_ring) {
-      facts_.longest_submit_seconds =
+      stats_.longest_submit_seconds =
           static_cast<double>(the_ring->longest_submit_nanoseconds()) * 1e-9;
     }
     the_ring.reset();
   }
-  // A `load_operation` keeps the engine alive, but not the slots and the free list.
+  // A `load_operation` can keep the engine object alive after close(). Therefore the slots and the
+  // free list of device memory are released here.
   devices.clear();
   staging.close();
 }
@@ -293,7 +341,9 @@ void engine::close(std::chrono::milliseconds most) {
 
 void engine::begin_close() {
   closing_ = true;
-  for (const auto& user : std::vector(users_)) user->stop_at_close();
+  // The copy keeps each user alive. A user can be removed while it is stopped.
+  const auto users = retry_allocation([this] { return users_; });
+  for (const auto& user : users) retry_allocation([&] { user->stop_at_close(); });
   close_when_idle();
 }
 
@@ -313,12 +363,13 @@ void engine::close_when_idle() {
 void engine::fill_stats(load_stats& stats) const {
   staging.fill_stats(stats);
   const std::lock_guard lock(mutex_);
-  stats.engine = facts_.engine;
-  stats.engine_reason = facts_.engine_reason;
+  stats.engine = stats_.engine;
+  stats.engine_reason = stats_.engine_reason;
+  stats.gpu_direct_reason = stats_.gpu_direct_reason;
   stats.bytes_in_flight = drives.bytes_in_flight_max();
   stats.longest_submit_seconds =
       the_ring ? static_cast<double>(the_ring->longest_submit_nanoseconds()) * 1e-9
-               : facts_.longest_submit_seconds;
+               : stats_.longest_submit_seconds;
 }
 
 }  // namespace ringload::inline v0::detail

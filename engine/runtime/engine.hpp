@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The shared state of all loads of a loader: the engine thread with its loop and ring, the slots
-// and their workers, and the thread pools for calls that would block the loop.
+// The state that all loads and saves of a loader share: the engine thread with its event loop and
+// io_uring instance, the slots (pinned I/O buffers) and their workers, and thread pools for calls
+// that would block the event loop.
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -24,10 +25,9 @@
 #include "device/backend.hpp"
 #include "device/device_set.hpp"
 #include "io/direct_file.hpp"
-#include "io/readers/reader.hpp"
+#include "io/io_queue.hpp"
 #include "io/ring/ring.hpp"
 #include "io/threads.hpp"
-#include "io/writers/write_fully.hpp"
 #include "runtime/admission_control.hpp"
 #include "runtime/decoders.hpp"
 #include "runtime/drives.hpp"
@@ -40,27 +40,25 @@ namespace ringload::inline v0::detail {
 
 class engine : public std::enable_shared_from_this<engine> {
  public:
-  // Lets tests wrap the real readers and writers.
-  struct wrappers {
-    std::function<std::unique_ptr<reader>(std::unique_ptr<reader>)> of_reader;
-    std::function<std::unique_ptr<block_writer>(std::unique_ptr<block_writer>)> of_writer;
-  };
+  // Wraps each queue of reads and writes. Used by tests.
+  using wrapper = std::function<std::unique_ptr<io_queue>(std::unique_ptr<io_queue>)>;
 
-  // Throws ringload::error.
-  static std::shared_ptr<engine> make(std::vector<device> targets, const loader_options& within,
-                                      wrappers wrap = {}, std::vector<extension> extensions = {},
+  // Also starts the engine thread. Throws ringload::error.
+  static std::shared_ptr<engine> make(std::vector<device> targets, const loader_options& requested,
+                                      wrapper wrap = {}, std::vector<extension> extensions = {},
                                       const allocation_log& log = {});
 
-  // Use make(), which also starts the engine thread.
-  engine(std::vector<device> targets, const loader_options& within,
+  // Public only because of std::make_shared.
+  engine(std::vector<device> targets, const loader_options& requested,
          std::vector<extension> extensions, const allocation_log& log);
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
   ~engine();
 
-  // ---- From any thread ----
+  // ---- May be called from any thread ----
 
-  // Returns false once the engine is closed. The command then never runs.
+  // Runs `command` in the engine thread. If the engine is closed, does not run `command` and
+  // returns false.
   template <class Command>
   bool post(Command&& command) {
     const std::lock_guard lock(mutex_);
@@ -69,67 +67,75 @@ class engine : public std::enable_shared_from_this<engine> {
     return true;
   }
 
-  // Cancels all loads and waits until no read or copy is in flight. If a drive never completes a
-  // read, close() stops waiting after `most`. The thread and the memory then leak, because freeing
-  // the memory would cause a use after free.
+  // Cancels all loads and saves, and waits until no read or copy is in flight. If a drive does not
+  // complete a read within `most`, close() stops waiting and leaks the thread and its memory,
+  // because the kernel may still write to this memory.
   void close(std::chrono::milliseconds most = drain_max);
   static constexpr std::chrono::seconds drain_max{30};
 
   void fill_stats(load_stats& stats) const;
 
-  // ---- Set before make() returns and never changed ----
+  // ---- Set before make() returns, constant afterwards ----
 
-  const loader_options within;
+  const loader_options options;
   const allocation_log log;
   const memory_accounts memory;
   const std::vector<extension> extensions;
   boost::asio::io_context loop{1};
-  device_set devices;  // listed() from any thread. Other functions: see device_set.
+  // device_set.hpp states the thread of each function.
+  device_set devices;
 
-  // ---- In the engine thread only ----
+  // ---- Engine thread only ----
 
-  // Starts to make all slots ready while the first load opens its files, if every read needs a
-  // slot.
+  // Populates and pins all slots in the copy threads, while the first load opens its files. Does
+  // nothing if reads can bypass the slots.
   void prepare_slots();
 
-  // Keeps a load or a save alive from its beginning until its waiters are completed.
+  // Keeps a load or a save alive until remove_user() is called.
   void add_user(std::shared_ptr<engine_user> user) { users_.push_back(std::move(user)); }
   void remove_user(const engine_user& user);
 
-  // The first call creates the threads and workers that check tensors.
+  // These functions create threads and workers, unless they exist.
   result<void> start_checking();
-  // The first call creates the threads that decode streams.
   result<void> start_decoding();
-  // The first call creates the threads for saves.
   result<void> start_saving();
 
-  schedule read_schedule{loop};   // Reads and writes, for the workers with a slot.
-  schedule check_schedule{loop};  // Tensors to be hashed, for the workers of the check threads.
-  detail::drives drives{loop, within};
-  admission_control write_admission{loop, within};
+  // Reads of loads and writes of saves. The workers that own a slot carry them out.
+  schedule read_schedule{loop};
+  // Tensors whose checksums must be computed. Workers without a slot compute the checksums.
+  schedule check_schedule{loop};
+  detail::drives drives{loop, options};
+  admission_control write_admission{loop, options};
   direct_files direct;
   std::optional<threads> open_threads;
-  // A separate pool: opening may take long, and a load that ends must not queue behind it.
+  // Closes files and frees memory. Not part of open_threads, because the end of one load must not
+  // wait while another load opens its files.
   std::optional<threads> closing_thread;
   std::optional<threads> copy_threads;
   std::optional<threads> check_threads;     // Created by start_checking().
   std::optional<decoders> stream_decoders;  // Created by start_decoding().
-  std::optional<threads> saving_threads;    // Created by start_saving(). Flush files to the drive.
+  std::optional<threads> saving_threads;    // Created by start_saving().
   slot_pool staging;
-  std::unique_ptr<ring> the_ring;  // Null: reads go to a thread pool.
-  std::unique_ptr<reader> direct_reader;
-  std::unique_ptr<reader> buffered_reader;
-  std::unique_ptr<reader> supply_reader;  // For bytes that are not read from a file.
-  std::unique_ptr<reader> object_reader;  // For objects of a store.
-  block_writers writers;
+  // Null if io_uring is not used. A thread pool then carries out the reads.
+  std::unique_ptr<ring> the_ring;
+  std::unique_ptr<io_queue> direct_io;
+  std::unique_ptr<io_queue> buffered_io;  // Reads through the page cache.
+  std::unique_ptr<io_queue> threads_io;   // Reads from a `byte_supply`, and buffered writes.
+  std::unique_ptr<io_queue> object_io;    // Reads of objects in an object store.
+  // GPUDirect Storage. The three members are empty if GPUDirect Storage is not used.
+  std::unique_ptr<direct_storage> storage;
+  std::optional<threads> storage_threads;
+  std::unique_ptr<io_queue> storage_io;  // Reads into slots in GPU memory.
 
  private:
   using work_guard = boost::asio::executor_work_guard<boost::asio::io_context::executor_type>;
 
-  void run(const wrappers& wrap, std::promise<result<void>> ready);
-  result<void> set_up(const wrappers& wrap);
-  result<void> choose_reader(const wrappers& wrap);
-  void make_readers_and_writers(const wrappers& wrap);
+  void run(const wrapper& wrap, std::promise<result<void>> ready);
+  result<void> set_up(const wrapper& wrap);
+  result<void> open_storage(const wrapper& wrap);
+  std::optional<cpu_set_t> processors_of_copies(std::uint32_t copiers);
+  result<void> choose_reader(const wrapper& wrap);
+  void make_queues(const wrapper& wrap);
   void tear_down();
   void begin_close();
   void close_when_idle();
@@ -140,9 +146,9 @@ class engine : public std::enable_shared_from_this<engine> {
   mutable std::mutex mutex_;
   // Guarded by the mutex.
   bool closed_ = false;
-  load_stats facts_;  // After make(), only longest_submit_seconds changes.
+  load_stats stats_;  // Only longest_submit_seconds changes after make().
 
-  // Touched by the engine thread only.
+  // Used by the engine thread only.
   std::optional<work_guard> stay_;
   std::vector<std::shared_ptr<engine_user>> users_;
   bool closing_ = false;

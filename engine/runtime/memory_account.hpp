@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Counts the memory that the tensors of a loader take, and the bytes that are mapped for tensors.
-// Memory is counted until its last tensor is destroyed. Any thread.
+// Counts the bytes that are allocated or mapped for the tensors of a loader. An allocation is
+// counted until the last tensor that uses it is destroyed. All functions may be called from any
+// thread.
 
 #include <atomic>
 #include <cstdint>
@@ -40,7 +41,7 @@ struct memory_accounts {
   std::shared_ptr<memory_account> mapped = std::make_shared<memory_account>();
 };
 
-// RAII guard: adds bytes to an account, and removes the bytes when it is destroyed.
+// RAII guard that adds bytes to an account.
 class accounted_bytes {
  public:
   accounted_bytes(std::shared_ptr<memory_account> account, std::uint64_t bytes) noexcept

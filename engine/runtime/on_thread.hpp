@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Runs a blocking function in a thread pool and resumes the coroutine in the engine thread.
-
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -23,7 +21,8 @@ struct start_on_thread {
   template <class Handler, class Work>
   void operator()(Handler&& handler, threads* pool, boost::asio::io_context* loop, Work* work,
                   work_interval* times) const {
-    // The coroutine owns `work` and `times` and waits, so both pointers stay valid.
+    // The waiting coroutine owns `work` and `times`, so both pointers are valid until the coroutine
+    // is resumed.
     const auto resume = keep_handler(std::forward<Handler>(handler));
     const auto run = [resume, loop, work, times] {
       if (times) times->begins();
@@ -37,8 +36,9 @@ struct start_on_thread {
 
 }  // namespace detail
 
-// Runs `work()` in one of the threads and resumes in the loop's thread. `work` must outlive the
-// wait, must store its own result, and must not throw. `times`, if not null, records when it ran.
+// Runs a blocking function, `work()`, in a thread of `pool`, then resumes the coroutine in the
+// thread of `loop`. The caller must keep `work` valid until the coroutine is resumed. `work` must
+// store its own result and must not throw. If `times` is not null, it records the time of the call.
 template <class Work>
 boost::asio::awaitable<void> on_thread(threads& pool, boost::asio::io_context& loop, Work& work,
                                        work_interval* times = nullptr) {

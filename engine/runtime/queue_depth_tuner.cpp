@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/queue_depth_tuner.hpp"
 
 #include <algorithm>
@@ -8,24 +9,27 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Length of a measurement. A drive of 10 GB/s takes some milliseconds for a measurement, and the
-// bytes in flight are replaced several times.
+// A measurement ends after 64 MiB or after 4 times the bytes in flight, whichever is larger. A
+// drive of 10 GB/s needs about 7 ms for 64 MiB.
 constexpr std::uint64_t measured_bytes_min = std::uint64_t{64} << 20;
 constexpr std::uint64_t turnovers = 4;
 
-// Ratio of throughput that doubling must exceed, and that halving must keep.
+// The required ratio between the throughputs of the candidate and of the chosen value, for a
+// doubled and for a halved candidate.
 constexpr double worth_more = 1.03;
 constexpr double worth_fewer = 0.97;
 constexpr double standard_errors = 2;
 
-// Assumed relative spread of two equal measurements before the first trial. Counts as one trial.
+// The assumed relative difference between two measurements under the same conditions. error() adds
+// its square to the sum of squared deviations, so that few trials do not look certain.
 constexpr double spread_expected = 0.15;
 constexpr std::uint32_t trials_min = 2;
-// Older trials fade, because drives change.
+// After 32 trials, older trials lose weight, because the speed of a drive can change.
 constexpr std::uint32_t trials_remembered = 32;
 
-// Measurements between two trials, and before a refused direction is tried again. The cooldown
-// doubles with each further refusal.
+// After each trial, the next 2 measurements start no trial. After a refusal, the refused direction
+// is not tried during 16 measurements. Each further refusal doubles the number of measurements, at
+// most 4 times.
 constexpr std::uint32_t pause_between = 2;
 constexpr std::uint32_t cooldown_min = 16;
 constexpr std::uint32_t cooldown_doublings_max = 4;
@@ -69,15 +73,15 @@ void queue_depth_tuner::completed(std::uint64_t bytes, clock::time_point when, b
   }
   if (!running_) {
     running_ = true;
-    begun_ = when;
+    start_time_ = when;
     return;
   }
   counted_ += bytes;
   if (counted_ < std::max(measured_bytes_min, turnovers * current_.load())) return;
-  const double seconds = std::chrono::duration<double>(when - begun_).count();
+  const double seconds = std::chrono::duration<double>(when - start_time_).count();
   const double rate = seconds > 0 ? static_cast<double>(counted_) / seconds : 0;
   counted_ = 0;
-  begun_ = when;
+  start_time_ = when;
   if (rate > 0) measured(rate);
 }
 
@@ -106,7 +110,8 @@ void queue_depth_tuner::measured(double rate) noexcept {
   }
 }
 
-// Tries the next direction whose cooldown is over, once the pause is over.
+// Starts a trial of the next direction whose cooldown is over. Starts no trial during the pause
+// after the last trial.
 void queue_depth_tuner::start_trial() noexcept {
   if (pause_ > 0) {
     --pause_;
@@ -121,8 +126,9 @@ void queue_depth_tuner::start_trial() noexcept {
   }
 }
 
-// If the candidate admits the reads of all workers, the drive may become idle again and again while
-// all workers do other work. The trial would then never end.
+// Called when the drive becomes idle during a trial. Without this function, a trial might never
+// end: if the candidate admits the reads of all workers, the drive becomes idle whenever all
+// workers copy.
 void queue_depth_tuner::give_up_trial() noexcept {
   phase_ = phase::before;
   pause_ = pause_between;
@@ -132,13 +138,13 @@ void queue_depth_tuner::give_up_trial() noexcept {
 
 void queue_depth_tuner::decide(direction& dir) noexcept {
   if (dir.trials < trials_min) return;
-  const double wanted = dir.up ? worth_more : worth_fewer;
+  const double required_ratio = dir.up ? worth_more : worth_fewer;
   const double doubt = standard_errors * dir.error();
-  if (dir.mean - doubt > wanted) {
+  if (dir.mean - doubt > required_ratio) {
     chosen_ = candidate(dir);
     directions_ = {direction{true}, direction{false}};
     apply(chosen_);
-  } else if (dir.mean + doubt < wanted) {
+  } else if (dir.mean + doubt < required_ratio) {
     const std::uint32_t refused = dir.refused;
     dir = direction{dir.up};
     dir.cooldown = cooldown_min << std::min(refused, cooldown_doublings_max);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds how many bytes a drive should have in flight, by hill climbing during loads. A trial
-// doubles or halves the value between two measurements of the present value. Doubling must raise
-// throughput. Halving need only keep throughput, because a shorter queue means lower latency.
+// Finds how many bytes a drive should have in flight, by hill climbing while loads run. A trial
+// measures the throughput with the chosen value, with a doubled or halved candidate, and with the
+// chosen value again. A doubled value must raise the throughput. A halved value must only keep the
+// throughput, because fewer bytes in flight mean lower latency.
 //
-// Drives are noisy, so the value changes only if the gain is two standard errors from the
-// threshold. Otherwise the value stays.
+// Drives are noisy. The candidate becomes the chosen value only if the mean ratio of its trials
+// exceeds the required ratio (1.03 or 0.97) by two standard errors.
 
 #include <array>
 #include <atomic>
@@ -19,31 +20,33 @@ class queue_depth_tuner {
  public:
   using clock = std::chrono::steady_clock;
 
-  // All in bytes, with 0 < least <= first <= most.
+  // All values are in bytes. 0 < least <= first <= most must hold.
   queue_depth_tuner(std::uint64_t least, std::uint64_t first, std::uint64_t most) noexcept;
 
-  // The bytes in flight allowed at present. Any thread.
+  // Returns how many bytes may be in flight at present. May be called from any thread.
   std::uint64_t bytes() const noexcept { return current_; }
 
-  // `bytes` have been read. `idle`: no read is in flight or waiting, so the time until the next
-  // read does not measure the drive. An idle drive ends the trial without a result.
+  // Reports that `bytes` were read. `idle` must be true if no read is in flight or waiting. The
+  // time until the next read would falsify the measurement, so an idle drive discards the current
+  // measurement. If this is the measurement of the candidate, the trial ends without a result.
   void completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept;
 
  private:
-  // Doubling or halving, with the statistics of its trials. A sample is the ratio of the rate of
-  // the candidate to the rate of the chosen value.
+  // The statistics of all trials of one direction, doubling or halving. A sample is the throughput
+  // of the candidate divided by the throughput of the chosen value.
   struct direction {
     bool up;
     std::uint32_t trials = 0;
     double mean = 0;
-    double squares = 0;          // Sum of the squared distances from the mean.
-    std::uint32_t cooldown = 0;  // Measurements until the next trial.
-    std::uint32_t refused = 0;   // Refusals in a row.
+    double squares = 0;          // Sum of squared deviations from the mean.
+    std::uint32_t cooldown = 0;  // Measurements until the next trial may start.
+    std::uint32_t refused = 0;   // Consecutive refusals.
 
     void add(double ratio) noexcept;
-    double error() const noexcept;  // Standard error of the mean.
+    double error() const noexcept;  // Returns the standard error of `mean`.
   };
-  // A trial is three measurements: the chosen value, the candidate, the chosen value again.
+  // The three measurements of a trial: with the chosen value, with the candidate, with the chosen
+  // value again.
   enum class phase : std::uint8_t { before, trial, after };
 
   std::uint64_t candidate(const direction& dir) const noexcept;
@@ -55,20 +58,22 @@ class queue_depth_tuner {
 
   const std::uint64_t least_;
   const std::uint64_t most_;
-  std::uint64_t chosen_;                // Present value.
-  std::atomic<std::uint64_t> current_;  // chosen_, or the candidate on trial.
+  std::uint64_t chosen_;                // The chosen value.
+  std::atomic<std::uint64_t> current_;  // chosen_, or the candidate during its measurement.
 
-  // Current measurement.
-  std::uint64_t skip_ = 0;  // Bytes that belong to the previous value.
+  // The members below describe the current measurement. skip_ is the number of bytes that must
+  // complete before the measurement starts, because their reads were submitted with the previous
+  // value.
+  std::uint64_t skip_ = 0;
   std::uint64_t counted_ = 0;
   bool running_ = false;
-  clock::time_point begun_;
+  clock::time_point start_time_;
 
   phase phase_ = phase::before;
   double before_ = 0;
   double tried_ = 0;
   std::array<direction, 2> directions_{direction{true}, direction{false}};
-  std::uint32_t next_ = 0;  // Index into directions_.
+  std::uint32_t next_ = 0;  // Index into directions_ of the next trial.
   std::uint32_t pause_ = 0;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Resumes a waiting coroutine in the thread of a loop. Failed allocations are repeated, because a
-// coroutine that is not resumed would wait for ever.
+// Resumes a waiting coroutine in the thread of an event loop. A failed allocation is retried,
+// because otherwise the coroutine would wait forever.
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -14,14 +14,15 @@
 
 namespace ringload::inline v0::detail {
 
-// Moves a completion handler into shared memory, for resume_in().
+// Moves a completion handler into the form that resume_in() needs.
 template <class Handler>
 std::shared_ptr<std::decay_t<Handler>> keep_handler(Handler&& handler) {
   return retry_allocation(
       [&] { return std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler)); });
 }
 
-// Calls the handler once, in the loop's thread. May be called from any thread.
+// Calls the handler in the thread of `loop`. Must be called at most once for each handler. May be
+// called from any thread.
 template <class Handler>
 void resume_in(boost::asio::io_context& loop, const std::shared_ptr<Handler>& handler) {
   const auto call = [handler] {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides which step is carried out next: awaited steps first, then steps of add() round-robin,
-// then steps of add_last(). Engine thread only.
+// Decides which step a worker (see worker.hpp) carries out next. A step is one read, write or
+// checksum of a load or save. Workers first take the steps that a caller waits for, then the other
+// steps of all loads in turn, and then the steps of add_last(). Engine thread only.
 
 #include <cstdint>
 #include <deque>
@@ -15,32 +16,33 @@ namespace ringload::inline v0::detail {
 
 class schedule {
  public:
+  // A step that was taken from `owner`. `awaited` is true if a caller waits for the step.
   struct turn {
-    std::shared_ptr<work> owner;  // Null: the schedule is closed.
+    std::shared_ptr<work> owner;  // If null, the schedule is closed.
     std::uint32_t step = 0;
     bool awaited = false;
   };
 
   explicit schedule(boost::asio::io_context& loop) : waiting_(loop) {}
 
-  // Adds work that has steps.
   void add(const std::shared_ptr<work>& owner);
-  // Adds work that has awaited steps.
+  // Adds work that has steps for which a caller waits.
   void prioritize(const std::shared_ptr<work>& owner);
-  // Adds work whose steps are taken only when no other work has a step.
+  // Adds work of the lowest priority. Its steps are taken when no other work has a step.
   void add_last(const std::shared_ptr<work>& owner);
-  // A drive can take a further step, or several further steps.
+  // Wakes one waiting worker. Must be called when a drive can accept one more step.
   void has_room() { waiting_.wake_one(); }
+  // Wakes all waiting workers. Must be called when drives can accept several more steps.
   void has_more_room() { waiting_.wake_all(); }
-  // After close(), take() returns turns without an owner.
+  // When no step is left, take() then returns a turn whose owner is null, which ends the worker.
   void close();
 
-  // Waits until a step can be taken.
+  // Waits until a step is available.
   boost::asio::awaitable<turn> take();
 
  private:
-  using work_queue =
-      std::deque<std::shared_ptr<work>>;  // Contains each work once, while it has steps.
+  // A `work` is listed once, as long as it has steps.
+  using work_queue = std::deque<std::shared_ptr<work>>;
 
   void add_to(work_queue& queue, const std::shared_ptr<work>& owner);
   static bool take_from(work_queue& queue, bool awaited, turn& found);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/slot_pool.hpp"
 
 #include <sys/uio.h>
@@ -10,14 +11,14 @@
 
 namespace ringload::inline v0::detail {
 
-result<void> slot_pool::open(const loader_options& within, const allocation_log& log) {
-  auto created = slots::make(within.slots, within.slot_bytes, within.huge_pages);
+result<void> slot_pool::open(const loader_options& options, const allocation_log& log) {
+  auto created = slots::make(options.slots, options.slot_bytes, options.huge_pages);
   if (!created) return created.error();
   slots_ = std::move(*created);
-  count_ = within.slots;
+  count_ = options.slots;
   entries_ = std::make_unique<entry[]>(count_);
   log_ = log;
-  page_kind_reason_ = slots_.not_reserved();
+  page_kind_reason_ = slots_.not_reserved_reason();
   return {};
 }
 
@@ -25,12 +26,11 @@ result<void> slot_pool::make_ready(std::uint32_t slot, const device_set& devices
   entry& target = entries_[slot];
   const std::lock_guard preparing_lock(target.preparing);
   if (target.ready.load()) return {};
-  auto not_reserved = slots_.populate(slot);
-  if (!not_reserved) return not_reserved.error();
-  note_pages(slot, std::move(*not_reserved));
+  auto not_reserved_reason = slots_.populate(slot);
+  if (!not_reserved_reason) return not_reserved_reason.error();
+  note_pages(slot, std::move(*not_reserved_reason));
   auto not_pinned = devices.pin(slots_.at(slot));
   if (!not_pinned) return not_pinned.error();
-  // The slot is pinned, so no later step can fail.
   {
     const std::lock_guard lock(mutex_);
     pinned_bytes_ += slots_.slot_bytes();
@@ -69,7 +69,7 @@ int slot_pool::registered_buffer(std::uint32_t slot) const noexcept {
 
 void slot_pool::close() noexcept {
   ring_ = nullptr;
-  // entries_ is null if its allocation failed. No slot was made ready then.
+  // entries_ is null if its allocation failed. In this case, no slot was made ready.
   for (std::uint32_t i = 0; entries_ && i < count_; ++i) entries_[i].logged.release();
   slots_ = {};
 }
@@ -85,15 +85,15 @@ void slot_pool::fill_stats(load_stats& stats) const {
   if (refusal_.empty() && !any_registered_) stats.registration_reason = "no slot was needed";
 }
 
-void slot_pool::note_pages(std::uint32_t slot, std::string not_reserved) {
+void slot_pool::note_pages(std::uint32_t slot, std::string not_reserved_reason) {
   {
     const std::lock_guard lock(mutex_);
-    if (!not_reserved.empty()) page_kind_reason_ = std::move(not_reserved);
+    if (!not_reserved_reason.empty()) page_kind_reason_ = std::move(not_reserved_reason);
     if (page_kind_noted_) return;
     page_kind_noted_ = true;
   }
-  // Only for the first slot, and without the lock: kind_of() is slow, and other slots need not
-  // wait.
+  // kind_of() is slow, so it is called for the first slot only. The lock is not held, so that the
+  // preparation of other slots does not wait.
   const page_kind found = kind_of(slots_.at(slot));
   const std::lock_guard lock(mutex_);
   page_kind_ = name(found);

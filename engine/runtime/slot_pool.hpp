@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The slots of a loader. A slot is populated, pinned for the device and registered with the ring at
-// its first use. Before that, the slot has an address but no memory.
+// The slots of a loader. A slot is an I/O buffer for reads and writes. At its first use or shortly
+// before, a slot is populated (its pages become present) and pinned for the device. At its first
+// use, it is registered with io_uring. Before it is populated, a slot occupies address space but no
+// memory.
 
 #include <atomic>
 #include <cstdint>
@@ -23,32 +25,36 @@ namespace ringload::inline v0::detail {
 
 class slot_pool {
  public:
-  // Reserves the addresses. Must be called once, before all other functions.
-  result<void> open(const loader_options& within, const allocation_log& log);
+  // Reserves address space for all slots. Must be called once, before all other functions.
+  result<void> open(const loader_options& options, const allocation_log& log);
 
-  slot_region region() const noexcept { return {slots_.whole(), slots_.slot_bytes()}; }
+  slot_region region() const noexcept {
+    return {slots_.whole(), slots_.slot_bytes(), {}, false, slots_.owner()};
+  }
   std::span<std::byte> memory(std::uint32_t slot) const noexcept { return slots_.at(slot); }
 
-  // ---- Any thread ----
+  // ---- May be called from any thread ----
 
   bool ready(std::uint32_t slot) const noexcept { return entries_[slot].ready.load(); }
 
-  // Populates and pins a slot, unless the slot is ready. May be called again after a failure.
-  // Blocks while another thread prepares the same slot.
+  // Populates and pins a slot. Does nothing if the slot is ready. Blocks while another thread
+  // prepares the same slot. May be called again after a failure.
   result<void> make_ready(std::uint32_t slot, const device_set& devices);
 
   void fill_stats(load_stats& stats) const;
 
-  // ---- In the thread of the ring only ----
+  // ---- Only in the thread of the io_uring instance ----
 
-  // Creates the ring's empty table of registered buffers. Null: there is no ring.
+  // `io_ring` is null if io_uring is not used.
   void open_registration(ring* io_ring);
-  // Registers a ready slot, unless this was tried before. A failure is only reported in the stats.
+  // Registers a slot that make_ready() has prepared. Does nothing after the first call for the
+  // slot. A failure is only reported in the statistics.
   void register_with_ring(std::uint32_t slot);
-  // Returns the index of the slot's registered buffer, or -1.
+  // Returns -1 if the slot is not registered.
   int registered_buffer(std::uint32_t slot) const noexcept;
 
-  // Frees the memory. No slot may be in use.
+  // Frees the memory of all slots. If a device still unpins the slots, the device frees the memory
+  // later. No slot may be in use.
   void close() noexcept;
 
  private:
@@ -57,26 +63,29 @@ class slot_pool {
   struct entry {
     std::mutex preparing;
     std::atomic<bool> ready = false;
-    logged_allocation logged;                         // Set once, before `ready`.
-    registration registered = registration::untried;  // Used by the ring's thread only.
+    // Set once, before `ready` becomes true.
+    logged_allocation logged;
+    // Used by the thread of the ring only.
+    registration registered = registration::untried;
   };
 
-  void note_pages(std::uint32_t slot, std::string not_reserved);
+  void note_pages(std::uint32_t slot, std::string not_reserved_reason);
   void refused(std::string reason);
 
-  // Set by open() and never changed.
+  // Set by open(), constant afterwards.
   slots slots_;
   std::uint32_t count_ = 0;
   std::unique_ptr<entry[]> entries_;
   allocation_log log_;
 
-  ring* ring_ = nullptr;  // Null: slots are not registered. Used by the ring's thread only.
+  // Null if slots are not registered. Used by the thread of the ring only.
+  ring* ring_ = nullptr;
 
   mutable std::mutex mutex_;
   // Guarded by the mutex.
   std::uint64_t pinned_bytes_ = 0;
   bool any_registered_ = false;
-  std::string refusal_;  // Last refusal of the ring.
+  std::string refusal_;  // Why the last registration failed.
   std::string pinning_reason_;
   bool page_kind_noted_ = false;
   std::string page_kind_;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Prepares a worker's slot at its first use.
-
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
 
@@ -11,8 +9,9 @@
 
 namespace ringload::inline v0::detail {
 
-// Populates and pins the slot, unless the slot is ready. `outcome` receives the result. `times`, if
-// not null, records when the work ran.
+// Prepares the slot (I/O buffer) of a worker at its first use: populates and pins the slot in a
+// copy thread unless the slot is ready, then registers the slot with io_uring. Stores the result in
+// `outcome`. If `times` is not null, it records the time of the work.
 boost::asio::awaitable<void> prepare_slot(engine& e, std::uint32_t slot, result<void>& outcome,
                                           work_interval* times = nullptr);
 

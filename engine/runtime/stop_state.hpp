@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The end of a load: whether the load was stopped, the cause, and whether the load is over. Set in
-// the engine thread. stopped() and finished() may be called from any thread.
+// Records whether a load or save was stopped, why it was stopped, and whether it has finished.
+// Modified in the engine thread. stopped() and finished() may be called from any thread.
 
 #include <atomic>
-#include <exception>
-#include <new>
 #include <utility>
 
 #include "base/fault.hpp"
@@ -15,7 +13,8 @@ namespace ringload::inline v0::detail {
 
 class stop_state {
  public:
-  // Keeps the first cause. Does nothing once the load is finished.
+  // Records the first cause. Later causes are ignored. Does nothing if the load or save has
+  // finished.
   void stop(fault cause) noexcept {
     if (stopped_ || finished_) return;
     stopped_ = true;
@@ -27,17 +26,8 @@ class stop_state {
   const std::atomic<bool>& stop_flag() const noexcept { return stopped_; }
   bool finished() const noexcept { return finished_; }
 
-  // The cause of the stop. Engine thread.
+  // Returns the cause that stop() recorded. Engine thread only.
   const fault& cause() const noexcept { return cause_; }
-  // The cause of the stop as a new exception, or null if the load was not stopped. Engine thread.
-  std::exception_ptr failure() const noexcept {
-    if (!stopped_) return nullptr;
-    try {
-      return to_exception(cause_);
-    } catch (const std::bad_alloc&) {
-      return std::make_exception_ptr(std::bad_alloc());
-    }
-  }
 
  private:
   std::atomic<bool> stopped_ = false;

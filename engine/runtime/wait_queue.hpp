@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A FIFO queue of waiting coroutines. The coroutines and the code that wakes them run in one
-// thread.
+// A FIFO queue of waiting coroutines. All functions must be called in one thread.
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/async_result.hpp>
@@ -31,7 +30,8 @@ struct queued_waiter {
 struct enqueue_waiter {
   template <class Handler>
   void operator()(Handler&& handler, std::deque<queued_waiter>* queue, std::uint64_t weight) const {
-    // Constructed in place: if the handler were moved out first, a bad_alloc would lose it.
+    // The handler is moved directly into the queue. A temporary object with the handler would be
+    // lost if emplace_back threw bad_alloc.
     retry_allocation([&] { queue->emplace_back(std::forward<Handler>(handler), weight); });
   }
 };
@@ -42,14 +42,15 @@ class wait_queue {
  public:
   explicit wait_queue(boost::asio::io_context& loop) : loop_(loop) {}
 
-  // `weight` is for the code that wakes, for example the bytes that the waiter reads.
+  // Suspends the coroutine until wake_one() or wake_all() resumes it. front_weight() returns
+  // `weight`, for example the number of bytes that the coroutine will read.
   boost::asio::awaitable<void> wait(std::uint64_t weight = 0) {
     return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void()>(
         detail::enqueue_waiter(), boost::asio::use_awaitable, &queue_, weight);
   }
 
   bool empty() const noexcept { return queue_.empty(); }
-  // The queue must not be empty.
+  // Returns the weight of the first waiting coroutine. The queue must not be empty.
   std::uint64_t front_weight() const noexcept { return queue_.front().weight; }
 
   void wake_one() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Two interfaces that loads and saves implement: steps for the workers of the engine, and the stop
-// before the engine closes.
+// Two interfaces that loads and saves implement. A `work` consists of steps that the workers of the
+// engine (see worker.hpp) carry out. An `engine_user` is stopped when the engine closes.
 
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
@@ -12,40 +12,42 @@
 
 namespace ringload::inline v0::detail {
 
-// One step of a `work`, and the slot of the worker that carries out the step.
+// A step of a `work`: its index, and the slot (I/O buffer) of the worker that carries it out.
+// `awaited` is true if a caller waits for the step.
 struct work_step {
   std::uint32_t index;
   std::uint32_t slot;
   bool awaited;
 };
 
-// Steps that workers carry out: the reads of a load, the digests of a load, the writes of a save.
-// All functions are called in the engine thread.
+// Work that is divided into steps: the reads or checksums of a load, the writes of a save. All
+// functions are called in the engine thread.
 class work {
  public:
   struct offer {
-    std::optional<std::uint32_t> step;  // Empty: no step can be taken at present.
-    bool later = false;                 // A step exists, but its drive has no free worker.
+    std::optional<std::uint32_t> step;  // Empty if no step can be taken now.
+    // True if a step exists but must wait, because its drive has used up its share of workers.
+    bool later = false;
   };
 
-  // Takes the next awaited step, or the next step in order. A taken step is in progress until
-  // end().
+  // Takes a step for a worker. If `awaited` is true, takes only steps for which a caller waits. The
+  // step is in progress until end() is called.
   virtual offer take(bool awaited) = 0;
 
   // Carries out a step. Must return only when neither the kernel nor a device uses the slot.
   virtual boost::asio::awaitable<void> run(work_step step, result<void>& outcome) = 0;
 
-  // A step has ended.
+  // Called after each step, with its result.
   virtual void end(std::uint32_t step, const result<void>& outcome) = 0;
 
  protected:
   ~work() = default;
 };
 
-// A load or a save that is not over.
+// A load or a save that has not finished.
 class engine_user {
  public:
-  // Called when the loader is destroyed. No further step may be taken.
+  // Called when the loader is destroyed. take() must offer no step afterwards.
   virtual void stop_at_close() = 0;
 
  protected:

@@ -22,7 +22,8 @@ boost::asio::awaitable<void> worker(schedule& steps, std::uint32_t slot) {
     try {
       co_await turn.owner->run(step, outcome);
     } catch (const std::bad_alloc&) {
-      outcome = fault{errc::memory_exceeded, {}};  // No place: a place would allocate.
+      // The fault names no file or tensor, because a string would need memory.
+      outcome = fault{errc::memory_exceeded, {}};
     }
     turn.owner->end(turn.step, outcome);
   }

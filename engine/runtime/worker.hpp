@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A worker owns one slot. It takes the next step of the schedule, carries out the step with the
-// slot, and repeats.
+// A worker is a coroutine that repeatedly takes a step from a schedule and carries out the step. A
+// worker for reads and writes owns one slot (I/O buffer). A worker for checksums has no slot.
 //
-// A step ends only when neither the kernel nor a device uses the slot, even after cancellation. So
-// the slot needs no reference count and no lock. The number of workers bounds the reads in flight.
+// Even after a cancellation, a step ends only when neither the kernel nor a device uses the slot.
+// Therefore the slot needs no reference count and no lock. The number of workers limits how many
+// reads are in flight.
 
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace ringload::inline v0::detail {
 
-// Returns when the schedule is closed. If the steps need no slot, `slot` is the worker's number.
+// Runs until the schedule is closed. Steps that need no slot ignore `slot`.
 boost::asio::awaitable<void> worker(schedule& steps, std::uint32_t slot);
 
 }  // namespace ringload::inline v0::detail

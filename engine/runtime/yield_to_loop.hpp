@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Resumes a coroutine of the engine thread after all handlers that were posted to the loop before.
+// Suspends a coroutine until all handlers that were posted to the event loop earlier have run.
+// Engine thread only.
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>

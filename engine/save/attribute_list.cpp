@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The attributes of a file that is being written.
-
 #include <algorithm>
 
 #include "formats/text/cbor_reader.hpp"

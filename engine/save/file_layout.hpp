@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The layout of files to be written. The writer of a format is a function from tensors and settings
-// to a checkpoint_layout; the code below it does not depend on formats.
+// Describes the files that a save will write: their sizes, headers and the position of each tensor.
+// Each file format has a function that computes a checkpoint_layout. All later steps are the same
+// for all formats.
 //
 //   tensors, settings -> checkpoint_layout -> file_piece -> write_plan -> writes -> files
 //                        (by the format)                 (write_plan.hpp)
@@ -15,18 +16,21 @@
 
 namespace ringload::inline v0 {
 
-// A tensor for a layout.
+// A tensor that will be stored.
 struct layout_tensor {
   std::string_view name;
-  ringload::dtype dtype = dtype::u8;  // The stored type.
+  ringload::dtype dtype = dtype::u8;  // Element type in the file.
   std::vector<std::uint64_t> shape;
 };
 
 struct file_layout {
-  std::string name;         // Within the checkpoint's folder. Empty: the path of the request.
-  std::uint64_t bytes = 0;  // Size of the whole file.
-  std::string head;         // The first bytes: the header, or the whole index.
-  std::string tail = {};    // The last bytes, for a format with its manifest at the end.
+  // Name within the folder of the checkpoint. Empty if the checkpoint is a single file.
+  std::string name;
+  std::uint64_t bytes = 0;  // Size of the file.
+  // The header of the file, or the whole content of an index file.
+  std::string head;
+  // For a format whose index is at the end of the file.
+  std::string tail = {};
 };
 
 struct tensor_extent {
@@ -35,14 +39,16 @@ struct tensor_extent {
   std::uint64_t bytes = 0;
 };
 
-// Extents must not overlap, except for tensors with the same bytes. Uncovered bytes are zeros.
+// The files and the tensors in them. Two tensors with equal bytes may have the same extent. All
+// other extents must not overlap. Bytes outside of tensors, heads and tails are zeros.
 struct checkpoint_layout {
   std::vector<file_layout> files;
-  std::vector<tensor_extent> tensors;  // In the order of the given tensors.
+  std::vector<tensor_extent> tensors;  // In the order of the saved tensors.
 };
 
-// A piece of a file that receives the first bytes of one source. The creator of the pieces numbers
-// the sources: tensor bytes, headers, zeros.
+// A range of a file, and the source of its bytes. The range receives the first bytes of the source.
+// Sources are tensors, heads, tails and zeros. The creator of the pieces chooses the number
+// `source`.
 struct file_piece {
   std::uint64_t file_offset = 0;
   std::uint64_t bytes = 0;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "save/safetensors_layout.hpp"
 
 #include <algorithm>
@@ -12,7 +13,9 @@
 #include "base/io_unit.hpp"
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
+#include "formats/description_budget.hpp"
 #include "formats/safetensors/safetensors.hpp"
+#include "formats/shard_index.hpp"
 #include "formats/text/json_text.hpp"
 
 namespace ringload::inline v0 {
@@ -20,7 +23,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::uint32_t alignment_max = 2U << 20;
-constexpr std::size_t rank_max = 64;  // The limit of a strict reader.
+constexpr std::size_t rank_max = 64;  // A strict reader accepts at most 64.
 
 result<void> check_settings(const safetensors_settings& settings) {
   const auto wrong = [](std::string cause) {
@@ -34,7 +37,7 @@ result<void> check_settings(const safetensors_settings& settings) {
     return wrong("shard_bytes and shard_count are both set, expected at most one");
   }
   if (!settings.folder && (settings.shards.bytes > 0 || settings.shards.count > 0)) {
-    return wrong("shards were requested for a file path, expected a folder");
+    return wrong("shard_bytes and shard_count need a folder, but the path names a file");
   }
   std::vector<std::string_view> keys;
   for (const auto& [key, value] : settings.metadata) {
@@ -44,8 +47,8 @@ result<void> check_settings(const safetensors_settings& settings) {
     keys.push_back(key);
   }
   std::ranges::sort(keys);
-  if (const auto twice = std::ranges::adjacent_find(keys); twice != keys.end()) {
-    return wrong("duplicate metadata key '" + printable(*twice) + "'");
+  if (const auto duplicate = std::ranges::adjacent_find(keys); duplicate != keys.end()) {
+    return wrong("duplicate metadata key '" + printable(*duplicate) + "'");
   }
   return {};
 }
@@ -68,7 +71,8 @@ result<std::uint64_t> bytes_of(const layout_tensor& tensor) {
     return fault{errc::invalid_tensor, tensor_place(tensor.name),
                  "it has more than " + grouped(rank_max) + " dimensions"};
   }
-  // Strict readers refuse a product that does not fit, even if a dimension is 0.
+  // Strict readers refuse a shape if the product of its nonzero dimensions does not fit into 64
+  // bits.
   std::uint64_t elements = 1;
   bool fits = true;
   for (const std::uint64_t size : tensor.shape) {
@@ -95,9 +99,9 @@ result<void> check_unique(std::span<const layout_tensor> tensors) {
   names.reserve(tensors.size());
   for (const layout_tensor& tensor : tensors) names.push_back(tensor.name);
   std::ranges::sort(names);
-  const auto twice = std::ranges::adjacent_find(names);
-  if (twice == names.end()) return {};
-  return fault{errc::duplicate_tensor, tensor_place(*twice), "duplicate tensor name"};
+  const auto duplicate = std::ranges::adjacent_find(names);
+  if (duplicate == names.end()) return {};
+  return fault{errc::duplicate_tensor, tensor_place(*duplicate), "duplicate tensor name"};
 }
 
 class layouter {
@@ -111,17 +115,21 @@ class layouter {
   std::vector<std::uint32_t> ordered() const;
   result<void> add_file(std::string name, std::span<const std::uint32_t> tensors);
   std::string header_of(std::span<const std::uint32_t> tensors) const;
-  file_layout index() const;
+  result<void> add_index();
+  result<void> check_readable() const;
   std::string shard_name(std::uint32_t shard, std::uint32_t count) const;
 
   const std::span<const layout_tensor> tensors_;
   const safetensors_settings& settings_;
-  std::vector<std::uint64_t> bytes_;  // By tensor.
+  std::vector<std::uint64_t> bytes_;  // Indexed by tensor.
   checkpoint_layout out_;
 };
 
-// Sorts types by enumerator. That is the order of the reference implementation, ascending by
-// alignment.
+// Returns the order of the tensors in the files. tensor_order::given is the order of the caller.
+// The other order is that of the reference implementation: by descending alignment of the dtypes,
+// whose enumerators are in ascending order of alignment. If settings_.alignment is at least 4 KiB,
+// tensors whose size is a multiple of 4 KiB are first, so that each of them begins at a multiple of
+// 4 KiB.
 std::vector<std::uint32_t> layouter::ordered() const {
   std::vector<std::uint32_t> order(tensors_.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
@@ -197,8 +205,9 @@ std::string layouter::shard_name(std::uint32_t shard, std::uint32_t count) const
   return text.data();
 }
 
-// In the style of transformers: two spaces of indent, sorted keys.
-file_layout layouter::index() const {
+// Adds the index file in the style of the Python library transformers: two spaces of
+// indentation, sorted keys.
+result<void> layouter::add_index() {
   std::vector<std::uint32_t> order(tensors_.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
   std::ranges::sort(order, {}, [&](std::uint32_t t) { return tensors_[t].name; });
@@ -215,7 +224,28 @@ file_layout layouter::index() const {
   }
   text += "\n  }\n}\n";
   index_file.bytes = text.size();
-  return index_file;
+  if (index_file.bytes > shard_index_bytes_max) {
+    return fault{errc::header_too_large, index_file.name,
+                 "the index would have " + grouped(index_file.bytes) + " bytes, the limit is " +
+                     grouped(shard_index_bytes_max)};
+  }
+  out_.files.push_back(std::move(index_file));
+  return {};
+}
+
+// Checks that strict reading accepts the files, and all of them together.
+result<void> layouter::check_readable() const {
+  description_budget budget(strictness::strict);
+  for (const file_layout& file : out_.files) {
+    const auto header = std::as_bytes(std::span(file.head)).subspan(safetensors_prefix_bytes);
+    auto found = parse_safetensors(header, file.bytes, strictness::strict);
+    if (!found) return file.name.empty() ? found.error() : found.error().in(file.name);
+    budget.add_file(file.bytes);
+    if (!budget.take(*found)) {
+      return fault{errc::header_too_large, file.name, budget.cause()};
+    }
+  }
+  return {};
 }
 
 result<checkpoint_layout> layouter::run() {
@@ -226,16 +256,16 @@ result<checkpoint_layout> layouter::run() {
     auto bytes = bytes_of(tensor);
     if (!bytes) return bytes.error();
     const auto sum = checked_add(total, *bytes);
-    // Files are limited to 63-bit sizes.
+    // Limits all tensors together to 2^62 bytes, so that every file size fits in 63 bits.
     if (!sum || *sum > std::uint64_t{1} << 62) {
       return fault{errc::size_overflow, tensor_place(tensor.name),
-                   "the tensors' bytes do not add up within 63 bits"};
+                   "the total size of the tensors exceeds 2^62 bytes"};
     }
     total = *sum;
     bytes_.push_back(*bytes);
   }
   if (auto status = check_unique(tensors_); !status) return status.error();
-  // All tensors are valid here. The code below only places them.
+  // All tensors are valid. Only a header that is too large can still be a fault.
 
   out_.tensors.resize(tensors_.size());
   const sharding shards = spread(bytes_, settings_.shards);
@@ -248,7 +278,10 @@ result<checkpoint_layout> layouter::run() {
     }
     if (auto status = add_file(std::move(name), of_shard[s]); !status) return status.error();
   }
-  if (shards.count > 1) out_.files.push_back(index());
+  if (auto status = check_readable(); !status) return status.error();
+  if (shards.count > 1) {
+    if (auto status = add_index(); !status) return status.error();
+  }
   return std::move(out_);
 }
 

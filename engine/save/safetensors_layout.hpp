@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The files of a safetensors checkpoint: headers, tensor offsets, shards and their index.
+// Computes the files of a safetensors checkpoint: headers, positions of tensors, shards and their
+// index.
 
 #include <cstdint>
 #include <ringload/save.hpp>
@@ -20,11 +21,13 @@ struct safetensors_settings {
   std::span<const std::pair<std::string, std::string>> metadata;
   tensor_order order = tensor_order::reference;
   std::uint32_t alignment = 8;  // See save_options::alignment.
-  bool folder = false;          // Files have names, and there may be several.
-  shard_limits shards;          // Only for a folder.
+  // True if the checkpoint is a folder, in which each file has a name. Otherwise it is a single
+  // file.
+  bool folder = false;
+  shard_limits shards;  // Used only for a folder.
 };
 
-// Faults name the tensor; the caller adds the path. Duplicate names fail with
+// Errors name the tensor, and the caller adds the path. Duplicate names fail with
 // errc::duplicate_tensor. Names that strict readers refuse fail with errc::invalid_tensor.
 result<checkpoint_layout> lay_out_safetensors(std::span<const layout_tensor> tensors,
                                               const safetensors_settings& settings);

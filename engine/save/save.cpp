@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The steps of a save, from begin_save() to finish(). Counterpart of load.cpp.
+// The coroutine that runs a save from beginning to end. The counterpart of load.cpp.
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <ringload/loader.hpp>
+#include <utility>
 
 #include "base/catch_as_fault.hpp"
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/on_thread.hpp"
+#include "runtime/spawn_owned.hpp"
 #include "save/save_job.hpp"
 
 namespace ringload::inline v0::detail {
 
 namespace {
 
-// The tasks below block on the file system or on the deleters of tensor owners, so they run in
-// the saving threads.
+// Task for a saving thread, because it blocks on the file system.
 struct set_up_task {
   engine& e;
   const save_job& job;
   result<save_setup> setup = fault();
 
   void operator()() noexcept {
-    const save_services services = {e.devices, e.direct, e.within.slot_bytes};
+    const save_services services = {e.devices, e.direct, e.options.slot_bytes};
     setup = catch_as_fault([&] { return set_up_save(job.request(), services); });
   }
 };
 
-// Publishes or removes the files, and releases the tensors.
+// Task for a saving thread. Gives the files their final names, or removes the files. Releases the
+// tensors, because the destructors of their owners may block.
 struct end_task {
   save_files files;
   save_job::remains unneeded;
   bool publish;
   bool sync;
   result<void> published;
-  std::vector<std::string> paths;  // Set by publishing.
+  std::vector<std::string> paths;  // Set before the files are published.
 
   void operator()() noexcept {
     if (publish) {
@@ -62,7 +62,7 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<save_job>& j
     if (job->stopped()) co_return;
   }
   job->begin(std::move(*set_up.setup));
-  // Files and writes are fixed here. The code below chooses no offset and no size.
+  // Files and writes are fixed. No later code chooses an offset or a size.
 
   if (job->options().digest) e.check_schedule.add(job->digests());
   e.read_schedule.add_last(job);
@@ -70,25 +70,24 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<save_job>& j
 
 boost::asio::awaitable<void> save(engine& e, std::shared_ptr<save_job> job) {
   set_up_task set_up = {e, *job, fault()};
-  // Any small allocation below may fail. The save then fails, and its waiter is still completed.
-  try {
-    co_await begin(e, job, set_up);
-  } catch (const std::bad_alloc&) {
-    job->stop({errc::memory_exceeded, {}});
-  }
-  for (bool waiting = !job->quiet(); waiting; waiting = !job->quiet()) {
+  // Any small allocation below may fail. In this case, the save fails, but its operation is
+  // completed.
+  bool has_begun = false;
+  while (!has_begun || !job->quiet()) {
     try {
-      co_await job->until_quiet();
+      if (!std::exchange(has_begun, true)) co_await begin(e, job, set_up);
+      while (!job->quiet()) co_await job->until_quiet();
     } catch (const std::bad_alloc&) {
       job->stop({errc::memory_exceeded, {}});
     }
   }
-  // All bytes are in the files, or the save has failed. The tensors are no longer read.
+  // All bytes are in the files, or the save has failed. The tensors are not read any more.
 
   end_task end = {
       job->release_files(), job->release_tensors(), !job->stopped(), job->options().sync, {}, {}};
   if (set_up.setup && end.unneeded.group == nullptr) {
-    end.files = std::move(set_up.setup->files);  // The save stopped before its first write.
+    // The save stopped before begin() moved the files into the job.
+    end.files = std::move(set_up.setup->files);
     end.unneeded.group = std::move(set_up.setup->group);
   }
   for (bool ended = false; !ended;) {
@@ -96,7 +95,7 @@ boost::asio::awaitable<void> save(engine& e, std::shared_ptr<save_job> job) {
       co_await on_thread(*e.saving_threads, e.loop, end);
       ended = true;
     } catch (const std::bad_alloc&) {
-      // Repeats the task. The task skips the steps that are complete.
+      // Memory is exhausted. The loop repeats the task, which skips its completed parts.
     }
   }
   if (!end.published) job->stop(end.published.error());
@@ -110,29 +109,22 @@ boost::asio::awaitable<void> save(engine& e, std::shared_ptr<save_job> job) {
 void run_save(const std::shared_ptr<save_job>& job) {
   engine& e = *job->the_engine;
   e.add_user(job);
-  // Deleter of the handle, as in run_job(): completes a save whose coroutine was not started.
-  const auto finish_unstarted = [job](save_job*) {
-    if (job->finished()) return;
-    job->stop({errc::memory_exceeded, {}});
-    job->finish();
-    job->the_engine->remove_user(*job);
-  };
   if (auto ready = e.start_saving(); !ready) {
     job->stop(ready.error());
     job->finish();
     e.remove_user(*job);
     return;
   }
-  try {
-    const std::shared_ptr<save_job> handle(job.get(), finish_unstarted);
-    boost::asio::co_spawn(e.loop, save(e, handle), boost::asio::detached);
-  } catch (const std::bad_alloc&) {
-    // The handle's deleter has run.
-  }
+  const auto make_coroutine = [&e](std::shared_ptr<save_job> handle) {
+    return save(e, std::move(handle));
+  };
+  spawn_owned(e.loop, job, make_coroutine, finish_for_memory<save_job>);
 }
 
-void begin_save(const std::shared_ptr<engine>& owner, save_request request,
+void begin_save(const std::shared_ptr<engine>& owner, std::string path,
+                std::vector<tensor_ref> tensors, save_options options,
                 std::unique_ptr<operation<save_result>> waiting) {
+  save_request request(std::move(path), std::move(tensors), std::move(options));
   auto job = std::make_shared<save_job>(owner, std::move(request));
   struct command {
     std::shared_ptr<save_job> job;
@@ -146,7 +138,7 @@ void begin_save(const std::shared_ptr<engine>& owner, save_request request,
   if (owner->post(std::move(start_command))) return;
   const fault destroyed(boost::asio::error::operation_aborted, printable_path(job->request().path),
                         "the loader was destroyed");
-  start_command.waiting->complete(to_exception(destroyed), save_result());
+  start_command.waiting->fail(destroyed);
 }
 
 }  // namespace ringload::inline v0::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Implements save_job::digest_work::run(): hashes one tensor of a save in memory.
+// Implements save_job::digest_work::run(), which computes the digest of one tensor of a save in a
+// check thread.
 
 #include <algorithm>
 #include <utility>
@@ -17,10 +18,10 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Bytes hashed between two checks of the stop flag.
+// Number of bytes that are hashed before the next check for cancellation.
 constexpr std::uint64_t digest_bytes = std::uint64_t{1} << 20;
 
-// Task for on_thread().
+// Task for a check thread.
 struct digest_task {
   save_job& job;
   std::uint32_t tensor;

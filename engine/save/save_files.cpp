@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "save/save_files.hpp"
 
+#include <filesystem>
 #include <utility>
 
 #include "base/checked.hpp"
@@ -42,7 +43,7 @@ result<save_files> save_files::make(const save_target& target, std::span<const f
 
 result<void> save_files::publish(bool sync) {
   for (const written_file& file : files_) {
-    // If the entry is a file, publish() flushes it.
+    // If the save has a single file, entry_.publish() flushes the file.
     if (!sync || entry_.fd() >= 0) break;
     if (auto status = sync_file(file); !status) return status;
   }

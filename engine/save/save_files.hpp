@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The unpublished files of one save. publish() gives all files their names, or no file. A
-// checkpoint folder is one unpublished folder. All functions block on the file system.
+// The files of one save. The files have temporary names until publish() gives them their final
+// names. A checkpoint folder is published as a whole. All functions block on the file system.
 
 #include <cstdint>
 #include <filesystem>
@@ -28,22 +28,24 @@ class save_files {
  public:
   save_files() = default;
 
-  // Creates the files and allocates all their bytes. A target of kind `file` takes one layout.
+  // Creates the files and allocates disk space for all their bytes. If `target` is a file, `files`
+  // must have one element.
   static result<save_files> make(const save_target& target, std::span<const file_layout> files,
                                  direct_files& direct);
 
   std::span<written_file> files() noexcept { return files_; }
 
-  // Flushes the files to the drive if `sync` is set, then gives them their names. On failure the
-  // target is unchanged.
+  // Gives the files their final names. If `sync` is true, flushes the files to the drive first, and
+  // the names afterwards. After a failure, the target is unchanged, unless only the flush of the
+  // names has failed.
   result<void> publish(bool sync);
-  // The paths of the published files.
   const std::vector<std::string>& paths() const noexcept { return paths_; }
 
  private:
   atomic_entry entry_;
   std::vector<std::string> paths_;
-  std::vector<written_file> files_;  // Closed before the entry is removed.
+  // Declared last, so that files are closed before entry_ removes them.
+  std::vector<written_file> files_;
 };
 
 }  // namespace ringload::inline v0::detail

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "save/save_job.hpp"
 
 #include <boost/asio/error.hpp>
@@ -29,11 +30,11 @@ void save_job::begin(save_setup setup) {
   result_.bytes = work_.bytes;
   if (options().digest) result_.digests.resize(request_.tensors.size());
   if (options().progress) options().progress->set_total(work_.bytes);
-  begun_ = true;
+  has_begun_ = true;
 }
 
 work::offer save_job::take(bool) {
-  // The schedule may call take() once more after the last write.
+  // The schedule may call take() again after the last write was taken.
   if (stopped() || !work_.group || next_ == work_.group->plan.writes.size()) return {};
   ++in_flight_;
   return {next_++};
@@ -45,7 +46,7 @@ void save_job::end(std::uint32_t write, const result<void>& outcome) {
     ++written_;
     if (options().progress) options().progress->add(work_.group->plan.writes[write].bytes);
   } else {
-    stop(retry_allocation([&] { return outcome.error(); }));
+    stop(outcome.error());
   }
   wake_if_quiet();
 }
@@ -65,7 +66,7 @@ work::offer save_job::digest_work::take(bool) {
 void save_job::digest_work::end(std::uint32_t, const result<void>& outcome) {
   --save_.digesting_;
   ++save_.digested_;
-  if (!outcome) save_.stop(retry_allocation([&] { return outcome.error(); }));
+  if (!outcome) save_.stop(outcome.error());
   save_.wake_if_quiet();
 }
 
@@ -111,7 +112,7 @@ save_job::remains save_job::release_tensors() noexcept {
   return {std::move(work_.group), std::move(request_.tensors)};
 }
 
-// Must not throw: the save would never complete.
+// Must not throw. Otherwise the save would never complete.
 void save_job::finish() noexcept {
   outcome_.finish();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begun_at_;
@@ -119,9 +120,13 @@ void save_job::finish() noexcept {
   const auto waiting = std::move(waiting_);
   if (!waiting) return;
   try {
-    waiting->complete(outcome_.failure(), stopped() ? save_result() : std::move(result_));
+    if (stopped()) {
+      waiting->fail(outcome_.cause());
+    } else {
+      waiting->complete(std::move(result_));
+    }
   } catch (const std::bad_alloc&) {
-    // The handler is destroyed, as in the other operations.
+    // If memory is exhausted, the handler is destroyed without a call, as in every other operation.
   }
 }
 

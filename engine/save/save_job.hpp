@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The state of one save in the engine: the writes in flight, the stop cause and the waiting
-// operation. save.cpp publishes the files when the save is quiet and has not stopped.
+// The state of one save: its writes in flight, the cause of a stop, and the operation that waits
+// for the save. The engine carries out the writes as steps of its workers (see worker.hpp). The
+// coroutine in save.cpp publishes the files when all steps have ended.
 
 #include <atomic>
 #include <chrono>
@@ -29,7 +30,7 @@ class save_job final : public work,
  public:
   save_job(std::shared_ptr<engine> owner, save_request request);
 
-  // ---- Any thread ----
+  // ---- May be called from any thread ----
 
   const std::shared_ptr<engine> the_engine;
   void cancel() noexcept;
@@ -40,35 +41,37 @@ class save_job final : public work,
 
   // ---- Engine thread only ----
 
-  // Makes the writes available to take().
+  // Takes over the open files and the plan. Afterwards, workers may take writes.
   void begin(save_setup setup);
   written_file& file(const write_op& op) noexcept { return work_.files.files()[op.file]; }
   const std::shared_ptr<write_group>& group() const noexcept { return work_.group; }
 
-  // The writes as work of the schedule. A taken write is in flight until end().
+  // The interface `work`: the steps of the job are its writes. A write is in flight from take()
+  // until end().
   offer take(bool awaited) override;
   boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
   void end(std::uint32_t write, const result<void>& outcome) override;
 
-  // Adds one completed write to the result.
   void count(std::uint32_t bytes, bool direct, bool straight) noexcept;
 
-  // The digests as a separate work, computed concurrently with the writes.
+  // The digests of the tensors are a separate `work`, so they are computed while the writes run.
   std::shared_ptr<work> digests() { return {shared_from_this(), &digest_work_}; }
 
-  // Completes `waiting` with the result when the save ends. Cancelling `waiting` cancels the save.
+  // Sets the operation that waits for the save. A cancellation of the operation cancels the save.
   void await(std::unique_ptr<operation<save_result>> waiting);
 
-  // Stops taking writes. Writes in flight still complete. Keeps the first cause. During publishing,
-  // only a failure to publish stops the save.
+  // No further write is started. Writes in flight still complete. Only the first cause is kept.
+  // After release_files(), a cancellation has no effect, and only a failure to publish the files
+  // stops the save.
   void stop(fault cause);
   void stop_from_outside(fault cause) noexcept;
   void stop_at_close() override;
-  // Returns true if no write or digest is in flight, and the save is complete or stopped.
+  // Returns true if the save is complete or stopped, and no write or digest is in progress.
   bool quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
 
-  // Hands files and tensors over to a thread that may block.
+  // Returns the files or the tensors, so that the caller can release them in a thread that may
+  // block.
   save_files release_files() noexcept;
   struct remains {
     std::shared_ptr<write_group> group;
@@ -77,7 +80,7 @@ class save_job final : public work,
   remains release_tensors() noexcept;
   void set_paths(std::vector<std::string> paths) noexcept { result_.files = std::move(paths); }
 
-  // Completes the waiting operation with the result or the failure.
+  // Completes the waiting operation with the result or with the failure.
   void finish() noexcept;
   bool finished() const noexcept { return outcome_.finished(); }
 
@@ -94,19 +97,20 @@ class save_job final : public work,
   };
 
   bool all_written() const noexcept {
-    return begun_ && written_ == work_.group->plan.writes.size() &&
+    return has_begun_ && written_ == work_.group->plan.writes.size() &&
            digested_ == result_.digests.size();
   }
   void wake_if_quiet();
 
-  save_request request_;  // The tensors are released when the save ends.
+  // The tensors are released at the end of the save.
+  save_request request_;
   const std::chrono::steady_clock::time_point begun_at_ = std::chrono::steady_clock::now();
   stop_state outcome_;
 
   // Used by the engine thread only.
   save_setup work_;
-  bool begun_ = false;
-  std::uint32_t next_ = 0;  // Index of the next write for take().
+  bool has_begun_ = false;
+  std::uint32_t next_ = 0;
   std::uint32_t in_flight_ = 0;
   std::uint32_t written_ = 0;
   digest_work digest_work_{*this};
@@ -119,7 +123,7 @@ class save_job final : public work,
   wait_queue quiet_;
 };
 
-// Starts the save. Must be called in the engine thread.
+// Starts the coroutine of the save. Must be called in the engine thread.
 void run_save(const std::shared_ptr<save_job>& job);
 
 }  // namespace ringload::inline v0::detail

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "save/save_setup.hpp"
 
 #include <unistd.h>
@@ -24,7 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A page of the page cache is written either directly or through it, never both.
+// Returns the unit of direct writes, at least one page. No page of a file may be written both
+// directly and through the page cache.
 std::uint64_t direct_unit() noexcept {
   return std::max<std::uint64_t>(block_bytes, static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
 }
@@ -35,7 +37,9 @@ bool is_zt(const save_request& request) {
   return request.path.ends_with(".zt");
 }
 
-// Decides between file and folder by the name of the path and by the existing entry.
+// Chooses between a file and a folder. A .zt file and a path that ends with .safetensors are files.
+// Every other path is a folder. If the format is not set, the name of a new folder must not contain
+// a dot, because the user probably means a file.
 result<save_target> target_of(const save_request& request) {
   save_target out = {request.path, entry_kind::file, request.options.replace};
   if (is_zt(request) || out.path.extension() == ".safetensors") return out;
@@ -73,7 +77,7 @@ result<dtype> stored_type(const tensor_ref& tensor, const save_options& options)
   return chosen ? *options.dtype : tensor.dtype;
 }
 
-// Makes a source from a header or an index.
+// For a header, an index or zeros.
 tensor_ref text_source(std::string text) {
   const auto owner = std::make_shared<const std::string>(std::move(text));
   tensor_ref out({}, owner->data(), dtype::u8, {owner->size()});
@@ -112,7 +116,7 @@ result<checkpoint_layout> lay_out(const save_request& request, const checked_ten
   if (is_zt(request)) {
     if (request.options.shard_bytes > 0 || request.options.shard_count > 0) {
       return fault{errc::invalid_saving, "saving",
-                   "shards were requested for a .zt file, expected none"};
+                   "shard_bytes and shard_count cannot be used for a .zt file"};
     }
     const auto& sources = tensors.sources;
     const auto first_tensor = find_duplicates(
@@ -133,7 +137,7 @@ result<checkpoint_layout> lay_out(const save_request& request, const checked_ten
   return lay_out_safetensors(tensors.described, settings);
 }
 
-// Collects the pieces of all files: tensors, heads, tails, and zeros for the gaps.
+// Collects the pieces of all files: tensors, heads, tails, and zeros for the gaps between them.
 class piece_list {
  public:
   piece_list(write_group& group, backend& target) : group_(group), target_(target) {}
@@ -143,7 +147,7 @@ class piece_list {
       const tensor_extent& extent = extents[t];
       if (extent.bytes > 0) pieces_.push_back({extent.offset, extent.bytes, extent.file, t});
     }
-    // Tensors that share their bytes have the same extent, which is written once.
+    // Tensors that share their bytes have the same extent. Only one of them is written.
     const auto by_place = [](const file_piece& p) { return std::tuple(p.file, p.file_offset); };
     std::ranges::stable_sort(pieces_, {}, by_place);
     const auto duplicates = std::ranges::unique(pieces_, {}, by_place);
@@ -203,11 +207,10 @@ result<save_setup> set_up_save(const save_request& request, const save_services&
     return fault{errc::digest_unavailable, place,
                  "sha256 was requested, but no sha256 hasher is set"};
   }
-  // All tensors are readable here. Their types and sizes in the file are fixed.
+  // Every tensor has passed its checks, and its type and size in the file are fixed.
 
   auto layout = lay_out(request, *checked, *target);
   if (!layout) return layout.error().in(place);
-  // The layout is fixed here. Every byte of every file has a source.
 
   auto files = save_files::make(*target, layout->files, services.direct);
   if (!files) return files.error();

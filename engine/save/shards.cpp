@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "save/shards.hpp"
 
 #include <algorithm>
@@ -11,12 +12,13 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Returns nothing if a shard would have more than `bytes_max` bytes and more than one tensor.
+// Adds each tensor, in descending order of size, to the shard that is the smallest at that time.
+// Returns an empty list if a shard with several tensors would exceed `bytes_max`.
 std::vector<std::uint32_t> spread_over(std::uint32_t shards,
                                        std::span<const std::uint64_t> tensor_bytes,
                                        std::span<const std::uint32_t> largest_first,
                                        std::uint64_t bytes_max) {
-  using load = std::pair<std::uint64_t, std::uint32_t>;  // Bytes and shard index.
+  using load = std::pair<std::uint64_t, std::uint32_t>;  // Bytes and index of a shard.
   std::priority_queue<load, std::vector<load>, std::greater<>> emptiest;
   for (std::uint32_t s = 0; s < shards; ++s) emptiest.push({0, s});
   std::vector<std::uint32_t> of_tensor(tensor_bytes.size());
@@ -32,32 +34,32 @@ std::vector<std::uint32_t> spread_over(std::uint32_t shards,
 
 }  // namespace
 
-sharding spread(std::span<const std::uint64_t> tensor_bytes, const shard_limits& within) {
+sharding spread(std::span<const std::uint64_t> tensor_bytes, const shard_limits& limits) {
   const auto tensors = static_cast<std::uint32_t>(tensor_bytes.size());
   sharding out;
   out.of_tensor.resize(tensors);
-  if (tensors == 0 || (within.bytes == 0 && within.count <= 1)) return out;
+  if (tensors == 0 || (limits.bytes == 0 && limits.count <= 1)) return out;
   std::vector<std::uint32_t> order(tensors);
   std::iota(order.begin(), order.end(), std::uint32_t{0});
   std::ranges::sort(order, {}, [&](std::uint32_t t) { return std::pair(~tensor_bytes[t], t); });
-  if (within.count > 0) {
-    out.count = std::min(within.count, tensors);
+  if (limits.count > 0) {
+    out.count = std::min(limits.count, tensors);
     out.of_tensor = spread_over(out.count, tensor_bytes, order, ~std::uint64_t{0});
   } else {
     const std::uint64_t total =
         std::accumulate(tensor_bytes.begin(), tensor_bytes.end(), std::uint64_t{0});
     const std::uint64_t least =
-        std::max<std::uint64_t>(1, total / within.bytes + (total % within.bytes != 0));
+        std::max<std::uint64_t>(1, total / limits.bytes + (total % limits.bytes != 0));
     out.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(least, tensors));
-    // The tensors always fit if each tensor has its own shard. Only few more shards than the
-    // minimum are ever needed; growing steps keep the loop short anyway.
+    // Usually the minimum number of shards or slightly more is sufficient. The loop ends at the
+    // latest when each shard has one tensor. The step grows, which limits the number of iterations.
     for (;;) {
-      out.of_tensor = spread_over(out.count, tensor_bytes, order, within.bytes);
+      out.of_tensor = spread_over(out.count, tensor_bytes, order, limits.bytes);
       if (!out.of_tensor.empty()) break;
       out.count = std::min(tensors, out.count + 1 + out.count / 16);
     }
   }
-  // Tensors without bytes may all be in one shard, so shards without a tensor are removed.
+  // Removes shards without a tensor. If many tensors are empty, one shard may receive all of them.
   std::vector<std::uint32_t> number(out.count, ~std::uint32_t{0});
   std::uint32_t used = 0;
   for (std::uint32_t& shard : out.of_tensor) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Distributes tensors over shards of about equal size: the largest tensor first, each to the
-// smallest shard so far.
+// Divides the tensors of a safetensors folder over files (shards) of about equal size.
 
 #include <cstdint>
 #include <span>
@@ -11,17 +10,18 @@
 namespace ringload::inline v0 {
 
 struct shard_limits {
-  // A size limit for each shard, which only a shard of a single larger tensor may exceed; or a
-  // number of shards. Both 0: one shard.
+  // Maximum size of a shard. Only a shard with a single tensor may exceed this size. If `bytes` is
+  // 0, `count` is the number of shards. If both are 0, the result is one shard.
   std::uint64_t bytes = 0;
   std::uint32_t count = 0;
 };
 
 struct sharding {
-  std::uint32_t count = 1;  // No shard is empty, except the only shard of no tensors.
+  std::uint32_t count = 1;  // Every shard has a tensor, unless there are no tensors.
+  // Indexed by tensor: the shard that contains it.
   std::vector<std::uint32_t> of_tensor;
 };
 
-sharding spread(std::span<const std::uint64_t> tensor_bytes, const shard_limits& within);
+sharding spread(std::span<const std::uint64_t> tensor_bytes, const shard_limits& limits);
 
 }  // namespace ringload::inline v0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "save/tensor_bytes.hpp"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Size of one conversion step. This many bytes stay in the processor's cache.
+// Size of one conversion step. A buffer of this size stays in the processor's cache.
 constexpr std::size_t buffer_bytes = 16 * 1024;
 constexpr std::uint64_t fetched_at_once = std::uint64_t{1} << 20;
 
@@ -30,12 +31,13 @@ fault invalid(const tensor_ref& tensor, std::string cause) {
   return {errc::invalid_tensor, tensor_place(tensor.name), std::move(cause)};
 }
 
+// The memory that a tensor covers, relative to its element (0, 0, ...).
 struct reach {
-  std::uint64_t before = 0;  // Bytes before the element at index 0.
+  std::uint64_t before = 0;  // Bytes before that element.
   std::uint64_t after = 0;   // Bytes from that element to the end of the last element.
 };
 
-// Returns nothing if the tensor leaves the address space.
+// Returns an empty optional if an address exceeds the address space.
 std::optional<reach> reach_of(const tensor_ref& tensor, std::uint64_t bytes) {
   if (bytes == 0) return reach();
   if (tensor.strides.empty()) return reach{0, bytes};
@@ -91,21 +93,22 @@ result<std::uint64_t> stored_bytes(const tensor_ref& tensor, dtype stored_type) 
   const auto bytes = dense_bytes(tensor, tensor.dtype);
   const auto stored = dense_bytes(tensor, stored_type);
   if (!bytes || !stored) {
-    return invalid(tensor, "its size is not a whole number of bytes within 64 bits");
+    return invalid(tensor, "its size must be a whole number of bytes that fits in 64 bits");
   }
   if (!tensor.strides.empty() && tensor.strides.size() != tensor.shape.size()) {
-    return invalid(tensor, "it has " + grouped(tensor.shape.size()) + " dimensions and " +
-                               grouped(tensor.strides.size()) + " strides");
+    return invalid(tensor, "it has " + grouped(tensor.shape.size()) + " dimensions but " +
+                               grouped(tensor.strides.size()) + " strides, expected equal numbers");
   }
   if (!tensor.strides.empty() && bits(tensor.dtype) % 8 != 0) {
     return invalid(tensor, "elements of less than a byte cannot have strides");
   }
-  if (*bytes > 0 && tensor.data == nullptr) return invalid(tensor, "it has no address");
+  if (*bytes > 0 && tensor.data == nullptr) return invalid(tensor, "its address is null");
   const auto reached = reach_of(tensor, *bytes);
-  if (!reached) return invalid(tensor, "its strides leave the address space");
+  if (!reached) return invalid(tensor, "its strides lead outside the address space");
   if (tensor.bytes != 0 && reached->before + reached->after > tensor.bytes) {
-    return invalid(tensor, "shape and strides take " + grouped(reached->before + reached->after) +
-                               " bytes, and it has " + grouped(tensor.bytes));
+    return invalid(tensor, "its shape and strides cover " +
+                               grouped(reached->before + reached->after) +
+                               " bytes, but its memory has " + grouped(tensor.bytes));
   }
   return *stored;
 }
@@ -184,14 +187,15 @@ result<void> tensor_bytes::read_converted(std::uint64_t first, std::uint64_t cou
     convert(data + first * from_bytes_, into, static_cast<std::size_t>(count), conversion_);
     return {};
   }
-  // Large steps reduce the number of device copies.
+  // Dense tensors on a device are copied in larger steps, because each copy to the host has a fixed
+  // cost.
   const bool is_dense_on_device = !on_host() && elements_.dense();
   std::vector<std::byte> buffer(is_dense_on_device ? fetched_at_once : buffer_bytes);
   const std::uint64_t step = buffer.size() / from_bytes_;
-  for (std::uint64_t done = 0; done < count; done += step) {
-    const std::uint64_t elements = std::min(step, count - done);
-    if (auto status = gather(first + done, elements, buffer.data()); !status) return status;
-    convert(buffer.data(), into + done * to_bytes_, static_cast<std::size_t>(elements),
+  for (std::uint64_t position = 0; position < count; position += step) {
+    const std::uint64_t elements = std::min(step, count - position);
+    if (auto status = gather(first + position, elements, buffer.data()); !status) return status;
+    convert(buffer.data(), into + position * to_bytes_, static_cast<std::size_t>(elements),
             conversion_);
   }
   return {};
@@ -209,15 +213,15 @@ result<void> tensor_bytes::read(std::uint64_t offset, std::span<std::byte> into)
     if (auto status = fetch(); !status) return status;
   }
   const std::uint64_t bytes = into.size();
-  // Unconverted dense bytes can be split anywhere.
+  // Dense bytes that are not converted can be read from any offset.
   if (elements_.dense() && !conversion_.needed()) {
     const std::byte* const begin = static_cast<const std::byte*>(view_.data) + offset;
     if (!on_host()) return target_.copy_to_host(begin, into);
     std::memcpy(into.data(), begin, into.size());
     return {};
   }
-  // The piece may begin or end inside an element. Such an element is converted separately, and only
-  // the needed bytes are copied.
+  // The range may begin or end inside an element. Such an element is converted separately, and only
+  // the requested bytes are copied.
   std::array<std::byte, 16> element = {};
   while (!into.empty() && offset % to_bytes_ != 0) {
     if (auto status = read_elements(offset / to_bytes_, 1, element.data()); !status) return status;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The bytes of a tensor as stored in a file: dense, row-major and optionally converted. They can be
-// read in pieces from any offset, for any device and any strides.
+// Reads a tensor as it is stored in a file: dense, row-major and optionally converted. Any range of
+// bytes can be read. The tensor may be on any device and may have any strides. Used by saves and
+// writers.
 
 #include <atomic>
 #include <cstddef>
@@ -19,33 +20,33 @@
 
 namespace ringload::inline v0::detail {
 
-// Returns the stored size of `view` with elements of `stored_type`. Fails with errc::invalid_tensor
-// for an invalid description, and with errc::unsupported_dtype if the types cannot be converted.
-// Faults name the tensor.
+// Returns the size of the tensor in a file whose elements have type `stored_type`. Fails with
+// errc::invalid_tensor if the description of the tensor is invalid, and with
+// errc::unsupported_dtype if the types cannot be converted. Errors name the tensor.
 result<std::uint64_t> stored_bytes(const tensor_ref& view, dtype stored_type);
 
 class tensor_bytes {
  public:
-  // stored_bytes() must accept `view`. The tensor is on the host or on `target`, which must outlive
-  // this object. All bytes are read `passes` times.
+  // The tensor must have passed stored_bytes(). It must be on the host or on `target`, which must
+  // outlive this object. `passes` is the number of times that all bytes will be read.
   tensor_bytes(tensor_ref view, dtype stored_type, backend& target, unsigned passes);
 
   const tensor_ref& view() const noexcept { return view_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
-  // Returns true if both objects have the same memory and the same stored bytes.
+  // Returns true if both tensors have the same memory and the same stored bytes.
   bool same_as(const tensor_bytes& source) const noexcept;
 
-  // Returns the host memory of the stored bytes from `offset`. Returns null if the tensor is on a
-  // device, converted or not dense.
+  // Returns the address of the stored byte at `offset`. Returns null if the tensor is on a device,
+  // is converted, or is not dense.
   const std::byte* memory_at(std::uint64_t offset) const noexcept;
 
-  // Copies the bytes from `offset` on. Several threads may call it at once. For a strided tensor on
-  // a device, the first call copies all spanned memory to the host. The copy is kept until all
-  // bytes are read.
+  // Copies stored bytes, beginning at `offset`. May be called by several threads at the same time.
+  // If a tensor on a device has strides, the first call copies the covered memory to the host. This
+  // copy is freed when all bytes were read.
   result<void> read(std::uint64_t offset, std::span<std::byte> into);
 
-  // Stops using the caller's memory and releases its owner.
+  // Releases the owner of the tensor's memory. The memory is not read afterwards.
   void release() noexcept { view_ = {}; }
 
  private:
@@ -56,22 +57,24 @@ class tensor_bytes {
   result<void> gather(std::uint64_t first, std::uint64_t count, std::byte* into) const;
   void count_read(std::uint64_t bytes) noexcept;
 
-  // Constant from the constructor to release().
+  // Constant until release() is called.
   tensor_ref view_;
   backend& target_;
   strided_elements elements_;
   conversion conversion_;
   std::uint64_t bytes_ = 0;
-  // Size of an element in memory and as stored; 1 for types of less than a byte.
+  // Size of an element in memory and in the file. The size is 1 if elements have less than a byte.
   std::uint32_t from_bytes_ = 1;
   std::uint32_t to_bytes_ = 1;
-  std::uint64_t spanned_before_ = 0;  // Bytes from the first byte read to view_.data.
-  std::uint64_t spanned_bytes_ = 0;   // Bytes from the first to the last byte read.
+  std::uint64_t spanned_before_ = 0;  // Bytes from the first covered byte to view_.data.
+  std::uint64_t spanned_bytes_ = 0;   // Number of covered bytes.
 
-  // Host copy of a strided tensor on a device.
+  // Host copy of a tensor that is on a device and has strides.
   std::mutex mutex_;
-  mapping fetched_;  // Written under the mutex, before has_fetched_ is set.
+  // Guarded by the mutex until has_fetched_ is true.
+  mapping fetched_;
   std::atomic<bool> has_fetched_ = false;
+  // Bytes that must still be read before the host copy is freed.
   std::atomic<std::uint64_t> left_to_read_;
 };
 

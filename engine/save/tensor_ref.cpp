@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Constructors of tensor_ref: from a description, a loaded tensor or DLPack.
+// A tensor_ref refers to a tensor that will be saved: from a description, a loaded tensor or a
+// DLPack tensor.
 
 #include <ringload/save.hpp>
 #include <utility>
@@ -10,7 +11,6 @@
 
 namespace ringload::inline v0 {
 
-tensor_ref::tensor_ref() = default;
 tensor_ref::tensor_ref(std::string n, const void* d, ringload::dtype t,
                        std::vector<std::uint64_t> s, ringload::device o)
     : name(std::move(n)), data(d), dtype(t), shape(std::move(s)), on(o) {}
@@ -23,19 +23,6 @@ tensor_ref::tensor_ref(std::string n, const tensor& loaded)
       bytes(loaded.size_bytes()),
       on(loaded.device()),
       owner(std::make_shared<const tensor>(loaded)) {}
-tensor_ref::tensor_ref(const tensor_ref& source) = default;
-tensor_ref::tensor_ref(tensor_ref&& source) noexcept = default;
-tensor_ref& tensor_ref::operator=(const tensor_ref& source) = default;
-tensor_ref& tensor_ref::operator=(tensor_ref&& source) noexcept = default;
-tensor_ref::~tensor_ref() = default;
-
-save_options::save_options() = default;
-save_options::save_options(const save_options& source) = default;
-save_options::save_options(save_options&& source) noexcept = default;
-save_options& save_options::operator=(const save_options& source) = default;
-save_options& save_options::operator=(save_options&& source) noexcept = default;
-save_options::~save_options() = default;
-
 namespace {
 
 template <class Managed>

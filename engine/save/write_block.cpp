@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Implements save_job::run(): one write of a save. Fills the slot from the tensors and writes the
-// slot, or writes a tensor's memory directly.
+// Implements save_job::run(), which carries out one write of a save. The bytes are gathered in the
+// worker's slot (I/O buffer) and written from there. If possible, the bytes are written from the
+// memory of the tensor, without the slot.
 //
-// A co_await below completes only when neither the kernel nor a copy uses the slot or the tensors.
+// Each co_await in this file returns only when neither the kernel nor a copy uses the slot or the
+// tensors.
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <optional>
 #include <vector>
 
 #include "base/catch_as_fault.hpp"
@@ -15,7 +17,7 @@
 #include "base/io_unit.hpp"
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
-#include "io/writers/write_cursor.hpp"
+#include "io/io_cursor.hpp"
 #include "io/writers/write_fully.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/on_thread.hpp"
@@ -26,7 +28,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// One write in progress. A local variable of save_job::run().
+// One write in progress.
 struct write_task {
   save_job& job;
   const write_group& group;
@@ -34,7 +36,7 @@ struct write_task {
   written_file& file;
   std::uint32_t slot;
   std::span<std::byte> slot_memory;
-  const std::byte* source = nullptr;  // The slot, or memory of a tensor.
+  const std::byte* source = nullptr;  // The slot, or the memory of a tensor.
   bool direct = false;
   result<void> outcome;
 
@@ -42,13 +44,13 @@ struct write_task {
     return std::span(group.plan.gathers)
         .subspan(op.gathers_begin, op.gathers_end - op.gathers_begin);
   }
-  // "model.safetensors: byte 4,096"
+  // Adds the place of the error, for example "model.safetensors: byte 4,096".
   fault in_file(const fault& cause, std::uint64_t offset) const {
     return cause.in(file.place + ": byte " + grouped(offset));
   }
 };
 
-// Task for on_thread(): fills the slot from the tensors.
+// Task for a copy thread: copies bytes of the tensors into the slot.
 struct fill_task {
   write_task& t;
   result<void> outcome;
@@ -67,7 +69,7 @@ struct fill_task {
   }
 };
 
-// Task for on_thread(): compares the bytes that were read back with the tensors.
+// Task for a copy thread: compares the bytes that were read back with the tensors.
 struct compare_task {
   write_task& t;
   std::span<const std::byte> found;
@@ -81,24 +83,24 @@ struct compare_task {
     std::vector<std::byte> buffer(std::min<std::size_t>(found.size(), 256 * 1024));
     for (const gather_op& g : t.gathers()) {
       tensor_bytes& source = *t.group.sources[g.source];
-      for (std::uint32_t done = 0; done < g.bytes;) {
+      for (std::uint32_t position = 0; position < g.bytes;) {
         const auto step =
-            static_cast<std::uint32_t>(std::min<std::size_t>(buffer.size(), g.bytes - done));
+            static_cast<std::uint32_t>(std::min<std::size_t>(buffer.size(), g.bytes - position));
         const auto expected = std::span(buffer).first(step);
-        if (auto status = source.read(g.source_offset + done, expected); !status) return status;
-        const auto stored = found.subspan(g.write_offset + done, step);
+        if (auto status = source.read(g.source_offset + position, expected); !status) return status;
+        const auto stored = found.subspan(g.write_offset + position, step);
         if (!std::ranges::equal(expected, stored)) {
           return fault{errc::read_back_differs, tensor_place(source.view().name)};
         }
-        done += step;
+        position += step;
       }
     }
     return {};
   }
 };
 
-// Returns memory of one tensor that can be written without a copy. Returns null if the write needs
-// the slot.
+// Returns the address of a tensor's bytes if they can be written without a copy. Returns null if
+// the write needs the slot.
 const std::byte* unchanged_memory(const write_task& t) {
   const auto gathers = t.gathers();
   if (gathers.size() != 1) return nullptr;
@@ -122,41 +124,39 @@ boost::asio::awaitable<void> write_out(engine& e, write_task& t) {
   block_of_file block = {t.op.file_offset, t.op.bytes, t.source};
   if (in_slot) block.registered_buffer = e.staging.registered_buffer(t.slot);
   write_end end;
-  co_await write_fully(e.writers, t.file, block, t.direct, t.job.stop_flag(), end);
+  const write_queues queues = {*e.direct_io, *e.threads_io};
+  co_await write_fully(queues, t.file, block, t.direct, t.job.stop_flag(), end);
   t.outcome = end.outcome;
   if (end.whole) t.job.count(t.op.bytes, end.direct, !in_slot);
 }
 
-// Reads the written bytes back into the slot and compares them. Direct reads cover whole blocks of
-// the file.
+// Reads the written bytes back into the slot and compares them with the tensors. A direct read must
+// begin at a multiple of the block size, so it may include earlier bytes of the file.
 boost::asio::awaitable<void> read_back(engine& e, write_task& t) {
   const bool direct = t.file.direct && t.file.direct_refusal.empty();
-  const std::uint64_t unit = direct ? block_bytes : 1;
-  const std::uint64_t begin = round_down(t.op.file_offset, unit);
-  const std::uint64_t needed = t.op.file_offset + t.op.bytes - begin;
+  const std::uint32_t unit = direct ? block_bytes : 1;
+  const std::uint64_t begin = round_down<std::uint64_t>(t.op.file_offset, unit);
+  const auto needed = static_cast<std::uint32_t>(t.op.file_offset + t.op.bytes - begin);
   compare_task work = {t, {}, {}};
   co_await prepare_slot(e, t.slot, work.outcome);
-  std::uint64_t got = 0;
-  unsigned retries = 0;
-  while (work.outcome && got < needed) {
-    read_request request;
+  io_cursor cursor = io_cursor::read(begin, round_up(needed, unit), needed, unit);
+  std::optional<io_cursor::step> left = cursor.first();
+  while (work.outcome && left) {
+    io_request request;
     request.fd = direct ? t.file.direct.get() : t.file.buffered.get();
     request.direct = direct;
-    request.bytes = static_cast<std::uint32_t>(round_up(needed, unit) - got);
-    request.file_offset = begin + got;
-    request.into = t.slot_memory.data() + got;
+    request.bytes = left->bytes;
+    request.file_offset = left->file_offset;
+    request.memory = t.slot_memory.data() + left->memory_offset;
     request.registered_buffer = e.staging.registered_buffer(t.slot);
-    const int res = co_await read(direct ? *e.direct_reader : *e.buffered_reader, request);
-    if (res > 0) {
-      const auto sum = got + static_cast<std::uint32_t>(res);
-      got = sum >= needed ? sum : round_down(sum, unit);
-      if (sum == 0 || (got < needed && ++retries > write_cursor::retries_max)) {
-        work.outcome = fault{errc::read_back_differs, {}, "the file is shorter than written"};
-      }
-    } else if ((res != -EINTR && res != -EAGAIN) || ++retries > write_cursor::retries_max) {
-      work.outcome = res == 0
-                         ? fault{errc::read_back_differs, {}, "the file is shorter than written"}
-                         : fault{system_code(-res), {}, "reading it back"};
+    const int res = co_await await_io(direct ? *e.direct_io : *e.buffered_io, request);
+    auto next = cursor.completed(res);
+    if (next) {
+      left = *next;
+    } else if (next.error().code == errc::truncated_file) {
+      work.outcome = fault{errc::read_back_differs, {}, "the file is shorter than written"};
+    } else {
+      work.outcome = fault{next.error().code, {}, "reading it back"};
     }
   }
   work.found =

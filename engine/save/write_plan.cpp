@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "save/write_plan.hpp"
 
 #include <algorithm>
@@ -19,20 +20,20 @@ class write_planner {
   write_planner(std::span<const file_piece> pieces, const write_rules& rules)
       : pieces_(pieces), rules_(rules) {}
 
-  // Plans the run of pieces [first, last).
+  // Plans the writes of the pieces [first, last). They must be adjacent in one file.
   result<void> plan_run(std::size_t first, std::size_t last) {
     const std::uint64_t begin = pieces_[first].file_offset;
     const std::uint64_t end = pieces_[last - 1].file_offset + pieces_[last - 1].bytes;
-    next_ = first;
-    taken_ = 0;
+    next_piece_ = first;
+    planned_bytes_ = 0;
     const std::uint64_t direct_begin = std::min(end, round_up(begin, rules_.direct_unit));
     const std::uint64_t direct_end = std::max(direct_begin, round_down(end, rules_.direct_unit));
     if (auto status = plan_write(begin, direct_begin); !status) return status;
     for (std::uint64_t offset = direct_begin; offset < direct_end;) {
-      const std::uint64_t cut = round_down(offset, rules_.slot_bytes) + rules_.slot_bytes;
-      const std::uint64_t to = std::min(direct_end, cut);
-      if (auto status = plan_write(offset, to); !status) return status;
-      offset = to;
+      const std::uint64_t slot_end = round_down(offset, rules_.slot_bytes) + rules_.slot_bytes;
+      const std::uint64_t write_end = std::min(direct_end, slot_end);
+      if (auto status = plan_write(offset, write_end); !status) return status;
+      offset = write_end;
     }
     return plan_write(direct_end, end);
   }
@@ -44,19 +45,20 @@ class write_planner {
     if (begin == end) return {};
     write_op write = {};
     write.file_offset = begin;
-    write.file = pieces_[next_].file;
+    write.file = pieces_[next_piece_].file;
     write.bytes = static_cast<std::uint32_t>(end - begin);
     write.gathers_begin = static_cast<std::uint32_t>(out.gathers.size());
     for (std::uint64_t offset = begin; offset < end;) {
-      const file_piece& from = pieces_[next_];
-      const std::uint64_t bytes = std::min(from.bytes - taken_, end - offset);
-      out.gathers.push_back({taken_, from.source, static_cast<std::uint32_t>(offset - begin),
+      const file_piece& from = pieces_[next_piece_];
+      const std::uint64_t bytes = std::min(from.bytes - planned_bytes_, end - offset);
+      out.gathers.push_back({planned_bytes_, from.source,
+                             static_cast<std::uint32_t>(offset - begin),
                              static_cast<std::uint32_t>(bytes)});
       offset += bytes;
-      taken_ += bytes;
-      if (taken_ < from.bytes) continue;
-      ++next_;
-      taken_ = 0;
+      planned_bytes_ += bytes;
+      if (planned_bytes_ < from.bytes) continue;
+      ++next_piece_;
+      planned_bytes_ = 0;
     }
     if (out.gathers.size() > count_max || out.writes.size() >= count_max) {
       return fault{errc::size_overflow, {}, "the save needs more writes than 32 bits can count"};
@@ -68,9 +70,9 @@ class write_planner {
 
   const std::span<const file_piece> pieces_;
   const write_rules& rules_;
-  // The piece of the run's next byte, and how many of its bytes are planned.
-  std::size_t next_ = 0;
-  std::uint64_t taken_ = 0;
+  // The piece that contains the next byte to plan, and the number of its bytes that are planned.
+  std::size_t next_piece_ = 0;
+  std::uint64_t planned_bytes_ = 0;
 };
 
 }  // namespace

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The public writer. Each call becomes a step, which is posted to the thread of the file.
+// Each call of the public class `writer` becomes a step, which runs in the writer's own thread.
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <memory>
+#include <new>
 #include <ringload/writer.hpp>
 
 #include "base/catch_as_fault.hpp"
@@ -15,33 +17,12 @@
 
 namespace ringload::inline v0 {
 
-object_options::object_options() = default;
-object_options::object_options(const object_options& source) = default;
-object_options::object_options(object_options&& source) noexcept = default;
-object_options& object_options::operator=(const object_options& source) = default;
-object_options& object_options::operator=(object_options&& source) noexcept = default;
-object_options::~object_options() = default;
-
-object_info::object_info() = default;
-object_info::object_info(const object_info& source) = default;
-object_info::object_info(object_info&& source) noexcept = default;
-object_info& object_info::operator=(const object_info& source) = default;
-object_info& object_info::operator=(object_info&& source) noexcept = default;
-object_info::~object_info() = default;
-
-writer_options::writer_options() = default;
-writer_options::writer_options(const writer_options& source) = default;
-writer_options::writer_options(writer_options&& source) noexcept = default;
-writer_options& writer_options::operator=(const writer_options& source) = default;
-writer_options& writer_options::operator=(writer_options&& source) noexcept = default;
-writer_options::~writer_options() = default;
-
 planned_tensor planned(const tensor_info& in_file, const load_options& options) {
   planned_tensor out = {in_file.name, in_file.dtype, in_file.shape};
   if (!options.dtype) return out;
   const bool blocks = block_type_named(in_file.type).has_value();
   if (!blocks && !convertible(in_file.dtype, *options.dtype)) return out;
-  if (options.converts != nullptr && !options.converts(in_file, options.converts_with)) return out;
+  if (options.converts && !options.converts(in_file)) return out;
   out.dtype = *options.dtype;
   if (blocks) out.shape = in_file.original_shape;
   return out;
@@ -51,8 +32,8 @@ namespace detail {
 
 namespace {
 
-// Posts a step to the thread of the file. The job joins that thread before its destruction, so the
-// job outlives the step.
+// Runs a step in the writer's thread, and completes the operation with its result. The destructor
+// of the state joins that thread, so the state outlives the step.
 template <class T, class Work>
 void post_step(const std::shared_ptr<writer_state>& state, std::unique_ptr<operation<T>> waiting,
                Work work) {
@@ -62,22 +43,31 @@ void post_step(const std::shared_ptr<writer_state>& state, std::unique_ptr<opera
   auto owned = std::make_unique<Work>(std::move(work));
   auto run = [job = state.get(), waiting = std::move(waiting), work = std::move(owned)]() mutable {
     auto outcome = catch_as_fault([&] { return (*work)(*job); });
-    work.reset();  // Releases the arguments before the operation completes.
-    if (outcome) {
-      waiting->complete(nullptr, std::move(*outcome));
-    } else {
-      waiting->complete(to_exception(outcome.error()), T());
+    work.reset();  // Destroys the arguments before the operation completes.
+    try {
+      if (outcome) {
+        waiting->complete(std::move(*outcome));
+      } else {
+        waiting->fail(outcome.error());
+      }
+    } catch (const std::bad_alloc&) {
+      waiting.reset();  // Without memory to post the handler, the handler is destroyed.
     }
   };
   boost::asio::post(state->thread().get_executor(), std::move(run));
 }
 
-// Makes a step that stores its fault in the job.
+// Wraps a function as a step. If the function fails, the step stores the error in the state.
 template <class Work>
 writer_step step_of(Work work) {
   return [work = std::move(work)](writer_state& job) {
     job.attempt_step([&] { return catch_as_fault([&] { return work(job); }); });
   };
+}
+
+boost::asio::any_io_executor executor_of(const writer_options& options) {
+  if (options.executor) return options.executor;
+  return boost::asio::system_executor();
 }
 
 std::shared_ptr<writer_state> value_or_throw(result<std::shared_ptr<writer_state>> job) {
@@ -102,9 +92,9 @@ void begin_finish(const std::shared_ptr<writer_state>& state,
   post_step(state, std::move(waiting), [](writer_state& job) -> result<write_result> {
     write_result out;
     job.attempt_step([&]() -> result<void> {
-      auto done = catch_as_fault([&] { return job.finish(); });
-      if (!done) return done.error();
-      out = std::move(*done);
+      auto status = catch_as_fault([&] { return job.finish(); });
+      if (!status) return status.error();
+      out = std::move(*status);
       return {};
     });
     if (job.refusal()) return *job.refusal();
@@ -126,18 +116,20 @@ std::vector<std::size_t> first_of_same(std::span<const tensor_ref> tensors) {
 }
 
 writer::writer(std::string path, writer_options options)
-    : job_(detail::value_or_throw(catch_as_fault(
-          [&] { return detail::writer_state::make_zt(std::move(path), std::move(options)); }))) {}
+    : executor_(detail::executor_of(options)), job_(detail::value_or_throw(catch_as_fault([&] {
+        return detail::writer_state::make_zt(std::move(path), std::move(options));
+      }))) {}
 
 writer::writer(std::string path, std::vector<planned_tensor> tensors,
                std::vector<std::pair<std::string, std::string>> metadata, writer_options options)
-    : job_(detail::value_or_throw(catch_as_fault([&] {
+    : executor_(detail::executor_of(options)), job_(detail::value_or_throw(catch_as_fault([&] {
         return detail::writer_state::make_safetensors(std::move(path), std::move(tensors), metadata,
                                                       std::move(options));
       }))) {}
 
 writer writer::append(std::string path, writer_options options) {
   writer out;
+  out.executor_ = detail::executor_of(options);
   out.job_ = detail::value_or_throw(catch_as_fault(
       [&] { return detail::writer_state::append_zt(std::move(path), std::move(options)); }));
   return out;
@@ -145,6 +137,7 @@ writer writer::append(std::string path, writer_options options) {
 
 writer writer::in_memory(writer_options options) {
   writer out;
+  out.executor_ = detail::executor_of(options);
   out.job_ = detail::value_or_throw(catch_as_fault(
       [&] { return detail::writer_state::make_zt(std::nullopt, std::move(options)); }));
   return out;
@@ -154,6 +147,7 @@ writer writer::in_memory(std::vector<planned_tensor> tensors,
                          std::vector<std::pair<std::string, std::string>> metadata,
                          writer_options options) {
   writer out;
+  out.executor_ = detail::executor_of(options);
   out.job_ = detail::value_or_throw(catch_as_fault([&] {
     return detail::writer_state::make_safetensors(std::nullopt, std::move(tensors), metadata,
                                                   std::move(options));
@@ -163,6 +157,7 @@ writer writer::in_memory(std::vector<planned_tensor> tensors,
 
 writer& writer::operator=(writer&& source) noexcept {
   if (job_) job_->stop();
+  executor_ = std::move(source.executor_);
   job_ = std::move(source.job_);
   return *this;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The state of a writer: the file, its objects so far and their digests. The writer's thread runs
-// the steps one after another.
+// The state of a writer: its file, the objects written so far, and their digests. All steps run one
+// after another in a thread of the writer.
 
 #include <atomic>
 #include <chrono>
@@ -27,17 +27,15 @@
 
 namespace ringload::inline v0::detail {
 
-// Reads an open file from `begin` on. The file must stay open while the result is used.
-readable_bytes file_bytes(int fd, std::uint64_t begin);
-
-// Attributes in the order of their set() calls. Written as a CBOR map.
+// The attributes of a file, in the order of the calls of set(). In the file, the attributes are a
+// CBOR map.
 class attribute_list {
  public:
   void set(std::string key, std::string encoded);
   bool has(std::string_view key) const noexcept;
-  // Returns a map sorted by key, or an empty string without attributes.
+  // Returns the CBOR map, sorted by key. Returns an empty string if there are no attributes.
   std::string encoded() const;
-  // Adds the attributes of an encoded map, except for existing keys.
+  // Adds the attributes of a CBOR map. Keys that exist already keep their values.
   result<void> read(std::string_view encoded_map);
 
  private:
@@ -46,7 +44,8 @@ class attribute_list {
 
 class writer_state {
  public:
-  // These functions block on the file system. Without a path, the file is in memory.
+  // The functions below create a writer, and block on the file system. If `path` is empty, the file
+  // is in memory.
   using optional_path = std::optional<std::string>;
   static result<std::shared_ptr<writer_state>> make_zt(optional_path path, writer_options options);
   static result<std::shared_ptr<writer_state>> append_zt(std::string path, writer_options options);
@@ -54,19 +53,19 @@ class writer_state {
       optional_path path, std::vector<planned_tensor> planned,
       std::span<const std::pair<std::string, std::string>> metadata, writer_options options);
 
-  // ---- Any thread ----
+  // ---- May be called from any thread ----
 
-  // All later steps fail.
+  // Makes all later steps fail.
   void stop() noexcept { stop_ = true; }
   std::uint64_t bytes_taken() const noexcept { return bytes_taken_.load(); }
   threads& thread() noexcept { return thread_; }
 
   // ---- Writer's thread only ----
 
-  // Runs a step. After a fault that may have damaged the file, all later steps fail.
+  // Runs a step. If the step fails and may have damaged the file, all later steps fail too.
   template <class Work>
   void attempt_step(Work&& work);
-  // The fault of the last step.
+  // The error of the last step, if it has failed.
   const std::optional<fault>& refusal() const noexcept { return refusal_; }
 
   result<void> add(const tensor_ref& tensor, const object_options& options);
@@ -89,7 +88,7 @@ class writer_state {
   ~writer_state();
 
  private:
-  // Tensors of a safetensors file in file order.
+  // The tensors of a safetensors file, in the order of the file.
   struct plan {
     std::vector<planned_tensor> tensors;
     std::vector<tensor_extent> extents;
@@ -98,9 +97,13 @@ class writer_state {
 
   static result<std::shared_ptr<writer_state>> make(const optional_path& path,
                                                     writer_options options, std::uint64_t bytes);
-  // Runs `work` in the writer's thread and waits for its end.
+  // Runs `work` in the writer's thread, and waits until it has ended.
   result<void> run(const std::function<result<void>()>& work);
-  result<void> check() const;
+  // Fails if the writer was cancelled or if the file is finished.
+  result<void> check_not_ended() const;
+  // Fails if the dtype or shape of the tensor is not as expected.
+  result<void> check_form(const tensor_ref& tensor, dtype type,
+                          const std::vector<std::uint64_t>& shape) const;
   result<void> open_archive(std::uint64_t begin);
   result<void> begin_planned(std::vector<planned_tensor> planned, checkpoint_layout layout);
   result<void> add_planned(const tensor_ref& tensor, const object_options& options);
@@ -108,56 +111,61 @@ class writer_state {
   result<void> copy_part(std::uint32_t object, zt_component part, int fd,
                          const copy_options& options);
   result<zt_archive*> archive(std::string_view name);
-  // Writes pending frames, so that the offsets of all components are known.
+  // Writes all compressed data that is still in the queue. Afterwards, the offsets of all
+  // components are known.
   result<void> drain();
-  // Returns a checked component for the tensor. Its offset is not set yet.
+  // Checks the tensor and returns its component. The final offset is set when the component is
+  // written.
   result<zt_component> component_of(std::string part, const tensor_ref& tensor,
                                     const object_options& options, const std::string& name) const;
   result<void> write_part(std::uint32_t object, zt_component part, const tensor_ref& tensor,
                           const object_options& options, const std::string& name);
   result<std::string> encoded(const attributes& pairs, const std::string& name) const;
-  // Returns the bytes of the tensor. Reading them also hashes and counts them.
+  // Returns a function that reads the tensor. The function also hashes and counts the bytes.
   result<readable_bytes> bytes_of(const tensor_ref& view, const std::string& name, hasher& content);
   result<hasher> begin_content_digest() const;
   result<hasher> begin_stored_digest(const zt_component& part) const;
   void end_content_digest(const hasher& content, const std::string& name);
-  // Returns the backend of a device, for copies to the host.
-  backend& backend_of(const device& on);
+  backend& backend_of(const device& source);
   fault in_tensor(std::string_view name, errc code, std::string cause) const;
 
-  std::optional<atomic_entry> entry_;  // Empty: the file is in memory.
+  std::optional<atomic_entry> entry_;  // Empty if the file is in memory.
   written_file file_;
   const writer_options options_;
-  replaced_file old_file_;  // The original of append_zt().
+  replaced_file old_file_;  // The file that a writer of append_zt() replaces.
   std::atomic<bool> stop_ = false;
   std::atomic<std::uint64_t> bytes_taken_ = 0;
 
   // Used by the writer's thread only.
-  std::unique_ptr<zt_archive> archive_;  // Set for .zt.
-  std::unique_ptr<append_file> append_;  // Set for safetensors.
+  std::unique_ptr<zt_archive> archive_;  // Set for .zt files.
+  std::unique_ptr<append_file> append_;  // Set for safetensors files.
   plan plan_;
   std::vector<std::pair<device, std::unique_ptr<backend>>> backends_;
   attribute_list attributes_;
-  bool damages_ = true;           // A fault of the current step may damage the file.
-  std::optional<fault> refusal_;  // The fault of the last step.
-  std::optional<fault> failure_;  // The fault of all later steps.
+  // True if an error of the current step may have damaged the file.
+  bool may_damage_file_ = true;
+  std::optional<fault> refusal_;  // Error of the last step.
+  std::optional<fault> failure_;  // Error of all later steps.
   std::vector<tensor_digest> digests_;
   std::vector<std::string> notes_;
   bool finished_ = false;
-  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  const std::chrono::steady_clock::time_point start_time_ = std::chrono::steady_clock::now();
 
-  threads thread_{1};  // Last member, because the thread uses the members above until it is joined.
+  // Must be the last member, because its destructor joins the thread, which uses the other members.
+  threads thread_{1};
 };
 
 template <class Work>
 void writer_state::attempt_step(Work&& work) {
   refusal_ = failure_;
   if (failure_) return;
-  damages_ = archive_ == nullptr && append_ == nullptr;
+  may_damage_file_ = archive_ == nullptr && append_ == nullptr;
   auto outcome = work();
   if (outcome) return;
+  // Needs no memory. Later steps fail even if there is no memory for the texts below.
+  if (may_damage_file_) failure_ = fault{outcome.error().code, {}};
   refusal_ = outcome.error();
-  if (!damages_) return;
+  if (!may_damage_file_) return;
   failure_ = refusal_;
   old_file_ = replaced_file();
 }

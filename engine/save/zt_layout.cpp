@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "save/zt_layout.hpp"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "formats/shape.hpp"
 #include "formats/text/cbor_writer.hpp"
 #include "formats/zt/zt.hpp"
+#include "formats/zt/zt_dtype.hpp"
 #include "formats/zt/zt_writing.hpp"
 
 namespace ringload::inline v0 {
@@ -22,14 +24,14 @@ fault wrong_setting(std::string cause) {
   return {errc::invalid_saving, "saving", std::move(cause)};
 }
 
-// Encodes the metadata as a CBOR map with sorted keys. Without metadata, returns an empty string.
+// Returns the metadata as a CBOR map with sorted keys, or an empty string if there is no metadata.
 result<std::string> attributes_of(const zt_settings& settings) {
   using pair = std::pair<std::string, std::string>;
   std::vector<pair> sorted(settings.metadata.begin(), settings.metadata.end());
   std::ranges::sort(sorted, {}, &pair::first);
-  const auto twice = std::ranges::adjacent_find(sorted, {}, &pair::first);
-  if (twice != sorted.end()) {
-    return wrong_setting("duplicate metadata key '" + printable(twice->first) + "'");
+  const auto duplicate = std::ranges::adjacent_find(sorted, {}, &pair::first);
+  if (duplicate != sorted.end()) {
+    return wrong_setting("duplicate metadata key '" + printable(duplicate->first) + "'");
   }
   std::string out;
   if (sorted.empty()) return out;
@@ -45,7 +47,7 @@ result<std::string> attributes_of(const zt_settings& settings) {
   return out;
 }
 
-// The component's offset and length are not set yet.
+// Describes a tensor as an object. The caller sets the offset and the length.
 result<zt_object> object_of(const layout_tensor& tensor) {
   const auto element = zt_element_of(tensor.dtype);
   if (!element) {
@@ -100,7 +102,7 @@ result<checkpoint_layout> lay_out_zt(std::span<const layout_tensor> tensors,
       const auto blob_end = offset ? checked_add(*offset, *bytes) : offset;
       if (!blob_end || *blob_end > std::uint64_t{1} << 62) {
         return fault{errc::size_overflow, tensor_place(tensors[t].name),
-                     "the tensors' bytes do not add up within 63 bits"};
+                     "the total size of the tensors exceeds 2^62 bytes"};
       }
       place.offset = *offset;
       end = *blob_end;
@@ -116,6 +118,7 @@ result<checkpoint_layout> lay_out_zt(std::span<const layout_tensor> tensors,
   if (!tail) return tail.error();
   file.tail = std::move(*tail);
   file.bytes = end + file.tail.size();
+  if (auto status = check_zt_tail(file.tail, file.bytes); !status) return status.error();
   out.files.push_back(std::move(file));
   return out;
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A log of the memory that a loader allocates and frees, for finding leaks.
+// Records which memory a loader allocates and frees, for finding leaks.
 
 #include <cstdint>
-#include <filesystem>
 #include <iosfwd>
 #include <memory>
+#include <ringload/detail/path_object.hpp>
 #include <ringload/export.hpp>
+#include <string_view>
 
 namespace ringload::inline v0 {
 
@@ -15,37 +16,46 @@ namespace detail {
 class allocation_sink;
 }
 
-/// Writes a CSV row for each allocation and each release of a loader: memory for tensors, slots,
-/// and auxiliary GPU memory. Small memory of C++ objects is not logged.
+/// Writes a CSV row for each allocation and each release of a loader. The log contains the memory
+/// of tensors and of slots (pinned buffers), and auxiliary GPU memory. The log does not contain the
+/// small allocations of C++ objects.
 ///
-/// The columns are timestamp (seconds since 1970), call, pointer, size and stack. The calls are
-/// `mmap` and `munmap` for host memory, `new` and `delete` for host memory of less than a few
-/// pages, `pin` and `unpin` for a slot, `cudaMalloc` and `cudaFree` for GPU memory. A release has
-/// the size of its allocation. The frames of the calling thread's stack are separated by
-/// semicolons, innermost first. If the C library cannot provide the frames, the column is empty.
-/// Memory in the free list (`loader_options::cached_bytes`) is not released.
+/// The columns are `timestamp` (seconds since 1970), `call`, `pointer`, `size` and `stack`. The
+/// calls are `mmap` and `munmap` for host memory, `new` and `delete` for small host memory (less
+/// than a few pages), `pin` and `unpin` for a slot, and `cudaMalloc` and `cudaFree` for GPU memory.
+/// The row of a release contains the size of the allocation.
 ///
-/// A handle: copies write to the same destination. The destination is closed with the last copy and
-/// the last logged memory. Tensors may outlive their loader. The functions may be called from any
-/// thread.
+/// The column `stack` contains the stack frames of the calling thread, innermost first, separated
+/// by semicolons. If the C library cannot provide the frames, the column is empty. Memory in the
+/// free list of a loader (`loader_options::cached_bytes`) counts as allocated.
+///
+/// An allocation_log is a handle. Copies write to the same destination. The destination is closed
+/// when the last copy is destroyed and all logged memory is freed, because tensors may outlive
+/// their loader. All functions are thread-safe.
 class RINGLOAD_EXPORT allocation_log {
  public:
-  /// An empty handle, which writes nothing.
+  /// Creates an empty handle. An empty handle writes nothing.
   allocation_log() noexcept = default;
   /// Creates or replaces the file. Each row is written to the file at once. Throws
   /// `ringload::error`.
-  explicit allocation_log(const std::filesystem::path& file);
-  /// Writes to `sink`, which must outlive all copies and all memory of the loader. Any thread of
-  /// the loader may write, one row at a time.
+  explicit allocation_log(std::string_view file);
+  /// Creates or replaces the file at a `std::filesystem::path`.
+  template <detail::path_object Path>
+  explicit allocation_log(const Path& file) : allocation_log(std::string_view(file.native())) {}
+  /// Writes to `sink`. The caller must keep `sink` alive until all copies of the log are destroyed
+  /// and all memory of the loader is freed. Any thread of the loader may write to `sink`, one
+  /// thread at a time.
   explicit allocation_log(std::ostream& sink);
 
+  /// Returns false for an empty handle.
   explicit operator bool() const noexcept { return to_ != nullptr; }
 
-  /// While an object of this class exists, allocations are not logged, and their later releases are
-  /// not logged either. Releases of logged allocations are always logged, so the rows always
-  /// balance.
+  /// Stops logging while an object of this class exists. An allocation during this time has no row,
+  /// and neither has its later release. The release of an allocation with a row always has a row.
+  /// Therefore the rows of allocations and releases match.
   class [[nodiscard]] pause {
    public:
+    /// Stops logging to `log` and to its copies.
     explicit pause(const allocation_log& log) noexcept;
     pause(const pause&) = delete;
     pause& operator=(const pause&) = delete;
@@ -55,9 +65,10 @@ class RINGLOAD_EXPORT allocation_log {
     const std::shared_ptr<detail::allocation_sink> sink_;
   };
 
-  /// Returns whether a row could not be written, because the disk is full or the sink failed.
+  /// Returns true if a row could not be written, for example because the disk is full.
   bool failed() const noexcept;
 
+  /// Internal: called by the library only.
   const std::shared_ptr<detail::allocation_sink>& sink() const noexcept { return to_; }
 
  private:

@@ -1,44 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file or folder that appears under its name only when it is complete, like the output of
-// `save_async` and `writer`. For files that a program writes next to a checkpoint.
+// A file or a folder that becomes visible at its path only when it is complete, as the output of
+// `save_async` and `writer` does. Use this class for additional files of a checkpoint.
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
+#include <ringload/detail/path_object.hpp>
 #include <ringload/export.hpp>
+#include <string>
 #include <string_view>
 
 namespace ringload::inline v0 {
 
+/// The kind of an atomic_file.
 enum class entry_kind : std::uint8_t { file, folder };
 
 class atomic_entry;
 
-/// The functions block on the file system, and throw `ringload::error` with the target as its
-/// place. Until it is published, a file has no name if the file system supports that. Otherwise the
-/// file has a name such as ".ringload-<process>-<n>" in the folder of its target. A folder always
-/// has such a name.
+/// Creates a file or a folder, and publishes it at its path when it is complete. All functions may
+/// block during file system operations, and throw `ringload::error`. `error::place()` is the path
+/// of the target.
+///
+/// Before it is published, an entry has a name like ".ringload-<process>-<n>" in the folder of the
+/// target. If the file system supports unnamed files, a file has no name.
 class RINGLOAD_EXPORT atomic_file {
  public:
-  /// Creates the empty file or folder. An existing `target` is `EEXIST` unless `may_replace` is
-  /// set. A regular file can be replaced by a file. A folder can be replaced by a folder if it
-  /// contains only files of a checkpoint.
-  atomic_file(std::filesystem::path target, entry_kind kind, bool may_replace);
+  /// Creates an empty file or folder. If `target` exists and `may_replace` is false, fails with
+  /// `EEXIST`. A file can replace only a regular file. A folder can replace only a folder that
+  /// contains nothing except the files of a checkpoint.
+  atomic_file(std::string_view target, entry_kind kind, bool may_replace);
+  /// Creates an empty file or folder at a `std::filesystem::path`.
+  template <detail::path_object Path>
+  atomic_file(const Path& target, entry_kind kind, bool may_replace)
+      : atomic_file(std::string_view(target.native()), kind, may_replace) {}
+  /// Moves the file or folder. Afterwards `source` may only be assigned to or destroyed.
   atomic_file(atomic_file&& source) noexcept;
+  /// Removes the own file or folder if it was not published, and takes over `source`.
   atomic_file& operator=(atomic_file&& source) noexcept;
-  /// Removes the file or folder if it is not published.
+  /// Removes the file or the folder if it was not published.
   ~atomic_file();
 
-  /// The path for opening the file or folder before it is published.
-  const std::filesystem::path& path() const noexcept;
+  /// Returns a path for opening the file or the folder before it is published.
+  const std::string& path() const noexcept;
 
-  /// Appends to a file.
+  /// Appends `text` to the file.
   void write(std::string_view text);
 
-  /// Publishes the file or folder under its name. With `sync`, it is flushed to the drive before,
-  /// and its name is flushed afterwards. The contents of files in a folder are not flushed.
+  /// Makes the file or the folder visible at its path. If `sync` is true, the file or the folder is
+  /// flushed to the drive before it becomes visible, and its name is flushed afterwards. The
+  /// contents of the files in a folder are not flushed.
   void publish(bool sync = true);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Attributes: metadata of a checkpoint, a tensor or an object.
+// Attributes are the metadata of a checkpoint, a tensor or an object.
 
 #include <compare>
 #include <cstdint>
@@ -14,37 +14,48 @@
 
 namespace ringload::inline v0 {
 
-/// The value of an attribute, with its type: any value of CBOR (RFC 8949). Formats without types
-/// have text values.
+/// The value of an attribute, with its type. The value can be any value of CBOR (RFC 8949). In a
+/// format without types, every value is a text.
 class RINGLOAD_EXPORT attribute {
  public:
-  attribute();  // The value null.
+  attribute();  // The value is null.
+  /// The value is a text.
   attribute(std::string_view text);
+  /// The value is the text before the first 0 byte.
   attribute(const char* text) : attribute(std::string_view(text)) {}
+  /// The value is a text, which may contain 0 bytes.
   attribute(const std::string& text) : attribute(std::string_view(text)) {}
+  /// The value is a bool.
   attribute(bool value);
+  /// The value is a floating-point number.
   attribute(double value);
+  /// The value is an integer.
   template <class T>
     requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
   attribute(T value)
       : attribute(value < 0, value < 0 ? ~static_cast<std::uint64_t>(value)
                                        : static_cast<std::uint64_t>(value)) {}
 
-  /// Parses JSON text. Objects become maps in their order. Numbers without fraction and exponent
-  /// become integers. Throws `errc::malformed_header`.
+  /// Parses JSON text. The members of an object keep their order. A number without fraction and
+  /// exponent becomes an integer. Throws `errc::malformed_header` if the text is not valid JSON.
   static attribute json(std::string_view text);
-  /// Takes CBOR, which must be exactly one complete value. Throws `errc::malformed_header`.
+  /// Creates an attribute from CBOR. `encoded` must be exactly one complete value. Throws
+  /// `errc::malformed_header` if the value is not valid.
   static attribute cbor(std::string encoded);
 
-  /// The value as CBOR. Two values are equal if their CBOR is equal.
+  /// Returns the value as CBOR. Two attributes are equal if their CBOR is equal.
   const std::string& encoded() const noexcept { return encoded_; }
-  /// The text if `is_text()`; otherwise the value as JSON text, with byte strings in hexadecimal.
+  /// Returns the text if `is_text()` is true. Otherwise returns the value as JSON text. Byte
+  /// strings are in hexadecimal.
   const std::string& text() const noexcept { return text_; }
+  /// Returns true if the value is a text.
   bool is_text() const noexcept { return is_text_; }
 
+  /// Two values are equal if their types and contents are equal, so 1 and 1.0 differ.
   friend bool operator==(const attribute& a, const attribute& b) noexcept {
     return a.encoded_ == b.encoded_;
   }
+  /// Sorts by the bytes of the CBOR, for containers. The order has no other meaning.
   friend std::strong_ordering operator<=>(const attribute& a, const attribute& b) noexcept {
     return a.encoded_ <=> b.encoded_;
   }
@@ -57,7 +68,7 @@ class RINGLOAD_EXPORT attribute {
   bool is_text_ = false;
 };
 
-/// Keys and their values, in the order of the file.
+/// Keys and values, in the order of the file.
 using attributes = std::vector<std::pair<std::string, attribute>>;
 
 }  // namespace ringload::inline v0

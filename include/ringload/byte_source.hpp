@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checkpoints outside the file system: a custom store, from which a loader reads as it reads from a
-// file system. `ringload::remote()` of <ringload/remote.hpp> is such a store, for HTTP.
+// The interfaces of a custom store: checkpoints that are not in the file system. A loader reads
+// from a store as it reads from files. `ringload::remote()` of <ringload/remote.hpp> is a store for
+// HTTP.
 //
 //   byte_store    has checkpoints with names like "cache://models/7b"
 //   byte_folder   a folder of the store: shards and their index
@@ -11,7 +12,8 @@
 //   ringload::loader loader{ringload::host(), {}, {ringload::extension(my_store)}};
 //   ringload::model m = co_await loader.load_async("cache://models/7b");
 //
-// An exception from these functions fails the load. A `ringload::error` keeps its place and text.
+// An exception from one of these functions fails the load. The error of the load has the place and
+// the text of a thrown `ringload::error`.
 
 #include <atomic>
 #include <boost/asio/any_completion_handler.hpp>
@@ -29,119 +31,137 @@
 
 namespace ringload::inline v0 {
 
-/// Counters of the requests of a load. Any thread may update them at any time.
+/// Counts the requests of one load. Any thread may update the counters at any time.
 struct transfer_counts {
-  std::atomic<std::uint64_t> requests = 0;
-  std::atomic<std::uint64_t> retries = 0;  // Requests that repeat or resume a failed request.
-  /// The arrival time of the first byte of a tensor, in nanoseconds of steady_clock since its
-  /// epoch; 0: not yet.
+  std::atomic<std::uint64_t> requests = 0;  // The number of requests.
+  std::atomic<std::uint64_t> retries = 0;   // Requests that repeat or resume a failed request.
+  /// The time when the first byte of a tensor arrived, in nanoseconds of steady_clock. If 0, no
+  /// byte has arrived.
   std::atomic<std::int64_t> first_byte_at = 0;
 };
 
-/// A range of a byte_source, and the memory for its bytes.
+/// A request to read a range of a byte_source.
 struct source_read {
+  /// Requests the bytes from the offset `from` that fill `to`.
   source_read(std::uint64_t from, std::span<std::byte> to) noexcept : offset(from), into(to) {}
 
-  std::uint64_t offset;
-  /// The destination; its size is the size of the range, within the source.
+  std::uint64_t offset;  // The offset of the first byte in the object.
+  /// The memory for the bytes. Its size is the size of the range. The range is within the object.
   std::span<std::byte> into;
-  bool awaited = false;  // An awaited tensor needs this range: it has priority.
-  /// Requested when the bytes are not needed any more. The read must then end soon, with any
-  /// result.
+  /// True if a caller waits for a tensor in this range. The read then has priority.
+  bool awaited = false;
+  /// Stopped when the bytes are no longer needed. The read must then end soon, with or without an
+  /// error.
   std::stop_token stop = {};
-  transfer_counts* counts = nullptr;  // Counters for requests of the source; may be null.
+  transfer_counts* counts = nullptr;  // Counters that the source should update, or null.
 };
 
-/// An object of a store. Several threads may call its functions concurrently.
+/// One object of a store. All functions must be thread-safe.
 class RINGLOAD_EXPORT byte_source {
  public:
+  /// Called when a read has ended. The argument is null, or the exception of a failure.
   using read_handler = boost::asio::any_completion_handler<void(std::exception_ptr)>;
 
   virtual ~byte_source();
 
-  /// Returns the size, which never changes.
+  /// Returns the size of the object. The size must not change.
   virtual std::uint64_t bytes() const noexcept = 0;
 
-  /// Returns a version tag that changes when the object is replaced: an ETag, a version id, an
-  /// mtime. The function is called when the object is opened and at the end of each load. If the
-  /// tag differs, the load fails with errc::changed_file. If the function throws, the load fails
-  /// with that exception. May block. Empty: the version is unknown, or reads detect a change.
+  /// Returns a version tag that changes when the object is replaced, such as an ETag, a version id
+  /// or an mtime. Returns an empty string if the version is unknown, or if read_async itself
+  /// detects changes.
+  ///
+  /// Called when the object is opened and at the end of each load. If the tag has changed, the load
+  /// fails with errc::changed_file. An exception fails the load. May block.
   virtual std::string identity() const = 0;
 
-  /// Starts a read without blocking, and calls `done` once, in any thread, but never from inside
-  /// this function. The argument of `done` is null if all of `request.into` is filled, else the
-  /// failure. The source may write to `request.into` until it calls `done`, and not afterwards,
-  /// even if the read is stopped. If the object has changed since it was opened, the failure is
-  /// errc::changed_file. At most loader_options::slots reads are in flight.
+  /// Starts a read and returns without blocking. Must call `done` exactly once, in any thread, but
+  /// not inside this function. The argument of `done` is null if `request.into` is filled
+  /// completely. Otherwise the argument is the exception of the failure. If the object has changed
+  /// since it was opened, the exception must be errc::changed_file.
   ///
-  /// A coroutine `boost::asio::awaitable<void>` is started by `boost::asio::co_spawn(executor,
-  /// coroutine(request), std::move(done))`.
+  /// The source may write to `request.into` until it calls `done`, but not afterwards, even if the
+  /// read was stopped. At most loader_options::slots reads are in flight at the same time.
+  ///
+  /// To start a coroutine that returns `boost::asio::awaitable<void>`, call
+  /// `boost::asio::co_spawn(executor, coroutine(request), std::move(done))`.
   virtual void read_async(const source_read& request, read_handler done) = 0;
 
-  /// Called if the bytes that were read are not a checkpoint. A source that reads from a cached
-  /// copy drops the copy, and returns whether the same reads may now return different bytes. May
-  /// block.
+  /// Returns true if the store states a digest of the object, but not all bytes that loads have
+  /// read were compared with it. Called at the end of each load, after identity(). See
+  /// `load_stats::files_unverified`. The default implementation returns false.
+  virtual bool has_unverified_bytes() const noexcept;
+
+  /// Called if the bytes of the object are not a valid checkpoint. A source that keeps a local copy
+  /// of the object must delete this copy. Returns true if the source deleted a copy, so that
+  /// another attempt may read different bytes. May block.
   virtual bool drop_copy();
 };
 
-/// A folder of a store. Its functions block, and are called from one thread at a time.
+/// A folder of a store. The functions may block. Only one thread at a time calls the functions.
 class RINGLOAD_EXPORT byte_folder {
  public:
   virtual ~byte_folder();
 
-  /// Returns the names of all files of the folder, in any order, for finding the checkpoint. The
-  /// result may include names of sub-folders, and names of files in sub-folders with '/'. Throws
-  /// errc::unsupported_feature if the store cannot list the folder.
+  /// Returns the names of all files of the folder, in any order. The loader uses the names to find
+  /// the checkpoint. The result may also contain names of sub-folders, and names of files in
+  /// sub-folders ("folder/file"). Throws errc::unsupported_feature if the store cannot list the
+  /// folder.
   virtual std::vector<std::string> names(const std::stop_token& stop) = 0;
 
-  /// Returns the names of all files of the folder and its sub-folders, with '/', for
-  /// open_options::independent_files. The default implementation returns names().
+  /// Returns the names of all files of the folder and of its sub-folders ("folder/file"). Called
+  /// for open_options::independent_files. The default implementation returns names().
   virtual std::vector<std::string> names_beneath(const std::stop_token& stop);
 
-  /// Opens a file. Throws errc::source_not_found if the file does not exist. Names come from an
-  /// index and may be malicious. A name has no empty part, no "." and no "..", and does not begin
-  /// with '/'.
+  /// Opens a file of the folder. Throws errc::source_not_found if the file does not exist. A name
+  /// may come from a malicious index file. The loader has already checked that the name does not
+  /// begin with '/' and has no empty part, no "." and no "..".
   virtual std::shared_ptr<byte_source> open(const std::string& name,
                                             const std::stop_token& stop) = 0;
 
-  /// Announces the next files to be opened, in this order, so that the store can open them in
-  /// parallel.
+  /// Announces which files will be opened next, in this order. The store can use this information
+  /// to open the files in parallel. The default implementation does nothing.
   virtual void expect(std::span<const std::string> names, const std::stop_token& stop);
 
-  /// Returns the name of a file for errors and the catalog, without credentials. An empty name
-  /// stands for the folder itself.
+  /// Returns the path of a file for error texts and the catalog. The path must not contain
+  /// credentials. An empty name means the folder itself.
   virtual std::string path_of(const std::string& name) const = 0;
 };
 
-/// The result of resolving the name of a checkpoint. A loader also accepts it in place of a name.
+/// The result of `byte_store::find()`: a folder of a store, and a file in this folder. A
+/// found_source can be passed to a loader like a name.
 struct found_source {
-  std::shared_ptr<byte_folder> folder;
-  std::string file;  // A checkpoint or index in the folder; empty: the whole folder.
-  /// A local file or folder with the same content, which is opened instead; empty: none.
+  std::shared_ptr<byte_folder> folder;  // The folder of the store.
+  std::string file;  // A checkpoint or an index file in the folder. Empty means the whole folder.
+  /// A local file or folder with the same content. If set, the loader opens this path instead.
   std::string local_path;
 };
 
-/// Returns a file of any format in memory as a source for `loader::open_async` and `load_async`:
+/// Returns a source that reads a file in memory, for `loader::open_async` and `load_async`. All
+/// formats are supported.
 ///
 ///   auto m = co_await loader.load_async(ringload::from_memory(bytes, "model.safetensors"));
 ///
-/// `name` is the name in errors and in the catalog, and determines the format like a file name.
-/// `owner` is kept alive as long as the bytes are needed. Without an owner, the caller must keep
-/// the bytes valid until the checkpoint and all its loads are destroyed.
+/// `name` appears in errors and in the catalog. Its extension determines the format, as the
+/// extension of a file name does. `owner` keeps the bytes alive as long as they are needed. If
+/// `owner` is null, the caller must keep the bytes alive until the checkpoint and all its loads are
+/// destroyed.
 RINGLOAD_EXPORT found_source from_memory(std::span<const std::byte> bytes, std::string name,
                                          std::shared_ptr<const void> owner = nullptr);
 
-/// A store, for the constructor of an extension. Its functions are called from any thread.
+/// A store of checkpoints. Pass the store to the constructor of `extension`. All functions must be
+/// thread-safe.
 class RINGLOAD_EXPORT byte_store {
  public:
   virtual ~byte_store();
 
-  /// Returns whether the store accepts this name. For names with "://" the function is called
-  /// before paths are tried. For other names it is called if no such path and no such model in the
-  /// local cache exists.
+  /// Returns true if the store accepts this name. A name with "://" is passed to the stores first.
+  /// Any other name is passed to the stores only if neither a path nor a model in the local cache
+  /// has this name.
   virtual bool has_name(std::string_view source) const noexcept = 0;
 
-  /// Resolves a name. May block. Throws errc::source_not_found if the checkpoint does not exist.
+  /// Finds the checkpoint `source`. Throws errc::source_not_found if the checkpoint does not exist.
+  /// May block.
   virtual found_source find(std::string_view source, const std::stop_token& stop) = 0;
 };
 

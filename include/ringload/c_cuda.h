@@ -2,7 +2,7 @@
 #ifndef RINGLOAD_C_CUDA_H
 #define RINGLOAD_C_CUDA_H
 
-// GPU memory for the loaders of ringload/c.h: the component `c_cuda`.
+// GPU memory, with the C interface of ringload/c.h. This header belongs to the component `c_cuda`.
 
 #include <ringload/c.h>
 
@@ -10,10 +10,13 @@
 extern "C" {
 #endif
 
-/// Returns the CUDA device with this number of the runtime. ringload_loader_create() checks whether
-/// the device exists.
+/// Returns the CUDA device with this index in the CUDA runtime. This function does not check
+/// whether the device exists, but ringload_loader_create() does.
 RINGLOAD_C_EXPORT ringload_status ringload_cuda_device(int index, ringload_device** device);
-/// Returns the number of CUDA devices; 0 if there is no driver.
+/// Returns the CUDA device with this index, with memory that a keeper can publish
+/// (ringload/c_keeper.h).
+RINGLOAD_C_EXPORT ringload_status ringload_shared_cuda_device(int index, ringload_device** device);
+/// Returns the number of CUDA devices. Returns 0 if the machine has no driver.
 RINGLOAD_C_EXPORT int ringload_cuda_device_count(void);
 
 #ifdef __cplusplus

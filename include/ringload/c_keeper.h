@@ -2,7 +2,8 @@
 #ifndef RINGLOAD_C_KEEPER_H
 #define RINGLOAD_C_KEEPER_H
 
-// Models that several processes share, for ringload/c.h. See `ringload/keeper.hpp`.
+// Shares models between several processes, with the C interface of ringload/c.h. See
+// `ringload/keeper.hpp`.
 
 #include <ringload/c.h>
 
@@ -10,53 +11,62 @@
 extern "C" {
 #endif
 
+/// A socket from which other processes attach models.
 typedef struct ringload_keeper ringload_keeper;
 
-/// Returns the host device with memory that other processes can map, for loaders whose models are
-/// published.
+/// Returns the host device with memory that other processes can map. Use this device for the loader
+/// of a model that will be published.
 RINGLOAD_C_EXPORT ringload_status ringload_shared_host_device(ringload_device** device);
 
+/// Permissions and limits of a keeper.
 typedef struct ringload_keeper_options {
   size_t struct_bytes;
-  const uint32_t* users;  // Effective user ids that may attach. None: all users that may connect.
+  /// The effective user ids that may attach models. Null means every user who can connect.
+  const uint32_t* users;
+  /// The number of user ids.
   size_t users_count;
-  uint32_t mode;  // Mode of the socket: users with write permission may connect. 0: 0600.
-  uint32_t connections_max;  // Maximum number, one for each attached model. 0: 1,024.
+  /// The file mode of the socket. Only users with write permission can connect. 0 means 0600.
+  uint32_t mode;
+  /// The maximum number of connections. Each attached model holds one connection. 0 means 1,024.
+  uint32_t connections_max;
 } ringload_keeper_options;
 
-/// Creates the socket and serves it in a thread of the keeper. An old socket without a keeper is
-/// replaced. `options` may be null.
+/// Creates a keeper with a socket at the path `socket`. A thread of the keeper serves the models.
+/// If the path exists and is a socket without a keeper, the socket is replaced. `options` may be
+/// null.
 RINGLOAD_C_EXPORT ringload_status ringload_keeper_create(const char* socket,
                                                          const ringload_keeper_options* options,
                                                          ringload_keeper** result);
-/// Removes the socket. Attached models stay valid.
+/// Releases the keeper and removes the socket. Attached models remain valid.
 RINGLOAD_C_EXPORT void ringload_keeper_release(ringload_keeper* keeper);
 
-/// Seals the model's memory and serves the model under this name. Afterwards writing to its tensors
-/// is an access violation. RINGLOAD_UNAVAILABLE: the memory of the model cannot be shared.
+/// Seals the memory of the model, then serves the model under `name`. Afterwards, a write to a
+/// tensor of the model raises SIGSEGV. Returns RINGLOAD_UNAVAILABLE if the memory of the model
+/// cannot be shared.
 RINGLOAD_C_EXPORT ringload_status ringload_keeper_publish(ringload_keeper* keeper, const char* name,
                                                           const ringload_model* model);
-/// Stops serving the model of this name; RINGLOAD_NOT_FOUND if no such model is served.
+/// Stops serving the model `name`. Returns RINGLOAD_NOT_FOUND if no model of this name is served.
 RINGLOAD_C_EXPORT ringload_status ringload_keeper_withdraw(ringload_keeper* keeper,
                                                            const char* name);
 
-/// A published model and its use.
+/// The state of a model that a keeper serves.
 typedef struct ringload_kept_model {
   size_t struct_bytes;
-  uint64_t version;   // 1 for the first model of the name, then counted up.
-  uint64_t bytes;     // Size of its memory.
-  uint64_t attached;  // Number of current attachments of this version.
+  uint64_t version;   // 1 for the first model of this name, plus 1 for each later model.
+  uint64_t bytes;     // The size of the model's memory.
+  uint64_t attached;  // The number of clients that have attached this version.
 } ringload_kept_model;
 
-/// Describes a model; RINGLOAD_NOT_FOUND if no model of this name is served.
+/// Returns the state of the model `name`. Returns RINGLOAD_NOT_FOUND if no model of this name is
+/// served.
 RINGLOAD_C_EXPORT ringload_status ringload_keeper_model(const ringload_keeper* keeper,
                                                         const char* name,
                                                         ringload_kept_model* into);
 
-/// Attaches the model that a keeper serves under this name: maps its memory for reading.
-/// `milliseconds` is the time limit for the keeper's answer; 0: 10 seconds. RINGLOAD_NOT_FOUND: no
-/// such model, or no keeper. RINGLOAD_SYSTEM_ERROR: the keeper refuses this user, or does not
-/// answer.
+/// Attaches the model that the keeper at `socket` serves under `name`. The memory of the model is
+/// mapped for reading. `milliseconds` is the time limit for the keeper's answer. The limit 0 means
+/// 10 seconds. Returns RINGLOAD_NOT_FOUND if the model does not exist or no keeper is running.
+/// Returns RINGLOAD_SYSTEM_ERROR if the keeper refuses this user or does not answer.
 RINGLOAD_C_EXPORT ringload_status ringload_attach(const char* socket, const char* name,
                                                   uint32_t milliseconds, ringload_model** attached);
 

@@ -2,14 +2,18 @@
 #ifndef RINGLOAD_C_RANKS_H
 #define RINGLOAD_C_RANKS_H
 
-// Ranks that load one checkpoint together, for ringload/c.h: each rank reads its part of the bytes,
-// then the ranks exchange the bytes that they need. See `ringload/group_load.hpp`.
+// Several ranks (processes or threads of one group) load one checkpoint together, with the C
+// interface of ringload/c.h. Each rank reads a part of the bytes. Then the ranks exchange the bytes
+// that they need, unless RINGLOAD_READING_OWN is chosen. See `ringload/group_load.hpp`.
 //
-// All ranks must make the same calls in the same order, even calls that return nothing to a rank.
-// If a call differs between ranks, it is RINGLOAD_MISMATCH on all ranks. If a call is wrong on all
-// ranks, it fails on all ranks. Neither failure changes anything. Any other failure on one rank
-// ends the group, and so does cancelling or releasing a call before its end. The other ranks then
-// get RINGLOAD_SYSTEM_ERROR and the reason.
+// All ranks must make the same calls in the same order. A rank must also make the calls that return
+// nothing to this rank. If a call differs between ranks, the call fails with RINGLOAD_MISMATCH on
+// all ranks. If a call is invalid on all ranks, the call fails on all ranks. The group can still be
+// used after these two kinds of failure.
+//
+// Any other failure of one rank ends the group. The cancellation or the release of a call before
+// its end also ends the group. The other ranks then get RINGLOAD_SYSTEM_ERROR, with the reason in
+// the error text.
 
 #include <ringload/c.h>
 
@@ -17,83 +21,101 @@
 extern "C" {
 #endif
 
-/// A group as one rank uses it. Only one load at a time may use it.
+/// A group, as seen by one rank. Only one load at a time may use the group.
 typedef struct ringload_group ringload_group;
-/// A load as one rank uses it. It keeps the loader alive, and so do its calls.
+/// A load by a group, as seen by one rank. The load and its calls keep the loader alive.
 typedef struct ringload_group_loading ringload_group_loading;
 
-/// Creates groups of `ranks` threads of this process, 1 to 127. `milliseconds` is the time limit
-/// for a rank that has neither failed nor ended; 0: 5 minutes.
+/// Creates a group of `ranks` threads of this process. `ranks` is 1 to 127. `result` receives one
+/// handle for each rank. A call fails if another rank does not answer within `milliseconds`. The
+/// limit 0 means 5 minutes. If another rank fails or ends, the call fails earlier.
 RINGLOAD_C_EXPORT ringload_status ringload_thread_groups(uint32_t ranks, uint32_t milliseconds,
                                                          ringload_group** result);
-/// Creates a group of processes of this machine and this user, which connect through a Unix socket.
-/// Rank 0 creates the socket at a path that must not exist, and removes it when all ranks are
-/// connected. The function waits for all ranks, with the time limit `milliseconds` as above.
-/// RINGLOAD_SYSTEM_ERROR: a rank did not connect in time.
-RINGLOAD_C_EXPORT ringload_status ringload_join_group(const char* socket, uint32_t rank,
+/// Creates a group of processes that meet at `address`. If `address` is a path, the ranks are
+/// processes of the same user on this machine. Rank 0 creates a Unix socket at the path, and
+/// removes it when all ranks are connected. The path must not exist before.
+///
+/// If `address` is `tcp://host:port` or `tcp://host:port/token`, the ranks are processes on one or
+/// several machines. Rank 0 listens at the host and port, and refuses ranks with another token. The
+/// connections are neither encrypted nor authenticated, so the network must be trusted.
+/// `ringload/group.hpp` describes the details.
+///
+/// Waits until all ranks are connected. `milliseconds` is the time limit, as in
+/// ringload_thread_groups(). Returns RINGLOAD_SYSTEM_ERROR if a rank does not connect in time.
+RINGLOAD_C_EXPORT ringload_status ringload_join_group(const char* address, uint32_t rank,
                                                       uint32_t ranks, uint32_t milliseconds,
                                                       ringload_group** joined);
-/// Releases the group. The rank leaves the group when its loads are released too.
+/// Releases the group. The rank leaves the group when all loads of this rank are released too.
 RINGLOAD_C_EXPORT void ringload_group_release(ringload_group* group);
-/// Returns the rank; 0 for null.
+/// Returns the index of this rank. Returns 0 for a null handle.
 RINGLOAD_C_EXPORT uint32_t ringload_group_rank(const ringload_group* group);
+/// Returns the number of ranks.
 RINGLOAD_C_EXPORT uint32_t ringload_group_size(const ringload_group* group);
 
+/// How the ranks of a group divide the reads of a checkpoint.
 typedef enum ringload_group_reading RINGLOAD_OF_INT {
-  RINGLOAD_READING_DIVIDED = 0,  // Each rank reads an equal part of the bytes at once.
-  RINGLOAD_READING_OWN = 1       // Each rank reads the bytes of its requests when it makes them.
+  RINGLOAD_READING_DIVIDED = 0,  // Each rank reads an equal part of the bytes at the start.
+  RINGLOAD_READING_OWN = 1  // Each rank reads the bytes of a tensor when it requests the tensor.
 } ringload_group_reading;
 
-/// Ends when all ranks have read their parts. `loader` must be a loader for the host. `source` is a
-/// file, a folder, an index or `owner/model`, with the same tensors on all ranks. `options` may be
-/// null.
+/// Starts a load by all ranks of the group. The operation ends when all ranks have read their
+/// parts. With RINGLOAD_READING_OWN, the operation ends when all ranks have opened the source.
+/// `loader` must be a loader for the host. `source` is a file, a folder, an index or `owner/model`.
+/// The source must have the same tensors on all ranks. `options` may be null.
 RINGLOAD_C_EXPORT ringload_status ringload_group_load_begin(ringload_loader* loader,
                                                             ringload_group* group,
                                                             const char* source,
                                                             ringload_group_reading reading,
                                                             const ringload_load_options* options,
                                                             ringload_operation** operation);
+/// Starts a load as ringload_group_load_begin() does, and waits for its end.
 RINGLOAD_C_EXPORT ringload_status ringload_group_load(ringload_loader* loader,
                                                       ringload_group* group, const char* source,
                                                       ringload_group_reading reading,
                                                       const ringload_load_options* options,
                                                       ringload_group_loading** loaded);
-/// May be called once for each operation.
+/// Returns the load that ringload_group_load_begin() started. May be called once for each
+/// operation.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_group_loading(ringload_operation* operation,
                                                                    ringload_group_loading** result);
+/// Releases the handle. Calls that have not ended keep the load alive.
 RINGLOAD_C_EXPORT void ringload_group_loading_release(ringload_group_loading* loading);
-/// Returns the statistics of this rank's reads.
+/// Returns statistics of the reads of this rank.
 RINGLOAD_C_EXPORT ringload_status
 ringload_group_loading_stats(const ringload_group_loading* loading, ringload_stats* into);
 
 /// Returns the whole tensor on every rank, in host memory.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_tensor_begin(
     ringload_group_loading* loading, const char* name, ringload_operation** operation);
+/// Waits for the tensor as ringload_group_loading_tensor_begin() does.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_tensor(ringload_group_loading* loading,
                                                                 const char* name,
                                                                 ringload_tensor** loaded);
-/// Returns the range of this rank along `dim`, with ceil(size / ranks) indices. The last range may
-/// be shorter or empty.
+/// Divides the tensor along `dim` and returns the range of this rank. A range has ceil(size /
+/// ranks) indices, so the ranges of the last ranks may be shorter or empty.
 RINGLOAD_C_EXPORT ringload_status
 ringload_group_loading_shard_begin(ringload_group_loading* loading, const char* name, uint32_t dim,
                                    ringload_operation** operation);
+/// Waits for the range as ringload_group_loading_shard_begin() does.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_shard(ringload_group_loading* loading,
                                                                const char* name, uint32_t dim,
                                                                ringload_tensor** loaded);
-/// Returns one tensor `name`, which concatenates the ranges of this rank of several tensors along
-/// `dim`.
+/// Returns one tensor with the name `name`. This tensor concatenates this rank's ranges of the
+/// tensors `names` along `dim`.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_fused_begin(
     ringload_group_loading* loading, const char* name, const char* const* names, size_t count,
     uint32_t dim, ringload_operation** operation);
+/// Waits for the fused tensor as ringload_group_loading_fused_begin() does.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_fused(ringload_group_loading* loading,
                                                                const char* name,
                                                                const char* const* names,
                                                                size_t count, uint32_t dim,
                                                                ringload_tensor** loaded);
-/// Returns the whole tensor on the rank `to`, and RINGLOAD_END on all other ranks.
+/// Returns the whole tensor on the rank `to`. Returns RINGLOAD_END on all other ranks.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_push_begin(ringload_group_loading* loading,
                                                                     const char* name, uint32_t to,
                                                                     ringload_operation** operation);
+/// Waits for the tensor as ringload_group_loading_push_begin() does.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_push(ringload_group_loading* loading,
                                                               const char* name, uint32_t to,
                                                               ringload_tensor** loaded);

@@ -2,8 +2,8 @@
 #ifndef RINGLOAD_C_REMOTE_H
 #define RINGLOAD_C_REMOTE_H
 
-// Checkpoints over HTTP, from the Hugging Face hub and from S3, for the loaders of ringload/c.h:
-// the component `c_remote`, which links OpenSSL.
+// Reads checkpoints over HTTP, from the Hugging Face hub and from S3, with the C interface of
+// ringload/c.h. This header belongs to the component `c_remote`, which links OpenSSL and Expat.
 
 #include <ringload/c.h>
 
@@ -11,60 +11,84 @@
 extern "C" {
 #endif
 
+/// How the local cache of the hub is used.
 typedef enum ringload_hub_cache RINGLOAD_OF_INT {
-  RINGLOAD_HUB_CACHE_READ = 0,  // Files in the local cache are not fetched.
+  /// Files that are in the cache are not downloaded. Downloaded files are not cached.
+  RINGLOAD_HUB_CACHE_READ = 0,
   RINGLOAD_HUB_CACHE_OFF = 1,
-  RINGLOAD_HUB_CACHE_FILL = 2  // As READ, and fetched bytes are written into the cache.
+  RINGLOAD_HUB_CACHE_FILL = 2  // As READ, but downloaded bytes are also written to the cache.
 } ringload_hub_cache;
 
+/// Where the address of an S3 object contains the bucket.
 typedef enum ringload_s3_style RINGLOAD_OF_INT {
   RINGLOAD_S3_STYLE_AUTOMATIC = 0,
   RINGLOAD_S3_STYLE_PATH = 1,  // https://host/bucket/key
   RINGLOAD_S3_STYLE_HOST = 2   // https://bucket.host/key
 } ringload_s3_style;
 
-/// The options of remote sources. A null text is the default: no value, except for the two
-/// endpoints. `ringload/remote.hpp`, `hub.hpp` and `s3.hpp` describe each field.
+/// Options for remote sources. If a text is null, the option is not set. If an endpoint is null,
+/// the default endpoint is used. `ringload/remote.hpp`, `hub.hpp` and `s3.hpp` describe each field.
 typedef struct ringload_remote_options {
   size_t struct_bytes;
-  uint64_t chunk_bytes;      // The longest range of one request.
-  uint64_t whole_bytes_max;  // Limit of kept bytes if the server does not support ranges.
-  uint32_t connections;      // Maximum number for one host.
-  uint32_t threads;          // Number of threads that receive and decrypt.
+  uint64_t chunk_bytes;  // The maximum number of bytes that one request asks for.
+  /// The maximum number of bytes of a file that are kept in memory if the server does not support
+  /// ranges.
+  uint64_t whole_bytes_max;
+  uint32_t connections;  // The maximum number of connections to one host.
+  uint32_t threads;      // The number of threads that receive and decrypt.
+  /// The time limit for name resolution and connection together.
   uint32_t connect_milliseconds_max;
-  uint32_t silence_milliseconds_max;  // Time limit without a byte from the server.
-  uint32_t stall_milliseconds_max;    // Time limit without progress, including all repetitions.
-  uint32_t request_milliseconds_max;  // Time limit including all delays and repetitions.
+  uint32_t silence_milliseconds_max;  // The maximum time without a received byte.
+  /// The time limit without progress. Repetitions do not extend the limit.
+  uint32_t stall_milliseconds_max;
+  /// The time limit for one request, including all delays and repetitions.
+  uint32_t request_milliseconds_max;
+  /// The number of consecutive attempts without progress, after which a request fails.
   uint32_t tries_max;
-  /// Delay before the second attempt, doubled for each attempt up to the maximum below.
+  /// The delay before the second attempt. Each further attempt doubles the delay, up to the maximum
+  /// below.
   uint32_t retry_milliseconds;
+  /// The maximum delay between two attempts.
   uint32_t retry_milliseconds_max;
+  /// The maximum number of redirects of one request.
   uint32_t redirects_max;
-  int refuse_redirects;      // Not 0: no redirects, `redirects_max` is ignored.
-  int private_redirects;     // Not 0: a public server may redirect to a private address.
-  int offline;               // Not 0: no socket is opened.
-  const char* const* hosts;  // The only hosts that may be contacted. None: any host.
+  int refuse_redirects;      // If not 0, redirects are refused, and `redirects_max` is ignored.
+  int private_redirects;     // If not 0, a public server may redirect to a private address.
+  int offline;               // If not 0, no socket is opened.
+  const char* const* hosts;  // The only hosts that may be contacted. Null means all hosts.
+  /// The number of hosts.
   size_t hosts_count;
-  const char* proxy;    // "http://host:port"
-  const char* ca_file;  // Certificates (PEM) that are trusted in addition to the system's.
+  const char* proxy;  // The address of a proxy, such as "http://host:port".
+  /// A PEM file with trusted certificates. The certificates of the system are trusted too.
+  const char* ca_file;
 
+  /// The address of the hub. If null, https://huggingface.co.
   const char* hub_endpoint;
+  /// The access token. The token is sent to the endpoint of the hub only.
   const char* hub_token;
+  /// The folder of the local cache. If null, the folder of the Python package huggingface_hub.
   const char* hub_cache_folder;
+  /// How the local cache is used.
   ringload_hub_cache hub_cache;
 
+  /// Where addresses contain the bucket.
   ringload_s3_style s3_style;
+  /// The region of the bucket. If null, Amazon reports the region.
   const char* s3_region;
+  /// The address of the service. If null, Amazon.
   const char* s3_endpoint;
-  const char* s3_access_key_id;  // Null: requests are not signed.
+  const char* s3_access_key_id;  // If null, requests are not signed.
+  /// The secret of the access key.
   const char* s3_secret_access_key;
+  /// The token of temporary credentials.
   const char* s3_session_token;
 } ringload_remote_options;
 
-/// Returns an extension for ringload_loader_create_with(): its loaders also read https://, http://,
-/// hf:// and s3://. `options` may be null. The threads of the extension end with the last loader
-/// that uses it. RINGLOAD_INVALID_ARGUMENT for options out of range. RINGLOAD_UNSUPPORTED if
-/// ringload was built without remote sources.
+/// Returns an extension for ringload_loader_create_with(). A loader with this extension can also
+/// read names that begin with https://, http://, hf:// or s3://. `options` may be null. The threads
+/// of the extension end with the last loader that uses the extension. Returns
+/// RINGLOAD_INVALID_ARGUMENT if an option is out of range. Returns RINGLOAD_UNSUPPORTED if ringload
+/// was built without remote sources.
 RINGLOAD_C_EXPORT ringload_status ringload_remote_extension(const ringload_remote_options* options,
                                                             ringload_extension** result);
 

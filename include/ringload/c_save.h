@@ -2,8 +2,9 @@
 #ifndef RINGLOAD_C_SAVE_H
 #define RINGLOAD_C_SAVE_H
 
-// Saves for ringload/c.h: saves tensors in memory as a checkpoint, safetensors or .zt. Manifests:
-// the digests that tensors must have. See `ringload/save.hpp` and `verify.hpp`.
+// Saves tensors in memory as a safetensors or .zt checkpoint, with the C interface of ringload/c.h.
+// Also reads checksum lists, which contain the digests that tensors must have. See
+// `ringload/save.hpp` and `verify.hpp`.
 
 #include <ringload/c.h>
 
@@ -13,97 +14,118 @@ extern "C" {
 
 // --- Digests
 
+/// The algorithm of a digest.
 typedef enum ringload_digest RINGLOAD_OF_INT {
   RINGLOAD_DIGEST_NONE = 0,
-  RINGLOAD_DIGEST_CRC32C = 1,  // Detects accidental corruption, not tampering. Built in.
-  RINGLOAD_DIGEST_SHA256 = 2   // Requires functions of the caller: ringload_sha256.
+  /// Detects accidental corruption, but not tampering. Always available.
+  RINGLOAD_DIGEST_CRC32C = 1,
+  RINGLOAD_DIGEST_SHA256 = 2  // Requires functions of the caller: ringload_sha256.
 } ringload_digest;
 
-/// A SHA-256 implementation of the caller, from any cryptographic library. Called in threads of
-/// ringload, by several threads concurrently, each with its own state.
-typedef struct ringload_sha256 {
+/// An implementation of SHA-256 by the caller, from any cryptographic library. Several threads of
+/// ringload call the functions at the same time, each thread with a state of its own.
+struct ringload_sha256 {
   size_t struct_bytes;
-  /// Returns a new state; null fails the load with RINGLOAD_NO_MEMORY.
+  /// Returns a new state. If it returns null, the load fails with RINGLOAD_NO_MEMORY.
   void* (*begin)(void* context);
-  /// Adds the next bytes, in order.
+  /// Adds the next bytes to a state, in order.
   void (*update)(void* state, const void* bytes, size_t count);
-  /// Writes the digest of 32 bytes. Called at most once, at the end.
+  /// Writes the digest of 32 bytes to `digest`. Called at most once for each state, at the end.
   void (*finish)(void* state, unsigned char* digest);
-  /// Called once for each state, finished or not.
+  /// Releases a state. Called once for each state, even if `finish` was not called.
   void (*release)(void* state);
-  void* context;
-} ringload_sha256;
+  void* context;  // The argument of `begin`.
+};
 
-/// Reads a manifest: one line for each tensor of a checkpoint, as `ringload sum --manifest` writes
-/// it.
+/// Reads a checksum list from a file. The file has one line for each tensor of a checkpoint.
+/// `ringload sum --checksums` writes such a file.
 ///
 ///     crc32c 8a9136aa  model.norm.weight
 ///
-/// `sha256` may be null. Then a load with a SHA-256 digest fails with RINGLOAD_UNSUPPORTED.
-/// Otherwise its functions and its context must stay usable as long as the manifest and the loads
-/// that use the manifest.
-RINGLOAD_C_EXPORT ringload_status ringload_manifest_read(const char* path,
-                                                         const ringload_sha256* sha256,
-                                                         ringload_manifest** result);
-/// Parses a manifest. `place` is the name in errors, and may be null.
-RINGLOAD_C_EXPORT ringload_status ringload_manifest_parse(const char* text, const char* place,
-                                                          const ringload_sha256* sha256,
-                                                          ringload_manifest** result);
-RINGLOAD_C_EXPORT void ringload_manifest_release(ringload_manifest* manifest);
+/// If `sha256` is null, a load with a SHA-256 digest fails with RINGLOAD_UNSUPPORTED. Otherwise the
+/// functions and the context of `sha256` must stay valid until the checksum list and all loads that
+/// use the list are released.
+RINGLOAD_C_EXPORT ringload_status ringload_checksum_list_read(const char* path,
+                                                              const ringload_sha256* sha256,
+                                                              ringload_checksum_list** result);
+/// Parses the text of a checksum list. `place` is the name of the list in error texts, and may be
+/// null.
+RINGLOAD_C_EXPORT ringload_status ringload_checksum_list_parse(const char* text, const char* place,
+                                                               const ringload_sha256* sha256,
+                                                               ringload_checksum_list** result);
+/// Releases a checksum list. Loads that have begun with the list are not affected.
+RINGLOAD_C_EXPORT void ringload_checksum_list_release(ringload_checksum_list* list);
 
 // --- Saves
 
-/// A tensor to be saved. Its memory must stay valid and unchanged until the operation has ended.
+/// A tensor that will be saved. The memory must stay valid and unchanged until the operation has
+/// ended.
 typedef struct ringload_saved_tensor {
   size_t struct_bytes;
-  const char* name;  // Null: the name of `loaded`.
-  const void* data;  // The element at index 0 in every dimension.
+  const char* name;  // Null means the name of `loaded`.
+  const void* data;  // The element whose index is 0 in every dimension.
+  /// The sizes of the dimensions, outermost first.
   const uint64_t* shape;
-  const int64_t* strides;  // In elements. Null: dense and row-major.
+  const int64_t* strides;  // In elements. Null means dense and row-major.
+  /// The number of dimensions.
   size_t rank;
-  uint64_t bytes;  // The size of the memory for a check. 0: unchecked.
-  /// A tensor to be saved and kept alive, or null. If set, the fields above except `name` are
-  /// ignored.
+  /// The size of the memory. If the tensor needs more bytes, the save fails. 0 means no check.
+  uint64_t bytes;
+  /// A loaded tensor, or null. If set, this tensor is saved and kept alive, and all fields above
+  /// except `name` are ignored.
   const ringload_tensor* loaded;
-  /// A tensor that describes the memory, or null. If set, the fields above except `name` are
-  /// ignored. The deleter is called when the tensor is no longer needed, also if the call fails.
+  /// A DLPack tensor that describes the memory, or null. If set, all fields above except `name` are
+  /// ignored. The deleter is called when the DLPack tensor is no longer needed, even if the call
+  /// fails.
   struct DLManagedTensorVersioned* from_dlpack;
+  /// The type of the elements in memory.
   ringload_dtype dtype;
-  int on_device;  // Not 0: memory of the loader's device. 0: host memory.
+  int on_device;  // Not 0 means memory of the loader's first device. 0 means host memory.
+  /// The device of the memory. If null, `on_device` chooses the memory.
+  const ringload_device* device;
 } ringload_saved_tensor;
 
+/// Options of a save. `ringload/save.hpp` describes each field.
 typedef struct ringload_save_options {
   size_t struct_bytes;
-  const char* const* metadata;  // Alternating keys and values.
-  size_t metadata_count;        // Number of pairs.
-  uint64_t shard_bytes;         // Maximum bytes of a shard; writes an index.
-  uint32_t shard_count;         // Number of shards. Both 0: one file.
-  uint32_t alignment;           // Alignment of the first tensor in its file. 0: 8.
-  ringload_dtype dtype;         // Floating types are converted to this type.
-  int in_given_order;           // Not 0: tensors are written in input order.
-  int keep_existing;            // Not 0: an existing target is not replaced.
-  int no_sync;                  // Not 0: completes without a flush to the drive.
-  int read_back;                // Not 0: written bytes are read back and compared.
-  ringload_digest digest;  // Digests of the saved tensors, for ringload_operation_saved_manifest().
-  const ringload_sha256* sha256;  // For RINGLOAD_DIGEST_SHA256; its functions must stay callable.
+  const char* const* metadata;  // Keys and values in turn: key, value, key, value.
+  size_t metadata_count;        // The number of pairs of key and value.
+  /// The maximum bytes of one shard, unless a single tensor is larger. If several shards are
+  /// necessary, the save writes shards and an index.
+  uint64_t shard_bytes;
+  /// The number of shards. If this number and `shard_bytes` are 0, the save writes one file.
+  uint32_t shard_count;
+  uint32_t alignment;    // The alignment of the first tensor in its file. 0 means 8.
+  ringload_dtype dtype;  // If not RINGLOAD_AS_STORED, floating-point tensors get this type.
+  int in_given_order;    // If not 0, tensors are written in input order.
+  int keep_existing;     // If not 0, an existing target is not replaced.
+  int no_sync;           // If not 0, the output is not flushed to the drive before completion.
+  int read_back;         // If not 0, the written bytes are read back and compared.
+  /// The algorithm of the digests that ringload_operation_saved_checksums() returns.
+  ringload_digest digest;
+  /// Required for RINGLOAD_DIGEST_SHA256. Must stay valid until the operation has ended.
+  const ringload_sha256* sha256;
 } ringload_save_options;
 
-/// Writes a file or a folder of shards, which appears under `path` when it is complete.
+/// Saves tensors as one file, or as a folder of shards. The output becomes visible at `path` when
+/// it is complete.
 RINGLOAD_C_EXPORT ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
                                                       const ringload_saved_tensor* tensors,
                                                       size_t count,
                                                       const ringload_save_options* options,
                                                       ringload_operation** operation);
+/// Saves as ringload_save_begin() does, and waits until the output is visible.
 RINGLOAD_C_EXPORT ringload_status ringload_save(ringload_loader* loader, const char* path,
                                                 const ringload_saved_tensor* tensors, size_t count,
                                                 const ringload_save_options* options);
-/// Returns the paths of the files of a save; RINGLOAD_END after the last path.
+/// Returns the path of the file at a position. Returns RINGLOAD_END if the position is after the
+/// last file.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_saved_file(const ringload_operation* operation,
                                                                 size_t position, const char** path);
-/// Returns the digests of a save, or of a writer's finish, as the text of a manifest. The save or
-/// writer must have been created with a digest option.
-RINGLOAD_C_EXPORT ringload_status ringload_operation_saved_manifest(ringload_operation* operation,
-                                                                    const char** text);
+/// Returns the digests of a save, or of the finish of a writer, as the text of a checksum list. The
+/// options of the save or of the writer must have set the algorithm of the digests.
+RINGLOAD_C_EXPORT ringload_status ringload_operation_saved_checksums(ringload_operation* operation,
+                                                                     const char** text);
 
 #ifdef __cplusplus
 }

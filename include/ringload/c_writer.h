@@ -2,20 +2,21 @@
 #ifndef RINGLOAD_C_WRITER_H
 #define RINGLOAD_C_WRITER_H
 
-// Writes a .zt file tensor by tensor, for ringload/c.h: with compression, digests, sparse objects
-// and attributes. ringload_save() saves all tensors at once, and writes safetensors. See
-// `ringload/writer.hpp`.
+// Writes a .zt file, tensor by tensor, with the C interface of ringload/c.h. The file can have
+// compression, digests, sparse objects and attributes. To save all tensors in one call, or to write
+// safetensors, use ringload_save(). See `ringload/writer.hpp`.
 //
 //     ringload_writer_create("model.zt", NULL, &writer);
-//     ringload_writer_add(writer, &tensor, &storing);
+//     ringload_writer_add(writer, &tensor, &options);
 //     ringload_writer_finish(writer, NULL);
 //
-// If a step is refused because of a name or an option before it changes the file, only this step
-// fails, and the next step may succeed. Every other failure is permanent.
+// If a step is refused because of a name or an option, the file is unchanged and later steps may
+// succeed. Every other failure is permanent: all later steps fail too.
 //
-// The file appears under its path when the writer has finished. Until then an existing file is
-// unchanged, even if the writer fails. To remove objects, copy the other objects into a new file of
-// the same path.
+// The file becomes visible at its path when the writer has finished. Until then, and if the writer
+// fails, an existing file at this path is unchanged. One failure is an exception: if only the last
+// flush of the folder fails, the new file is already visible. To remove objects from a file, copy
+// all other objects into a new file with the same path.
 
 #include <ringload/c_save.h>
 
@@ -23,144 +24,192 @@
 extern "C" {
 #endif
 
+/// A .zt file that is being written. See `ringload/writer.hpp`.
 typedef struct ringload_writer ringload_writer;
 
+/// Options of a writer.
 typedef struct ringload_writer_options {
   size_t struct_bytes;
-  uint32_t alignment;     // Alignment of tensors: a power of two up to 2 MiB. 0: 64.
-  uint32_t zstd_threads;  // At most 16. 0: the number of processors.
-  int keep_existing;      // Not 0: an existing file is not replaced.
-  int no_sync;            // Not 0: completes without a flush to the drive.
-  /// Digests of all tensors' bytes, for ringload_operation_saved_manifest() of the finish.
-  ringload_digest manifest_digest;
-  const ringload_sha256* sha256;  // For RINGLOAD_DIGEST_SHA256; its functions must stay callable.
-  /// The device of tensors with `on_device`. Null: the host. May be released at any time.
+  uint32_t alignment;  // The alignment of tensors: a power of two, 64 to 2 MiB. 0 means 64.
+  /// The number of compression threads, at most 16. 0 means the number of processors.
+  uint32_t zstd_threads;
+  int keep_existing;  // If not 0, an existing file is not replaced.
+  int no_sync;        // If not 0, the file is not flushed to the drive before completion.
+  /// The algorithm of the digests that ringload_operation_saved_checksums() returns for
+  /// ringload_writer_finish_begin(). These digests cover the bytes of the tensors before
+  /// compression.
+  ringload_digest result_digest;
+  /// Required for RINGLOAD_DIGEST_SHA256. Must stay valid until the writer is released.
+  const ringload_sha256* sha256;
+  /// The device of tensors that set `on_device`. Null means the host. The caller may release the
+  /// device at any time.
   const ringload_device* device;
 } ringload_writer_options;
 
-/// Storage options of an object. Attributes are alternating keys and values. Each value is JSON:
-/// "\"adam\"", "0.1", "[1, 2]".
+/// Storage options of an object.
+///
+/// `attributes` contains keys and values in turn: key, value, key, value. Each value is JSON text,
+/// such as "\"adam\"", "0.1" or "[1, 2]". JSON can represent neither bytes nor NaN. For these
+/// values, use `typed_attributes`. The writer uses the fields `key`, `cbor` and `cbor_bytes` of a
+/// ringload_attribute. Therefore attributes of a checkpoint can be passed unchanged.
 typedef struct ringload_object_options {
   size_t struct_bytes;
-  int32_t zstd_level;      // 1 to 22. 0: raw.
-  ringload_digest digest;  // Kind of digest of the stored bytes, kept in the file.
-  const char* type;        // A logical type of the elements. Null: derived from the dtype.
+  int32_t zstd_level;      // The level of the zstd compression, 1 to 22. 0 means no compression.
+  ringload_digest digest;  // The algorithm of the digest that the file stores.
+  const char* type;  // The logical type of the elements. If null, the dtype determines the type.
+  /// Keys and JSON texts in turn: key, value, key, value.
   const char* const* attributes;
-  size_t attributes_count;  // Number of pairs.
+  size_t attributes_count;  // The number of pairs of key and value.
+  /// Attributes whose values are CBOR.
+  const ringload_attribute* const* typed_attributes;
+  /// The number of typed attributes.
+  size_t typed_attributes_count;
 } ringload_object_options;
 
-/// An object of several components: a sparse matrix, a quantised group.
+/// An object that consists of several components, such as a sparse matrix or a quantised group.
 typedef struct ringload_object {
   size_t struct_bytes;
+  /// The name of the object.
   const char* name;
-  const char* layout;  // "sparse_csr", "sparse_coo", "quantized_group", or any other but "dense".
+  /// "sparse_csr", "sparse_coo", "quantized_group", or any other name except "dense".
+  const char* layout;
+  /// The shape of the whole object.
   const uint64_t* shape;
+  /// The number of dimensions.
   size_t rank;
+  /// The same form as in ringload_object_options.
   const char* const* attributes;
-  size_t attributes_count;  // Number of pairs.
+  size_t attributes_count;  // The number of pairs of key and value.
+  /// Attributes whose values are CBOR.
+  const ringload_attribute* const* typed_attributes;
+  /// The number of typed attributes.
+  size_t typed_attributes_count;
 } ringload_object;
 
 /// Options for copying objects from another .zt file.
 typedef struct ringload_copy_options {
   size_t struct_bytes;
-  const char* const* without;  // Names of objects to leave out.
+  const char* const* without;  // The names of the objects that are not copied.
+  /// The number of names.
   size_t without_count;
-  int encode_anew;     // Not 0: encodes again with `zstd_level`. 0: copies the stored bytes.
-  int32_t zstd_level;  // 0: raw.
-  /// RINGLOAD_DIGEST_NONE: the kind of the existing digest, if there is one.
+  /// If not 0, compresses the bytes again with `zstd_level`. If 0, copies the stored bytes.
+  int encode_anew;
+  int32_t zstd_level;  // The level of the zstd compression. 0 means no compression.
+  /// The algorithm of the new digest. RINGLOAD_DIGEST_NONE means the algorithm of the existing
+  /// digest. If no digest exists, no digest is stored.
   ringload_digest digest;
 } ringload_copy_options;
 
-/// Creates a file. `path` null: a file in memory, returned by the finish. `options` may be null.
-/// Blocks on the file system.
+/// Creates a writer for a new file. If `path` is null, the file is in memory: see
+/// ringload_operation_written(). `options` may be null. Blocks during file system operations.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_create(const char* path,
                                                          const ringload_writer_options* options,
                                                          ringload_writer** result);
-/// Adds to the file `path`: creates a copy with the existing objects, which replaces `path` when it
-/// is complete. If `path` is not a .zt file of version 1.1 or 1.2, the first operation fails.
+/// Creates a writer that adds objects to the file `path`. The writer changes a copy of the file.
+/// The copy replaces `path` when the copy is complete. If `path` is not a .zt file of version 1.1
+/// or 1.2, the first step fails. `options` may be null.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_append(const char* path,
                                                          const ringload_writer_options* options,
                                                          ringload_writer** result);
-/// Releases the writer. If no finish has completed, no file remains, and pending
+/// Releases the writer. If ringload_writer_finish() has not completed, no file remains, and pending
 /// operations fail.
 RINGLOAD_C_EXPORT void ringload_writer_release(ringload_writer* writer);
 
-// Steps run in the order of these calls, in a thread of the writer. A step may be started before
-// earlier steps have ended. Memory of tensors must stay valid and unchanged until their step has
-// ended. If a step is cancelled, or fails after it has changed the file, all later steps fail too.
+// Each of the next functions adds a step. The steps run in the order of the calls, in a thread of
+// the writer. A step may be started before earlier steps have ended. The memory of a tensor must
+// stay valid and unchanged until its step has ended. If a step is cancelled, or fails after it has
+// changed the file, all later steps fail too.
 
-/// Adds a dense tensor. `options` null: stored raw.
+/// Adds a dense tensor. If `options` is null, the tensor is stored without compression.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add_begin(ringload_writer* writer,
                                                             const ringload_saved_tensor* tensor,
                                                             const ringload_object_options* options,
                                                             ringload_operation** operation);
+/// Adds a tensor as ringload_writer_add_begin() does, and waits for the step.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add(ringload_writer* writer,
                                                       const ringload_saved_tensor* tensor,
                                                       const ringload_object_options* options);
 
-/// Declares an object of several components, which are then added in any order.
+/// Declares an object that consists of several components. Afterwards, add the components in any
+/// order.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_declare_begin(ringload_writer* writer,
                                                                 const ringload_object* object,
                                                                 ringload_operation** operation);
+/// Declares an object as ringload_writer_declare_begin() does, and waits for the step.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_declare(ringload_writer* writer,
                                                           const ringload_object* object);
 
-/// Adds a component, named after the tensor and without attributes. The finish checks whether the
-/// components of an object match.
+/// Adds a component to a declared object. The name of the component is the name of `part`. The
+/// component must not have attributes. ringload_writer_finish() checks whether the components of
+/// each object match.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add_part_begin(
     ringload_writer* writer, const char* object, const ringload_saved_tensor* part,
     const ringload_object_options* options, ringload_operation** operation);
+/// Adds a component as ringload_writer_add_part_begin() does, and waits for the step.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add_part(ringload_writer* writer,
                                                            const char* object,
                                                            const ringload_saved_tensor* part,
                                                            const ringload_object_options* options);
 
-/// Adds a second name for an existing object. Its bytes are not written again.
+/// Adds a second name for an existing object. The bytes of the object are not written again.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add_alias_begin(ringload_writer* writer,
                                                                   const char* name,
                                                                   const char* target,
                                                                   ringload_operation** operation);
+/// Adds a name as ringload_writer_add_alias_begin() does, and waits for the step.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add_alias(ringload_writer* writer,
                                                             const char* name, const char* target);
 
-/// Adds the objects of another .zt file, with their types and attributes, and the attributes of
-/// that file except for existing keys. `options` null: all objects, with their stored bytes.
+/// Adds the objects of another .zt file, with their types and attributes. The attributes of the
+/// file are added too, except for keys that exist already. If `options` is null, the stored bytes
+/// of all objects are copied.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_copy_begin(ringload_writer* writer,
                                                              const char* file,
                                                              const ringload_copy_options* options,
                                                              ringload_operation** operation);
+/// Copies objects as ringload_writer_copy_begin() does, and waits for the step.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_copy(ringload_writer* writer, const char* file,
                                                        const ringload_copy_options* options);
 
-/// Replaces the elements of a dense tensor of this name that is stored raw. RINGLOAD_MISMATCH for
-/// another dtype or shape.
+/// Replaces the elements of a dense tensor that is stored without compression. Returns
+/// RINGLOAD_MISMATCH if the dtype or the shape differs.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_replace_begin(ringload_writer* writer,
                                                                 const ringload_saved_tensor* tensor,
                                                                 ringload_operation** operation);
+/// Replaces elements as ringload_writer_replace_begin() does, and waits for the step.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_replace(ringload_writer* writer,
                                                           const ringload_saved_tensor* tensor);
 
-/// Sets an attribute of the file. Its value is JSON.
+/// Sets an attribute of the file. The value is JSON text.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_set_attribute_begin(
     ringload_writer* writer, const char* key, const char* json, ringload_operation** operation);
+/// Sets an attribute as ringload_writer_set_attribute_begin() does, and waits for the step.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_set_attribute(ringload_writer* writer,
                                                                 const char* key, const char* json);
+/// Sets an attribute of the file. The value is the CBOR of `attribute`.
+RINGLOAD_C_EXPORT ringload_status ringload_writer_set_typed_attribute_begin(
+    ringload_writer* writer, const ringload_attribute* attribute, ringload_operation** operation);
+/// Sets an attribute as ringload_writer_set_typed_attribute_begin() does, and waits for the step.
+RINGLOAD_C_EXPORT ringload_status
+ringload_writer_set_typed_attribute(ringload_writer* writer, const ringload_attribute* attribute);
 
-/// Writes pending data and the end of the file, and publishes the file. ringload_writer_finish()
-/// returns the size of the file; `bytes` may be null. A file in memory is only returned by
-/// ringload_operation_written().
+/// Writes the pending data and the end of the file, and then makes the file visible at its path.
+/// ringload_operation_written() returns the result, such as a file in memory.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_finish_begin(ringload_writer* writer,
                                                                ringload_operation** operation);
+/// Finishes as ringload_writer_finish_begin() does, and waits until the file is visible. `bytes`
+/// receives the size of the file, and may be null. This function does not return a file in memory.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_finish(ringload_writer* writer, uint64_t* bytes);
 
-/// The result of a finish.
+/// The result of ringload_writer_finish_begin().
 typedef struct ringload_written {
   size_t struct_bytes;
-  uint64_t bytes;         // Size of the file.
-  uint64_t bytes_direct;  // Written past the page cache.
-  const void* file;       // The file in memory; else null.
+  uint64_t bytes;         // The size of the file.
+  uint64_t bytes_direct;  // The number of bytes that were written with O_DIRECT.
+  const void* file;       // The contents of a file in memory, or null.
 } ringload_written;
 
+/// Writes the result of ringload_writer_finish_begin() to `into`.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_written(const ringload_operation* operation,
                                                              ringload_written* into);
 

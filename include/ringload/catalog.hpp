@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The catalog of a checkpoint: names, types and shapes of tensors, and the location of their bytes.
-// Requires neither a load nor a device.
+// The catalog of a checkpoint: the names, types and shapes of its tensors, and the location of
+// their bytes. A catalog can be read without a loader and without a device.
 
 #include <cstdint>
 #include <optional>
@@ -18,110 +18,131 @@ namespace ringload::inline v0 {
 
 /// How strictly files are validated.
 enum class strictness : std::uint8_t {
-  strict,  // Also refuses files that violate the format's text but that its reference accepts.
-  /// Accepts what the safetensors crate accepts. For other formats, unreadable objects are left
-  /// out.
+  /// Refuses every file that violates the specification of its format, even if the reference
+  /// implementation accepts the file. Also refuses files whose names, shapes and metadata need too
+  /// much memory: see `description_bytes_max`.
+  strict,
+  /// Accepts every safetensors file that the safetensors crate accepts. In other formats,
+  /// unreadable objects are omitted. The memory for names, shapes and metadata has no limit: a
+  /// header of 100 MB can need 1.5 GB.
   reference,
 };
 
-/// The dtypes of NumPy arrays whose type NumPy cannot name. bfloat16 and the 8-bit floats of the
-/// package ml_dtypes are stored as "V2" and "V1", which give only the width. Without a dtype, such
-/// an array is `errc::unsupported_feature`. ("f1" is f8_e5m2 if either dtype is set.)
+/// With `strictness::strict`, the names, shapes and metadata of a checkpoint may need as much
+/// memory as its files have bytes, plus this number of bytes. In this count, a tensor takes at
+/// least 512 bytes, and a metadata key at least 256. Other checkpoints fail with
+/// `errc::header_too_large`. A save or a writer does not write them.
+inline constexpr std::uint64_t description_bytes_max = std::uint64_t{64} << 20;
+
+/// The dtypes of NumPy arrays whose type has no name in NumPy. Arrays of the package ml_dtypes
+/// store bfloat16 as "V2" and most 8-bit floats as "V1". These names state only the width of an
+/// element. If no dtype is set for the width, loading the array fails with
+/// `errc::unsupported_feature`. The package stores float8_e5m2 as "f1", which is accepted if
+/// one_byte or two_bytes is set.
 struct unnamed_dtypes {
-  std::optional<dtype> one_byte;   // A dtype of 8 bits, such as f8_e4m3fn.
-  std::optional<dtype> two_bytes;  // A dtype of 16 bits, such as bf16.
+  std::optional<dtype> one_byte;   // For "V1": a dtype of 8 bits, such as f8_e4m3fn.
+  std::optional<dtype> two_bytes;  // For "V2": a dtype of 16 bits, such as bf16.
 };
 
-/// Options for reading files. A `strictness` converts to read_options.
+/// Options for reading the files of a checkpoint. A `strictness` converts to read_options.
 struct read_options {
   read_options() noexcept = default;
+  /// Sets the strictness only.
   read_options(ringload::strictness how_strict) noexcept : strictness(how_strict) {}
 
+  /// How strictly files are validated.
   ringload::strictness strictness = ringload::strictness::strict;
-  unnamed_dtypes nameless;
+  unnamed_dtypes nameless;  // The dtypes of NumPy arrays whose type has no name.
 };
 
-/// One tensor of a checkpoint.
+/// The description of one tensor of a checkpoint.
 struct tensor_info {
-  std::string name;  // UTF-8; may be empty, as the format allows.
-  ringload::dtype dtype = dtype::u8;
-  std::vector<std::uint64_t> shape;  // Row-major, outermost first. Empty for a scalar.
-  std::uint32_t file = 0;            // Index into catalog::files.
-  std::uint64_t offset = 0;          // Offset of the first stored byte in the file.
-  std::uint64_t bytes = 0;           // Size after loading: dense, row-major, little-endian.
+  std::string name;                   // UTF-8. May be empty.
+  ringload::dtype dtype = dtype::u8;  // The type of the elements in the file.
+  /// Row-major: the outermost dimension is first. Empty for a scalar.
+  std::vector<std::uint64_t> shape;
+  std::uint32_t file = 0;    // Index into catalog::files.
+  std::uint64_t offset = 0;  // The offset of the first stored byte in the file.
+  std::uint64_t bytes = 0;   // The size after loading: dense, row-major, little-endian.
 
-  /// The encoding of the tensor in the file. Empty: the tensor consists of the bytes [offset,
-  /// offset + bytes) of the file. Otherwise words joined by '+', in the order of decoding: a codec
-  /// ("deflate", "zlib", "zstd", "varint"), "shuffle", "big_endian", "strided" (elements in another
-  /// order, or with gaps), "chunked" (several boxes), "inline" (in the header, in the format's own
-  /// form).
+  /// How the bytes of the tensor are encoded in the file. If empty, the bytes [offset, offset +
+  /// bytes) of the file are the bytes of the tensor. Otherwise, the encoding is a list of words,
+  /// joined by '+', in the order of decoding:
+  ///
+  ///   - a codec: "deflate", "zlib", "zstd" or "varint"
+  ///   - "shuffle" or "big_endian"
+  ///   - "strided": the elements have another order, or have gaps between them
+  ///   - "chunked": the file has the tensor in several rectangular parts
+  ///   - "inline": the header contains the elements of the tensor
   std::string encoding = {};
-  /// The number of bytes that are read for the tensor. Several tensors may share bytes.
+  /// The number of bytes that a load reads for the tensor. Several tensors may share bytes.
   std::uint64_t stored_bytes = 0;
-  /// The logical type or block type of the elements if `dtype` is not sufficient, such as "q4_k".
+  /// The logical type or the quantisation type of the elements, such as "q4_k". If empty, `dtype`
+  /// describes the elements completely.
   std::string type = {};
-  std::vector<std::uint64_t> original_shape = {};  // The shape of `type`; empty: `shape`.
-  /// The digest of the stored bytes according to the file, in the notation of a manifest: "crc32c
-  /// 9eba690a". Empty: the file has no digest. `load_options::verify` checks the digest.
+  /// The shape in elements of `type`. Empty if the shape is equal to `shape`.
+  std::vector<std::uint64_t> original_shape = {};
+  /// The digest of the stored bytes from the file, in the notation of a checksum list, such as
+  /// "crc32c 9eba690a". If empty, the file has no digest of the tensor. `load_options::verify` can
+  /// verify the digest.
   std::string digest = {};
-  ringload::attributes attributes = {};
+  ringload::attributes attributes = {};  // The attributes of the tensor.
 };
 
-/// An object that is stored as several tensors: a sparse matrix, a quantised group. The tensors are
-/// in the catalog as name + separator + part: "name/part".
+/// An object that is stored as several tensors, such as a sparse matrix or a quantised group. The
+/// catalog lists each part as a tensor. The name of this tensor is name + separator + part, such as
+/// "name/part".
 struct composite_info {
-  std::string name;
-  std::string layout;  // The format's name: "sparse_csr", "sparse_coo", "group".
-  std::string type;    // The type of the object; empty: the dtype of its values.
-  std::vector<std::uint64_t> shape;
-  std::vector<std::string> parts;  // Names without the object's name.
-  std::uint32_t file = 0;          // Index into catalog::files.
-  ringload::attributes attributes = {};
-  /// "/", or several slashes if the file has another tensor called "name/part".
+  std::string name;    // The name of the object.
+  std::string layout;  // The name that the format uses: "sparse_csr", "sparse_coo", "group".
+  std::string type;    // The type of the object. Empty means the dtype of its values.
+  std::vector<std::uint64_t> shape;      // The shape of the object.
+  std::vector<std::string> parts;        // The names of the parts, without the name of the object.
+  std::uint32_t file = 0;                // Index into catalog::files.
+  ringload::attributes attributes = {};  // The attributes of the object.
+  /// "/", or several slashes if the file has another tensor with the name "name/part".
   std::string separator = "/";
 
   /// Returns the name of `part` in the catalog.
   std::string name_of(std::string_view part) const { return name + separator + std::string(part); }
 };
 
-/// An object of a file that cannot be loaded. A load that selects the object fails with this error.
-/// Other loads do not fail. With `strictness::reference`, only a selection of the exact name fails,
-/// and all other selections leave the object out.
+/// An object of a file that cannot be loaded. A load that selects this object fails with the error
+/// below. Other loads are not affected. With `strictness::reference`, a load fails only if it
+/// selects the object by its exact name. All other selections omit the object.
 struct unreadable_info {
-  std::string name;
-  std::uint32_t file = 0;  // Index into catalog::files.
-  boost::system::error_code code = {};
-  std::string place = {};   // The file, the object, and where the file describes it.
-  std::string reason = {};  // The wrong value, and the expected value.
+  std::string name;                     // The name of the object.
+  std::uint32_t file = 0;               // Index into catalog::files.
+  boost::system::error_code code = {};  // The error code.
+  std::string place = {};   // The file, the object, and the place of its description in the file.
+  std::string reason = {};  // The invalid value, and the expected value.
+  /// True if selections omit the object unless they select its exact name.
   bool is_left_out = false;
 };
 
 /// One file of a checkpoint.
 struct file_info {
-  std::string path;         // The path as opened: absolute or relative, like the source.
+  std::string path;         // The path that was opened. Relative if the source is a relative path.
   std::uint64_t bytes = 0;  // The size at the time of opening.
   std::string format = {};  // "safetensors", "npy", "npz", "pytorch", ...
 };
 
-/// Tensors are sorted by (file, offset), which is the order of reading.
+/// The contents of a checkpoint. The tensors are sorted by file and offset, the order in which they
+/// are read.
 struct catalog {
-  std::vector<file_info> files;
-  std::vector<tensor_info> tensors;
-  std::vector<composite_info> composites;
-  std::vector<unreadable_info> unreadable = {};
+  std::vector<file_info> files;                  // The files of the checkpoint.
+  std::vector<tensor_info> tensors;              // All tensors that can be loaded.
+  std::vector<composite_info> composites;        // Objects that consist of several tensors.
+  std::vector<unreadable_info> unreadable = {};  // Objects that cannot be loaded.
   /// Metadata of the files, such as `__metadata__`, in the order of the files. If several shards
-  /// have a key with the same value, the key appears once.
+  /// have the same key with the same value, the key is listed once.
   attributes metadata;
-  /// Warnings, one sentence each: tensors that the index does not list, a wrong `total_size`, a
-  /// header of more than 25 MB. Warnings do not fail a load.
+  /// Warnings, one sentence each. A warning does not fail a load. Examples: a tensor that the index
+  /// does not list, a wrong `total_size`, a header of more than 25 MB.
   std::vector<std::string> notes;
 
-  /// Returns the sum of all tensor sizes.
+  /// Returns the total size of all tensors.
   RINGLOAD_EXPORT std::uint64_t size_bytes() const noexcept;
 };
-
-/// Reads the catalog of a checkpoint, without the tensors' bytes. `source` is an argument of
-/// `loader::load_async`. Blocks on the file system. Throws `ringload::error`.
-RINGLOAD_EXPORT catalog read_catalog(std::string_view source, const read_options& options = {});
 
 }  // namespace ringload::inline v0

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An open checkpoint, for any number of loads.
+// An open checkpoint. Any number of loads can use the checkpoint.
 
 #include <cstddef>
 #include <memory>
 #include <ringload/catalog.hpp>
 #include <ringload/export.hpp>
-#include <ringload/extension.hpp>
 #include <ringload/selection.hpp>
 #include <string>
 #include <string_view>
@@ -19,64 +18,56 @@ namespace detail {
 struct opened_checkpoint;
 }
 
-/// Options for opening a checkpoint.
-struct open_options {
-  ringload::strictness strictness = ringload::strictness::strict;
-  /// Opens each checkpoint file of a folder, an S3 prefix or a model as an independent file.
-  /// Indices and series are ignored. Sub-folders are searched, except for hidden folders (".git")
-  /// and symlinks to folders. A tensor in two files is `errc::duplicate_tensor`.
-  bool independent_files = false;
-  unnamed_dtypes nameless = {};
-};
-
-/// Reads the catalog of a checkpoint, with the sources of `loader::open_async`: one source, or
-/// several files with tensors of their own. `extensions` are the extensions of a loader.
-RINGLOAD_EXPORT catalog read_catalog(std::string_view source, const open_options& options,
-                                     const std::vector<extension>& extensions = {});
-RINGLOAD_EXPORT catalog read_catalog(const std::vector<std::string>& files,
-                                     const open_options& options,
-                                     const std::vector<extension>& extensions = {});
-
-/// The result of `loader::open_async`: its files are open and its catalog is read. A handle, cheap
-/// to copy. The files are closed with the last copy and the last load. The functions may be called
-/// from any thread. Any loader may load from it.
+/// A checkpoint whose files are open and whose catalog is read: the result of `loader::open_async`.
+/// The object is a handle and is cheap to copy. The files are closed when the last copy of the
+/// handle is destroyed and the last load has ended. Any loader may load from the checkpoint. All
+/// functions are thread-safe.
 ///
-/// A load from an open checkpoint opens and parses nothing. If a file was modified in place since
-/// it was opened, the load fails with `errc::changed_file`. If a file was renamed or removed, the
-/// load still reads the opened file.
+/// A load from an open checkpoint does not open or parse files. If a file was modified in place
+/// after it was opened, the load fails with `errc::changed_file`. If a file was renamed or removed,
+/// the load reads the file that was opened.
 class RINGLOAD_EXPORT checkpoint {
  public:
-  /// An empty handle: only assignment, destruction and operator bool are allowed.
+  /// Creates an empty handle. An empty handle supports only operator bool, assignment and
+  /// destruction.
   checkpoint() noexcept = default;
+  /// Internal: called by the library only.
   explicit checkpoint(std::shared_ptr<const detail::opened_checkpoint> source) noexcept;
 
+  /// Returns false for an empty handle.
   explicit operator bool() const noexcept { return opened_ != nullptr; }
 
-  /// Valid as long as any copy of this handle.
+  /// Returns the catalog. The reference is valid as long as a copy of this handle exists.
   const ringload::catalog& catalog() const noexcept;
 
-  /// Returns the tensor `name`, or null. The first call sorts the names.
+  /// Returns the tensor `name`, or null. The first call sorts the names of all tensors.
   const tensor_info* find(std::string_view name) const noexcept;
-  /// Returns the tensor `name`. Throws `errc::no_such_tensor`, or the error of a tensor that cannot
-  /// be loaded: see `catalog::unreadable`.
+  /// Returns the tensor `name`. Throws `errc::no_such_tensor` if no such tensor exists. If the
+  /// tensor cannot be loaded, throws the error in `catalog::unreadable`.
   const tensor_info& at(std::string_view name) const;
+  /// Returns true if the checkpoint has the tensor `name`.
   bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
 
-  /// Returns the names that match, in catalog order. The syntax of globs is described at
-  /// `selection`.
+  /// Returns the names of the tensors that match `glob`, in the order of the catalog. The comment
+  /// of `selection` describes globs.
   std::vector<std::string_view> matching(std::string_view glob) const;
 
-  /// Returns a selection of the tensor `name` alone: `co_await loader.load_async(file,
-  /// file["wte.weight"])`. Throws `errc::no_such_tensor`.
-  selection operator[](std::string_view name) const;
+  /// Returns a selection of the single tensor `name`. Throws `errc::no_such_tensor` if no such
+  /// tensor exists.
+  selection only(std::string_view name) const;
 
+  /// Returns the number of tensors that can be loaded.
   std::size_t size() const noexcept { return catalog().tensors.size(); }
+  /// Returns true if no tensor can be loaded.
   bool empty() const noexcept { return size() == 0; }
+  /// Returns an iterator to the first tensor in the order of the catalog.
   std::vector<tensor_info>::const_iterator begin() const noexcept {
     return catalog().tensors.begin();
   }
+  /// Returns the end of the tensors.
   std::vector<tensor_info>::const_iterator end() const noexcept { return catalog().tensors.end(); }
 
+  /// Internal: called by the library only.
   const std::shared_ptr<const detail::opened_checkpoint>& opened() const noexcept {
     return opened_;
   }
@@ -84,8 +75,5 @@ class RINGLOAD_EXPORT checkpoint {
  private:
   std::shared_ptr<const detail::opened_checkpoint> opened_;
 };
-
-/// Returns an empty selection, like `select()`. The argument only documents the checkpoint.
-inline selection select(const checkpoint&) { return {}; }
 
 }  // namespace ringload::inline v0

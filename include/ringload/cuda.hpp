@@ -1,66 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Tensors in GPU memory, in the separate library `ringload::cuda`. The library includes the CUDA
-// runtime, and uses the driver only when a loader is created. So a program with the library starts
-// on a machine without a driver.
+// Tensors in GPU memory, in the separate library `ringload::cuda`. The library contains the CUDA
+// runtime, and uses the CUDA driver only after a loader for a GPU is created. Therefore a program
+// that links this library also starts on a machine without a driver.
 //
-// A load returns a tensor only after its bytes, converted if requested, have reached device memory.
-// So the host and CUDA streams need not wait: work that is later submitted to any stream of the
-// device reads the bytes.
+// A load returns a tensor only after all its bytes are in device memory, converted if requested.
+// Therefore no CUDA stream has to wait for the load. Work that the program submits afterwards, to
+// any stream of the device, reads the loaded bytes.
 //
-// Converted tensors and small tensors go through two buffers on the device, each at most as large
-// as a slot. A kernel copies every piece from a buffer to its tensor. If the device has no memory
-// for the buffers, the kernel reads the pinned slots.
+// Small tensors and converted tensors are first copied to one of two buffers on the device. Each
+// buffer is at most as large as a slot (a pinned buffer of the loader). A kernel then copies the
+// bytes from the buffer to the tensors. If the device has no memory for the buffers, the kernel
+// reads the slots directly.
 //
-// A program that drops the last tensor of a load guarantees that no work on the device uses the
-// tensor, except for work that it declared with release_after(). The memory is freed in a thread of
-// the library. cudaFree may wait for the device, but this is not guaranteed.
+// The destructor of a loader unpins memory and destroys CUDA streams. These calls may wait for work
+// of the program on the device. Therefore do not destroy a loader in an event loop.
+//
+// Before the last tensor of a load is destroyed, all device work that uses the memory of the load
+// must have completed, except work that was declared with release_after(). A thread of the library
+// frees the memory with cudaFree. CUDA does not guarantee that cudaFree waits for work on the
+// device.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <ringload/device.hpp>
 #include <ringload/export.hpp>
+#include <ringload/model.hpp>
 #include <ringload/tensor.hpp>
 #include <span>
 #include <string>
 
 namespace ringload::inline v0 {
 
-/// Returns the CUDA device with this number of the runtime. Tensors begin at multiples of 256
-/// bytes. All tensors of a load share one allocation, unless `load_options::allocation` is set
-/// differently. This function checks nothing. If the device does not exist, the constructor of the
-/// loader throws `errc::device_unavailable`, and the text names the missing part.
+/// Returns the CUDA device with this index in the CUDA runtime. On a CUDA device, tensors begin at
+/// multiples of 256 bytes. All tensors of a load are in one allocation, unless
+/// `load_options::allocation` requires more. The function does not check whether the device exists.
+/// If the device does not exist, the constructor of the loader throws `errc::device_unavailable`,
+/// and the text names the missing part.
 RINGLOAD_EXPORT device cuda_device(int index = 0) noexcept;
 
-/// Returns the number of CUDA devices. If the number is 0, `why_none` receives the reason: "driver
-/// not found".
+/// Returns the device cuda_device(index), with memory that a `keeper` can share with other
+/// processes (`ringload/keeper.hpp`). The size of each allocation is a multiple of the device's
+/// granularity, which is usually 2 MiB. The memory is not kept for later loads. If the driver
+/// cannot share memory, loads fail with the driver's error. The returned device is equal to
+/// `cuda_device(index)`.
+RINGLOAD_EXPORT device shared_cuda_device(int index = 0) noexcept;
+
+/// Returns the number of CUDA devices. If the number is 0, `why_none` receives the reason, such as
+/// "driver not found".
 RINGLOAD_EXPORT int cuda_device_count(std::string* why_none = nullptr);
 
-/// The category of CUDA errors. The values are values of cudaError_t.
+/// The category of CUDA errors. The values are those of cudaError_t.
 RINGLOAD_EXPORT const boost::system::error_category& cuda_category() noexcept;
 
-/// Copies bytes of a tensor, starting with the byte `from`, to host memory, and returns when the
-/// copy is complete. The tensor is on a CUDA device and loaded completely. The function waits only
-/// for its own stream, so work of the program that writes the tensor must have ended. For checks
-/// and small tensors: each concurrent caller pins 2 MiB, for as long as tensors of the loader
-/// exist. May be called from any thread. Throws `ringload::error`.
+/// Copies bytes of a tensor to host memory. `from` is the offset of the first byte in the tensor.
+/// The tensor must be completely loaded and on a CUDA device. Returns when the copy is complete.
+/// The function waits only for its own CUDA stream, so all work of the program that writes to the
+/// tensor must have completed.
+///
+/// Use this function for checks and for small tensors. Each concurrent call pins 2 MiB of host
+/// memory, which stay pinned until all tensors of the loader are destroyed. Thread-safe. Throws
+/// `ringload::error`.
 RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t from,
                                   std::span<std::byte> into);
 
-/// Declares that no work on the device uses, or will use, a tensor of the allocation of `used`. The
-/// allocation is the whole load, unless `load_options::allocation` is set differently. Memory is
-/// kept for other loads (`loader_options::cached_bytes`) only after a call of this function or of
-/// release_after(). May be called from any thread.
+/// Registers the host memory of a model with the CUDA driver. GPUs then copy from this memory
+/// without the CPU. Use this function for a model that is copied to a GPU several times, by
+/// `loader::copy_async`, or by `attach()` for a GPU while this process holds the model. The call
+/// takes 30 to 100 ms for each GiB. A second call for the same memory has no effect. `device` is
+/// the index of the GPU whose driver context is used.
+///
+/// Returns the number of registered bytes. Allocations of less than 64 KiB and mapped files are not
+/// registered. Tensors in such memory can still be copied.
+///
+/// The memory stays registered until it is unmapped. With `loader_options::cached_bytes`, the
+/// memory also stays registered in the free list. Publish a model for `shared_host()` before this
+/// call, because registered memory cannot be sealed. Thread-safe. Throws `ringload::error`.
+RINGLOAD_EXPORT std::uint64_t pin(const model& host_model, int device = 0);
+
+/// Declares that no present or later work on the device uses the allocation of the tensor `used`.
+/// The declaration covers all tensors in this allocation. By default, these are all tensors of the
+/// load: see `load_options::allocation`.
+///
+/// Memory is kept for later loads (`loader_options::cached_bytes`) only after a call of this
+/// function or of release_after(). Thread-safe.
 RINGLOAD_EXPORT void release(const tensor& used) noexcept;
 
-/// Declares that the work on `stream` (a cudaStream_t) at this time is the last work of the stream
-/// that uses a tensor of the allocation of `used`. The memory is neither freed nor reused before
-/// that work has ended. Must be called once for each stream that uses the tensors, while a tensor
-/// is still held, and not during stream capture. May be called from any thread. For the per-thread
-/// default stream, the calling thread's current device must be the tensor's device. Throws
-/// `ringload::error`.
+/// Declares that all work on `stream` that uses the allocation of the tensor `used` has been
+/// submitted. `stream` is a cudaStream_t. The memory is freed or reused only after this work has
+/// completed.
+///
+/// Call this function once for each stream that uses the tensors, while the program still holds a
+/// tensor, and not during stream capture. For the per-thread default stream, the current device of
+/// the calling thread must be the tensor's device. Thread-safe. Throws `ringload::error`.
 RINGLOAD_EXPORT void release_after(const tensor& used, void* stream);
 
 }  // namespace ringload::inline v0

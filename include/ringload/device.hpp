@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The devices of tensors: the host, or a CUDA device (`ringload/cuda.hpp`).
+// The devices that can hold tensors: the host and CUDA devices (`ringload/cuda.hpp`).
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <ringload/export.hpp>
 #include <string>
 
@@ -12,27 +13,33 @@ namespace ringload::inline v0 {
 
 class backend;
 
+/// The kinds of devices.
 enum class device_kind : std::uint8_t { host, cuda };
 
-/// Names a device: a small value. The device is not used before a loader is created for it.
+/// Identifies a device. A small value that is cheap to copy. The device itself is first used when a
+/// loader is created for it.
 class device {
  public:
+  /// Internal: creates the implementation of a device.
   using backend_maker = std::unique_ptr<backend> (*)(int index);
 
-  /// For functions that return a device: `host()`, `cuda_device()`.
+  /// Internal: called by functions that return a device, such as `host()` and `cuda_device()`.
   device(device_kind kind, int index, backend_maker make) noexcept
       : kind_(kind), index_(index), make_(make) {}
 
+  /// Returns the kind of the device.
   device_kind kind() const noexcept { return kind_; }
 
-  /// The index among devices of the same kind; 0 for the host.
+  /// Returns the index among the devices of the same kind. Returns 0 for the host.
   int index() const noexcept { return index_; }
 
-  /// Returns the device's name: "host", "cuda:0".
+  /// Returns the name of the device, such as "host" or "cuda:0".
   RINGLOAD_EXPORT std::string name() const;
 
+  /// Internal: called by the library only.
   backend_maker maker() const noexcept { return make_; }
 
+  /// Two devices are equal if their kinds and indices are equal. Shared memory makes no difference.
   friend bool operator==(const device& a, const device& b) noexcept {
     return a.kind_ == b.kind_ && a.index_ == b.index_;
   }
@@ -43,15 +50,27 @@ class device {
   backend_maker make_;
 };
 
-/// Returns the host device: the memory of this machine. Tensors are aligned for their element type.
-/// Most tensors have the same offset within a page as in the file.
+/// Returns the host device. Tensors on this device are in the memory of this machine, aligned for
+/// their element type. Most tensors have the same offset in a page of memory as in a page of their
+/// file.
 RINGLOAD_EXPORT device host() noexcept;
 
-/// Returns the host device with memory that other processes can map when a `keeper` has published
-/// it (`ringload/keeper.hpp`). Each allocation is a memfd. The memory uses huge pages if the
-/// administrator allows them for shared memory (transparent_hugepage/shmem_enabled). With
-/// `huge_pages::reserved`, it uses reserved pages if enough are free. The memory is never cached
-/// for the next load. Equal to `host()`.
+/// Returns how many more bytes of host memory this process can use. The number is the smallest of
+/// three amounts: the memory that remains in the machine, in the control group of the process, and
+/// in the parents of this group. The page cache counts as available. Returns an empty optional if
+/// the system does not provide the numbers.
+///
+/// If a process uses more memory, the kernel kills the process. Above the limit `memory.high`, the
+/// kernel slows the process down.
+RINGLOAD_EXPORT std::optional<std::uint64_t> available_host_bytes();
+
+/// Returns the host device with memory that other processes can map after a `keeper` has published
+/// the memory (`ringload/keeper.hpp`). Each allocation is a memfd. The memory is not kept for later
+/// loads. The returned device is equal to `host()`.
+///
+/// The memory uses transparent huge pages if the administrator allows them for shared memory
+/// (transparent_hugepage/shmem_enabled). With `huge_pages::reserved`, the memory uses reserved
+/// pages if enough pages are free.
 RINGLOAD_EXPORT device shared_host() noexcept;
 
 }  // namespace ringload::inline v0

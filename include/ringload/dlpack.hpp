@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Exports a tensor to other libraries without a copy, with DLPack: in the versioned form and in the
-// older unversioned form.
+// Exports tensors to other libraries without a copy, with DLPack. The versioned form and the older
+// unversioned form are supported.
 //
-// The types below have DLPack's layout under ringload names, so this header does not need
-// <dlpack/dlpack.h> and works beside any version of it. With that header, cast:
-// reinterpret_cast<DLManagedTensorVersioned*>(to_dlpack(t)).
+// The types below have the same memory layout as the types of DLPack, but other names. Therefore
+// this header does not need <dlpack/dlpack.h>, and can be used together with any version of that
+// header. To convert a pointer, use reinterpret_cast<DLManagedTensorVersioned*>(to_dlpack(t)).
 //
-// The tensor is loaded completely, so a consumer need not wait for a stream. The consumer must drop
-// the last tensor of a load only when no work on the device uses it, or must call release_after()
-// of `ringload/cuda.hpp` before.
+// An exported tensor is completely loaded, so the consumer need not wait for a CUDA stream. Before
+// the consumer drops the last tensor of a load, all device work that uses the tensor must have
+// completed, or the consumer must have called release_after() of `ringload/cuda.hpp`.
 
 #include <cstdint>
 #include <ringload/export.hpp>
@@ -61,7 +61,7 @@ struct tensor {
   std::int32_t ndim;
   data_type dtype;
   std::int64_t* shape;    // Never null.
-  std::int64_t* strides;  // Never null. In elements: row-major, without gaps.
+  std::int64_t* strides;  // In elements: row-major, without gaps. Never null.
   std::uint64_t byte_offset;
 };
 
@@ -71,7 +71,7 @@ struct managed_tensor {
   void (*deleter)(managed_tensor* self);
 };
 
-/// Flag for `flags`: the memory must not be written to.
+/// A flag in `flags`: a program must not write to the memory.
 inline constexpr std::uint64_t flag_read_only = 1;
 
 struct managed_tensor_versioned {
@@ -86,23 +86,24 @@ static_assert(sizeof(data_type) == 4 && sizeof(device) == 8);
 static_assert(sizeof(void*) != 8 || (sizeof(tensor) == 48 && sizeof(managed_tensor) == 64 &&
                                      sizeof(managed_tensor_versioned) == 80));
 
-/// Returns DLPack's type for an element type. Types of less than a byte are packed.
+/// Returns DLPack's type for a dtype. Types of less than 8 bits are packed.
 RINGLOAD_EXPORT data_type type_of(dtype type) noexcept;
 
 }  // namespace dlpack
 
-/// Returns the tensor in the form of DLPack 1.1, with the strides that 1.2 requires. The consumer
-/// calls its `deleter` once, from any thread. Until then the tensor's memory stays valid, even if
-/// model and loader are destroyed. Throws `errc::size_overflow` if a dimension does not fit in 63
-/// bits.
+/// Exports a tensor as DLPack 1.1, with the strides that DLPack 1.2 requires. The consumer must
+/// call `deleter` once, from any thread. The memory of the tensor stays valid until that call, even
+/// if the model and the loader are destroyed. Throws `errc::size_overflow` if a dimension does not
+/// fit in 63 bits.
 ///
-/// F4 is exported in pairs, as 4 bits in 2 lanes with half of the last dimension. This is PyTorch's
-/// float4_e2m1fn_x2, the only form that PyTorch accepts. (JAX 0.10 on a CPU accepts neither form of
-/// F4.) If the last dimension is odd, elements are exported singly, in 1 lane.
+/// Two elements of F4 are exported as one element of 4 bits with 2 lanes, and the last dimension is
+/// halved. This type is PyTorch's float4_e2m1fn_x2, which is the only form of F4 that PyTorch
+/// accepts. If the last dimension is odd, each element is exported with 1 lane. JAX 0.10 on a CPU
+/// accepts neither form.
 RINGLOAD_EXPORT dlpack::managed_tensor_versioned* to_dlpack(const tensor& from);
 
-/// Returns the tensor for consumers that only support DLPack 0.x. Such consumers may not support
-/// types of less than 16 bits. The unversioned form cannot mark a tensor as read-only.
+/// Exports a tensor for consumers that support DLPack 0.x only. Such consumers may not support
+/// types of less than 16 bits. The unversioned form has no flag for read-only memory.
 RINGLOAD_EXPORT dlpack::managed_tensor* to_legacy_dlpack(const tensor& from);
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The closed list of element types that a tensor can have, and their widths in bits.
+// The element types that a tensor can have. The list is complete: no other types are supported.
 
 #include <cstdint>
 #include <optional>
@@ -10,19 +10,19 @@
 
 namespace ringload::inline v0 {
 
-/// The 22 types of safetensors, in the order of its reference implementation, which is the order of
-/// ascending alignment; and c128. safetensors lacks c128, but NumPy, PyTorch, ONNX and HDF5 have
-/// it.
+/// The 22 types of safetensors, and c128. The types of safetensors are in the order of its
+/// reference implementation, by ascending alignment. safetensors does not have c128, but NumPy,
+/// PyTorch, ONNX and HDF5 do.
 enum class dtype : std::uint8_t {
   boolean,  // One byte for each element.
-  f4,       // OCP MXFP4 element, E2M1. Two elements in one byte.
-  f6_e2m3,  // OCP MXFP6. Four elements in three bytes.
-  f6_e3m2,  // OCP MXFP6.
+  f4,       // The element type of OCP MXFP4 (E2M1). Two elements in one byte.
+  f6_e2m3,  // An element type of OCP MXFP6. Four elements in three bytes.
+  f6_e3m2,  // An element type of OCP MXFP6. Four elements in three bytes.
   u8,
   i8,
   f8_e5m2,
-  f8_e4m3fn,  // No infinities. safetensors calls it F8_E4M3.
-  f8_e8m0,    // A power of two, the scale of MX blocks.
+  f8_e4m3fn,  // Has no infinity. In safetensors, the name is F8_E4M3.
+  f8_e8m0,    // A power of two: the scale of a block in OCP MX formats.
   f8_e4m3fnuz,
   f8_e5m2fnuz,
   i16,
@@ -32,30 +32,34 @@ enum class dtype : std::uint8_t {
   i32,
   u32,
   f32,
-  c64,  // Two f32, the real part first.
+  c64,  // Two f32: the real part, then the imaginary part.
   f64,
   i64,
   u64,
-  c128,  // Two f64, the real part first. Not in safetensors.
+  c128,  // Two f64: the real part, then the imaginary part. Not in safetensors.
 };
 
+/// The number of element types.
 inline constexpr unsigned dtype_count = 23;
 
 /// Returns the width of one element in bits: 4, 6, 8, 16, 32, 64 or 128.
 RINGLOAD_EXPORT unsigned bits(dtype type) noexcept;
 
-/// Returns the name in safetensors, such as "BF16" or "F8_E4M3"; for c128 "C128".
+/// Returns the name of the type in safetensors, such as "BF16" or "F8_E4M3". Returns "C128" for
+/// c128.
 RINGLOAD_EXPORT std::string_view name(dtype type) noexcept;
 
-/// Returns the type with this exact, case-sensitive name; empty for any other text.
+/// Returns the type with this name. Returns an empty optional if no type has this name. Names are
+/// case-sensitive.
 RINGLOAD_EXPORT std::optional<dtype> dtype_named(std::string_view name) noexcept;
 
-/// Returns the alignment in bytes of an element in memory: 1, 2, 4 or 8.
+/// Returns the alignment of one element in memory, in bytes: 1, 2, 4 or 8.
 RINGLOAD_EXPORT unsigned alignment(dtype type) noexcept;
 
-/// Returns whether `load_options::dtype` converts elements from one type to the other: from f64,
-/// f32, f16, bf16, f8_e4m3fn and f8_e5m2 to a different type out of f32, f16 and bf16. The rounding
-/// is described at `load_options::dtype`. f64 is converted in host memory only.
+/// Returns true if `load_options::dtype` can convert elements from `from` to `to`. `from` can be
+/// f64, f32, f16, bf16, f8_e4m3fn or f8_e5m2. `to` can be f32, f16 or bf16, and must differ from
+/// `from`. f64 can be converted in host memory only. The comment of `load_options::dtype` describes
+/// the rounding.
 RINGLOAD_EXPORT bool convertible(dtype from, dtype to) noexcept;
 
 }  // namespace ringload::inline v0

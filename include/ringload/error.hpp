@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Error codes, and the exception that carries a code with a readable message. errno values keep the
-// system category. Device error codes keep the category of the device.
+// Error codes, error conditions, and the exception type of the library. An errno value keeps the
+// system category. An error code of a device keeps the category of that device.
+//
+// Operations complete with `void(boost::system::error_code, T)`, as the operations of Asio do.
+// Therefore each kind of completion token can report a failure without an exception: callbacks,
+// as_tuple, redirect_error, use_future, senders. If the signature had a std::exception_ptr,
+// redirect_error would not set an error_code. <ringload/diagnostics.hpp> provides the place of a
+// failure in addition to the error_code. The default token throws `error`, which has the error_code
+// and the place.
 
 #include <boost/system/error_code.hpp>
+#include <boost/system/error_condition.hpp>
 #include <boost/system/system_error.hpp>
 #include <ringload/export.hpp>
 #include <string>
@@ -12,74 +20,84 @@
 
 namespace ringload::inline v0 {
 
+/// The error codes of ringload.
 enum class errc {
-  // The values start at 1, because 0 means success in an error_code.
+  // The values start at 1, because an error_code with the value 0 means success.
 
-  // Errors of finding the files.
-  source_not_found = 1,  // No such file, folder, or model in the local cache.
+  // Errors while the files are found.
+  source_not_found = 1,  // The file, the folder, or the model in the local cache does not exist.
   not_a_checkpoint,      // The source exists, but has no format that can be loaded.
-  ambiguous_source,      // A folder holds two checkpoints.
-  incomplete_series,     // A shard of the series, or of the index, is missing.
-  invalid_source_name,   // Neither a path nor a legal `owner/model[@revision]`.
-  path_outside_source,   // A name in a model leads outside the model's own folder.
-  not_a_regular_file,    // A FIFO, a device, a socket or a folder where a file must be.
+  ambiguous_source,      // A folder contains two checkpoints.
+  incomplete_series,     // A file of a numbered series, or a shard of an index, does not exist.
+  invalid_source_name,   // The name is neither a path nor a valid `owner/model[@revision]`.
+  path_outside_source,   // A file name in a model refers to a file outside the model's folder.
+  not_a_regular_file,    // A FIFO, a device, a socket or a folder was found instead of a file.
 
-  // Errors of file contents. The name in brackets is the error of the safetensors reference.
-  header_too_small,     // Fewer than 8 bytes. [HeaderTooSmall]
-  header_too_large,     // More than 100,000,000 bytes of header. [HeaderTooLarge]
-  header_outside_file,  // The header would end past the file's end. [InvalidHeaderLength]
-  header_not_utf8,      // [InvalidHeader]
-  malformed_header,     // Not JSON, or JSON of the wrong structure. [InvalidHeaderDeserialization]
-  invalid_offsets,      // A hole, an overlap, or reversed offsets. [InvalidOffset]
-  wrong_tensor_bytes,   // The number of bytes does not match shape and dtype. [TensorInvalidInfo]
-  size_overflow,        // Shape or sizes do not fit in 64 bits. [ValidationOverflow]
-  fractional_bytes,     // A sub-byte tensor does not end on a byte. [MisalignedSlice]
-  extent_outside_file,  // Tensor data ends past the file's end. [MetadataIncompleteBuffer]
-  trailing_bytes,       // Bytes follow the last tensor. [MetadataIncompleteBuffer]
+  // Errors in the contents of files. The name in brackets is the error name of the safetensors
+  // crate.
+  /// The file is too short for a header: fewer than 8 bytes in safetensors. [HeaderTooSmall]
+  header_too_small,
+  /// The header exceeds a limit of its format: 100,000,000 bytes in safetensors. [HeaderTooLarge]
+  header_too_large,
+  header_outside_file,  // The header would end after the end of the file. [InvalidHeaderLength]
+  header_not_utf8,      // The header is not valid UTF-8. [InvalidHeader]
+  /// The header has invalid JSON or an invalid structure. [InvalidHeaderDeserialization]
+  malformed_header,
+  invalid_offsets,  // Tensor offsets have a gap, overlap, or decrease. [InvalidOffset]
+  /// The number of bytes does not match the shape and the dtype. [TensorInvalidInfo]
+  wrong_tensor_bytes,
+  size_overflow,  // A shape or a size does not fit in 64 bits. [ValidationOverflow]
+  /// A tensor with elements of less than 8 bits does not end at a whole byte. [MisalignedSlice]
+  fractional_bytes,
+  /// The bytes of a tensor end after the end of the file. [MetadataIncompleteBuffer]
+  extent_outside_file,
+  trailing_bytes,  // The file has bytes after the last tensor. [MetadataIncompleteBuffer]
 
-  // Errors that only formats other than safetensors have.
-  unsupported_feature,  // A known version, type or form that ringload cannot read.
+  /// The version, type or feature is known, but ringload cannot read it, or the format of a new
+  /// file does not have it.
+  unsupported_feature,
 
   // Errors of the shard index, and of shards that do not match the index.
-  malformed_index,
+  malformed_index,   // The index violates its format.
   duplicate_tensor,  // Two tensors have the same name.
-  missing_tensor,    // The index lists a tensor that its shard lacks.
+  missing_tensor,    // The index lists a tensor, but the shard does not have the tensor.
 
   // Errors of loading.
   truncated_file,       // The file became shorter after it was opened.
-  changed_file,         // The file was written or replaced while it was loaded.
-  malformed_stream,     // Compressed bytes are damaged, or decode to an unexpected size.
-  codec_unavailable,    // This build lacks the codec of a tensor.
+  changed_file,         // The file was changed or replaced during the load.
+  malformed_stream,     // Compressed bytes are damaged, or have another size after decompression.
+  codec_unavailable,    // This build does not support the compression of a tensor.
   no_such_tensor,       // The checkpoint has no tensor with the requested name.
   memory_exceeded,      // The tensors need more memory than is available or allowed.
   engine_unavailable,   // The requested read engine does not work on this system.
   direct_unavailable,   // Direct reads were requested, but do not work for this file.
-  invalid_options,      // Two options contradict each other.
+  invalid_options,      // An option is invalid, or two options contradict each other.
   device_unavailable,   // The requested device does not exist or cannot be used.
-  unsupported_dtype,    // Tensors cannot be converted to `load_options::dtype`.
+  unsupported_dtype,    // Tensors cannot be converted to the requested dtype.
   invalid_destination,  // Caller memory overlaps, or does not match its description.
   unexpected_tensor,    // A fill found a tensor without a destination.
   wrong_dtype,          // The element types of a tensor and its destination differ.
   wrong_shape,          // The shapes of a tensor and its destination differ.
-  invalid_selection,  // A range outside its tensor, two ranges in a dimension, or an invalid rank.
-  not_mappable,       // The tensor cannot be mapped from its file.
+  /// A range is outside its tensor, a dimension has two ranges, or a rank is invalid.
+  invalid_selection,
+  not_mappable,  // The tensor cannot be mapped from its file.
 
   // Errors of the network.
   access_denied,     // The server requires credentials, or refuses the given credentials.
   remote_failed,     // The server cannot be reached, or does not return the requested object.
-  malformed_answer,  // The server's response violates the protocol.
+  malformed_answer,  // The response of the server violates the protocol.
 
   // Errors of saving.
-  invalid_tensor,     // The description of the tensor is invalid.
+  invalid_tensor,     // The description of a tensor is invalid.
   invalid_saving,     // The options contradict each other, or the path names no format.
-  read_back_differs,  // The bytes read back differ from the bytes written.
+  read_back_differs,  // The bytes that were read back differ from the bytes that were written.
 
-  // Errors of integrity checks, which are optional.
-  malformed_manifest,   // An invalid line, or a tensor that is listed twice.
-  incomplete_manifest,  // Manifest and checkpoint list different tensors.
-  digest_unavailable,   // The hasher for a digest, or the digest of a tensor, is missing.
-  wrong_digest,         // Bytes do not match the manifest, the file's digest, or the hub's digest.
-  wrong_indices,        // Indices of a sparse tensor exceed its shape, or decrease.
+  // Errors of verification, which is optional.
+  malformed_checksum_list,   // A line is invalid, or a tensor is listed twice.
+  incomplete_checksum_list,  // The checksum list and the checkpoint have different tensors.
+  digest_unavailable,  // A tensor has no digest, or the program provides no hasher for its digest.
+  wrong_digest,   // The bytes do not match the digest of the checksum list, the file or the hub.
+  wrong_indices,  // The indices of a sparse tensor exceed its shape, or decrease.
 
   // Errors between processes.
   malformed_message,  // A message of another process violates the protocol.
@@ -87,23 +105,52 @@ enum class errc {
   rank_failed,        // Another rank failed, ended, or did not answer in time.
 };
 
+/// Groups of error codes that a program usually handles in the same way. Compare an error_code with
+/// a condition: `if (code == ringload::condition::retryable)`.
+enum class condition {
+  /// The checkpoint, a file or a tensor does not exist: `source_not_found`, `no_such_tensor`,
+  /// ENOENT.
+  not_found = 1,
+  /// The same call may succeed later: `remote_failed`, `rank_failed`, `changed_file`, EAGAIN,
+  /// EINTR, EBUSY, ETIMEDOUT, ECONNREFUSED, ECONNRESET, ENETUNREACH, EHOSTUNREACH, EMFILE, ENFILE.
+  retryable,
+  /// The bytes of a file violate its format, or do not match a digest.
+  malformed_file,
+  /// The memory is not sufficient: `memory_exceeded`, ENOMEM.
+  no_memory,
+  /// The operation was cancelled: ECANCELED, which is `boost::asio::error::operation_aborted`.
+  cancelled,
+};
+
+/// Returns the category of `condition`.
+RINGLOAD_EXPORT const boost::system::error_category& condition_category() noexcept;
+
+/// Lets an error_code be compared with a `condition`.
+inline boost::system::error_condition make_error_condition(condition value) noexcept {
+  return {static_cast<int>(value), condition_category()};
+}
+
+/// Returns the category of `errc`. The name of the category is "ringload".
 RINGLOAD_EXPORT const boost::system::error_category& category() noexcept;
 
+/// Lets an error_code be assigned from, and compared with, an `errc`.
 inline boost::system::error_code make_error_code(errc code) noexcept {
   return {static_cast<int>(code), category()};
 }
 
-/// The exception of the library, thrown or passed to completion handlers. `what()` returns the
-/// place, a colon and the cause in one line: "model-00002.safetensors: tensor 'wte.weight': its
-/// bytes end at 4,096 but the file at 4,000".
+/// The exception type of the library. `what()` returns the place and the cause in one line,
+/// separated by a colon. Example: "model-00002.safetensors: tensor 'wte.weight': the tensor ends at
+/// byte 4,096, but the file has 4,000 bytes".
 class RINGLOAD_EXPORT error : public boost::system::system_error {
  public:
-  /// `place` names the file, and the tensor or byte in the file. If `cause` is empty, the message
-  /// of the code is used.
+  /// Constructs an error with a place and a cause. The place is the file, and the tensor or the
+  /// byte in the file. If `cause` is empty, the message of the code is used.
   error(boost::system::error_code code, std::string place, std::string cause);
   ~error() override;
 
+  /// Returns the place and the cause in one line.
   const char* what() const noexcept override { return text_.c_str(); }
+  /// Returns the place of the failure.
   const std::string& place() const noexcept { return place_; }
 
  private:
@@ -115,3 +162,6 @@ class RINGLOAD_EXPORT error : public boost::system::system_error {
 
 template <>
 struct boost::system::is_error_code_enum<ringload::errc> : std::true_type {};
+
+template <>
+struct boost::system::is_error_condition_enum<ringload::condition> : std::true_type {};

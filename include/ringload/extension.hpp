@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Optional features of a loader. An extension is in its own library, and only programs that use the
-// extension link the library:
+// Optional features of a loader. Each extension has a library of its own. Only programs that use
+// the extension link this library:
 //
 //   ringload::loader loader{ringload::host(), {}, {ringload::hdf5()}};
 
@@ -14,19 +14,21 @@ namespace ringload::inline v0 {
 class byte_store;
 class hdf5_library;
 
-/// A copyable value. Several loaders may share extensions, from any thread.
+/// An optional feature of a loader. The object is a value that is cheap to copy. Several loaders,
+/// in several threads, may share an extension.
 class extension {
  public:
-  /// A custom store: see <ringload/byte_source.hpp>. If several stores accept a name, the first
-  /// store is used.
+  /// Adds a custom store: see <ringload/byte_source.hpp>. If several stores accept a name, the
+  /// first store is used.
   explicit extension(std::shared_ptr<byte_store> from) noexcept : store_(std::move(from)) {}
 
-  /// For functions that create an extension: `hdf5()`.
+  /// Internal: called by functions that return an extension, such as `hdf5()`.
   explicit extension(std::shared_ptr<const hdf5_library> reads_hdf5) noexcept
       : hdf5_(std::move(reads_hdf5)) {}
 
-  /// Null for extensions of another kind.
+  /// Internal: returns null if the extension is not a store.
   const std::shared_ptr<byte_store>& store() const noexcept { return store_; }
+  /// Internal: returns null if the extension does not read HDF5.
   const std::shared_ptr<const hdf5_library>& hdf5() const noexcept { return hdf5_; }
 
  private:

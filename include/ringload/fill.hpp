@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Loads a checkpoint into memory that the caller has already allocated, such as the parameters of
-// an inference engine. So no second copy of the model is needed.
+// A fill loads a checkpoint into memory that the caller has already allocated, such as the
+// parameters of an inference engine. The model is then in memory only once.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <ringload/dtype.hpp>
 #include <ringload/error.hpp>
 #include <ringload/export.hpp>
+#include <ringload/options.hpp>
 #include <ringload/stats.hpp>
 #include <span>
 #include <string>
@@ -21,100 +22,119 @@
 
 namespace ringload::inline v0 {
 
-/// Caller memory for one tensor.
+/// Memory of the caller for one tensor.
 struct RINGLOAD_EXPORT destination {
-  destination();
-  /// Row-major and dense, in the memory of `on`.
+  destination() {}
+  /// A row-major, dense destination in the memory of the device `on`.
   destination(std::string name, void* data, ringload::dtype dtype, std::vector<std::uint64_t> shape,
               ringload::device on = host());
-  destination(const destination& source);
-  destination(destination&& source) noexcept;
-  destination& operator=(const destination& source);
-  destination& operator=(destination&& source) noexcept;
-  ~destination();
 
-  std::string name;
-  void* data = nullptr;  // The element at index 0 in every dimension.
-  ringload::dtype dtype = dtype::u8;
-  std::vector<std::uint64_t> shape;
-  /// The strides in elements, by dimension; may be negative. Empty: row-major without gaps. Types
-  /// of less than a byte must be row-major without gaps.
+  std::string name;                   // The name of the tensor that the memory receives.
+  void* data = nullptr;               // The element whose index is 0 in every dimension.
+  ringload::dtype dtype = dtype::u8;  // The type of the elements in memory.
+  std::vector<std::uint64_t> shape;   // Row-major: the outermost dimension is first.
+  /// The strides in elements, one for each dimension. A stride may be negative. Empty means
+  /// row-major without gaps. A type with less than 8 bits must be row-major without gaps.
   std::vector<std::int64_t> strides;
-  std::uint64_t bytes = 0;  // The size of the memory for a check; 0: unchecked.
+  /// The size of the memory. If the tensor needs more bytes, the fill fails. 0 means no check.
+  std::uint64_t bytes = 0;
+  /// The device of the memory.
   ringload::device on = host();
-  /// Kept alive until the fill has completed. If null, the caller must keep `data` valid.
+  /// An object that is kept alive until the fill completes. If null, the caller must keep `data`
+  /// valid.
   std::shared_ptr<void> owner;
 };
 
-/// Returns the memory of a DLPack tensor as the destination `name`. Its `deleter` is called when
-/// the last copy of the destination is destroyed, and also if this function throws. Throws
-/// `errc::unsupported_dtype` for a type that is not supported. Throws `errc::device_unavailable` if
-/// the memory is neither host memory nor memory of `cuda`, the device for CUDA memory.
+/// Returns a destination for the memory of a DLPack tensor. The DLPack tensor's `deleter` is called
+/// when the last copy of the destination is destroyed, and also if this function throws. All work
+/// that uses the DLPack tensor must have completed before the call. For a tensor in CUDA memory,
+/// the caller must pass the device as `cuda`. For a tensor in host memory, `cuda` is ignored.
 ///
-/// All work of the producer's streams on the tensor must have completed.
+/// Throws `errc::unsupported_dtype` if the type is not supported. Throws `errc::device_unavailable`
+/// if the memory is neither host memory nor memory of the device `cuda`.
 RINGLOAD_EXPORT destination destination_of(std::string name, dlpack::managed_tensor_versioned* from,
                                            device cuda = host());
+/// Returns a destination for a tensor of DLPack 0.x.
 RINGLOAD_EXPORT destination destination_of(std::string name, dlpack::managed_tensor* from,
                                            device cuda = host());
 
-/// Rules for differences between checkpoint and destinations.
-struct RINGLOAD_EXPORT fill_options {
+/// Options of a fill. Most options decide what happens if the checkpoint and the destinations
+/// differ.
+struct fill_options {
+  /// The actions for a destination without a tensor.
   enum class on_missing : std::uint8_t { error, report };
+  /// The actions for a tensor without a destination.
   enum class on_unexpected : std::uint8_t { ignore, report, error };
+  /// The actions for different element types.
   enum class on_dtype : std::uint8_t { exact, convert };
+  /// The actions for different shapes.
   enum class on_shape : std::uint8_t { exact, broadcast };
 
-  fill_options();
-  fill_options(const fill_options& source);
-  fill_options(fill_options&& source) noexcept;
-  fill_options& operator=(const fill_options& source);
-  fill_options& operator=(fill_options&& source) noexcept;
-  ~fill_options();
+  RINGLOAD_OPTION_STRUCT(fill_options)
 
-  /// A destination without a tensor in the checkpoint: `errc::no_such_tensor`, or the destination
-  /// is listed in `missing` of the result and its memory is unchanged.
+  /// The action for a destination without a tensor in the checkpoint. `error`: the fill fails with
+  /// `errc::no_such_tensor`. `report`: `fill_result::missing` lists the destination, and its memory
+  /// is unchanged.
   on_missing missing = on_missing::error;
-  /// A tensor without a destination: ignored, listed in `unexpected` of the result, or
+  /// The action for a tensor without a destination. `ignore`: the tensor is not loaded. `report`:
+  /// the tensor is not loaded, and `fill_result::unexpected` lists it. `error`: the fill fails with
   /// `errc::unexpected_tensor`.
   on_unexpected unexpected = on_unexpected::ignore;
-  /// A different element type: `errc::wrong_dtype`, or a conversion as in PyTorch's copy_. The
-  /// conversion supports bool, integers of 8 to 64 bits, f16, bf16, f32, f64, f8_e4m3fn and
-  /// f8_e5m2. Conversions to a floating type round once, to nearest, ties to even. Conversions to
-  /// an integer truncate. Unlike in PyTorch, integers saturate, and NaN becomes 0. In f8_e4m3fn,
-  /// which has no infinity, infinity and numbers that are too large become 448, as in PyTorch since
-  /// 2.12. Older versions make them NaN. In a conversion to bool, 0 becomes false, and everything
-  /// else, including NaN, becomes true. A GPU destination supports only conversions from f32, f16,
-  /// bf16, f8_e4m3fn and f8_e5m2 to f32, f16 and bf16. Every other pair is
+  /// The action if a tensor and its destination have different element types. `exact`: the fill
+  /// fails with `errc::wrong_dtype`. `convert`: the elements are converted.
+  ///
+  /// The conversion supports bool, integers of 8 to 64 bits, f16, bf16, f32, f64, f8_e4m3fn and
+  /// f8_e5m2. A conversion to a floating-point type rounds once, to the nearest value, ties to
+  /// even. A conversion to an integer truncates. In a conversion to bool, 0 becomes false, and
+  /// every other value, including NaN, becomes true. Any other conversion fails with
   /// `errc::unsupported_dtype`.
+  ///
+  /// The results are equal to the results of copy_ in PyTorch 2.14 and later, with two exceptions.
+  /// A number outside the range of an integer type becomes the nearest integer of the type. NaN
+  /// becomes the integer 0.
+  ///
+  /// f8_e4m3fn has no infinity. In a conversion to f8_e4m3fn, infinity and numbers that are too
+  /// large become 448. PyTorch 2.12 produces NaN instead.
+  ///
+  /// A GPU destination supports only conversions from f32, f16, bf16, f8_e4m3fn and f8_e5m2 to f32,
+  /// f16 and bf16.
   on_dtype dtype = on_dtype::exact;
-  /// A different shape: `errc::wrong_shape`, or the tensor is broadcast with PyTorch's rule. From
-  /// the last dimension on, each size equals the destination's size, is 1, or is missing.
+  /// The action if a tensor and its destination have different shapes. `exact`: the fill fails with
+  /// `errc::wrong_shape`. `broadcast`: the tensor is broadcast by PyTorch's rule. The rule compares
+  /// the dimensions from last to first. Each size of the tensor must be equal to the size of the
+  /// destination, or must be 1, or must be missing.
   on_shape shape = on_shape::exact;
-  /// Maps the name of a destination to the name of its tensor in the checkpoint. Empty: the names
-  /// are equal. The function is called in a thread of the library, once for each destination.
-  std::function<std::string(std::string_view)> rename;
+  /// Returns the name of the tensor for the name of a destination. If empty, the two names are
+  /// equal. Called once for each destination, in a thread of the library.
+  std::function<std::string(std::string_view)> rename = {};
+  /// The selection, and other options of the load. `load.dtype` must be empty, because each
+  /// destination has a type. `load.memory` must be `owned`. A fill with a checksum list fails with
+  /// `errc::digest_unavailable`.
+  load_options load = {};
 };
 
-/// The result of a fill. All destinations but those in `missing` are complete.
+/// The result of a fill. All destinations are complete, except for the destinations in `missing`.
 struct fill_result {
-  std::vector<std::string> missing;     // Destinations without a tensor, in input order.
-  std::vector<std::string> unexpected;  // Tensors without a destination, in catalog order.
-  load_stats stats;
-  std::vector<file_stats> stats_of_files;  // By position in the catalog's `files`.
+  std::vector<std::string> missing;        // Destinations without a tensor, in input order.
+  std::vector<std::string> unexpected;     // Tensors without a destination, in catalog order.
+  load_stats stats;                        // The statistics of the load.
+  std::vector<file_stats> stats_of_files;  // In the order of `catalog::files`.
 };
 
 /// Thrown by a fill that failed after the first byte was written.
 class RINGLOAD_EXPORT fill_error : public error {
  public:
+  /// Adds the names of destinations to the error of a failed fill.
   fill_error(const error& cause, std::vector<std::string> whole, std::vector<std::string> torn);
   ~fill_error() override;
 
-  /// Names of destinations: `whole` are complete, `torn` may contain old bytes, new bytes, or both.
+  /// Returns the names of the destinations that are complete.
   std::span<const std::string> whole() const noexcept { return *whole_; }
+  /// Returns the names of the destinations that may contain old bytes, new bytes, or both.
   std::span<const std::string> torn() const noexcept { return *torn_; }
 
  private:
-  // Shared, because copying an exception must not throw.
+  // Copies of the exception share the names, because copying an exception must not throw.
   std::shared_ptr<const std::vector<std::string>> whole_;
   std::shared_ptr<const std::vector<std::string>> torn_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The ranks of one program: threads or processes that load a checkpoint together
+// A group of ranks: threads or processes that load a checkpoint together
 // (`ringload/group_load.hpp`).
 //
 //   // One group for each thread of a process:
@@ -10,7 +10,10 @@
 //   // This process' group, of the processes of a machine:
 //   std::unique_ptr<ringload::group> group = ringload::join_group("/run/job7", rank, ranks);
 //
-// `ringload/mpi.hpp` has groups of MPI processes. All functions block.
+//   // This process' group, of the processes of several machines:
+//   auto machines = ringload::join_group("tcp://10.0.0.1:29500", rank, ranks);
+//
+// `ringload/mpi.hpp` creates groups of MPI processes. All functions block.
 
 #include <chrono>
 #include <cstddef>
@@ -26,19 +29,21 @@
 
 namespace ringload::inline v0 {
 
-/// The group as one rank uses it. All ranks must make the same calls in the same order, each from
-/// one thread at a time.
+/// A group, as seen by one rank. All ranks must make the same calls in the same order. Only one
+/// thread of a rank may make calls at a time.
 ///
-/// A call fails with `errc::rank_failed` if another rank failed or ended. The error has the rank
-/// and, if the rank could send it, the reason. A call also fails so if a rank does not answer
-/// within the group's time limit. All later calls then fail too.
+/// If another rank fails or ends, a call fails with `errc::rank_failed`. The error names the rank.
+/// If the failed rank could send a reason, the error also has the reason. A call also fails with
+/// `errc::rank_failed` if a rank does not answer within the time limit of the group. Afterwards,
+/// all later calls fail too.
 ///
-/// On an interrupted rank, calls fail with `operation_aborted`. The other ranks are notified when
-/// the interrupted rank fails or ends.
+/// After interrupt(), calls of this rank fail with `operation_aborted`. The other ranks notice
+/// nothing until this rank calls fail() or ends.
 ///
-/// Messages are host memory unless `memory()` returns another kind.
+/// The messages are in host memory unless `memory()` returns another kind.
 ///
-/// To implement another transport, derive from this class: only the pure functions are required.
+/// To use another transport, derive a class from this class. Only the pure virtual functions must
+/// be implemented.
 class RINGLOAD_EXPORT group {
  public:
   group() = default;
@@ -46,50 +51,72 @@ class RINGLOAD_EXPORT group {
   group& operator=(const group&) = delete;
   virtual ~group();
 
+  /// Returns the index of this rank, from 0.
   virtual std::uint32_t rank() const noexcept = 0;
-  /// The number of ranks, at least 1.
+  /// Returns the number of ranks, at least 1.
   virtual std::uint32_t size() const noexcept = 0;
-  /// The kind of memory of all messages.
+  /// Returns the kind of memory that all messages must be in.
   virtual device_kind memory() const noexcept;
 
-  /// Sends to another rank, which must receive exactly as many bytes. May return before the bytes
-  /// are received. A load and the functions below never send or receive an empty message.
+  /// Sends a message to the rank `to`. The other rank must receive a message of the same size. May
+  /// return before the other rank has received the bytes. The library never sends or receives an
+  /// empty message.
   virtual void send(std::span<const std::byte> bytes, std::uint32_t to) = 0;
+  /// Receives a message of the rank `from`.
   virtual void receive(std::span<std::byte> bytes, std::uint32_t from) = 0;
 
-  /// Ends the group for all ranks, with the reason of this rank. Never throws, and may be called
-  /// twice.
+  /// Ends the group for all ranks. The other ranks get `reason` in their error. Never throws. May
+  /// be called more than once.
   virtual void fail(std::string_view reason) noexcept = 0;
 
-  /// Ends the current call and all later calls of this rank. May be called from any thread, also
-  /// during a call in another thread, and may be called twice.
+  /// Ends the current call and all later calls of this rank. Thread-safe, also during a call in
+  /// another thread. May be called more than once.
   virtual void interrupt() noexcept = 0;
 
-  /// Copies the bytes of `root` to all other ranks. The number of bytes must be the same on each
-  /// rank.
+  /// Copies the bytes of the rank `root` to all other ranks. The size of `bytes` must be the same
+  /// on all ranks.
   virtual void broadcast(std::span<std::byte> bytes, std::uint32_t root);
-  /// Distributes the parts of `root`, one for each rank including `root`, into the memory of each
-  /// rank, which must be as long as its part. Other ranks pass no parts.
+  /// Distributes parts of the rank `root`: rank i receives parts[i]. The rank `root` receives a
+  /// part too. `into` must have the size of the rank's part. The other ranks pass an empty `parts`.
   virtual void scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
                        std::uint32_t root);
-  /// Returns when all ranks have called it.
+  /// Waits until all ranks have called this function.
   virtual void barrier();
 };
 
-/// The default time limit for a rank that has neither failed nor ended.
+/// The default time limit for the answer of another rank. If the other rank fails or ends, a call
+/// fails earlier.
 inline constexpr std::chrono::minutes rank_timeout{5};
 
-/// Creates a group of threads of this process: one element for each thread, to be moved into it. 1
-/// to 127 ranks. Throws `ringload::error`.
+/// Creates a group of threads of this process. The result has one element for each rank. Pass each
+/// element to its thread. `ranks` is 1 to 127. The groups of n threads have 2 * n * (n - 1) file
+/// descriptors together. Throws `ringload::error`.
 RINGLOAD_EXPORT std::vector<std::unique_ptr<group>> make_thread_ranks(
     std::uint32_t ranks, std::chrono::milliseconds timeout = rank_timeout);
 
-/// Creates a group of processes of this machine and this user, which connect through a Unix socket.
-/// Rank 0 creates the socket at a path that must not exist, and removes it when all ranks are
-/// connected. Each rank waits for the time limit of a rank, or until `stop` is requested:
-/// `operation_aborted`. 1 to 127 ranks. Throws `ringload::error`, and then leaves no file at the
-/// path.
-RINGLOAD_EXPORT std::unique_ptr<group> join_group(std::string_view socket, std::uint32_t rank,
+/// Creates a group of processes that meet at `address`. `ranks` is 1 to 127. A group of n ranks has
+/// 2 * (n - 1) file descriptors in each process. While the ranks join, rank 0 has n more.
+///
+/// If `address` is a path, the ranks are processes of the same user on this machine. Rank 0 creates
+/// a Unix socket at the path, and removes it when all ranks are connected. The path must not exist
+/// before.
+///
+/// If `address` is `tcp://host:port` or `tcp://host:port/token`, the ranks are processes on one or
+/// several machines, which connect over TCP. Rank 0 listens at the host and port. The other ranks
+/// connect to rank 0, which may start later than they do. Each other rank listens at a port that
+/// the kernel chooses, on its address towards rank 0, and must be reachable there. `host` is a
+/// name, an IPv4 address, or an IPv6 address in brackets. The token has at most 64 bytes. Rank 0
+/// refuses ranks with another token, so jobs that use the same port by mistake do not mix.
+///
+/// TCP connections are neither encrypted nor authenticated, and the token is sent as plain text.
+/// Everybody who can reach the ports can disturb the group, and everybody who can read the network
+/// can read the tensors. So the network must be trusted. If a machine stops answering, the other
+/// ranks notice this within about 30 seconds, or after `timeout` if that is earlier.
+///
+/// Waits for the other ranks until `timeout` has passed, or until a stop is requested through
+/// `stop`. The lookup of a host name may take longer. After a stop, throws `operation_aborted`.
+/// Throws `ringload::error` after any failure, and then leaves no file at the path.
+RINGLOAD_EXPORT std::unique_ptr<group> join_group(std::string_view address, std::uint32_t rank,
                                                   std::uint32_t ranks,
                                                   std::chrono::milliseconds timeout = rank_timeout,
                                                   std::stop_token stop = {});

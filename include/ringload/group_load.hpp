@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Ranks that load one checkpoint together: each rank reads its part of the bytes, then the ranks
-// exchange the bytes that they need.
+// Several ranks (processes or threads of one group) load one checkpoint together. Each rank reads a
+// part of the bytes. Then the ranks exchange the bytes that they need, unless `group_reading::own`
+// is chosen.
 //
 //   // On every rank, and the same calls on all of them:
-//   auto load = co_await ringload::load_async(loader, group, "Qwen/Qwen3-8B", {});
+//   auto load = co_await ringload::load_async(loader, group, "Qwen/Qwen3-8B");
 //   auto norm = co_await load.tensor_async("model.norm.weight");
 //   auto q = co_await load.shard_async("model.layers.0.self_attn.q_proj.weight", 0);
 
-#include <boost/asio/async_result.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/any_io_executor.hpp>
 #include <cstdint>
 #include <memory>
 #include <ringload/catalog.hpp>
@@ -28,20 +28,27 @@
 
 namespace ringload::inline v0 {
 
-/// How ranks divide the reading of a checkpoint.
+/// How the ranks of a group divide the reads of a checkpoint.
 enum class group_reading : std::uint8_t {
-  /// Each rank reads an equal part of the bytes at once. Compressed data is divided by whole
-  /// tensors, and so is all data if stored digests are checked. Each byte is read once and then
-  /// sent through memory. For drives that all ranks share, and for tensors that all ranks need.
+  /// Each rank reads an equal part of the bytes when the load starts. Each byte is read once and
+  /// then sent to the other ranks through memory. One rank reads the whole of a compressed or
+  /// quantised tensor. If digests in the files are verified, one rank reads the whole of each
+  /// tensor. Use this value if all ranks share a drive, or if all ranks need all tensors.
   divided,
-  /// Each rank reads the bytes of its requests when it makes them. Nothing is exchanged. For ranks
-  /// that need little more than their shards, and for separate drives.
+  /// Each rank reads the bytes of a tensor when the rank requests the tensor. The ranks exchange no
+  /// bytes. Use this value if each rank needs little more than its shards, or if each rank has its
+  /// own drive.
   own,
 };
 
+/// Options of a load by a group of ranks.
 struct group_options {
-  load_options load;  // No window and no mapping.
-  group_reading reading = group_reading::divided;
+  RINGLOAD_OPTION_STRUCT(group_options)
+
+  /// `memory` must be `owned`. `select` must select all tensors, because each call chooses its own
+  /// tensor.
+  load_options load = {};
+  group_reading reading = group_reading::divided;  // How the ranks divide the reads.
 };
 
 class group_load;
@@ -63,123 +70,120 @@ struct group_call {
   std::string fused_name;
 };
 
-using group_load_signature = void(std::exception_ptr, group_load);
-
-RINGLOAD_EXPORT void begin_group_load(loader& host_loader, std::shared_ptr<group> ranks,
-                                      std::string source, const group_options& options,
+RINGLOAD_EXPORT void begin_group_load(loader* host_loader, std::shared_ptr<group> ranks,
+                                      ringload::source source, const group_options& options,
                                       std::unique_ptr<operation<group_load>> waiting);
 RINGLOAD_EXPORT void begin_group_call(const std::shared_ptr<group_job>& job, group_call request,
                                       std::unique_ptr<operation<tensor>> waiting);
 
-struct initiate_group_load : initiation {
-  loader* host_loader;
-  explicit initiate_group_load(loader& w) : host_loader(&w) {}
-  template <class Handler>
-  void operator()(Handler&& handler, std::shared_ptr<group> ranks, std::string source,
-                  const group_options& options) const {
-    begin_group_load(*host_loader, std::move(ranks), std::move(source), options,
-                     make_operation<group_load>(std::forward<Handler>(handler)));
-  }
-};
-
-struct initiate_group_call : initiation {
-  std::shared_ptr<group_job> job;
-  explicit initiate_group_call(std::shared_ptr<group_job> j) : job(std::move(j)) {}
-  template <class Handler>
-  void operator()(Handler&& handler, group_call request) const {
-    begin_group_call(job, std::move(request),
-                     make_operation<tensor>(std::forward<Handler>(handler)));
-  }
-};
-
 }  // namespace detail
 
-/// A load of a group, as one rank uses it. A handle, cheap to copy.
+/// A load by a group of ranks, as seen by one rank. The object is a handle and is cheap to copy.
+/// The tensors are in host memory, and each tensor has its own allocation.
 ///
-/// All ranks must make the same calls in the same order, even calls that return nothing to a rank.
-/// Calls may be started before others complete, and run in the order in which they are started. If
-/// a call differs between ranks, it fails with `errc::mismatched_call` on all ranks, and changes
-/// nothing. A call that is wrong on all ranks, such as a call for a tensor that does not exist,
-/// fails on all ranks and changes nothing. Any other failure of one rank is its own error on that
-/// rank, is `errc::rank_failed` on the other ranks, and ends the group.
+/// All ranks must make the same calls in the same order. A rank must also make the calls that
+/// return nothing to this rank. A call may be started before earlier calls complete. The calls run
+/// in the order in which they are started.
 ///
-/// Cancelling a call also ends the group. The call completes with `operation_aborted` when the rank
-/// has stopped its work, and the other ranks fail with `errc::rank_failed`. A call that has not
-/// started is cancelled at its turn.
+/// If a call differs between ranks, the call fails with `errc::mismatched_call` on all ranks. If a
+/// call is invalid on all ranks, for example because the tensor does not exist, the call fails on
+/// all ranks. The group can still be used after these two kinds of failure. Any other failure of
+/// one rank ends the group. The failed rank gets the error itself. The other ranks get
+/// `errc::rank_failed`.
 ///
-/// Tensors are in host memory, each with its own allocation.
+/// Terminal and partial cancellation of a call end the group too. The call completes with
+/// `operation_aborted` when the rank has stopped its work. The other ranks get `errc::rank_failed`.
+/// If the call has not started, it is cancelled when its turn comes. Total cancellation is ignored.
 class RINGLOAD_EXPORT group_load {
  public:
-  /// An empty handle: only assignment and destruction are allowed.
+  /// The type of the loader's executor.
+  using executor_type = boost::asio::any_io_executor;
+
+  /// Creates an empty handle. An empty handle may only be assigned to or destroyed.
   group_load() noexcept = default;
-  explicit group_load(std::shared_ptr<detail::group_job> job) noexcept : job_(std::move(job)) {}
+  /// Internal: called by the library only.
+  group_load(std::shared_ptr<detail::group_job> job, boost::asio::any_io_executor executor) noexcept
+      : job_(std::move(job)), executor_(std::move(executor)) {}
+
+  /// Returns the executor of the loader. Handlers without an associated executor run on this
+  /// executor.
+  executor_type get_executor() const noexcept { return executor_; }
 
   /// Completes with the whole tensor on every rank.
-  template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
+  template <token_for<tensor> CompletionToken = default_token>
   auto tensor_async(std::string_view name, CompletionToken&& token = {}) {
-    return call({detail::group_call::what::tensor, {std::string(name)}, 0, 0, {}}, token);
+    return call({detail::group_call::what::tensor, {std::string(name)}, 0, 0, {}},
+                std::forward<CompletionToken>(token));
   }
 
-  /// Completes with the range of this rank along `dim`. Each range has ceil(size / ranks) indices,
-  /// so the last range may be shorter or empty. `errc::invalid_selection` if the dimension does not
-  /// exist, or if an index of the dimension is not a whole number of bytes.
-  template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
+  /// Divides the tensor along `dim` and completes with the range of this rank. A range has
+  /// ceil(size / ranks) indices, so the ranges of the last ranks may be shorter or empty. Fails
+  /// with `errc::invalid_selection` if the dimension does not exist, or if one index of the
+  /// dimension is not a whole number of bytes.
+  template <token_for<tensor> CompletionToken = default_token>
   auto shard_async(std::string_view name, std::uint32_t dim, CompletionToken&& token = {}) {
-    return call({detail::group_call::what::shard, {std::string(name)}, dim, 0, {}}, token);
+    return call({detail::group_call::what::shard, {std::string(name)}, dim, 0, {}},
+                std::forward<CompletionToken>(token));
   }
 
-  /// Completes with one tensor `name`, which concatenates the ranges of this rank of several
-  /// tensors along `dim`, in the order of `names`. `errc::wrong_dtype` or `wrong_shape` if their
-  /// types or their other dimensions differ.
-  template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
+  /// Completes with one tensor `name`. This tensor concatenates this rank's ranges of the tensors
+  /// `names` along `dim`, in the order of `names`. Fails with `errc::wrong_dtype` or
+  /// `errc::wrong_shape` if the tensors have different types, or different sizes in another
+  /// dimension.
+  template <token_for<tensor> CompletionToken = default_token>
   auto fused_async(std::string_view name, std::vector<std::string> names, std::uint32_t dim,
                    CompletionToken&& token = {}) {
     return call({detail::group_call::what::fused, std::move(names), dim, 0, std::string(name)},
-                token);
+                std::forward<CompletionToken>(token));
   }
 
   /// Completes with the whole tensor on the rank `to`, and with an empty handle on all other ranks.
-  template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
+  template <token_for<tensor> CompletionToken = default_token>
   auto push_async(std::string_view name, std::uint32_t to, CompletionToken&& token = {}) {
-    return call({detail::group_call::what::push, {std::string(name)}, 0, to, {}}, token);
+    return call({detail::group_call::what::push, {std::string(name)}, 0, to, {}},
+                std::forward<CompletionToken>(token));
   }
 
-  /// The catalog of the checkpoint, equal on all ranks except for file paths. Valid as long as this
-  /// object.
+  /// Returns the catalog of the checkpoint. The catalogs of all ranks are equal, except for the
+  /// paths of files. The reference is valid as long as this object exists.
   const ringload::catalog& catalog() const noexcept;
-  /// Returns the statistics of this rank's reads. With `group_reading::own`, bytes, reads and
-  /// seconds are sums over all calls.
+  /// Returns statistics of the reads of this rank. With `group_reading::own`, the bytes, the reads
+  /// and the seconds are sums over all calls.
   load_stats stats() const;
 
  private:
   template <class CompletionToken>
   auto call(detail::group_call request, CompletionToken&& token) {
-    return boost::asio::async_initiate<CompletionToken, detail::tensor_signature>(
-        detail::initiate_group_call(job_), token, std::move(request));
+    return detail::initiate<tensor, &detail::begin_group_call, detail::cancel_with_effects>(
+        std::forward<CompletionToken>(token), executor_, job_, std::move(request));
   }
 
   std::shared_ptr<detail::group_job> job_;
+  boost::asio::any_io_executor executor_;
 };
 
-/// Loads together with the other ranks. Completes when all ranks have read their parts, or, with
-/// `group_reading::own`, have opened the checkpoint. Each rank opens the checkpoint in its own file
-/// system, under any path. If the checkpoints have different tensors, the error is
-/// `errc::mismatched_call`.
+/// Starts a load by all ranks of the group. With `group_reading::divided`, completes when all ranks
+/// have read their parts. With `group_reading::own`, completes when all ranks have opened the
+/// checkpoint. Each rank opens the checkpoint in its own file system, and the paths may differ.
+/// Fails with `errc::mismatched_call` if the checkpoints have different tensors.
 ///
-/// `host_loader` is a loader for the host (else `errc::device_unavailable`) and must outlive the
-/// load. The destructor of the last handle waits for started calls. Cancelling this operation has
-/// the effect of cancelling a call.
-template <boost::asio::completion_token_for<detail::group_load_signature> CompletionToken =
-              boost::asio::use_awaitable_t<>>
-auto load_async(loader& host_loader, std::shared_ptr<group> ranks, std::string_view source,
+/// If `host_loader` is not a loader for the host, the load fails with `errc::device_unavailable`.
+/// The loader must outlive the load. The destructor of the last handle waits for the calls that
+/// have started. A cancellation of this operation has the same effect as that of a call of
+/// group_load.
+template <token_for<group_load> CompletionToken = default_token>
+auto load_async(loader& host_loader, std::shared_ptr<group> ranks, source from,
+                CompletionToken&& token = {}) {
+  return load_async(host_loader, std::move(ranks), std::move(from), group_options(),
+                    std::forward<CompletionToken>(token));
+}
+/// Starts a load with options.
+template <token_for<group_load> CompletionToken = default_token>
+auto load_async(loader& host_loader, std::shared_ptr<group> ranks, source from,
                 group_options options, CompletionToken&& token = {}) {
-  return boost::asio::async_initiate<CompletionToken, detail::group_load_signature>(
-      detail::initiate_group_load(host_loader), token, std::move(ranks), std::string(source),
-      options);
+  return detail::initiate<group_load, &detail::begin_group_load, detail::cancel_with_effects>(
+      std::forward<CompletionToken>(token), host_loader.get_executor(), &host_loader,
+      std::move(ranks), std::move(from), std::move(options));
 }
 
 }  // namespace ringload::inline v0

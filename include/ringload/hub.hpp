@@ -1,56 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Options for models of the Hugging Face hub in the component `remote`:
-// hf://owner/model[@revision], the addresses of their pages, and names `owner/model` that are not
-// in the local cache.
+// Options for models of the Hugging Face hub, in the component `remote`. The options apply to names
+// hf://owner/model[@revision], to the addresses of model pages, and to names `owner/model` that are
+// not in the local cache.
 //
-// The hub resolves the revision to a commit. If the local cache has the files of the commit, they
-// are loaded from the cache like any file. If the hub cannot be reached, the revision in the cache
-// is loaded.
+// The hub resolves the revision to a commit. If the local cache has the files of this commit, the
+// files are loaded from the cache. If the hub cannot be reached, the revision in the cache is
+// loaded.
+//
+// Downloaded bytes are hashed. If a load downloads a whole file, the digest of the file is compared
+// with the digest of the hub. If the digests differ, the load fails with errc::wrong_digest. A load
+// with a window (loader::stream_async) returns tensors before it compares the digest. The digest is
+// not compared in these cases:
+//
+// - The file is loaded only in part.
+// - The file is in the cache.
+// - Two loads of one checkpoint download the file at the same time.
+// - The option is `hub_cache::fill`, and the file cannot be written to the cache.
+//
+// `load_stats::files_unverified` is the number of downloaded files whose digest was not compared.
 
 #include <cstdint>
 #include <functional>
+#include <ringload/export.hpp>
 #include <string>
 
 namespace ringload::inline v0 {
 
+/// How the local cache of the hub is used.
 enum class hub_cache : std::uint8_t {
   off,   // The cache is neither read nor written.
-  read,  // Files in the cache are not fetched.
-  /// As `read`, and fetched bytes are also written into the cache and hashed. If a load fetches a
-  /// whole file, and its digest is not the digest of the hub, the load fails with
-  /// errc::wrong_digest. Digests are not compared for files that are loaded in part, for files that
-  /// cannot be written into the cache, and with `off` and `read`.
-  fill,
+  read,  // Files that are in the cache are not downloaded. Downloaded files are not cached.
+  fill,  // Like `read`, but downloaded bytes are also written to the cache.
 };
 
-/// The result of writing a file into the cache.
+/// The result of writing one file to the cache.
 struct hub_cached_file {
   hub_cached_file() {}
 
-  std::string name;    ///< "owner/model/model.safetensors"
-  bool whole = false;  // The file is complete in the cache, and its digest is right.
-  /// The number of missing bytes. The existing bytes are kept, and the next load fetches the rest.
+  std::string name;    // For example, "owner/model/model.safetensors".
+  bool whole = false;  // True if the cache has the complete file, and its digest is correct.
+  /// The number of bytes that the cache does not have. The existing bytes are kept, and the next
+  /// load downloads the rest.
   std::uint64_t missing_bytes = 0;
-  /// The error. Empty: there was no error, but the file was not loaded as a whole; or the digest is
-  /// wrong, and the load has failed with that error.
+  /// The error text of a failed write to the cache. Empty if the file is complete, was loaded only
+  /// in part, or has a wrong digest, which fails the load.
   std::string error_text;
 };
 
+/// Options for the Hugging Face hub.
 struct hub_options {
-  hub_options() {}
+  RINGLOAD_OPTION_STRUCT(hub_options)
 
-  std::string endpoint = "https://huggingface.co";
-  /// The access token, sent to the endpoint only. Empty: no token. Required for gated and private
-  /// models.
-  std::string token;
-  hub_cache cache = hub_cache::read;
-  /// The cache folder. Empty: the folder of huggingface_hub, from HF_HUB_CACHE, HF_HOME and HOME.
-  std::string cache_folder;
-  /// Called once for each file when no load uses it any more, in a thread of the component. The
-  /// function must not block. A file that cannot be written into the cache is loaded anyway.
-  std::function<void(const hub_cached_file&)> on_cached;
+  std::string endpoint = "https://huggingface.co";  // The address of the hub.
+  /// The access token. The token is sent to the endpoint only. Gated and private models require a
+  /// token. Empty means no token.
+  std::string token = {};
+  hub_cache cache = hub_cache::read;  // How the local cache is used.
+  /// The cache folder. If empty, the folder is that of the package huggingface_hub: the first of
+  /// HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and HOME that is set determines
+  /// the folder.
+  std::string cache_folder = {};
+  /// Called once for each file, when no load uses the file any more, in a thread of the component.
+  /// The function must not block. If a file cannot be written to the cache, it is still loaded.
+  std::function<void(const hub_cached_file&)> on_cached = {};
 };
 
 }  // namespace ringload::inline v0

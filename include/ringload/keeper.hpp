@@ -2,7 +2,8 @@
 #pragma once
 
 // Shares one copy of a model between all processes of a machine. A keeper holds models in sealed
-// memory and serves them at a Unix socket. Other processes attach in milliseconds, without a copy:
+// memory, which no process can change, and serves the models at a Unix socket. Other processes
+// attach a model in milliseconds, without a copy.
 //
 //   ringload::loader loader{ringload::shared_host()};
 //   ringload::keeper keeper{"/run/models"};
@@ -12,20 +13,20 @@
 //   // In another process:
 //   ringload::model qwen = ringload::attach("/run/models", "qwen");
 //
-// Host memory lives as long as any process maps it: the keeper may crash, end or be replaced.
+// The memory exists as long as any process maps it. Attached models remain valid if the keeper
+// crashes, ends or is replaced.
 //
-// A keeper can also hold a model on a GPU, which processes attach without a copy on the same GPU.
-// GPU memory belongs to the keeper. It cannot be sealed, and the keeper must outlive the attached
-// processes.
+// A keeper can also publish a model in GPU memory that was loaded for `shared_cuda_device()`. A
+// process can attach this model on the same GPU without a copy. GPU memory cannot be sealed.
 
-#include <boost/asio/async_result.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <ringload/detail/operation.hpp>
 #include <ringload/device.hpp>
 #include <ringload/export.hpp>
+#include <ringload/load_operation.hpp>
 #include <ringload/model.hpp>
 #include <string>
 #include <string_view>
@@ -38,126 +39,131 @@ namespace detail {
 
 class keeper_server;
 
-RINGLOAD_EXPORT void begin_attach(std::string socket, std::string name, device on,
-                                  std::chrono::milliseconds timeout,
-                                  std::unique_ptr<operation<model>> waiting);
-
-struct initiate_attach {
-  using executor_type = default_executor;
-  executor_type get_executor() const noexcept { return {}; }
-
-  template <class Handler>
-  void operator()(Handler&& handler, std::string socket, std::string name, device on,
-                  std::chrono::milliseconds timeout) const {
-    begin_attach(std::move(socket), std::move(name), on, timeout,
-                 make_operation<model>(std::forward<Handler>(handler)));
-  }
+struct attach_request {
+  std::string socket;
+  std::string name;
+  device on;
+  std::chrono::milliseconds timeout;
 };
+
+RINGLOAD_EXPORT void begin_attach(const boost::asio::system_executor& executor,
+                                  attach_request request,
+                                  std::unique_ptr<operation<model>> waiting);
 
 }  // namespace detail
 
 /// Permissions and limits of a keeper.
-struct RINGLOAD_EXPORT keeper_options {
-  keeper_options();
-  keeper_options(const keeper_options& source);
-  keeper_options(keeper_options&& source) noexcept;
-  keeper_options& operator=(const keeper_options& source);
-  keeper_options& operator=(keeper_options&& source) noexcept;
-  ~keeper_options();
+struct keeper_options {
+  RINGLOAD_OPTION_STRUCT(keeper_options)
 
-  /// The mode of the socket: users with write permission may connect.
+  /// The file mode of the socket. Only users with write permission can connect.
   unsigned mode = 0600;
-  /// The users (effective user ids) that may attach, in addition to the mode. Empty: all users.
-  std::vector<unsigned> users;
-  /// The maximum number of connections, one for each model that a process has attached. Further
-  /// processes wait until a connection ends.
+  /// The effective user ids that may attach models. A user also needs the permission of `mode`.
+  /// Empty means every user who can connect.
+  std::vector<unsigned> users = {};
+  /// A Unix SOCK_SEQPACKET socket that is already listening, for example from systemd. The keeper
+  /// then creates no socket. It duplicates the descriptor, and does not remove the file of the
+  /// socket. Clients can connect at any time, but the keeper answers no client before the first
+  /// model is published. If -1, the keeper creates a socket.
+  int listening_socket = -1;
+  /// The maximum number of connections. A process holds one connection for each attached model.
+  /// Further processes wait until a connection is closed.
   std::uint32_t connections_max = 1024;
 };
 
-/// A model and its use.
+/// The state of a model that a keeper serves.
 struct kept_model {
-  std::string name;
-  std::uint64_t version = 0;   // 1 for the first model of the name, then counted up.
-  std::uint64_t bytes = 0;     // Size of the model's memory.
-  std::uint64_t attached = 0;  // Number of current attachments of this version.
+  std::string name;            // The name under which the model is served.
+  std::uint64_t version = 0;   // 1 for the first model of this name, plus 1 for each later model.
+  std::uint64_t bytes = 0;     // The size of the model's memory.
+  std::uint64_t attached = 0;  // The number of clients that have attached this version.
 };
 
-/// Serves models from its own thread. The functions may be called from any thread.
+/// Serves models in a thread of its own. All functions are thread-safe.
 class RINGLOAD_EXPORT keeper {
  public:
-  /// Creates the socket and begins to serve. An old socket without a keeper is replaced. The path
-  /// has at most 107 bytes. Throws `ringload::error`: EADDRINUSE if another keeper serves the path.
+  /// Creates the socket and starts to serve models. If the path exists and is a socket without a
+  /// keeper, the socket is replaced. The path may have at most 107 bytes. If
+  /// `options.listening_socket` is set, the path is ignored. Throws `ringload::error`, with
+  /// EADDRINUSE if another keeper uses the path.
   explicit keeper(std::string_view socket, keeper_options options = {});
   keeper(const keeper&) = delete;
   keeper& operator=(const keeper&) = delete;
-  /// Removes the socket. Attached host models stay valid. Attached GPU models stay valid only as
-  /// long as this process.
+  /// Removes the socket. Attached models remain valid.
   ~keeper();
 
-  /// Seals the model's memory and serves the model under this name. Processes that have attached an
-  /// earlier model of the name keep that model. The name has 1 to 255 bytes.
+  /// Seals the memory of the model, then serves the model under `name`. The name must have 1 to 255
+  /// bytes. Processes that have attached an earlier model of the same name keep the earlier model.
   ///
-  /// After publishing, writing to a tensor of the model is an access violation, in this process
-  /// too, so no thread may be writing. The model must be loaded for `shared_host()`, be attached
-  /// itself, or be on a GPU, else `errc::device_unavailable`. On the host it must have at most 252
-  /// allocations, else `errc::invalid_options`. GPU memory is not sealed, and is freed when the
-  /// model is replaced or withdrawn and all attached processes have released it. Blocks for some
-  /// tens of milliseconds for each GiB. Throws `ringload::error`; the previous model then stays
-  /// published.
+  /// A write to a tensor of a published model raises SIGSEGV, in this process too. Therefore no
+  /// thread may be writing to the tensors during the call. GPU memory is not sealed.
+  ///
+  /// The model must have been loaded for `shared_host()` or `shared_cuda_device()`, or must be an
+  /// attached host model. Otherwise throws `errc::device_unavailable`. Throws
+  /// `errc::invalid_options` if the model has more than 252 allocations. After an exception, the
+  /// previous model of this name is still served.
+  ///
+  /// Blocks for tens of milliseconds for each GiB of host memory.
   void publish(std::string_view name, const model& source);
 
-  /// Stops serving the model of this name. Returns false if no such model is served.
+  /// Stops serving the model `name`. Returns false if no model of this name is served.
   bool withdraw(std::string_view name);
 
-  /// Returns the models, sorted by name.
+  /// Returns the models that are served, sorted by name.
   std::vector<kept_model> models() const;
 
  private:
   std::unique_ptr<detail::keeper_server> server_;
 };
 
-/// The default time limit for attaching if the keeper does not answer.
+/// The default time limit for the keeper's answer to an attach().
 inline constexpr std::chrono::seconds attach_timeout{10};
 
-/// Attaches the model that a keeper serves under this name: maps its memory for reading. Its
-/// tensors are `read_only()`, and no process, not even the keeper, can change their bytes. Pages
-/// are mapped on first use.
+/// Attaches the model that the keeper at `socket` serves under `name`, by mapping its memory. The
+/// tensors are `read_only()`. No process, including the keeper, can change the bytes of a sealed
+/// model. The kernel maps each page on first use.
 ///
-/// The keeper's answer is checked: tensors must be in sealed memory of the answer, and their sizes
-/// must match their types and shapes; else `errc::malformed_message`. Other errors are
-/// `errc::source_not_found` (no such model), EACCES (the socket's mode or the keeper refuses this
-/// user), ENOENT and ECONNREFUSED (no keeper), ETIMEDOUT.
+/// The answer of the keeper is checked: each tensor must be inside the sealed memory, and its size
+/// must match its type and shape. An invalid answer is `errc::malformed_message`. Other errors are
+/// `errc::source_not_found` (the model does not exist), EACCES (the user has no permission), ENOENT
+/// or ECONNREFUSED (no keeper is running), and ETIMEDOUT.
 ///
-/// The model holds a descriptor for each allocation, and a connection, which the keeper counts.
-/// Blocks, rarely for as much as a millisecond. May be called from any thread.
+/// The attached model holds one connection to the keeper, and one file descriptor for each
+/// allocation. Blocks, usually for less than a millisecond. Thread-safe.
 RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name,
                              std::chrono::milliseconds timeout = attach_timeout);
 
-/// Attaches a model on a device. A host model is copied to the device by a `loader` with the
-/// default limits, each tensor into its own allocation, and the keeper's memory is released. A GPU
-/// model is opened in place if `on` is the same GPU, else `errc::device_unavailable`. The keeper's
-/// own process cannot open it, and the driver may refuse with its own error. The size of the GPU
-/// memory is taken from the keeper unchecked. The tensors are `read_only()`, but the GPU does not
-/// enforce this. The memory is closed in a thread of the library.
+/// Attaches a model on the device `on`.
+///
+/// A host model is copied to a GPU. A `loader` with default options makes the copy, and each tensor
+/// gets an allocation of its own. Afterwards the keeper's memory is unmapped. If this process holds
+/// the same model and has pinned it with `pin()` of `ringload/cuda.hpp`, the GPU copies from the
+/// pinned memory without the CPU. An integrated GPU shares the memory of the host. Such a GPU uses
+/// a tensor without a copy if the tensor begins at a multiple of 256 bytes.
+///
+/// A GPU model is opened without a copy. Throws `errc::device_unavailable` if `on` is not the GPU
+/// (or the MIG instance) of the model. If the driver refuses to open the memory, throws the
+/// driver's error. The tensors are `read_only()`. If the driver can map the memory read-only, a
+/// kernel that writes to a tensor fails. Otherwise nothing prevents such a write. After all
+/// references to the memory are released, a thread of the library closes the memory.
 RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name, device on,
                              std::chrono::milliseconds timeout = attach_timeout);
 
-/// Attaches asynchronously: the call blocks a thread of Asio's `system_executor` instead of the
-/// caller's thread. The operation cannot be cancelled, and ends within about twice the time limit.
-template <boost::asio::completion_token_for<void(std::exception_ptr, model)> CompletionToken =
-              boost::asio::use_awaitable_t<>>
-auto attach_async(std::string_view socket, std::string_view name, CompletionToken&& token = {}) {
-  return boost::asio::async_initiate<CompletionToken, void(std::exception_ptr, model)>(
-      detail::initiate_attach(), token, std::string(socket), std::string(name), host(),
-      std::chrono::milliseconds(attach_timeout));
-}
-template <boost::asio::completion_token_for<void(std::exception_ptr, model)> CompletionToken =
-              boost::asio::use_awaitable_t<>>
+/// Attaches asynchronously. The operation blocks a thread of Asio's `system_executor`, not the
+/// calling thread. A handler without an associated executor also runs on the `system_executor`.
+/// Cancellation of any type is ignored. The operation takes at most about twice the time limit.
+template <token_for<model> CompletionToken = default_token>
 auto attach_async(std::string_view socket, std::string_view name, device on,
                   CompletionToken&& token = {}) {
-  return boost::asio::async_initiate<CompletionToken, void(std::exception_ptr, model)>(
-      detail::initiate_attach(), token, std::string(socket), std::string(name), on,
-      std::chrono::milliseconds(attach_timeout));
+  const boost::asio::system_executor executor;
+  return detail::initiate<model, &detail::begin_attach, detail::cancel_never>(
+      std::forward<CompletionToken>(token), executor, executor,
+      detail::attach_request{std::string(socket), std::string(name), on, attach_timeout});
+}
+/// Attaches to host memory asynchronously.
+template <token_for<model> CompletionToken = default_token>
+auto attach_async(std::string_view socket, std::string_view name, CompletionToken&& token = {}) {
+  return attach_async(socket, name, host(), std::forward<CompletionToken>(token));
 }
 
 }  // namespace ringload::inline v0

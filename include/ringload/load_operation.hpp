@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A load in progress: its catalog is known, its bytes are being read, and each tensor can be used
-// as soon as its own bytes are loaded.
+// A load that is in progress. The catalog is known, and the bytes of the tensors are being read.
+// Each tensor can be used as soon as its own bytes are loaded.
+//
+// `loader::stream_async` returns a tensor_stream, which returns each tensor once, in bounded
+// memory. `loader::start_async` returns a load_operation, which can also return a tensor by its
+// name, and the whole model. Both have the executor type of their loader, and so its default token
+// (`as_default_on`).
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <concepts>
 #include <memory>
 #include <optional>
 #include <ringload/catalog.hpp>
@@ -21,13 +27,49 @@
 
 namespace ringload::inline v0 {
 
+/// A completion token for an operation whose result is a T.
+template <class Token, class T>
+concept token_for = boost::asio::completion_token_for<Token, void(boost::system::error_code, T)>;
+
 namespace detail {
 
 class job;
 
-using tensor_signature = void(std::exception_ptr, tensor);
-using next_signature = void(std::exception_ptr, std::optional<tensor>);
-using model_signature = void(std::exception_ptr, model);
+/// The part of a tensor_stream that does not depend on the type of the executor. Owns a load. If
+/// not all tensors are loaded, the destructor cancels the load.
+class RINGLOAD_EXPORT load_handle {
+ public:
+  /// Creates an empty handle. An empty handle may only be assigned to or destroyed.
+  load_handle() noexcept = default;
+  /// Internal: called by the library only.
+  explicit load_handle(std::shared_ptr<detail::job> load) noexcept : job_(std::move(load)) {}
+  /// Takes over a load. Afterwards, `source` is an empty handle.
+  load_handle(load_handle&& source) noexcept = default;
+  /// Cancels the own load unless it has ended, and takes over the load of `source`.
+  load_handle& operator=(load_handle&& source) noexcept;
+  ~load_handle();
+
+  /// Returns statistics of the load. The call is cheap: it reads a few atomic variables and copies
+  /// two short strings.
+  load_stats progress() const;
+  /// Returns statistics of each file, in the order of `catalog().files`. Allocates memory for the
+  /// list.
+  std::vector<file_stats> progress_of_files() const;
+
+  /// Cancels the load: no new read is started. Returns at once. Pending operations complete when no
+  /// read is in flight.
+  void cancel() noexcept;
+
+  /// Returns the catalog of the selected tensors. The reference is valid as long as this object.
+  const ringload::catalog& catalog() const noexcept;
+
+ protected:
+  /// Internal: the load of this handle.
+  const std::shared_ptr<detail::job>& job() const noexcept { return job_; }
+
+ private:
+  std::shared_ptr<detail::job> job_;
+};
 
 RINGLOAD_EXPORT void await_tensor(const std::shared_ptr<job>& load, std::string name,
                                   std::unique_ptr<operation<tensor>> waiting);
@@ -36,100 +78,131 @@ RINGLOAD_EXPORT void await_next(const std::shared_ptr<job>& load,
 RINGLOAD_EXPORT void await_finish(const std::shared_ptr<job>& load,
                                   std::unique_ptr<operation<model>> waiting);
 
-// Initiations hold their state by value, because a completion token may start the operation later,
-// or never.
-struct initiation {
-  using executor_type = default_executor;
-  executor_type get_executor() const noexcept { return {}; }
-};
-
-struct initiate_tensor : initiation {
-  std::shared_ptr<job> load;
-  explicit initiate_tensor(std::shared_ptr<job> j) : load(std::move(j)) {}
-  template <class Handler>
-  void operator()(Handler&& handler, std::string name) const {
-    await_tensor(load, std::move(name), make_operation<tensor>(std::forward<Handler>(handler)));
-  }
-};
-
-struct initiate_next : initiation {
-  std::shared_ptr<job> load;
-  explicit initiate_next(std::shared_ptr<job> j) : load(std::move(j)) {}
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    await_next(load, make_operation<std::optional<tensor>>(std::forward<Handler>(handler)));
-  }
-};
-
-struct initiate_finish : initiation {
-  std::shared_ptr<job> load;
-  explicit initiate_finish(std::shared_ptr<job> j) : load(std::move(j)) {}
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    await_finish(load, make_operation<model>(std::forward<Handler>(handler)));
-  }
-};
-
 }  // namespace detail
 
-/// The result of `loader::start_async`. The destructor cancels the load unless all tensors are
-/// loaded.
+/// Returns the tensors of a load one by one. If not all tensors are loaded, the destructor cancels
+/// the load.
 ///
-/// The functions may be called from any thread, but not while the object is moved or destroyed. If
-/// the load fails, pending operations complete with its error. If the load is cancelled, they
-/// complete with `boost::asio::error::operation_aborted`. Operations complete only when neither the
-/// kernel nor the device uses a buffer of the load. After the loader is destroyed, operations
-/// complete with `operation_aborted` at once.
-class RINGLOAD_EXPORT load_operation {
+/// A stream of `loader::stream_async` limits its device memory to a window. The window contains the
+/// tensors that the program holds and the tensors that are being read. The stream returns the
+/// tensors in the order of the checkpoint. If the program destroys tensors, the stream reuses their
+/// memory, and continues to read at the next call of next_async.
+///
+/// Neighbouring tensors share one allocation, of at most a sixteenth of the window. A larger tensor
+/// has an allocation of its own. The stream can reuse an allocation when all its tensors are
+/// destroyed. The window counts whole pages, so a tensor may need up to 8 KiB more than its bytes.
+/// An allocation is a multiple of 4 KiB in size. The multiple is 2 MiB on a GPU, with
+/// `loader_options::cached_bytes`, and with reserved huge pages.
+///
+/// A handler without an associated executor runs on the loader's executor. All functions are
+/// thread-safe, except for moving and destroying the object.
+///
+/// If the load fails, pending operations complete with the error of the load. If the load is
+/// cancelled, pending operations complete with `boost::asio::error::operation_aborted`. Operations
+/// complete only when neither the kernel nor a device uses a buffer of the load. After the loader
+/// is destroyed, operations complete with `operation_aborted` at once.
+template <class Executor = boost::asio::any_io_executor>
+class basic_tensor_stream : public detail::load_handle {
+  using token_by_default = typename detail::default_token_of<Executor>::type;
+
  public:
-  /// An empty handle: only assignment and destruction are allowed.
-  load_operation() noexcept = default;
-  explicit load_operation(std::shared_ptr<detail::job> load) noexcept : job_(std::move(load)) {}
-  load_operation(load_operation&& source) noexcept = default;
-  load_operation& operator=(load_operation&& source) noexcept;
-  ~load_operation();
+  /// The type of the loader's executor.
+  using executor_type = Executor;
+  /// Internal: the engine completes a start with this type.
+  using engine_value = detail::load_handle;
 
-  /// Completes when the tensor `name` is loaded, and prioritizes its reads. For a tensor on several
-  /// devices, the result is the tensor on the first of them. The function may be called again for
-  /// the same tensor. Fails with `errc::no_such_tensor`. Cancelling this operation does not cancel
-  /// the load.
-  template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto tensor_async(std::string_view name, CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::tensor_signature>(
-        detail::initiate_tensor(job_), token, std::string(name));
-  }
+  /// The same class template with another type of executor.
+  template <class Other>
+  struct rebind_executor {
+    /// The rebound type, as Asio expects it.
+    using other = basic_tensor_stream<Other>;
+  };
 
-  /// Completes with the next loaded tensor. Each tensor is returned once, in the order of loading,
-  /// then an empty result. Cancelling this operation does not cancel the load.
-  template <boost::asio::completion_token_for<detail::next_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
+  /// Creates an empty handle. An empty handle may only be assigned to or destroyed.
+  basic_tensor_stream() noexcept
+    requires std::default_initializable<Executor>
+  = default;
+  /// Internal: called by the library only.
+  basic_tensor_stream(detail::load_handle load, const executor_type& executor) noexcept
+      : load_handle(std::move(load)), executor_(executor) {}
+  /// Takes over a load whose executor has another type. The executor is converted.
+  template <class Other>
+    requires std::constructible_from<Executor, const Other&>
+  basic_tensor_stream(basic_tensor_stream<Other>&& source)
+      : load_handle(std::move(source)), executor_(source.get_executor()) {}
+
+  /// Returns the executor of the loader.
+  executor_type get_executor() const noexcept { return executor_; }
+
+  /// Completes with the next tensor. After the last tensor, completes with an empty result. Each
+  /// tensor is returned once. The stream of `loader::stream_async` returns the tensors in the order
+  /// of the checkpoint. A load_operation returns the tensors in the order in which they are loaded.
+  ///
+  /// Cancellation of any type cancels this operation, but not the load. If the tensors that the
+  /// program holds fill the window, the operation fails with `errc::memory_exceeded`. After the
+  /// program has destroyed tensors, the next call may succeed.
+  template <token_for<std::optional<tensor>> CompletionToken = token_by_default>
   auto next_async(CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::next_signature>(
-        detail::initiate_next(job_), token);
+    return detail::initiate<std::optional<tensor>, &detail::await_next>(
+        std::forward<CompletionToken>(token), executor_, job());
   }
-
-  /// Completes when every tensor is loaded. Cancelling this operation cancels the load.
-  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto finish_async(CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
-        detail::initiate_finish(job_), token);
-  }
-
-  /// Returns statistics. Cheap: a few atomic loads and two short strings.
-  load_stats progress() const;
-  /// Returns the statistics of each file, by position in `catalog().files`. Allocates the list.
-  std::vector<file_stats> progress_of_files() const;
-
-  /// Starts no new read and returns at once. Pending operations complete when no read is in flight.
-  void cancel() noexcept;
-
-  /// The catalog of the selected tensors. Valid as long as this object.
-  const ringload::catalog& catalog() const noexcept;
 
  private:
-  std::shared_ptr<detail::job> job_;
+  executor_type executor_;
 };
+
+/// A tensor_stream of a `ringload::loader`. Most programs use this type.
+using tensor_stream = basic_tensor_stream<>;
+
+/// A load that `loader::start_async` has started. If not all tensors are loaded, the destructor
+/// cancels the load. The comment of `basic_tensor_stream` describes executors, thread safety and
+/// failures.
+template <class Executor = boost::asio::any_io_executor>
+class basic_load_operation : public basic_tensor_stream<Executor> {
+  using token_by_default = typename detail::default_token_of<Executor>::type;
+
+ public:
+  /// The same class template with another type of executor.
+  template <class Other>
+  struct rebind_executor {
+    /// The rebound type, as Asio expects it.
+    using other = basic_load_operation<Other>;
+  };
+
+  /// Creates an empty handle. An empty handle may only be assigned to or destroyed.
+  basic_load_operation() noexcept
+    requires std::default_initializable<Executor>
+  = default;
+  /// Internal: called by the library only.
+  basic_load_operation(detail::load_handle load, const Executor& executor) noexcept
+      : basic_tensor_stream<Executor>(std::move(load), executor) {}
+  /// Takes over a load whose executor has another type. The executor is converted.
+  template <class Other>
+    requires std::constructible_from<Executor, const Other&>
+  basic_load_operation(basic_load_operation<Other>&& source)
+      : basic_tensor_stream<Executor>(std::move(source)) {}
+
+  /// Completes when the tensor `name` is loaded. The reads of this tensor get priority. If the
+  /// tensor is on several devices, the result is the tensor on the first of these devices. The
+  /// function may be called several times for the same tensor. Fails with `errc::no_such_tensor` if
+  /// the load has no such tensor. Cancellation of any type cancels this operation, but not the
+  /// load.
+  template <token_for<tensor> CompletionToken = token_by_default>
+  auto tensor_async(std::string_view name, CompletionToken&& token = {}) {
+    return detail::initiate<tensor, &detail::await_tensor>(
+        std::forward<CompletionToken>(token), this->get_executor(), this->job(), std::string(name));
+  }
+
+  /// Completes with the model when all tensors are loaded. Terminal and partial cancellation cancel
+  /// the load. Total cancellation is ignored.
+  template <token_for<model> CompletionToken = token_by_default>
+  auto finish_async(CompletionToken&& token = {}) {
+    return detail::initiate<model, &detail::await_finish, detail::cancel_with_effects>(
+        std::forward<CompletionToken>(token), this->get_executor(), this->job());
+  }
+};
+
+/// A load_operation of a `ringload::loader`. Most programs use this type.
+using load_operation = basic_load_operation<>;
 
 }  // namespace ringload::inline v0

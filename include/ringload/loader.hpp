@@ -3,17 +3,19 @@
 
 // A loader reads checkpoints into the memory of one or more devices.
 //
-// Most programs need only this class. `loader_options` limits pinned memory and reads in flight,
-// for checkpoints of any size.
+// Most programs need only this class. `loader_options` limits the pinned memory and the number of
+// reads in flight of a loader. The limits do not depend on the size of a checkpoint.
 
-#include <boost/asio/async_result.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/execution_context.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <concepts>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <ringload/allocation_log.hpp>
 #include <ringload/checkpoint.hpp>
 #include <ringload/detail/operation.hpp>
-#include <ringload/detail/request.hpp>
 #include <ringload/device.hpp>
 #include <ringload/export.hpp>
 #include <ringload/extension.hpp>
@@ -22,7 +24,7 @@
 #include <ringload/model.hpp>
 #include <ringload/options.hpp>
 #include <ringload/save.hpp>
-#include <ringload/selection.hpp>
+#include <ringload/source.hpp>
 #include <ringload/stats.hpp>
 #include <string>
 #include <string_view>
@@ -31,395 +33,347 @@
 
 namespace ringload::inline v0 {
 
+template <class Executor = boost::asio::any_io_executor>
+class basic_loader;
+
 namespace detail {
 
 class engine;
+using engine_ptr = std::shared_ptr<engine>;
 
-using load_operation_signature = void(std::exception_ptr, load_operation);
-
-using open_signature = void(std::exception_ptr, checkpoint);
-
-using fill_signature = void(std::exception_ptr, fill_result);
-
-using save_signature = void(std::exception_ptr, save_result);
-
-RINGLOAD_EXPORT void begin_load(const std::shared_ptr<engine>& loader_engine, load_request request,
-                                std::unique_ptr<operation<model>> waiting);
-RINGLOAD_EXPORT void begin_start(const std::shared_ptr<engine>& loader_engine, load_request request,
-                                 std::unique_ptr<operation<load_operation>> waiting);
-RINGLOAD_EXPORT void begin_open(const std::shared_ptr<engine>& loader_engine, source_name source,
+RINGLOAD_EXPORT void begin_load(const engine_ptr& loader_engine, const source& from,
+                                load_options options, std::unique_ptr<operation<model>> waiting);
+RINGLOAD_EXPORT void begin_start(const engine_ptr& loader_engine, const source& from,
+                                 load_options options,
+                                 std::unique_ptr<operation<load_handle>> waiting);
+RINGLOAD_EXPORT void begin_stream(const engine_ptr& loader_engine, const source& from,
+                                  load_options options, std::uint64_t window_bytes,
+                                  std::unique_ptr<operation<load_handle>> waiting);
+RINGLOAD_EXPORT void begin_open(const engine_ptr& loader_engine, const source& from,
                                 open_options options,
                                 std::unique_ptr<operation<checkpoint>> waiting);
-RINGLOAD_EXPORT void begin_fill(const std::shared_ptr<engine>& loader_engine, load_request request,
+RINGLOAD_EXPORT void begin_fill(const engine_ptr& loader_engine, const source& from,
+                                std::vector<destination> into, fill_options options,
                                 std::unique_ptr<operation<fill_result>> waiting);
-RINGLOAD_EXPORT void begin_save(const std::shared_ptr<engine>& loader_engine, save_request request,
+RINGLOAD_EXPORT void begin_save(const engine_ptr& loader_engine, std::string path,
+                                std::vector<tensor_ref> tensors, save_options options,
                                 std::unique_ptr<operation<save_result>> waiting);
-
-RINGLOAD_EXPORT void begin_copy(const std::shared_ptr<engine>& loader_engine, copy_request request,
+RINGLOAD_EXPORT void begin_copy(const engine_ptr& loader_engine, tensor from,
+                                tensor_copy_options options,
                                 std::unique_ptr<operation<tensor>> waiting);
 
-struct initiate_load : initiation {
-  std::shared_ptr<engine> loader_engine;
-  explicit initiate_load(std::shared_ptr<engine> e) : loader_engine(std::move(e)) {}
-  template <class Handler>
-  void operator()(Handler&& handler, load_request request) const {
-    begin_load(loader_engine, std::move(request),
-               make_operation<model>(std::forward<Handler>(handler)));
-  }
-};
+// The part of a loader that does not depend on the type of the executor.
+class RINGLOAD_EXPORT loader_base {
+ public:
+  loader_base(const loader_base&) = delete;
+  loader_base& operator=(const loader_base&) = delete;
 
-struct initiate_start : initiation {
-  std::shared_ptr<engine> loader_engine;
-  explicit initiate_start(std::shared_ptr<engine> e) : loader_engine(std::move(e)) {}
-  template <class Handler>
-  void operator()(Handler&& handler, load_request request) const {
-    begin_start(loader_engine, std::move(request),
-                make_operation<load_operation>(std::forward<Handler>(handler)));
-  }
-};
+  /// Returns the first device in devices().
+  ringload::device device() const noexcept;
+  /// Returns the devices in the order in which they were passed to the constructor. The reference
+  /// is valid until the loader is destroyed.
+  const std::vector<ringload::device>& devices() const noexcept;
 
-struct initiate_open : initiation {
-  std::shared_ptr<engine> loader_engine;
-  explicit initiate_open(std::shared_ptr<engine> e) : loader_engine(std::move(e)) {}
-  template <class Handler>
-  void operator()(Handler&& handler, source_name source, open_options options) const {
-    begin_open(loader_engine, std::move(source), options,
-               make_operation<checkpoint>(std::forward<Handler>(handler)));
-  }
-};
+  /// Returns statistics of the whole loader, such as the read engine in use and the reason for this
+  /// choice. The fields that describe a single load are 0.
+  load_stats stats() const;
 
-struct initiate_fill : initiation {
-  std::shared_ptr<engine> loader_engine;
-  explicit initiate_fill(std::shared_ptr<engine> e) : loader_engine(std::move(e)) {}
-  template <class Handler>
-  void operator()(Handler&& handler, load_request request) const {
-    begin_fill(loader_engine, std::move(request),
-               make_operation<fill_result>(std::forward<Handler>(handler)));
-  }
-};
+  /// Returns how much memory the loader uses now. The fields about tensors are 0 after the last
+  /// tensor and the last load are destroyed.
+  memory_use memory() const;
 
-struct initiate_copy : initiation {
-  std::shared_ptr<engine> loader_engine;
-  explicit initiate_copy(std::shared_ptr<engine> e) : loader_engine(std::move(e)) {}
-  template <class Handler>
-  void operator()(Handler&& handler, copy_request request) const {
-    begin_copy(loader_engine, std::move(request),
-               make_operation<tensor>(std::forward<Handler>(handler)));
-  }
-};
+  /// Internal: called by the library only.
+  const engine_ptr& loader_engine() const noexcept { return engine_; }
 
-struct initiate_save : initiation {
-  std::shared_ptr<engine> loader_engine;
-  explicit initiate_save(std::shared_ptr<engine> e) : loader_engine(std::move(e)) {}
-  template <class Handler>
-  void operator()(Handler&& handler, save_request request) const {
-    begin_save(loader_engine, std::move(request),
-               make_operation<save_result>(std::forward<Handler>(handler)));
-  }
+ protected:
+  loader_base(ringload::device target, const loader_options& limits,
+              std::vector<extension> extensions, const allocation_log& log);
+  loader_base(std::vector<ringload::device> targets, const loader_options& limits,
+              std::vector<extension> extensions, const allocation_log& log);
+  loader_base(loader_base&& source) noexcept = default;
+  ~loader_base();
+
+ private:
+  template <class Executor>
+  friend class ringload::basic_loader;
+
+  engine_ptr engine_;
 };
 
 }  // namespace detail
 
-/// A loader has one engine thread, one ring and `loader_options::slots` pinned buffers. All loads
-/// of the loader share them. The functions may be called from any thread.
+/// Loads checkpoints to one or more devices. A loader owns one engine thread, one io_uring, and a
+/// fixed number of pinned buffers, called slots (`loader_options::slots`). All loads of the loader
+/// share these resources. All functions are thread-safe.
 ///
-/// Loads take turns at the reads in flight. The bytes in flight are limited per drive, or per file
-/// system without a drive. If a loader reads from two drives or more, a drive has at most half of
-/// the slots, or 1/k of them while k drives are busy. So a slow drive delays only its own loads.
-/// Reads through the page cache share `loader_options::copy_threads` in all cases.
+/// Each read in flight occupies one slot. When several loads have reads to start, the loader starts
+/// reads of each load in turn. `loader_options::bytes_in_flight` limits the bytes in flight of each
+/// drive. A file system without a block device has a limit of its own.
 ///
-/// The `_async` functions are Asio initiating functions. They take any completion token, never
-/// complete inline, and hold outstanding work on the handler's executor until they complete.
-/// Handlers run on their associated executor, by default `boost::asio::system_executor`.
-class RINGLOAD_EXPORT loader {
+/// If a loader reads from several drives, each drive may use only a share of the slots. With k busy
+/// drives, the share is 1/k of the slots, and at most one half. Therefore a slow drive delays only
+/// the loads that read from this drive. All loads share the same `loader_options::copy_threads` for
+/// reads through the page cache.
+///
+/// The `_async` functions are Asio initiating functions with the signature `void(error_code, T)`.
+/// They accept any completion token. A handler never runs inside the initiating function. A handler
+/// runs on its associated executor. A handler without an associated executor runs on the loader's
+/// executor. Until the handler runs, the operation holds outstanding work on that executor.
+///
+/// Each operation has two overloads, without and with options, because a call may omit the options,
+/// the token, or both.
+///
+/// A call without a token uses the default token of the executor (`as_default_on`). If the executor
+/// has no default token, `co_await` throws `ringload::error`, which includes the place of the
+/// failure. With any other token, wrap the token in `bind_diagnostics` to get the place, or in
+/// `as_exception` to get a `ringload::error`.
+///
+/// Cancellation of any type cancels an operation, unless the comment of the function lists the
+/// accepted types. Other types are ignored. After the completion, cancellation has no effect.
+template <class Executor>
+class basic_loader : public detail::loader_base {
+  using token_by_default = typename detail::default_token_of<Executor>::type;
+
  public:
-  /// Starts the engine thread and opens `target`. Buffers are populated and pinned on first use, so
-  /// a loader that stages nothing has no buffers. If the system refuses io_uring, the loader reads
-  /// with threads, and `stats()` has the reason. The loader's threads inherit the scheduling and
-  /// the niceness of the calling thread. `extensions` are additional formats and stores. `log`
-  /// records the allocations of the loader. Throws `ringload::error`.
-  explicit loader(ringload::device target = host(), const loader_options& limits = {},
-                  std::vector<extension> extensions = {}, const allocation_log& log = {});
+  /// The executor of handlers that have no associated executor.
+  using executor_type = Executor;
 
-  /// Opens several devices. A load reads each byte once and copies it to the devices that
-  /// `selection` chooses: see selection::on(). A device that is listed twice has two positions. The
-  /// slots are divided equally between memory near each GPU, and each GPU copies from any slot. A
-  /// copy between two GPUs passes through the host. An empty list is `errc::invalid_options`.
-  explicit loader(std::vector<ringload::device> targets, const loader_options& limits = {},
-                  std::vector<extension> extensions = {}, const allocation_log& log = {});
+  /// The same class template with another type of executor.
+  template <class Other>
+  struct rebind_executor {
+    /// The rebound type, as Asio expects it.
+    using other = basic_loader<Other>;
+  };
 
-  loader(const loader&) = delete;
-  loader& operator=(const loader&) = delete;
+  /// Creates a loader for one device and starts the engine thread. Throws `ringload::error` if an
+  /// option is invalid or the device cannot be opened.
+  ///
+  /// The constructor allocates no slots: see `loader_options::slots`. If the system refuses
+  /// io_uring, the loader reads with threads, and `stats()` returns the reason. The threads of the
+  /// loader inherit the scheduling policy and the niceness of the calling thread. `extensions` adds
+  /// formats and stores. `log` records the memory that the loader allocates and frees.
+  explicit basic_loader(const executor_type& executor, ringload::device target = host(),
+                        const loader_options& limits = {}, std::vector<extension> extensions = {},
+                        const allocation_log& log = {})
+      : loader_base(target, limits, std::move(extensions), log), executor_(executor) {}
 
-  /// Cancels the loads in flight and waits until neither the kernel nor the device writes to a
-  /// buffer of the loader. The operations complete with `operation_aborted`.
-  ~loader();
+  /// Creates a loader for several devices. A load reads each byte once, and copies the byte to the
+  /// devices that `selection` chooses: see selection::on(). The position of a device is its index
+  /// in `targets`. A device may be listed twice, and then has two positions.
+  ///
+  /// The slots are divided equally among the GPUs. Each part is allocated in host memory that is
+  /// close to its GPU (NUMA). Each GPU can copy from every slot. A copy_async between two GPUs
+  /// passes through host memory. For loads, see `loader_options::peer_copies`. Throws
+  /// `errc::invalid_options` if `targets` is empty.
+  basic_loader(const executor_type& executor, std::vector<ringload::device> targets,
+               const loader_options& limits = {}, std::vector<extension> extensions = {},
+               const allocation_log& log = {})
+      : loader_base(std::move(targets), limits, std::move(extensions), log), executor_(executor) {}
 
-  /// Opens the checkpoint `source` and reads its catalog, for any number of loads. `source` is a
-  /// file, a folder, a shard index, `owner/model[@revision]` in the local Hugging Face cache, or
-  /// the address of the model's page, https://huggingface.co/owner/model. Fails with
-  /// `ringload::error`, which names the place.
-  template <boost::asio::completion_token_for<detail::open_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto open_async(std::string_view source, CompletionToken&& token = {}) {
-    return open_async(source, open_options(), std::forward<CompletionToken>(token));
+  /// Uses the executor of an execution context, such as an `io_context`.
+  template <std::derived_from<boost::asio::execution_context> Context,
+            class Devices = ringload::device>
+    requires std::constructible_from<Executor, typename Context::executor_type>
+  explicit basic_loader(Context& context, Devices targets = host(),
+                        const loader_options& limits = {}, std::vector<extension> extensions = {},
+                        const allocation_log& log = {})
+      : basic_loader(Executor(context.get_executor()), std::move(targets), limits,
+                     std::move(extensions), log) {}
+
+  /// Uses `boost::asio::system_executor`, for programs without an execution context. A handler
+  /// without an associated executor then runs in a thread of the system executor. Several handlers
+  /// may run at the same time.
+  explicit basic_loader(ringload::device target = host(), const loader_options& limits = {},
+                        std::vector<extension> extensions = {}, const allocation_log& log = {})
+    requires std::constructible_from<Executor, boost::asio::system_executor>
+      : basic_loader(Executor(boost::asio::system_executor()), target, limits,
+                     std::move(extensions), log) {}
+  /// Uses `boost::asio::system_executor`, and loads to several devices.
+  explicit basic_loader(std::vector<ringload::device> targets, const loader_options& limits = {},
+                        std::vector<extension> extensions = {}, const allocation_log& log = {})
+    requires std::constructible_from<Executor, boost::asio::system_executor>
+      : basic_loader(Executor(boost::asio::system_executor()), std::move(targets), limits,
+                     std::move(extensions), log) {}
+
+  /// Moves a loader, and may change the type of its executor (`as_default_on`). Afterwards `source`
+  /// may only be destroyed.
+  basic_loader(basic_loader&& source) noexcept = default;
+  /// Takes over a loader whose executor has another type. The executor is converted.
+  template <class Other>
+    requires std::constructible_from<Executor, const Other&>
+  explicit basic_loader(basic_loader<Other>&& source)
+      : loader_base(std::move(source)), executor_(source.get_executor()) {}
+
+  /// Cancels all operations and waits until neither the kernel nor a device writes to a buffer of
+  /// the loader. Pending operations complete with `operation_aborted`.
+  ///
+  /// With `loader_options::cached_bytes`, the loader of a GPU also frees the memory in its free
+  /// list. The destructor waits for this for at most 5 s, because the memory is only freed when the
+  /// work of each release_after() has completed, and the release may wait for other work on the
+  /// GPU.
+  ~basic_loader() = default;
+
+  /// Returns the executor of handlers that have no associated executor.
+  executor_type get_executor() const noexcept { return executor_; }
+
+  /// Opens a checkpoint and reads its catalog. Any number of loads can use the opened checkpoint.
+  template <token_for<checkpoint> CompletionToken = token_by_default>
+  auto open_async(source from, CompletionToken&& token = {}) {
+    return open_async(std::move(from), open_options(), std::forward<CompletionToken>(token));
   }
-  template <boost::asio::completion_token_for<detail::open_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto open_async(std::string_view source, open_options options, CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::open_signature>(
-        detail::initiate_open(engine_), token, detail::source_name(std::string(source)), options);
-  }
-  /// Opens several files as one checkpoint. Each file has its own tensors.
-  template <boost::asio::completion_token_for<detail::open_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto open_async(std::vector<std::string> files, CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::open_signature>(
-        detail::initiate_open(engine_), token,
-        detail::source_name(detail::path_list{std::move(files)}), open_options());
-  }
-  template <boost::asio::completion_token_for<detail::open_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto open_async(std::vector<std::string> files, open_options options,
-                  CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::open_signature>(
-        detail::initiate_open(engine_), token,
-        detail::source_name(detail::path_list{std::move(files)}), options);
+  /// Opens a checkpoint with options.
+  template <token_for<checkpoint> CompletionToken = token_by_default>
+  auto open_async(source from, open_options options, CompletionToken&& token = {}) {
+    return detail::initiate<checkpoint, &detail::begin_open>(
+        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(from), options);
   }
 
-  /// Opens an object of a store, or the result of `from_memory()`.
-  template <boost::asio::completion_token_for<detail::open_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto open_async(found_source source, CompletionToken&& token = {}) {
-    return open_async(std::move(source), open_options(), std::forward<CompletionToken>(token));
+  /// Loads the tensors that `options.select` selects, by default all tensors. If `from` is not
+  /// open, the checkpoint is opened as by open_async and closed when the load ends.
+  ///
+  /// If the load fails or is cancelled, its device memory is freed. With
+  /// `loader_options::cached_bytes`, the loader may keep the memory in its free list.
+  template <token_for<model> CompletionToken = token_by_default>
+  auto load_async(source from, CompletionToken&& token = {}) {
+    return load_async(std::move(from), load_options(), std::forward<CompletionToken>(token));
   }
-  template <boost::asio::completion_token_for<detail::open_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto open_async(found_source source, open_options options, CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::open_signature>(
-        detail::initiate_open(engine_), token, detail::source_name(std::move(source)), options);
+  /// Loads tensors with options.
+  template <token_for<model> CompletionToken = token_by_default>
+  auto load_async(source from, load_options options, CompletionToken&& token = {}) {
+    return detail::initiate<model, &detail::begin_load>(std::forward<CompletionToken>(token),
+                                                        executor_, loader_engine(), std::move(from),
+                                                        std::move(options));
   }
 
-  /// Loads the tensors that `wanted` selects, by default all tensors. If the load fails or is
-  /// cancelled, its device memory is freed, except for the free list that
-  /// `loader_options::cached_bytes` allows. The overloads with `source` open the checkpoint as
-  /// open_async does, and close it at the end.
-  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto load_async(std::string_view source, CompletionToken&& token = {}) {
-    return load_async(source, selection(), load_options(), std::forward<CompletionToken>(token));
+  /// Starts a load. Completes when the catalog is read, the reads are planned, and the memory is
+  /// allocated. The tensors are loaded afterwards. The returned `load_operation` provides each
+  /// tensor as soon as the tensor is loaded. It has the executor of the loader, with its default
+  /// token.
+  template <token_for<basic_load_operation<Executor>> CompletionToken = token_by_default>
+  auto start_async(source from, CompletionToken&& token = {}) {
+    return start_async(std::move(from), load_options(), std::forward<CompletionToken>(token));
   }
-  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto load_async(std::string_view source, load_options options, CompletionToken&& token = {}) {
-    return load_async(source, selection(), options, std::forward<CompletionToken>(token));
+  /// Starts a load with options.
+  template <token_for<basic_load_operation<Executor>> CompletionToken = token_by_default>
+  auto start_async(source from, load_options options, CompletionToken&& token = {}) {
+    return detail::initiate<basic_load_operation<Executor>, &detail::begin_start>(
+        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(from),
+        std::move(options));
   }
-  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto load_async(std::string_view source, selection wanted, load_options options,
-                  CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
-        detail::initiate_load(engine_), token,
-        detail::load_request(detail::source_name(std::string(source)), std::move(wanted), options));
+
+  /// Starts a load that returns the tensors one by one, in the order of the checkpoint. Use this
+  /// function for a model that does not fit in device memory. Completes when the catalog is read
+  /// and the reads are planned.
+  ///
+  /// `window_bytes` limits the device memory of all tensors that the stream and the program hold at
+  /// the same time. The loader must have exactly one device, and `load_options::memory` must be
+  /// `owned`. Fails with `errc::memory_exceeded` if one tensor is larger than the window.
+  template <token_for<basic_tensor_stream<Executor>> CompletionToken = token_by_default>
+  auto stream_async(source from, std::uint64_t window_bytes, CompletionToken&& token = {}) {
+    return stream_async(std::move(from), window_bytes, load_options(),
+                        std::forward<CompletionToken>(token));
   }
-  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto load_async(found_source source, CompletionToken&& token = {}) {
-    return load_async(std::move(source), selection(), load_options(),
+  /// Starts a load with options.
+  template <token_for<basic_tensor_stream<Executor>> CompletionToken = token_by_default>
+  auto stream_async(source from, std::uint64_t window_bytes, load_options options,
+                    CompletionToken&& token = {}) {
+    return detail::initiate<basic_tensor_stream<Executor>, &detail::begin_stream>(
+        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(from),
+        std::move(options), window_bytes);
+  }
+
+  /// Loads tensors into memory of the caller. Each destination receives the tensor of the same
+  /// name. Only the tensors that `options.load.select` selects are used. The fill allocates no
+  /// memory for tensors. If a destination is neither on the host nor on a device of the loader, the
+  /// fill fails with `errc::device_unavailable`.
+  ///
+  /// All names, types, shapes, sizes and overlaps are checked before the first byte is written. If
+  /// a check fails, the exception is an `error`, and all destinations are unchanged. If the fill
+  /// fails later, the exception is a `fill_error`. The `fill_error` lists the destinations that are
+  /// complete.
+  ///
+  /// When the operation completes or is cancelled, neither the kernel nor a device writes to a
+  /// destination any more. The owners of the destinations are released before completion.
+  ///
+  /// A read of 64 KiB or more can write directly to a host destination if the tensor needs no
+  /// conversion and no rearrangement. A buffered read can write to any address. For a direct read,
+  /// the address and the offset in the file must be equal modulo the alignment of the drive, which
+  /// is 512 bytes by default and 4 bytes on many NVMe drives.
+  ///
+  /// Terminal and partial cancellation stop the fill. Total cancellation is ignored, because a
+  /// stopped fill may leave destinations that are partly written.
+  template <token_for<fill_result> CompletionToken = token_by_default>
+  auto fill_async(source from, std::vector<destination> into, CompletionToken&& token = {}) {
+    return fill_async(std::move(from), std::move(into), fill_options(),
                       std::forward<CompletionToken>(token));
   }
-  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto load_async(found_source source, selection wanted, load_options options,
+  /// Fills memory with options.
+  template <token_for<fill_result> CompletionToken = token_by_default>
+  auto fill_async(source from, std::vector<destination> into, fill_options options,
                   CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
-        detail::initiate_load(engine_), token,
-        detail::load_request(detail::source_name(std::move(source)), std::move(wanted), options));
-  }
-  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto load_async(const checkpoint& file, CompletionToken&& token = {}) {
-    return load_async(file, selection(), load_options(), std::forward<CompletionToken>(token));
-  }
-  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto load_async(const checkpoint& file, selection wanted, CompletionToken&& token = {}) {
-    return load_async(file, std::move(wanted), load_options(),
-                      std::forward<CompletionToken>(token));
-  }
-  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto load_async(const checkpoint& file, selection wanted, load_options options,
-                  CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
-        detail::initiate_load(engine_), token,
-        detail::load_request(file, std::move(wanted), options));
+    return detail::initiate<fill_result, &detail::begin_fill, detail::cancel_with_effects>(
+        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(from),
+        std::move(into), std::move(options));
   }
 
-  /// Completes when the catalog is read, the plan is made and the memory is allocated. The bytes
-  /// are read afterwards, and the `load_operation` returns each tensor as soon as it is loaded.
-  template <boost::asio::completion_token_for<detail::load_operation_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto start_async(std::string_view source, CompletionToken&& token = {}) {
-    return start_async(source, selection(), load_options(), std::forward<CompletionToken>(token));
+  /// Copies a tensor into new memory of its own. The memory of the original load can then be freed.
+  /// `options` has the device of the copy and its dtype. If one of the two devices is neither the
+  /// host nor a device of the loader, the copy fails with `errc::device_unavailable`. The tensor
+  /// may have been loaded by another loader. A copy between two positions of the same GPU passes
+  /// through host memory.
+  ///
+  /// The operation holds the tensor until completion, even after cancellation. All work that writes
+  /// to the tensor must have ended before the call. If the copy fails or is cancelled, its memory
+  /// is freed. memory() also counts the copies that are in host memory.
+  template <token_for<tensor> CompletionToken = token_by_default>
+  auto copy_async(tensor from, CompletionToken&& token = {}) {
+    return copy_async(std::move(from), tensor_copy_options(), std::forward<CompletionToken>(token));
   }
-  template <boost::asio::completion_token_for<detail::load_operation_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto start_async(std::string_view source, load_options options, CompletionToken&& token = {}) {
-    return start_async(source, selection(), options, std::forward<CompletionToken>(token));
-  }
-  template <boost::asio::completion_token_for<detail::load_operation_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto start_async(std::string_view source, selection wanted, load_options options,
-                   CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::load_operation_signature>(
-        detail::initiate_start(engine_), token,
-        detail::load_request(detail::source_name(std::string(source)), std::move(wanted), options));
-  }
-  template <boost::asio::completion_token_for<detail::load_operation_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto start_async(const checkpoint& file, CompletionToken&& token = {}) {
-    return start_async(file, selection(), load_options(), std::forward<CompletionToken>(token));
-  }
-  template <boost::asio::completion_token_for<detail::load_operation_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto start_async(const checkpoint& file, selection wanted, CompletionToken&& token = {}) {
-    return start_async(file, std::move(wanted), load_options(),
-                       std::forward<CompletionToken>(token));
-  }
-  template <boost::asio::completion_token_for<detail::load_operation_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto start_async(const checkpoint& file, selection wanted, load_options options,
-                   CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::load_operation_signature>(
-        detail::initiate_start(engine_), token,
-        detail::load_request(file, std::move(wanted), options));
+  /// Copies a tensor with options. A `device` converts implicitly to options.
+  template <token_for<tensor> CompletionToken = token_by_default>
+  auto copy_async(tensor from, tensor_copy_options options, CompletionToken&& token = {}) {
+    return detail::initiate<tensor, &detail::begin_copy>(
+        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(from), options);
   }
 
-  /// Fills memory of the caller: each destination receives the tensor of its name, from the tensors
-  /// that `wanted` selects. The fill allocates no memory for tensors. A destination is on the host
-  /// or on a device of the loader, else `errc::device_unavailable`.
+  /// Saves tensors as one file, or as a folder of files: see `save_format`. The output replaces the
+  /// target only when the output is complete. Until then, and after a failure or a cancellation,
+  /// the target is unchanged. One failure is an exception: if only the last flush of the folder
+  /// fails (`save_options::sync`), the output has already replaced the target.
   ///
-  /// Names, types, shapes, sizes and overlaps are checked before the first byte is written. A
-  /// failure of these checks is an `error`, and all destinations are unchanged. A later failure is
-  /// a `fill_error`, which lists the complete destinations. The operation completes, cancelled or
-  /// not, when neither the kernel nor the device writes to a destination and the owners are
-  /// released.
+  /// A process that is killed during a save may leave a folder named `.ringload-*` next to the
+  /// target. If the file system does not support unnamed files, the process may also leave a file
+  /// with such a name.
   ///
-  /// Reads of 64 KiB and more go directly to host memory if no conversion or rearrangement is
-  /// needed. Buffered reads can do this at any address. Direct reads require that the address and
-  /// the tensor's offset in the file are equal modulo 512, or modulo the alignment of the drive,
-  /// which is 4 bytes for many NVMe drives.
+  /// Each tensor must be on the host or on a device of the loader. A dense tensor in host memory is
+  /// written directly from its memory if the tensor is not converted, and if its address and its
+  /// offset in the file are equal modulo 512. Every other tensor is first copied into a slot.
+  /// Writes are direct if the file system supports direct writes. Reads of loads have priority over
+  /// writes. `loader_options::bytes_in_flight` limits the writes in flight as well.
   ///
-  /// `load_options::dtype` must be empty, because the destinations have types. A manifest is
-  /// refused with `errc::digest_unavailable`.
-  template <boost::asio::completion_token_for<detail::fill_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto fill_async(const checkpoint& file, std::vector<destination> into,
-                  CompletionToken&& token = {}) {
-    return fill_async(file, std::move(into), fill_options(), selection(), load_options(),
-                      std::forward<CompletionToken>(token));
-  }
-  template <boost::asio::completion_token_for<detail::fill_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto fill_async(const checkpoint& file, std::vector<destination> into, fill_options rules,
-                  CompletionToken&& token = {}) {
-    return fill_async(file, std::move(into), std::move(rules), selection(), load_options(),
-                      std::forward<CompletionToken>(token));
-  }
-  template <boost::asio::completion_token_for<detail::fill_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto fill_async(const checkpoint& file, std::vector<destination> into, fill_options rules,
-                  selection wanted, CompletionToken&& token = {}) {
-    return fill_async(file, std::move(into), std::move(rules), std::move(wanted), load_options(),
-                      std::forward<CompletionToken>(token));
-  }
-  template <boost::asio::completion_token_for<detail::fill_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto fill_async(const checkpoint& file, std::vector<destination> into, fill_options rules,
-                  selection wanted, load_options options, CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::fill_signature>(
-        detail::initiate_fill(engine_), token,
-        detail::load_request(file, detail::fill_request(std::move(into), std::move(rules)),
-                             std::move(wanted), options));
-  }
-
-  /// Completes with a copy of the tensor in its own memory. The memory of the original load can be
-  /// freed afterwards. The copy is on `to`, by default on the device of the tensor. Both devices
-  /// are the host or a device of the loader, else `errc::device_unavailable`. The tensor may belong
-  /// to another loader. A copy between two positions of one GPU passes through the host.
-  ///
-  /// If `to_dtype` is set, the elements are converted: to host memory with the rules of
-  /// fill_options::dtype, to a GPU with the rules of load_options::dtype, else
-  /// `errc::unsupported_dtype`.
-  ///
-  /// The operation holds the tensor until it completes, cancelled or not. All work that writes the
-  /// tensor must have ended before the call. A cancelled or failed copy keeps no memory. Host
-  /// memory of the copy counts in memory() as well.
-  template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto copy_async(const tensor& from, CompletionToken&& token = {}) {
-    return copy_async(from, from ? from.device() : host(), std::nullopt,
-                      std::forward<CompletionToken>(token));
-  }
-  template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto copy_async(const tensor& from, ringload::device to, CompletionToken&& token = {}) {
-    return copy_async(from, to, std::nullopt, std::forward<CompletionToken>(token));
-  }
-  template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
-  auto copy_async(const tensor& from, ringload::device to, std::optional<dtype> to_dtype,
-                  CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::tensor_signature>(
-        detail::initiate_copy(engine_), token, detail::copy_request(from, to, to_dtype));
-  }
-
-  /// Saves tensors as a checkpoint: one file, or a folder; see `save_format`. The file or folder
-  /// replaces the target only when it is complete. Until then, and on failure or cancellation, the
-  /// target is unchanged. A process that is killed during a save may leave a folder named
-  /// `.ringload-*` next to the target. It may leave a file of such a name only if the file system
-  /// does not support unnamed files.
-  ///
-  /// Tensors are on the host or on a device of the loader. A dense tensor is written from its own
-  /// memory if its address and its offset in the file are equal modulo 512. All other tensors are
-  /// copied into a slot. Writes are direct if the file system supports it, and have a lower
-  /// priority than reads of loads. `loader_options::bytes_in_flight` limits writes as it limits
-  /// reads.
-  ///
-  /// Fails with `errc::invalid_tensor`, `invalid_saving`, `duplicate_tensor`, `unsupported_dtype`
-  /// or `device_unavailable` before the first write, and usually with `ENOSPC` too.
-  template <boost::asio::completion_token_for<detail::save_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
+  /// Before the first write, a save can fail with `errc::invalid_tensor`, `invalid_saving`,
+  /// `duplicate_tensor`, `unsupported_dtype` or `device_unavailable`. A lack of disk space
+  /// (`ENOSPC`) is usually detected before the first write too.
+  template <token_for<save_result> CompletionToken = token_by_default>
   auto save_async(std::string_view path, std::vector<tensor_ref> tensors,
                   CompletionToken&& token = {}) {
     return save_async(path, std::move(tensors), save_options(),
                       std::forward<CompletionToken>(token));
   }
-  template <boost::asio::completion_token_for<detail::save_signature> CompletionToken =
-                boost::asio::use_awaitable_t<>>
+  /// Saves tensors with options.
+  template <token_for<save_result> CompletionToken = token_by_default>
   auto save_async(std::string_view path, std::vector<tensor_ref> tensors, save_options options,
                   CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::save_signature>(
-        detail::initiate_save(engine_), token,
-        detail::save_request(std::string(path), std::move(tensors), std::move(options)));
+    return detail::initiate<save_result, &detail::begin_save>(
+        std::forward<CompletionToken>(token), executor_, loader_engine(), std::string(path),
+        std::move(tensors), std::move(options));
   }
 
-  /// Returns the first of devices().
-  ringload::device device() const noexcept;
-  /// The devices in the order of the constructor. Valid as long as the loader.
-  const std::vector<ringload::device>& devices() const noexcept;
-
-  /// Returns the statistics of the loader: the engine and its reason, memory, longest submit. The
-  /// fields of a single load are 0.
-  load_stats stats() const;
-
-  /// Returns the memory that the loader uses now. The numbers of tensors are 0 when the last tensor
-  /// and the last load are destroyed.
-  memory_use memory() const;
-
  private:
-  std::shared_ptr<detail::engine> engine_;
+  executor_type executor_;
 };
+
+/// A loader for executors of all types. Most programs use this type.
+using loader = basic_loader<>;
 
 }  // namespace ringload::inline v0

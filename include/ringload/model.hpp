@@ -21,85 +21,107 @@ namespace detail {
 class model_storage;
 }
 
-/// Memory of tensors, for registration with other libraries such as RDMA.
+/// A region of memory with tensors, for registration with another library, such as a library for
+/// RDMA.
 struct memory_region {
-  void* data = nullptr;
-  std::uint64_t bytes = 0;
+  void* data = nullptr;     // The first byte of the region.
+  std::uint64_t bytes = 0;  // The size of the region.
+  /// The device of the memory.
   ringload::device device = host();
-  /// The memfd that begins at `data`, if other processes can map the memory
-  /// (`ringload/keeper.hpp`). The descriptor is open for reading as long as the memory lives. -1:
-  /// other memory.
+  /// The descriptor of the memfd that begins with the region, if other processes can map the memory
+  /// (`ringload/keeper.hpp`). The descriptor is readable, and stays open as long as the memory
+  /// exists. If -1, the memory is not in a memfd.
   int descriptor = -1;
 };
 
-/// A handle, cheap to copy. Its functions may be called from any thread.
+/// A handle to all tensors of a load, cheap to copy. All functions are thread-safe.
 class RINGLOAD_EXPORT model {
  public:
   class iterator;
 
-  /// An empty handle without tensors.
+  /// Creates an empty handle without tensors.
   model() noexcept = default;
+  /// Internal: called by the library only.
   explicit model(std::shared_ptr<const detail::model_storage> storage) noexcept;
 
-  /// Returns the tensor `name`, or throws `errc::no_such_tensor`.
+  /// Returns the tensor `name`. Throws `errc::no_such_tensor` if the model has no such tensor.
   tensor at(std::string_view name) const;
-  /// Returns the tensor `name`, or an empty handle.
+  /// Returns the tensor `name`, or an empty handle if the model has no such tensor.
   tensor find(std::string_view name) const noexcept;
 
-  /// Returns the tensor on the device at `device_position` of loader::devices(), for tensors that
-  /// are on several devices, whole or in shards. The functions above return the tensor on the first
-  /// of its devices.
+  /// Return the tensor `name` on one device. `device_position` is the index in loader::devices().
+  /// Use these functions if a tensor is on several devices, as a whole or in shards. The functions
+  /// without this parameter return the tensor on the first of its devices.
   tensor at(std::string_view name, std::uint32_t device_position) const;
+  /// Returns an empty handle if the tensor is not on this device.
   tensor find(std::string_view name, std::uint32_t device_position) const noexcept;
 
-  /// Tensors by position, in the order of (file, offset), as in `catalog().tensors`. A tensor on
-  /// several devices appears once for each device.
+  /// The tensors by position. They are sorted by file and offset, as in `catalog().tensors`. A
+  /// tensor that is on several devices has one position for each device.
   std::size_t size() const noexcept;
+  /// Returns true if the model has no tensors.
   bool empty() const noexcept { return size() == 0; }
+  /// Returns the tensor at a position, which must be less than size().
   tensor operator[](std::size_t position) const noexcept;
+  /// Returns an iterator to the tensor at position 0.
   iterator begin() const noexcept;
+  /// Returns the end of the tensors.
   iterator end() const noexcept;
 
-  /// Returns all tensor memory, padding included: one region for each allocation or file mapping.
-  /// The list is valid as long as the model. A region is valid as long as a tensor in it.
+  /// Returns all memory of the tensors, including padding. Each allocation or mapping of a file is
+  /// one region. A region is valid as long as the model or a tensor in the region exists.
   std::vector<memory_region> regions() const;
 
-  /// The checkpoint's catalog. Valid as long as the model or one of its tensors.
+  /// Returns the catalog of the checkpoint. The reference is valid as long as the model or one of
+  /// its tensors exists.
   const ringload::catalog& catalog() const noexcept;
-  /// The statistics of the load.
+  /// Returns the statistics of the load.
   const load_stats& stats() const noexcept;
-  /// The statistics of each file, by position in `catalog().files`. Valid as long as the model.
+  /// Returns the statistics of each file, in the order of `catalog().files`. The reference is valid
+  /// as long as the model exists.
   const std::vector<file_stats>& stats_of_files() const noexcept;
 
+  /// Internal: called by the library only.
   const std::shared_ptr<const detail::model_storage>& storage() const noexcept { return storage_; }
 
  private:
   std::shared_ptr<const detail::model_storage> storage_;
 };
 
-/// Iterates over the tensors of a model, which must outlive it.
+/// Iterates over the tensors of a model. The model must outlive the iterator.
 class model::iterator {
  public:
+  /// Dereferencing creates a handle, so the iterator is an input iterator.
   using iterator_category = std::input_iterator_tag;
+  /// A handle to a tensor.
   using value_type = tensor;
+  /// The distance of two positions.
   using difference_type = std::ptrdiff_t;
+  /// The iterator has no operator->.
   using pointer = void;
+  /// A handle is returned by value.
   using reference = tensor;
 
+  /// Creates an iterator that may only be assigned to or destroyed.
   iterator() noexcept = default;
+  /// Creates an iterator to the tensor at a position of `owner`.
   iterator(const model& owner, std::size_t position) noexcept
       : owner_(&owner), position_(position) {}
 
+  /// Returns a handle to the tensor at the position.
   tensor operator*() const noexcept { return (*owner_)[position_]; }
+  /// Moves to the next position.
   iterator& operator++() noexcept {
     ++position_;
     return *this;
   }
+  /// Moves to the next position, and returns the iterator of the previous position.
   iterator operator++(int) noexcept {
     iterator before = *this;
     ++position_;
     return before;
   }
+  /// Compares positions. Both iterators must belong to the same model.
   friend bool operator==(const iterator& a, const iterator& b) noexcept {
     return a.position_ == b.position_;
   }

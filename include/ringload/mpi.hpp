@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The component `mpi`, a separate library: groups of MPI ranks, on one machine or on many.
+// Groups of MPI ranks, on one or several machines. This header belongs to the component `mpi`,
+// which is a separate library.
 
 #include <mpi.h>
 
@@ -12,22 +13,24 @@
 
 namespace ringload::inline v0 {
 
-/// Creates a group of the ranks of `among`, with its own communicator. All ranks must call this
-/// function together, and must destroy the group before MPI_Finalize. Messages are in host memory,
-/// and are copied through memory of the group.
+/// Creates a group of the ranks of the communicator `among`. The group has a communicator of its
+/// own. All ranks must call this function together, and must destroy the group before MPI_Finalize.
+/// Messages are in host memory. The group copies each message through its own memory. Broadcasts
+/// use MPI_Ibcast.
 ///
-/// A load of a group calls MPI from a thread of the library. So MPI must be initialised with
-/// MPI_THREAD_MULTIPLE, or with MPI_THREAD_SERIALIZED if no other thread calls MPI during the load;
-/// else `errc::invalid_options`. Throws `ringload::error`.
+/// A load by ranks calls MPI from a thread of the library. Therefore MPI must be initialised with
+/// MPI_THREAD_MULTIPLE. MPI_THREAD_SERIALIZED is sufficient if no other thread calls MPI during the
+/// load. Otherwise throws `ringload::error` with `errc::invalid_options`.
 ///
-/// If a process dies, MPI decides about the other processes: mpirun ends them. If mpirun must not
-/// end them, such as with Open MPI's --enable-recovery, they fail with `errc::rank_failed` within
-/// `timeout`. MPI does not report the dead rank, so the error names the rank that was waited for.
-/// The processes must then end with _exit or MPI_Abort, without MPI_Finalize, which may wait for
-/// the dead process forever.
+/// If a process dies, mpirun usually ends all other processes. If mpirun does not end them, for
+/// example with Open MPI's --enable-recovery, their calls fail with `errc::rank_failed` within
+/// `timeout`. MPI does not report which rank died, so the error names the rank whose message did
+/// not arrive, or "another rank" on the root of a broadcast. The remaining processes must then end
+/// with _exit or MPI_Abort. MPI_Finalize may wait forever for the dead process.
 ///
-/// After a failure the group cannot be used. Up to half a MiB of its memory, which MPI may still
-/// write to, is not freed until the process ends.
+/// After a failure, the group cannot be used. MPI may still read and write up to 1 MiB of the
+/// group's memory, because a collective call cannot be cancelled. So this memory is not freed until
+/// the process ends.
 RINGLOAD_EXPORT std::unique_ptr<group> mpi_group(MPI_Comm among,
                                                  std::chrono::milliseconds timeout = rank_timeout);
 

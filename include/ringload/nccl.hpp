@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A group whose messages are in memory of CUDA devices, with NCCL. It belongs to the component
-// `cuda`. NCCL, version 2.7 or later, is loaded when the first such group is created, and is not
-// needed for the build. The group is tested with a library that replaces NCCL. It has not been run
-// on GPUs.
+// Creates groups that send messages with NCCL. The messages are in the memory of CUDA devices. This
+// header belongs to the component `cuda`. NCCL 2.14 or later is loaded when a program creates the
+// first such group. The build does not need NCCL. The group has been tested with a replacement
+// library for NCCL, but not on GPUs.
 
 #include <chrono>
 #include <memory>
@@ -14,17 +14,27 @@
 
 namespace ringload::inline v0 {
 
-/// All ranks of `hosts`, a group in host memory, must call this function together. The new group
-/// uses `hosts` for its setup and owns it afterwards. Each rank has its own device. The arguments
-/// of calls are memory of the device. Calls are enqueued on `stream` (a cudaStream_t of the device;
-/// null is the default stream), so they run after earlier work of the program on the stream. A call
-/// returns when the stream has completed it.
+/// Creates a group for NCCL from `hosts`, which must be a group in host memory. All ranks of
+/// `hosts` must call this function together. The new group owns `hosts` and uses it for the setup.
+/// Each rank must have a CUDA device of its own. `library` is the name or the path of NCCL. If one
+/// rank cannot load NCCL, all ranks fail with errc::device_unavailable.
 ///
-/// `library` is the name or path of NCCL. If it cannot be loaded on a rank, all ranks fail with
-/// errc::device_unavailable. If a rank dies during the setup of NCCL, the other ranks may wait
-/// forever. The time limit, fail() and interrupt() work only after the setup.
+/// The messages must be in the memory of the device. Each call is submitted to `stream`, so the
+/// call runs after earlier work of the program on this stream. A call returns when the stream has
+/// completed the call. `stream` is a cudaStream_t of the device. A null pointer means the default
+/// stream. For the per-thread default stream, the device must be the current device of the thread
+/// that makes the calls.
 ///
-/// A load of a group requires host memory, and refuses this group with `errc::device_unavailable`.
+/// If a rank does not answer within `timeout`, the setup of NCCL or the call fails with
+/// errc::rank_failed. fail() and interrupt() have no effect before the setup has ended.
+///
+/// The destruction of an NCCL communicator blocks until all ranks on the machine destroy theirs.
+/// Therefore destroy the groups of all ranks at about the same time. The destructor, and a call
+/// that fails, wait for the other ranks for at most 5 s. After that, a thread of the library
+/// continues to wait.
+///
+/// A load by ranks requires host memory. Therefore such a load refuses this group with
+/// `errc::device_unavailable`.
 RINGLOAD_EXPORT std::unique_ptr<group> nccl_group(std::shared_ptr<group> hosts, int device,
                                                   void* stream,
                                                   std::string_view library = "libnccl.so.2",

@@ -1,198 +1,293 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The limits of a loader and the options of a load. The structs are trivially destructible on
-// purpose: g++ 12 destroys other aggregates twice if they are named inside a co_await expression.
+// Options of a loader, and options for opening and loading a checkpoint.
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <ringload/catalog.hpp>
 #include <ringload/device.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/export.hpp>
+#include <ringload/selection.hpp>
 #include <ringload/trace.hpp>
 #include <ringload/verify.hpp>
 
 namespace ringload::inline v0 {
 
-/// The mechanism that reads the files.
+/// How a loader reads files.
 enum class read_engine : std::uint8_t {
-  automatic,  // io_uring if it works, else threads. `load_stats` has the choice and its reason.
-  ring,       // io_uring. If it does not work, the constructor throws `errc::engine_unavailable`.
-  threads,    // A pool of threads that call pread.
+  /// Uses io_uring if it works, and otherwise threads. `load_stats` has the choice and the reason.
+  automatic,
+  /// Uses io_uring. The loader's constructor throws `errc::engine_unavailable` if io_uring fails.
+  ring,
+  threads,  // Uses a pool of threads that call pread.
 };
 
-/// The route of reads: through the page cache, or past it.
+/// Whether reads use the page cache.
 enum class read_route : std::uint8_t {
-  automatic,  // Per read: buffered if the page cache has the bytes already, else direct.
-  direct,     // O_DIRECT for every byte, or the load fails with `errc::direct_unavailable`.
-  buffered,   // Through the page cache.
+  /// Decides for each read: buffered if the page cache has most of the bytes, and otherwise direct.
+  automatic,
+  /// Uses O_DIRECT for every read. If this is impossible, the load fails with
+  /// `errc::direct_unavailable`.
+  direct,
+  buffered,  // Reads through the page cache.
 };
 
-/// The page size of host memory. An administrator reserves huge pages (`vm.nr_hugepages`) for a
-/// particular program, such as a database or DPDK. Therefore reserved pages are used only on
-/// request.
+/// The page size of host memory. Reserved huge pages (`vm.nr_hugepages`) are used only on request,
+/// because an administrator usually reserves these pages for one program, such as a database.
 enum class huge_pages : std::uint8_t {
-  transparent,  // Huge pages if the kernel has some, but never reserved pages.
-  reserved,     // Slots use reserved 2 MiB pages, else `transparent`; `load_stats` has the reason.
-                // Tensors use `transparent`, except tensors of `shared_host()`.
-  none,         // Small pages only.
+  /// Uses transparent huge pages if the kernel provides them. Never uses reserved pages.
+  transparent,
+  /// Allocates slots, and tensors of `shared_host()`, in reserved 2 MiB pages. If too few pages are
+  /// free, or if `slot_bytes` is less than 2 MiB, the slots use `transparent`, and `load_stats` has
+  /// the reason. Other tensors use `transparent`.
+  reserved,
+  none,  // Uses small pages only.
 };
 
-/// Which tensors of a load share an allocation. An allocation is freed as a whole, with its last
-/// tensor.
+/// Which tensors of a load share one allocation. An allocation is freed when its last tensor is
+/// destroyed.
 enum class allocation : std::uint8_t {
-  per_load,
-  per_file,
-  per_tensor,
+  per_load,    // One allocation for all tensors of the load.
+  per_file,    // One allocation for the tensors of each file.
+  per_tensor,  // One allocation for each tensor.
 };
 
-/// The memory of tensors.
+/// Where the bytes of loaded tensors are.
 enum class tensor_memory : std::uint8_t {
-  owned,   // The load allocates memory and reads the tensors into it.
-  mapped,  // Tensors are mapped from their files: see load_options::memory.
+  owned,   // The load allocates memory and reads the tensors into this memory.
+  mapped,  // Tensors are mapped from their files: see `load_options::memory`.
 };
 
+/// Whether a program may write to mapped tensors.
 enum class mapped_access : std::uint8_t {
-  read_only,      // Writing to a tensor is an access violation.
-  copy_on_write,  // A page is copied on the first write. The file does not change.
+  read_only,      // A write to a tensor raises SIGSEGV.
+  copy_on_write,  // The first write to a page copies the page. The file does not change.
 };
 
+/// The action for a tensor that cannot be mapped.
 enum class on_unmappable : std::uint8_t {
-  refuse,  // The load fails with errc::not_mappable, which names the tensor and the reason.
+  refuse,  // The load fails with `errc::not_mappable`. The error names the tensor and the reason.
   copy,    // The tensor is loaded into memory, as with `owned`.
 };
 
-/// The initial number of bytes in flight if `loader_options::bytes_in_flight` is 0.
-inline constexpr std::uint64_t bytes_in_flight_at_first = std::uint64_t{32} << 20;
-
-/// The limits of a loader, for checkpoints of any size.
-struct loader_options {
-  /// The number of pinned buffers, 1 to 1,024. Each read in flight needs a slot, so this is also
-  /// the maximum number of reads in flight. The memory of a slot is allocated on first use and
-  /// freed with the loader. 0: 16, or 32 for a GPU, because a copy to the GPU holds the slot about
-  /// as long as the read.
-  std::uint32_t slots = 0;
-  /// The size of one slot, and so of the largest read: a power of two, 64 KiB to 64 MiB. A loader
-  /// pins at most `slots * slot_bytes`. On a GPU, each thread that copies tensors back to the host,
-  /// as checks do, pins 2 MiB more.
-  std::uint64_t slot_bytes = std::uint64_t{4} << 20;
-  /// The queue depth in bytes: the limit of direct io_uring reads in flight per drive, for all
-  /// loads together. Buffered reads are limited by `copy_threads`, and reads by threads by
-  /// `reader_threads`. A higher limit than the drive needs costs latency, and on some drives
-  /// throughput. One read is always allowed. 0: the loader tunes the limit while loading, between
-  /// two slots and all slots. It raises the limit while throughput increases, and lowers the limit
-  /// while throughput does not decrease.
-  std::uint64_t bytes_in_flight = 0;
-  /// The limit of device memory for the tensors of one load, over all allocations and all devices.
-  /// Mapped files do not count.
-  std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();
-  /// Bytes of freed tensor memory that each device keeps in a free list for the next loads. A load
-  /// reuses an allocation that is at most a quarter too large. Reused memory is not zeroed, so
-  /// padding between tensors may contain bytes of an earlier load. Reuse saves the time in which
-  /// the kernel zeroes new pages. GPU memory is kept only after release() or release_after() of
-  /// `ringload/cuda.hpp`, because work on the GPU may still use it. 0: memory is freed at once.
-  std::uint64_t cached_bytes = 0;
-  /// The number of threads that copy from the page cache and populate host memory: 1 to 64. More
-  /// than two threads help even on two processors. The loader uses as many additional threads for
-  /// decompression, but at most as many as there are processors. 0: 3, or for a GPU half of the
-  /// processors, 3 to 8: as many threads saturate the link to the GPU.
-  std::uint32_t copy_threads = 0;
-  /// The number of threads that read if io_uring is not available: 1 to 64.
-  std::uint32_t reader_threads = 8;
-  read_engine engine = read_engine::automatic;
-  ringload::huge_pages huge_pages = ringload::huge_pages::transparent;
+/// Whether to use GPUDirect Storage, which reads from a drive into GPU memory without host memory.
+///
+/// GPUDirect Storage requires a loader whose only device is one GPU, and the CUDA library
+/// libcufile.so.0. The drive, the file system and the driver must support GPUDirect Storage too.
+/// cuFile also has a compatibility mode, which reads through host memory. ringload does not use
+/// this mode. Before a loader with `automatic` or `required` opens the driver of cuFile, it
+/// disables the mode for the whole process. The process must not fork afterwards.
+enum class gpu_direct : std::uint8_t {
+  /// Reads through host memory.
+  off,
+  /// Uses GPUDirect Storage for direct reads of uncompressed data, if it works. Otherwise
+  /// `load_stats` has the reason.
+  automatic,
+  /// Uses GPUDirect Storage for all uncompressed data. A load fails with `errc::direct_unavailable`
+  /// if a read of this data cannot use GPUDirect Storage. The loader's constructor throws
+  /// `errc::device_unavailable` if the device or the machine does not support GPUDirect Storage.
+  required,
 };
 
-/// Returns the limits of a loader for a device of this kind: `limits`, with each 0 in `slots` and
-/// `copy_threads` replaced by the default for this device.
-RINGLOAD_EXPORT loader_options chosen_options(const loader_options& limits,
-                                              device_kind kind) noexcept;
+/// The first value of the tuned limit if `loader_options::bytes_in_flight` is 0.
+inline constexpr std::uint64_t bytes_in_flight_at_first = std::uint64_t{32} << 20;
 
-/// The options of one load.
-struct load_options {
+/// Limits and resources of a loader. No limit depends on the size of a checkpoint.
+struct loader_options {
+  /// The number of slots, 1 to 1,024. A slot is a pinned buffer. Each read in flight needs one
+  /// slot, so this number also limits the reads in flight. A slot is allocated on first use and
+  /// freed with the loader. If all devices are GPUs and GPUDirect Storage is not used, the first
+  /// load allocates all slots.
+  ///
+  /// 0 means 16 slots for the host, or 32 slots for each GPU, but at most 128. If little memory is
+  /// available, the loader uses fewer slots. GPUs need more slots, because a copy to a GPU occupies
+  /// the slot about as long as the read.
+  std::uint32_t slots = 0;
+  /// The size of one slot: a power of two, 64 KiB to 64 MiB. No read is larger than a slot. The
+  /// slots of a loader use at most `slots * slot_bytes` of pinned memory.
+  ///
+  /// A loader with a GPU pins additional memory. Each thread that copies tensors back to the host,
+  /// for example to verify digests, pins 2 MiB. Each thread that decompresses pins 2 MiB.
+  std::uint64_t slot_bytes = std::uint64_t{4} << 20;
+  /// The limit for the bytes of direct io_uring reads in flight on one drive, over all loads. A
+  /// single read is always allowed. A limit that is too high increases latency, and reduces
+  /// throughput on some drives. `copy_threads` limits buffered reads. `reader_threads` limits reads
+  /// by threads.
+  ///
+  /// If 0, the loader tunes the limit while it loads, between two slots and all slots. The loader
+  /// doubles the limit if this increases the throughput, and halves the limit if this does not
+  /// decrease the throughput.
+  std::uint64_t bytes_in_flight = 0;
+  /// The limit for the device memory of the tensors of one load, over all allocations and all
+  /// devices. Mapped files do not count.
+  std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();
+  /// How much freed tensor memory each device keeps in a free list, for later loads. If 0, memory
+  /// is freed at once. Reuse saves the time in which the kernel zeroes new pages.
+  ///
+  /// A load can reuse an allocation that is at most a quarter larger than needed. Reused memory is
+  /// not zeroed, so the padding between tensors may contain bytes of an earlier load. GPU memory is
+  /// kept only if the program has called release() or release_after() of `ringload/cuda.hpp`.
+  /// Without such a call, work on the GPU may still use the memory.
+  std::uint64_t cached_bytes = 0;
+  /// The number of threads that copy from the page cache and populate host memory, 1 to 64. The
+  /// loader creates the same number of threads for decompression, but at most one for each
+  /// processor.
+  ///
+  /// 0 means 3 threads for the host, because three threads are faster than two even on two
+  /// processors. For GPUs, 0 means half of the processors, but at least 3 threads, at most 8 for
+  /// each GPU, and at most 32 in total. Eight threads saturate the link to one GPU. With one GPU,
+  /// the threads run on the GPU's NUMA node if the node has at least one processor for each thread.
+  std::uint32_t copy_threads = 0;
+  /// The number of threads that read files if io_uring is not used, 1 to 64.
+  std::uint32_t reader_threads = 8;
+  read_engine engine = read_engine::automatic;  // How the loader reads files.
+  /// The page size of host memory.
+  ringload::huge_pages huge_pages = ringload::huge_pages::transparent;
+  /// With `automatic` or `required`, the loader allocates `slots * slot_bytes` of GPU memory in
+  /// addition to the pinned host memory. The default is `off`, because no GPU has run this feature
+  /// yet.
+  ringload::gpu_direct gpu_direct = ringload::gpu_direct::off;
+  /// Whether a GPU may copy a replicated tensor from another GPU of the loader. If the machine does
+  /// not connect the two GPUs, or if `false`, each GPU copies the tensor from host memory. Before
+  /// the first copy between two GPUs, the loader sends 64 KiB from one to the other and compares
+  /// the bytes. If the bytes differ, the loader copies from host memory. The comparison is
+  /// necessary because, on some machines with an IOMMU, copies between GPUs deliver wrong bytes
+  /// without an error.
+  bool peer_copies = true;
+};
+
+/// Returns `limits` with the default values for `devices` devices of this kind: each 0 in `slots`
+/// and `copy_threads` is replaced.
+RINGLOAD_EXPORT loader_options chosen_options(const loader_options& limits, device_kind kind,
+                                              std::uint32_t devices = 1) noexcept;
+
+/// Options for opening a checkpoint.
+struct open_options {
+  /// How strictly files are validated.
   ringload::strictness strictness = ringload::strictness::strict;
-  unnamed_dtypes nameless = {};
-  read_route route = read_route::automatic;
+  /// If true, each checkpoint file in a folder, an S3 prefix or a model is opened as an independent
+  /// file. Index files, and the numbers of split checkpoints (-00001-of-00002), are ignored.
+  /// Sub-folders are searched, except for hidden folders (".git") and symlinks to folders. Opening
+  /// fails with `errc::duplicate_tensor` if two files have a tensor of the same name.
+  bool independent_files = false;
+  unnamed_dtypes nameless = {};  // The dtypes of NumPy arrays whose type has no name.
+};
 
-  /// Converts tensors of f64, f32, f16, bf16, f8_e4m3fn and f8_e5m2 to this type while loading. The
-  /// type must be f32, f16 or bf16, else `errc::unsupported_dtype`. f64 is converted in host memory
-  /// only: on a GPU it is `errc::unsupported_dtype`. GGUF blocks from q4_0 to q8_k, iq4_nl, iq4_xs
-  /// and mxfp4 are dequantised with the results of the reference library: such a tensor has
-  /// `tensor_info::original_shape`. Other block types and packed element types are
-  /// `errc::unsupported_dtype`. All other tensors, such as integer tensors, are loaded unchanged,
-  /// and `catalog::notes` of the model has their number. `tensor::dtype` is the type after
+/// The options of one load. A selection converts implicitly to load_options.
+struct load_options {
+  RINGLOAD_OPTION_STRUCT(load_options)
+
+  /// The tensors to load, by default all tensors.
+  selection select = {};
+  /// Options for opening the checkpoint. If the checkpoint is already open, these options are
+  /// ignored.
+  open_options open = {};
+  read_route route = read_route::automatic;  // Whether reads use the page cache.
+
+  /// Converts tensors to this type while they are loaded. If the type is not f32, f16 or bf16, the
+  /// load fails with `errc::unsupported_dtype`. `tensor::dtype()` returns the type after the
   /// conversion. The catalog has the type in the file.
   ///
-  /// A number is rounded once, to nearest, ties to even. Subnormal numbers are rounded too. A
-  /// number that exceeds the largest finite number by half a step or more becomes infinity, such as
-  /// 65,520 as f16. Infinities and the sign of 0 are kept. A NaN becomes the quiet NaN with the
-  /// same sign and without payload: 0x7FC00000, 0x7E00 or 0x7FC0. If a block is converted to f32,
-  /// the NaN is the NaN that the reference library makes on x86-64. Every device produces the same
-  /// bits.
+  /// Tensors of f64, f32, f16, bf16, f8_e4m3fn and f8_e5m2 are converted. f64 can be converted in
+  /// host memory only. On a GPU, f64 fails with `errc::unsupported_dtype`.
+  ///
+  /// GGUF tensors with the block types q4_0 to q8_k, iq4_nl, iq4_xs and mxfp4 are dequantised. The
+  /// results are equal to the results of the reference library. These tensors have a
+  /// `tensor_info::original_shape`. Other block types and packed element types fail with
+  /// `errc::unsupported_dtype`.
+  ///
+  /// All other tensors, such as tensors of integers, are loaded unchanged. A note in
+  /// `catalog::notes` of the model has the number of these tensors.
+  ///
+  /// Each number is rounded once, to the nearest value, ties to even. Subnormal numbers are rounded
+  /// in the same way. A number becomes infinity if it exceeds the largest finite number by at least
+  /// half a step: 65,520 becomes infinity in f16. Infinities and the sign of 0 are kept.
+  ///
+  /// A NaN becomes the quiet NaN with the same sign and without payload: 0x7FC00000 in f32, 0x7E00
+  /// in f16, 0x7FC0 in bf16. Dequantisation to f32 is an exception: the NaN has the bits that the
+  /// reference library produces on x86-64. Every device produces the same bits.
   std::optional<ringload::dtype> dtype = std::nullopt;
 
-  /// Selects the tensors to convert; null: all. The function is called once for each convertible
-  /// tensor, with `converts_with`, in a thread of the library, before the first read. If the
-  /// function throws, the load fails.
-  bool (*converts)(const tensor_info& tensor, void* context) = nullptr;
-  void* converts_with = nullptr;  // Must live until the load has started or failed.
+  /// Decides whether a tensor is converted. If empty, all convertible tensors are converted. The
+  /// function is called once for each convertible tensor, in a thread of the library, before the
+  /// first read. An exception fails the load.
+  std::function<bool(const tensor_info& tensor)> converts = nullptr;
 
-  /// Limits the device memory of tensors that the program holds, for a model that does not fit in
-  /// the device's memory. 0: the whole model is loaded at once. A window requires
-  /// `loader::start_async`. `next_async` then returns the tensors in the order of the checkpoint.
-  /// When the program drops tensors, their memory is reused, and reading continues at the next
-  /// call. Neighbouring tensors share memory, up to a sixteenth of the window. Whole pages count:
-  /// each tensor may need 8 KiB beside its bytes. Shared memory is a multiple of 4 KiB. On a GPU,
-  /// with `loader_options::cached_bytes` and on reserved pages, it is a multiple of 2 MiB. A tensor
-  /// that is larger than the window is `errc::memory_exceeded`. A window that is full of held
-  /// tensors is `errc::memory_exceeded` too, but then the next call may succeed. Such a load has no
-  /// model, and its tensors cannot be requested by name.
-  std::uint64_t window_bytes = 0;
-
-  /// With `per_file`, a fused tensor is allocated with its first part. With `per_tensor`, the host
-  /// allocates whole pages for tensors of 64 KiB and more. A GPU uses one cudaMalloc for each
-  /// tensor, which takes at least 2 MiB from the device. Loads of many tensors then take longer to
-  /// begin and to free.
+  /// Which tensors share an allocation. With `per_file`, a fused tensor is in the allocation of the
+  /// file that has the first of its tensors. With `per_tensor`, the host allocates whole pages for
+  /// each tensor of 64 KiB or more. On a GPU, each tensor is allocated by one cudaMalloc, which
+  /// uses at least 2 MiB of device memory. Therefore a load of many tensors needs more time to
+  /// allocate and free memory.
   ringload::allocation allocation = ringload::allocation::per_load;
 
-  /// With `mapped`, tensors are mapped from their files in host memory. Nothing is read or copied,
-  /// and pages are read on first use. `unmappable` decides about tensors that cannot be mapped:
-  /// tensors that are converted, compressed, byte-swapped, fused or transposed, tensors that are
-  /// sliced in another than the first dimension, and tensors whose offset in the file is not
-  /// aligned for their element type. No tensor can be mapped unless the only device of the loader
-  /// is the host (`errc::device_unavailable`).
+  /// Whether tensors are read into new memory (`owned`) or mapped from their files (`mapped`). If
+  /// the host is not the only device of the loader, a load with `mapped` fails with
+  /// `errc::device_unavailable`. A load with `mapped` reads no tensor bytes: the kernel reads each
+  /// page when the program first uses the page.
   ///
-  /// A mapped tensor depends on its file. If the file is written to, the tensor may change, before
-  /// or after a check against a manifest. If the file is truncated, or its drive fails, an access
-  /// to a missing page raises SIGBUS, which ends the process. This includes accesses of the
-  /// library, for `verify` and copy_async. Map only files that are never modified in place.
-  /// Replacing a file by renaming another file onto it is safe.
+  /// A tensor cannot be mapped if the load must convert, decompress, byte-swap, fuse or transpose
+  /// it. The same applies if a dimension other than the first is sliced, or if the offset in the
+  /// file is not aligned for the element type. `unmappable` decides whether the load then fails or
+  /// reads the tensor into memory.
   ///
-  /// Each file needs a mapping, or each tensor with `allocation::per_tensor`. Linux allows a
-  /// process 65,530 mappings (vm.max_map_count). Mapping with a window, or in a fill, is
-  /// `errc::invalid_options`.
+  /// A mapped tensor depends on its file. If another program writes to the file, the tensor may
+  /// change at any time, even after its digest was verified. If the file is truncated or its drive
+  /// fails, an access to a missing page raises SIGBUS, which ends the process. Accesses by the
+  /// library raise SIGBUS too, for example in `verify` and copy_async. Therefore, map only files
+  /// that are never modified in place. Replacing a file by renaming another file over it is safe.
+  ///
+  /// Each file needs one mapping. With `allocation::per_tensor`, each tensor needs one mapping.
+  /// Linux allows a process 65,530 mappings by default (vm.max_map_count). stream_async and
+  /// fill_async do not support `mapped` and fail with `errc::invalid_options`.
   tensor_memory memory = tensor_memory::owned;
+  /// Whether a program may write to mapped tensors.
   mapped_access access = mapped_access::read_only;
+  /// The action for a tensor that cannot be mapped.
   on_unmappable unmappable = on_unmappable::refuse;
-  /// For mapped tensors: the copy threads read the pages in advance, and a tensor is loaded when
-  /// its pages are present. A file that is truncated meanwhile is then `errc::truncated_file`.
-  /// Requires Linux 5.14.
+  /// If true, the copy threads read the pages of mapped tensors in advance, and a tensor counts as
+  /// loaded when its pages are in memory. If the file is truncated meanwhile, the load fails with
+  /// `errc::truncated_file`. Requires Linux 5.14.
   bool populate = false;
 
-  /// The digests that the tensors must have: digests of a manifest (`verify = &manifest`), digests
-  /// in the files (`verify = embedded_digests::if_present`), or both. By default nothing is
-  /// checked. A manifest is copied when the operation is initiated, so it must live until then.
-  /// With `deferred`, it must live until the deferred operation starts. A manifest has digests of
-  /// the bytes in the files, so converted tensors cannot be checked against it:
-  /// `errc::digest_unavailable`. Digests in the files are digests of the stored bytes, so
-  /// conversions do not matter.
+  /// The digests to verify, by default none. `&list` verifies the digests of a checksum list.
+  /// `embedded_digests::if_present` verifies the digests that the files contain. A load can verify
+  /// both.
+  ///
+  /// The caller must keep the checksum list alive until the operation is initiated, because the
+  /// operation then copies the list. With the completion token `deferred`, an operation is
+  /// initiated when the deferred operation starts.
+  ///
+  /// The digests in a checksum list describe the bytes of the tensor without conversion. Therefore
+  /// a load that converts a listed tensor fails with `errc::digest_unavailable`. The digests in a
+  /// file describe the stored bytes, so converted tensors can be verified.
   verification verify = {};
 
-  /// Called for each step of the load: see `trace_event`. Null: no tracing, and no cost.
+  /// Called for each step of the load: see `trace_event`. If null, the load is not traced, and
+  /// tracing costs no time.
   trace_function trace = nullptr;
-  void* trace_with = nullptr;  // Must live as long as the load, at most as long as the loader.
+  /// The `context` argument of `trace`. The caller must keep the object alive until the load has
+  /// ended. An object that outlives the loader is always safe.
+  void* trace_with = nullptr;
+};
+
+/// The options of loader::copy_async. A `device` converts implicitly to tensor_copy_options.
+struct tensor_copy_options {
+  tensor_copy_options() noexcept {}
+  /// A copy to another device, converted to another dtype if `converted` has a value.
+  tensor_copy_options(ringload::device to, std::optional<ringload::dtype> converted = {}) noexcept
+      : device(to), dtype(converted) {}
+
+  /// The device of the copy. If empty, the device of the tensor is used.
+  std::optional<ringload::device> device;
+  /// The dtype of the copy. If empty, the elements are copied unchanged. A copy to the host
+  /// converts with the rules of fill_options::dtype. A copy to a GPU converts with the rules of
+  /// load_options::dtype. If these rules do not support the conversion, the copy fails with
+  /// `errc::unsupported_dtype`.
+  std::optional<ringload::dtype> dtype;
 };
 
 }  // namespace ringload::inline v0

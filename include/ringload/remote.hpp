@@ -1,24 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checkpoints over HTTP and HTTPS, in the component `remote` (ringload::remote), which links
-// OpenSSL. Bytes are received directly into the arena or into slots, in parallel with bytes of
-// other sources.
+// Loads checkpoints over HTTP and HTTPS. The component `remote` (ringload::remote) links OpenSSL
+// and Expat. Bytes are received directly into the final memory or into slots (pinned buffers of the
+// loader). Several sources can be read in parallel.
 //
 //   ringload::loader loader{ringload::host(), {}, {ringload::remote()}};
 //   co_await loader.load_async("https://host/path/model.safetensors");
 //
-// A name is hf://owner/model[@revision], or s3://bucket/prefix, see <ringload/hub.hpp> and
-// <ringload/s3.hpp>; or the address of a file of any format except HDF5; or the address of an
-// index, with its shards next to it. All requests read the same version of an object: each request
-// requires the ETag or Last-Modified of the first response. An object that is replaced meanwhile is
-// errc::changed_file. If a server does not support ranges, the file is received as a whole, and
-// reads take their bytes from the stream. A read before the start of the kept bytes restarts the
-// transfer. If twice the file size is received without use, the error is errc::unsupported_feature.
+// The name of a checkpoint has one of these forms:
 //
-// Requests that fail in transit, or with 408, 429, 500, 502, 503 or 504, are repeated after a
-// delay, from the last received byte. Retry-After is obeyed. Redirects are followed. Credentials
-// are sent only to the origin of the address.
+//   hf://owner/model[@revision]   a model of the Hugging Face hub, see <ringload/hub.hpp>
+//   s3://bucket/prefix            objects in S3, see <ringload/s3.hpp>
+//   the address of a file         any format except HDF5
+//   the address of an index       the shards are next to the index
+//
+// All requests of a load read the same version of an object. Each request requires the ETag or the
+// Last-Modified of the first response. If the object was replaced, the load fails with
+// errc::changed_file.
+//
+// Some servers do not support requests for ranges. Then the whole file is transferred, and reads
+// take their bytes from this transfer. A small file is kept in memory
+// (remote_options::whole_bytes_max). Only a part of a larger file is kept. If a read needs bytes
+// that were dropped, the transfer is restarted. If a load has received twice the size of the file
+// in bytes that no read uses, it fails with errc::unsupported_feature.
+//
+// A request is repeated after a delay if the transfer fails, or if the status is 408, 429, 500,
+// 502, 503 or 504. The repeated request continues after the last received byte. A Retry-After of
+// the server is obeyed. Redirects are followed. Credentials are sent only to the scheme, host and
+// port of the original address.
 
 #include <chrono>
 #include <cstdint>
@@ -31,64 +41,72 @@
 
 namespace ringload::inline v0 {
 
+/// Options of remote().
 struct remote_options {
-  remote_options() {}
+  RINGLOAD_OPTION_STRUCT(remote_options)
 
-  /// The maximum number of connections to one host, for all loads that use this extension: 1 to
-  /// 1,024. At most loader_options::slots reads are in flight.
+  /// The maximum number of connections to one host, 1 to 1,024. All loads with this extension share
+  /// the connections. Each read in flight also needs a slot: see loader_options::slots.
   std::uint32_t connections = 16;
-  /// The longest range of one request: at least 64 KiB. A read of at most
-  /// loader_options::slot_bytes is divided into such ranges. If the ranges are shorter than reads,
-  /// there are more ranges than connections, and each connection requests its next range before the
-  /// current range is complete. With long round trips this is faster than long ranges.
+  /// The maximum number of bytes that one request asks for, at least 64 KiB. A read of a loader is
+  /// divided into such requests. A read has at most loader_options::slot_bytes. Small ranges are
+  /// faster on links with long round trips, because a connection can send its next request before
+  /// the current response is complete.
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
-  /// The number of threads that receive and decrypt, each with a part of the connections: 1 to 64.
-  /// One thread is enough for some GB/s, or for 1 to 2 GB/s with TLS.
+  /// The number of network threads, 1 to 64. The connections are divided among the threads, which
+  /// receive and decrypt the bytes. One thread can receive several GB/s, or 1 to 2 GB/s with TLS.
   std::uint32_t threads = 1;
 
-  /// The time limit for resolving and connecting together, and again for the TLS handshake.
+  /// The time limit for name resolution and connection together. The TLS handshake has a separate
+  /// limit of the same length.
   std::chrono::milliseconds connect_time_max = std::chrono::seconds(10);
-  /// The time limit without a byte from the server. The request is then repeated on another
+  /// The maximum time without a received byte. After this time, the request is repeated on another
   /// connection.
   std::chrono::milliseconds silence_time_max = std::chrono::seconds(30);
-  /// The time limit without progress, including all repetitions. A request fails if, in this time,
-  /// its server answers no request of this extension and sends less than 64 KiB. So a server that
-  /// is silent, or as slow as 1 KB/s, fails a load after a minute.
+  /// The time limit without progress. A request fails if, during this time, its server completes no
+  /// response to this extension and sends less than 64 KiB. Repetitions do not extend the limit.
+  /// Therefore a load fails after one minute if the server is silent or sends only 1 KB/s.
   std::chrono::milliseconds stall_time_max = std::chrono::seconds(60);
-  /// The time limit for one range or one small response, with all delays and repetitions. Without
-  /// ranges, the limit applies to as many bytes as a range has.
+  /// The time limit for one range or one small response, including all delays and repetitions. If
+  /// the server does not support ranges, the limit applies to each part of the transfer that has
+  /// the size of a range.
   std::chrono::milliseconds request_time_max = std::chrono::minutes(10);
-  /// The maximum number of consecutive attempts of a request without progress: 1 or more. 1: no
+  /// A request fails after this number of consecutive attempts without progress. 1 means no
   /// repetition.
   std::uint32_t tries_max = 6;
-  /// The delay before the second attempt. The delay doubles with each attempt, up to
-  /// `retry_delay_max`, and half of it is random.
+  /// The delay before the second attempt. Each further attempt doubles the delay, up to
+  /// `retry_delay_max`. Half of each delay is random.
   std::chrono::milliseconds retry_delay = std::chrono::milliseconds(250);
+  /// The maximum delay between two attempts.
   std::chrono::milliseconds retry_delay_max = std::chrono::seconds(8);
 
-  std::uint32_t redirects_max = 8;
-  /// Whether a public server may redirect to a loopback, private or link-local address.
+  std::uint32_t redirects_max = 8;  // The maximum number of redirects of one request.
+  /// If true, a public server may redirect to a loopback, private or link-local address.
   bool private_redirects = false;
-  /// The only hosts that may be contacted, including redirects. Empty: any host.
-  std::vector<std::string> hosts;
-  /// The proxy, "http://host:port". Empty: no proxy. HTTPS uses the proxy with CONNECT.
-  std::string proxy;
-  /// A file of certificates (PEM) that are trusted in addition to the certificates of the system.
-  std::string ca_file;
-  /// For servers that do not support ranges: a file up to this size is kept in memory while it is
-  /// open. For a larger file, at most so much data is kept that no read has requested yet. If the
-  /// server does not send the size, larger files are errc::unsupported_feature.
+  /// The only hosts that may be contacted. The list applies to redirects too. Empty means all
+  /// hosts.
+  std::vector<std::string> hosts = {};
+  /// The address of a proxy, such as "http://host:port". HTTPS uses the CONNECT method. Empty means
+  /// no proxy.
+  std::string proxy = {};
+  /// A PEM file with trusted certificates. The certificates of the system are trusted too.
+  std::string ca_file = {};
+  /// Used if a server does not support ranges. A file up to this size is kept in memory while it is
+  /// open. For a larger file, this is the maximum number of received bytes that no read has
+  /// requested yet. If the server does not send the size of a file, a larger file fails with
+  /// errc::unsupported_feature.
   std::uint64_t whole_bytes_max = std::uint64_t{64} << 20;
-  hub_options hub;
-  s3_options s3;
+  hub_options hub = {};  // Options for the Hugging Face hub.
+  s3_options s3 = {};    // Options for S3.
 
-  /// Opens no socket: a source that is not local is errc::source_not_found.
+  /// If true, no socket is opened, and a source that is not local fails with
+  /// errc::source_not_found.
   bool offline = false;
 };
 
-/// Returns an extension that reads over HTTP. Starts `threads` threads, which end with the last
-/// loader, checkpoint and copy of the extension that uses them. Throws `ringload::error` with
-/// errc::invalid_options.
+/// Returns an extension that reads over HTTP. Starts `options.threads` threads. The threads end
+/// when the last loader, checkpoint and copy of the extension that uses them is destroyed. Throws
+/// `ringload::error` with errc::invalid_options if an option is invalid.
 RINGLOAD_EXPORT extension remote(const remote_options& options = {});
 
 }  // namespace ringload::inline v0

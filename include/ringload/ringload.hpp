@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// All headers of ringload except the components: ringload/cuda.hpp and ringload/hdf5.hpp.
+// Includes the C++ headers of ringload, except the headers of optional components: cuda.hpp,
+// nccl.hpp, hdf5.hpp, mpi.hpp, remote.hpp, hub.hpp and s3.hpp.
 
 #include <ringload/allocation_log.hpp>
+#include <ringload/as_exception.hpp>
 #include <ringload/atomic_file.hpp>
 #include <ringload/attribute.hpp>
+#include <ringload/byte_source.hpp>
 #include <ringload/catalog.hpp>
 #include <ringload/checkpoint.hpp>
+#include <ringload/delta.hpp>
 #include <ringload/device.hpp>
+#include <ringload/diagnostics.hpp>
 #include <ringload/dlpack.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/error.hpp>
@@ -19,10 +24,12 @@
 #include <ringload/keeper.hpp>
 #include <ringload/load_operation.hpp>
 #include <ringload/loader.hpp>
+#include <ringload/metrics.hpp>
 #include <ringload/model.hpp>
 #include <ringload/options.hpp>
 #include <ringload/save.hpp>
 #include <ringload/selection.hpp>
+#include <ringload/source.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>
 #include <ringload/trace.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Saves tensors as a checkpoint: the arguments and the result of `loader::save_async`.
+// The arguments and the result of `loader::save_async`, which saves tensors as a checkpoint.
 
 #include <atomic>
 #include <cstddef>
@@ -22,77 +22,83 @@
 
 namespace ringload::inline v0 {
 
-/// A tensor in memory, to be saved under a name. The memory is only read. The caller must not
-/// change the memory until the save has completed.
+/// A tensor in memory that will be saved under a name. The save only reads the memory. The caller
+/// must not change the memory until the save completes.
 struct RINGLOAD_EXPORT tensor_ref {
-  tensor_ref();
-  /// Row-major and dense, in the memory of `on`.
+  tensor_ref() {}
+  /// A row-major, dense tensor in the memory of the device `on`.
   tensor_ref(std::string name, const void* data, ringload::dtype dtype,
              std::vector<std::uint64_t> shape, ringload::device on = host());
-  /// A loaded tensor, under its own name or a new name. The tensor_ref keeps the tensor alive.
-  tensor_ref(const tensor& source);  // Implicit on purpose.
+  /// A loaded tensor under its own name. The tensor_ref keeps the tensor alive.
+  tensor_ref(const tensor& source);  // Implicit, so that a tensor can be passed as a tensor_ref.
+  /// A loaded tensor under another name. The tensor_ref keeps the tensor alive.
   tensor_ref(std::string name, const tensor& source);
-  tensor_ref(const tensor_ref& source);
-  tensor_ref(tensor_ref&& source) noexcept;
-  tensor_ref& operator=(const tensor_ref& source);
-  tensor_ref& operator=(tensor_ref&& source) noexcept;
-  ~tensor_ref();
 
-  std::string name;
-  const void* data = nullptr;  // The element at index 0 in every dimension.
-  ringload::dtype dtype = dtype::u8;
-  std::vector<std::uint64_t> shape;
-  /// The strides in elements, by dimension; may be 0 or negative. Empty: row-major without gaps.
-  /// Types of less than a byte must be row-major without gaps.
+  std::string name;                   // The name of the tensor in the checkpoint.
+  const void* data = nullptr;         // The element whose index is 0 in every dimension.
+  ringload::dtype dtype = dtype::u8;  // The type of the elements in memory.
+  std::vector<std::uint64_t> shape;   // Row-major: the outermost dimension is first.
+  /// The strides in elements, one for each dimension. A stride may be 0 or negative. Empty means
+  /// row-major without gaps. A type with less than 8 bits must be row-major without gaps.
   std::vector<std::int64_t> strides;
-  std::uint64_t bytes = 0;  // The size of the memory for a check; 0: unchecked.
+  /// The size of the memory. If the tensor needs more bytes, the save fails. 0 means no check.
+  std::uint64_t bytes = 0;
+  /// The device of the memory.
   ringload::device on = host();
-  /// Kept alive until the save has completed. If null, the caller must keep `data` valid.
+  /// An object that is kept alive until the save completes. If null, the caller must keep `data`
+  /// valid.
   std::shared_ptr<const void> owner;
 };
 
-/// Returns a DLPack tensor as a tensor_ref `name`. Its `deleter` is called when the last copy of
-/// the tensor_ref is destroyed, and also if this function throws. Throws `errc::unsupported_dtype`
-/// for a type that is not supported. Throws `errc::device_unavailable` if the memory is neither
-/// host memory nor memory of `cuda`, the device for CUDA memory.
+/// Returns a tensor_ref for the memory of a DLPack tensor. The DLPack tensor's `deleter` is called
+/// when the last copy of the tensor_ref is destroyed, and also if this function throws. All work
+/// that writes to the tensor must have completed before the call. For a tensor in CUDA memory, the
+/// caller must pass the device as `cuda`. For a tensor in host memory, `cuda` is ignored.
 ///
-/// All work of the producer's streams on the tensor must have completed.
+/// Throws `errc::unsupported_dtype` if the type is not supported. Throws `errc::device_unavailable`
+/// if the memory is neither host memory nor memory of the device `cuda`.
 RINGLOAD_EXPORT tensor_ref view_of(std::string name, dlpack::managed_tensor_versioned* from,
                                    device cuda = host());
+/// Returns a tensor_ref for a tensor of DLPack 0.x.
 RINGLOAD_EXPORT tensor_ref view_of(std::string name, dlpack::managed_tensor* from,
                                    device cuda = host());
 
-/// Returns all tensors of a model, under their own names.
+/// Returns a tensor_ref for each tensor of a model, under the tensor's own name.
 RINGLOAD_EXPORT std::vector<tensor_ref> refs_of(const model& source);
 
-/// The format and the layout of the output.
+/// The format of the output, and the number of files.
 enum class save_format : std::uint8_t {
-  /// Chosen by the path: "x.safetensors" is one file, "x.zt" is one .zt file. A path that ends with
-  /// '/', names a folder, or has no '.' in its last part is a folder of safetensors files.
+  /// The path determines the format. "x.safetensors" is one safetensors file. "x.zt" is one .zt
+  /// file. The output is a folder of safetensors files if the path ends with '/', names an existing
+  /// folder, or has no '.' in its last part.
   by_name,
   safetensors,  // One file if the path ends with ".safetensors", else a folder of files.
-  /// One .zt file, stored raw in input order. Tensors with the same memory, type and number of
-  /// elements are written once, and each further tensor becomes a second name for the same bytes.
-  /// (safetensors has no second names, so such tensors are written several times.) `writer`
-  /// supports compression, digests in the file, and sparse objects.
+  /// One .zt file without compression, in input order. Several tensors with the same memory, type
+  /// and number of elements are written once. Each further tensor is a second name for the same
+  /// bytes. safetensors does not support second names, so a safetensors file stores the bytes once
+  /// for each name. Use `writer` for compression, digests in the file and sparse objects.
   zt,
 };
 
 /// The order of tensors in a safetensors file.
 enum class tensor_order : std::uint8_t {
-  reference,  // As the safetensors package: by alignment of the type, descending, then name.
+  /// The order of the safetensors package: by alignment of the type, descending, then by name.
+  reference,
+  /// The order of the arguments.
   given,
 };
 
-/// The progress of a save. Any thread may read it.
+/// The progress of a save. Thread-safe.
 class save_progress {
  public:
-  /// Bytes written so far, and the size of all files, which is 0 until the layout is known.
+  /// Returns the number of bytes written so far.
   std::uint64_t bytes() const noexcept { return bytes_.load(); }
+  /// Returns the total size of all files. The total is 0 until the sizes are known.
   std::uint64_t bytes_total() const noexcept { return bytes_total_.load(); }
 
-  // For use by the library.
+  /// Internal: called by the library only.
   void add(std::uint64_t bytes) noexcept { bytes_ += bytes; }
+  /// Internal: called by the library only.
   void set_total(std::uint64_t bytes) noexcept { bytes_total_ = bytes; }
 
  private:
@@ -100,77 +106,86 @@ class save_progress {
   std::atomic<std::uint64_t> bytes_total_ = 0;
 };
 
-/// The options of a save.
-struct RINGLOAD_EXPORT save_options {
-  save_options();
-  save_options(const save_options& source);
-  save_options(save_options&& source) noexcept;
-  save_options& operator=(const save_options& source);
-  save_options& operator=(save_options&& source) noexcept;
-  ~save_options();
+/// Options of a save.
+struct save_options {
+  RINGLOAD_OPTION_STRUCT(save_options)
 
-  save_format format = save_format::by_name;
-  /// Entries of `__metadata__` in this order, in each shard. In .zt they are attributes of the
-  /// file. Keys must be unique.
-  std::vector<std::pair<std::string, std::string>> metadata;
-  tensor_order order = tensor_order::reference;
+  save_format format = save_format::by_name;  // The format of the output.
+  /// Entries of `__metadata__` in each safetensors file, in this order. In .zt, the entries are
+  /// attributes of the file. Keys must be unique.
+  std::vector<std::pair<std::string, std::string>> metadata = {};
+  tensor_order order = tensor_order::reference;  // The order of tensors in safetensors files.
 
-  /// The alignment of the first tensor in its file: 8, as in the reference, or a larger power of
-  /// two up to 2 MiB. If the alignment is 4,096 or more, and `order` is `reference`, tensors whose
-  /// size is a multiple of 4,096 bytes come first. All these tensors then begin at a multiple of
-  /// 4,096, so loads read them directly into their final memory. The format allows no gaps, so
-  /// every other tensor begins at the end of the previous tensor. Those offsets are aligned for the
-  /// type only in the reference order. In .zt all tensors begin at multiples of the alignment, and
-  /// at least of 64.
+  /// The alignment of the first tensor in its file: 8, as in the safetensors package, or a larger
+  /// power of two up to 2 MiB.
+  ///
+  /// With an alignment of 4,096 or more, and with the order `reference`, tensors whose size is a
+  /// multiple of 4,096 bytes are stored first. Each of these tensors then begins at a multiple of
+  /// 4,096, so a load can read the tensor directly into its final memory. safetensors allows no
+  /// gaps, so every other tensor begins where the previous tensor ends. The offsets of these
+  /// tensors are aligned for their types only in the order `reference`.
+  ///
+  /// In .zt, every tensor begins at a multiple of the alignment. The alignment in .zt is at least
+  /// 64.
   std::uint32_t alignment = 8;
 
-  /// Shards in a folder, named as in transformers: model-00001-of-00003.safetensors and
-  /// model.safetensors.index.json. `shard_bytes` limits the tensor bytes of a shard, except for a
-  /// single tensor that is larger, and the number of shards is minimal. `shards` is the number of
-  /// shards. Tensors are distributed evenly, the largest first. If both are 0, or one shard is
-  /// enough, one file is written. At most one of both may be set.
+  /// Divides the output into several files (shards) in a folder. The names are the same as in the
+  /// transformers package: model-00001-of-00003.safetensors, and model.safetensors.index.json.
+  ///
+  /// `shard_bytes` limits the bytes of the tensors in one shard. Only a shard with a single tensor
+  /// may be larger. The number of shards is small, but not always the smallest possible. At most
+  /// one of `shard_bytes` and `shard_count` may be set. If both are 0, or if one shard is enough,
+  /// the save writes one file.
   std::uint64_t shard_bytes = 0;
+  /// The number of shards, but no shard is empty. The tensors are distributed evenly, largest
+  /// tensor first.
   std::uint32_t shard_count = 0;
 
-  /// Converts elements to this type, which must be one of the types below. Without `converts`,
-  /// tensors of f64, f32, f16, bf16, f8_e4m3fn and f8_e5m2 are converted. The rounding is described
-  /// at `fill_options::dtype`.
-  std::optional<ringload::dtype> dtype;
-  /// Selects the tensors to convert. A selected tensor must be of bool, an integer type of 8 to 64
-  /// bits, or a type above, else `errc::unsupported_dtype`. Called in a thread of the library.
-  std::function<bool(const tensor_ref&)> converts;
+  /// Converts tensors to this type. The type must be f64, f32, f16, bf16, f8_e4m3fn or f8_e5m2. If
+  /// `converts` is empty, only tensors of these six types are converted. `fill_options::dtype`
+  /// describes the rounding.
+  std::optional<ringload::dtype> dtype = {};
+  /// Returns true if the tensor must be converted. A converted tensor must have one of the six
+  /// types, the type bool, or an integer type of 8 to 64 bits. Otherwise the save fails with
+  /// `errc::unsupported_dtype`. Called in a thread of the library.
+  std::function<bool(const tensor_ref&)> converts = {};
 
-  /// Whether an existing target is replaced; otherwise `EEXIST`. A file is replaced only by a file.
-  /// A folder is replaced only by a folder, if the existing folder is empty or holds nothing but a
-  /// checkpoint.
+  /// If true, the output may replace an existing target. If false and the target exists, the save
+  /// fails with `EEXIST`. A file can replace only a file. A folder can replace only a folder, which
+  /// must be empty or contain only a checkpoint.
   bool replace = true;
-  /// Flushes files and folder to the drive before completion. Without the flush, a power failure
-  /// may leave less data than before the save. A killed process cannot cause this.
+  /// If true, the files and their folder are flushed to the drive before completion. Without the
+  /// flush, a power failure may destroy the output and the previous target. The end of the process
+  /// alone destroys neither.
   bool sync = true;
-  /// Reads the written bytes back and compares them. Bytes that were written past the page cache
-  /// are read past the page cache. A difference is `errc::read_back_differs`.
+  /// If true, the save reads the written bytes back and compares them with the original bytes.
+  /// Bytes that were written with O_DIRECT are also read with O_DIRECT. If they differ, the save
+  /// fails with `errc::read_back_differs`.
   bool read_back = false;
 
-  /// Computes the digests of all saved tensors in `save_result::digests`, for a manifest.
-  std::optional<digest_algorithm> digest;
-  /// Creates a SHA-256 hasher, as `manifest::sha256` does.
-  std::function<hasher()> sha256;
+  /// If set, `save_result::digests` receives a digest of each saved tensor, for a checksum list.
+  std::optional<digest_algorithm> digest = {};
+  /// Creates a hasher for SHA-256, as `checksum_list::sha256` does. Required for SHA-256 digests.
+  std::function<hasher()> sha256 = {};
 
-  std::shared_ptr<save_progress> progress;  // Updated during the save; may be null.
+  std::shared_ptr<save_progress> progress = {};  // Updated during the save. May be null.
 };
 
 /// The result of a save.
 struct save_result {
-  std::vector<std::string> files;      // Paths in order; an index is the last.
-  std::uint64_t bytes = 0;             // Size of all files.
+  std::vector<std::string> files;      // Paths in order. An index file is last.
+  std::uint64_t bytes = 0;             // The total size of all files.
   std::vector<tensor_digest> digests;  // In input order.
 
-  std::uint64_t bytes_direct = 0;  // Written with O_DIRECT. All other bytes use the page cache.
-  /// Part of `bytes_direct` that was written from tensor memory without a copy.
+  /// Bytes that were written with O_DIRECT. All other bytes were written through the page cache.
+  std::uint64_t bytes_direct = 0;
+  /// The part of `bytes_direct` that was written from the memory of a tensor without a copy.
   std::uint64_t bytes_straight = 0;
+  /// The number of write operations.
   std::uint64_t writes = 0;
-  double seconds = 0;        // From the call to the end.
-  std::string route_reason;  // Reason why no write was direct; else empty.
+  double seconds = 0;  // The time from the call to completion.
+  /// The reason why the system refused direct writes. Otherwise empty.
+  std::string route_reason;
 };
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Selects which tensors of a checkpoint are loaded, and which range of each.
+// Selects the tensors of a checkpoint that a load loads, and a range of each tensor.
 //
 //   auto some = ringload::select()
 //                   .names({"lm_head.weight"})
@@ -9,12 +9,12 @@
 //                   .slice("lm_head.weight", 0, first, count)
 //                   .shard("*.q_proj.weight", 0, rank, ranks);
 //
-// A selection also distributes tensors over the devices of a loader:
+// A selection can also distribute tensors over the devices of a loader:
 //
 //   auto split = ringload::select().replicate("*").shard("*.q_proj.weight", 0);
 //
-// A selection is resolved against the catalog when the load is planned, before the first byte is
-// read. Only selected bytes are read.
+// The selection is compared with the catalog when the load is planned, before the first byte is
+// read. A load reads only the selected bytes.
 
 #include <cstdint>
 #include <functional>
@@ -26,12 +26,14 @@
 
 namespace ringload::inline v0 {
 
-/// Selects all devices where a device position is expected.
+struct load_options;
+
+/// All devices, as the argument of functions that take the position of a device.
 inline constexpr std::uint32_t all_devices = ~std::uint32_t{0};
 
 namespace detail {
 
-// Elements [begin, begin + count) of one dimension of the tensor `name`.
+// The elements [begin, begin + count) of dimension `dim` of the tensor `name`.
 struct slice_request {
   std::string name;
   std::uint32_t dim;
@@ -55,17 +57,19 @@ struct fuse_request {
 struct experts_request {
   std::uint64_t rank = 0;
   std::uint64_t ranks = 1;
-  std::uint64_t experts = 0;  // 0: one more than the largest number in the checkpoint.
+  std::uint64_t experts = 0;  // 0 means the largest expert index in the checkpoint plus 1.
 };
 
-// The device rule for tensors that match.
+// Chooses the devices of the tensors that match `glob`. If `placement` is `by_function`, the rule
+// applies to every selected tensor, and `device_of` returns the position of its device.
 struct place_rule {
-  enum class way : std::uint8_t { one, chosen, spread, sharded };
+  enum class way : std::uint8_t { given_device, by_function, spread, sharded };
 
   std::string glob;
-  way placement = way::one;
-  std::uint32_t number = 0;  // The device position or all_devices; for shards, the dimension.
-  std::function<std::uint32_t(const tensor_info&)> device_of;  // Replaces the glob.
+  way placement = way::given_device;
+  // `given_device`: the position of the device, or all_devices. `sharded`: the dimension.
+  std::uint32_t device_or_dim = 0;
+  std::function<std::uint32_t(const tensor_info&)> device_of;
 };
 
 struct requests {
@@ -83,97 +87,128 @@ struct requests {
 
 }  // namespace detail
 
-/// A value type. Its functions modify the object and return it, so calls can be chained.
+/// Selects tensors, ranges of tensors, and devices. Each function modifies the selection and
+/// returns it, so calls can be chained.
 ///
-/// In a glob, `*` matches any text including dots, `?` matches any one byte, and `[a-c]` and
-/// `[!a-c]` match one byte of a set, as in Python's fnmatch. All other characters match themselves.
+/// In a glob, `*` matches any text, including dots. `?` matches any single byte. `[a-c]` matches a
+/// byte of the set, and `[!a-c]` matches a byte outside the set. Any other character matches
+/// itself. Python's fnmatch uses the same syntax.
 class RINGLOAD_EXPORT selection {
  public:
   /// Selects all tensors.
   selection();
+  /// Copies all rules. Functions of the rules are copied too.
   selection(const selection& source);
+  /// Takes over all rules. Afterwards, `source` may only be assigned to or destroyed.
   selection(selection&& source) noexcept;
+  /// Replaces all rules by copies of the rules of `source`.
   selection& operator=(const selection& source);
+  /// Replaces all rules. Afterwards, `source` may only be assigned to or destroyed.
   selection& operator=(selection&& source) noexcept;
   ~selection();
 
-  // The next three functions select tensors. A tensor is selected if any call selects it. Without
-  // such a call, all tensors are selected.
+  // The next three functions select tensors. A tensor is selected if at least one call selects the
+  // tensor. If none of these functions is called, all tensors are selected. slice() selects its
+  // tensor in addition.
 
+  /// Selects the tensors with these names.
   selection& names(std::vector<std::string> names);
+  /// Selects the tensors whose names match `glob`.
   selection& matching(std::string glob);
-  /// Selects the tensors for which `wanted` returns true. `wanted` is called in a thread of the
-  /// library, once for each tensor of the checkpoint, before the first read. An exception fails the
-  /// load.
-  selection& where(std::function<bool(const tensor_info&)> wanted);
+  /// Selects the tensors for which `predicate` returns true. `predicate` is called once for each
+  /// tensor of the checkpoint, in a thread of the library, before the first read. An exception
+  /// fails the load.
+  selection& where(std::function<bool(const tensor_info&)> predicate);
 
-  /// Excludes the tensors that match from the selection of the calls above.
+  /// Removes the tensors that match `glob` from the selected tensors.
   selection& except(std::string glob);
 
-  /// Keeps only the routed experts of one rank. If a selected tensor has `.experts.<n>.` in its
-  /// name, it is kept if n is in the rank's range. The `experts` experts are divided into
-  /// contiguous ranges, and the lowest ranks get the remainder: 10 experts over 4 ranks are 3, 3, 2
-  /// and 2. If `experts` is 0, the number is one more than the largest number in the checkpoint.
+  /// Keeps only the routed experts of one rank. A tensor belongs to expert n if its name contains
+  /// `.experts.<n>.`. Tensors without such a name are not affected.
+  ///
+  /// `experts` is the number of experts. If `experts` is 0, the number is the largest index in the
+  /// checkpoint plus 1. Each rank gets a contiguous range of experts. If the division leaves a
+  /// remainder, the lowest ranks get one more expert: 4 ranks share 10 experts as 3, 3, 2 and 2.
   selection& experts(std::uint64_t rank, std::uint64_t ranks, std::uint64_t experts = 0);
 
-  // The next functions select ranges of tensors. Ranges in different dimensions of a tensor are
-  // combined. Two ranges in one dimension are an error.
+  // The next functions select ranges of tensors. Ranges in different dimensions of one tensor are
+  // combined. Two ranges in the same dimension are an error.
 
-  /// Selects the tensor `name`, with elements [first, first + count) of dimension `dim`. For blocks
-  /// that can be dequantised (load_options::dtype), elements and dimensions refer to
-  /// tensor_info::original_shape, and a range of the last dimension must consist of whole blocks.
-  /// Tensors of all other block types have one dimension of bytes.
+  /// Restricts the tensor `name` to the elements [first, first + count) of dimension `dim`. Also
+  /// selects the tensor, even if except() or experts() removes it. The selection of other tensors
+  /// does not change.
+  ///
+  /// Some quantised tensors can be dequantised (load_options::dtype). For these tensors, `dim` and
+  /// `first` refer to tensor_info::original_shape, and a range of the last dimension must consist
+  /// of whole quantisation blocks. Any other quantised tensor has one dimension, which counts
+  /// bytes.
   selection& slice(std::string name, std::uint32_t dim, std::uint64_t first, std::uint64_t count);
 
-  /// Selects the range of `rank` along `dim` for every selected tensor that matches. Each range has
-  /// ceil(size / ranks) indices, so the last range may be shorter or empty.
+  /// Restricts every selected tensor that matches `glob` to the range of `rank` along `dim`. A
+  /// range has ceil(size / ranks) indices, so the ranges of the last ranks may be shorter or empty.
   selection& shard(std::string glob, std::uint32_t dim, std::uint64_t rank, std::uint64_t ranks);
 
-  /// Replaces the tensors `names` by one tensor `name`, which concatenates their selected ranges
-  /// along `dim` in the order of `names`. The tensors must agree in dtype and in all other
-  /// dimensions.
+  /// Replaces the tensors `names` by one tensor `name`. The new tensor concatenates the selected
+  /// ranges along `dim`, in the order of `names`. All tensors must have the same dtype and the same
+  /// size in every other dimension.
   selection& fused(std::string name, std::vector<std::string> names, std::uint32_t dim);
 
-  // The next functions choose the device, by its position in loader::devices(). If several calls
-  // match a tensor, the last call decides. A tensor that no call matches goes to the first device.
-  // A fused tensor goes to the device of its first part. A fill must not use these calls, because
-  // its destinations have devices. A position that the loader does not have is
-  // errc::invalid_selection.
+  // The next functions choose the devices of tensors. The position of a device is its index in
+  // loader::devices(). A position that does not exist fails with errc::invalid_selection.
+  //
+  // If several calls match a tensor, the last call decides. A tensor without a matching call is
+  // placed on the first device. A fused tensor is placed like the first of the tensors that it
+  // joins. If one of these tensors is divided, the fused tensor is placed on every device. A fill
+  // must not use these functions, because each destination determines its device.
 
-  /// Places tensors on one device, or whole on each device with `all_devices`.
+  /// Places each tensor as a whole on the device at the position `device`. With `all_devices`, each
+  /// device gets a copy.
   selection& on(std::string glob, std::uint32_t device);
-  /// Places each tensor on the device that the function returns, or on `all_devices`. The function
-  /// is called in a thread of the library, once for each selected tensor, before the first read. An
-  /// exception fails the load.
+  /// Places each tensor on the device whose position the function returns. The function may also
+  /// return `all_devices`. The function is called once for each selected tensor for which this call
+  /// decides, in a thread of the library, before the first read. An exception fails the load.
   selection& on(std::function<std::uint32_t(const tensor_info&)> device);
-  /// Places the whole tensor on each device. The tensor is read once and copied to all devices.
+  /// Places each tensor as a whole on every device. The load reads the tensor once and copies the
+  /// tensor to all devices.
   selection& replicate(std::string glob) { return on(std::move(glob), all_devices); }
-  /// Places tensors one by one, in catalog order, on the device with the fewest bytes so far.
+  /// Distributes the tensors in the order of the catalog. Each tensor is placed on the device that
+  /// has the fewest bytes so far.
   selection& spread(std::string glob);
-  /// Places range i along `dim` on device i, as shard() does for ranks. For a fused tensor, this
-  /// applies to the parts that match.
+  /// Divides each tensor along `dim` and places range i on device i. The ranges are those of the
+  /// function shard() above, with one rank for each device. A tensor that fused() joins with others
+  /// is divided before the tensors are joined.
   selection& shard(std::string glob, std::uint32_t dim);
 
-  /// Ignores names and globs that match no tensor. Without this call they are
+  /// Ignores names and globs that match no tensor. Without this call, the load fails with
   /// `errc::no_such_tensor`.
   selection& allow_missing();
 
+  /// Returns true if the selection has every tensor, as a whole, on the first device.
+  bool is_everything() const noexcept;
+
+  /// Returns load options with this selection and default values.
+  operator load_options() const;
+
+  /// Internal: called by the library only.
   const detail::requests& requests() const noexcept { return requests_; }
 
  private:
   detail::requests requests_;
 };
 
+/// Returns a selection of all tensors, for chained calls.
 inline selection select() { return {}; }
 
-/// Returns whether `glob` matches all of `text`. The time is at most proportional to the product of
-/// both lengths.
+/// Returns true if `glob` matches the whole of `text`. The time is at most proportional to the
+/// product of the two lengths.
 RINGLOAD_EXPORT bool matches(std::string_view glob, std::string_view text) noexcept;
 
-/// Returns the tensors that a load would load, in the order of (file, offset), with the shape and
-/// the number of bytes after selection. `offset` is the offset of the first stored byte of the
-/// whole tensor. A fused tensor is at the position of its first part. Composites are kept if all
-/// parts are selected. Each tensor appears once and whole, whatever its devices. Throws `error`.
+/// Returns a catalog of the tensors that a load with the selection `wanted` would load. The shape
+/// and the number of bytes of each tensor are the values after the selection. `offset` is the
+/// offset of the first stored byte of the whole tensor. The tensors are sorted by file and offset.
+/// A fused tensor has the position of the first tensor that it joins. A composite object (see
+/// composite_info) is kept if all its tensors are selected. The choice of devices has no effect:
+/// each tensor is listed once, with the shape of all shards together. Throws `error`.
 RINGLOAD_EXPORT catalog chosen(const catalog& from, const selection& wanted);
 
 }  // namespace ringload::inline v0

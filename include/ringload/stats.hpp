@@ -10,83 +10,111 @@
 
 namespace ringload::inline v0 {
 
-/// A snapshot of one load. Padding of aligned reads counts in `bytes_direct` and `bytes_buffered`,
-/// but not in `bytes`.
+/// The statistics of one load at one point in time. `bytes_direct` and `bytes_buffered` include the
+/// padding of aligned reads, but `bytes` does not.
 struct load_stats {
-  std::uint64_t bytes = 0;        // Bytes of loaded tensors.
-  std::uint64_t bytes_total = 0;  // Bytes of all tensors of the load.
-  std::uint64_t tensors = 0;      // Number of loaded tensors.
+  std::uint64_t bytes = 0;        // The total size of all loaded tensors.
+  std::uint64_t bytes_total = 0;  // The total size of all tensors of the load.
+  std::uint64_t tensors = 0;      // The number of loaded tensors.
+  /// The number of tensors of the load.
   std::uint64_t tensors_total = 0;
 
-  std::uint64_t bytes_direct = 0;    // Read with O_DIRECT.
-  std::uint64_t bytes_buffered = 0;  // Read through the page cache.
-  /// Part of both that was read into its final memory without a copy.
+  std::uint64_t bytes_direct = 0;    // Bytes that were read with O_DIRECT.
+  std::uint64_t bytes_buffered = 0;  // Bytes that were read through the page cache.
+  /// The part of `bytes_direct` and `bytes_buffered` that was read into its final memory without a
+  /// copy.
   std::uint64_t bytes_straight = 0;
-  std::uint64_t bytes_mapped = 0;  // Bytes of loaded tensors that are mapped from files.
-  std::uint64_t bytes_remote = 0;  // Bytes read from a store, such as an HTTP server.
-  std::uint64_t reads = 0;         // Started reads; a read repeated by another route counts twice.
-  /// Reads that returned fewer bytes than requested and were resumed.
+  /// The part of `bytes_direct` that was read by GPUDirect Storage, without host memory.
+  std::uint64_t bytes_gpu_direct = 0;
+  std::uint64_t bytes_mapped = 0;  // The total size of loaded tensors that are mapped from files.
+  std::uint64_t bytes_remote = 0;  // Bytes that were read from a store, such as an HTTP server.
+  /// The number of started reads. If a failed direct read is repeated through the page cache, both
+  /// reads count.
+  std::uint64_t reads = 0;
+  /// The number of reads that returned fewer bytes than requested and were resumed.
   std::uint64_t short_reads = 0;
-  std::uint64_t retries = 0;  // Repetitions after EINTR or EAGAIN.
-  /// Bytes of tensors that match the manifest or their file's digest.
+  std::uint64_t retries = 0;  // The number of reads that were repeated after EINTR or EAGAIN.
+  /// The total size of tensors that match a digest of a checksum list or of their file.
   std::uint64_t bytes_verified = 0;
+  /// The number of files of a model hub that were not compared with the hub's digest, because the
+  /// load read only a part of them, or for another reason that <ringload/hub.hpp> lists. Set at the
+  /// end of the load.
+  std::uint64_t files_unverified = 0;
 
-  std::uint64_t requests = 0;           // Requests to a store, without requests for opening.
-  std::uint64_t requests_repeated = 0;  // Part of `requests` that repeats a failed request.
+  /// The number of requests to a store. Requests for opening the checkpoint do not count.
+  std::uint64_t requests = 0;
+  std::uint64_t requests_repeated = 0;  // The part of `requests` that repeats a failed request.
 
-  double seconds = 0;                  // From the call to the end of the load, or to now.
-  double seconds_to_first_tensor = 0;  // From the call to the first tensor; 0 until then.
-  double seconds_to_first_byte = 0;  // From the call to the first byte from a store; 0 until then.
-  double seconds_opening = 0;        // From the call until catalog and plan are complete.
-  double seconds_device_wait = 0;    // Sum over slots: time waiting for copies after a read.
-  double seconds_memory_wait = 0;    // Sum over slots: time populating host memory.
+  /// The time from the call to the end of the load. During the load, the time from the call until
+  /// now.
+  double seconds = 0;
+  /// The time from the call until the first tensor was loaded. 0 until then.
+  double seconds_to_first_tensor = 0;
+  /// The time from the call to the first byte from a store. 0 until then.
+  double seconds_to_first_byte = 0;
+  /// The time from the call until the catalog was read and the reads were planned.
+  double seconds_opening = 0;
+  /// The time in which slots waited for the end of their copies after a read. Sum over all slots.
+  double seconds_device_wait = 0;
+  /// The time in which slots waited until host memory was populated. Sum over all slots.
+  double seconds_memory_wait = 0;
 
-  bool memory_kept = false;  // Whether memory of an earlier load was reused.
+  bool memory_kept = false;  // True if the load reused memory of an earlier load.
 
-  /// Fields of the whole loader.
-  read_engine engine = read_engine::automatic;  // `ring` or `threads`, never `automatic`.
-  std::string engine_reason;                    // Reason for the engine.
-  /// Reason for buffered reads if direct reads were requested; else empty.
+  /// The read engine in use: `ring` or `threads`. This field and the fields below describe the
+  /// whole loader.
+  read_engine engine = read_engine::automatic;
+  std::string engine_reason;  // The reason for this read engine.
+  /// The reason why the system refused direct reads. Otherwise empty.
   std::string route_reason;
-  std::uint64_t pinned_bytes_peak = 0;  // Bytes of all slots used so far.
-  std::uint64_t bytes_in_flight = 0;    // The value of loader_options, or the tuned value.
-  /// Whether the ring has registered all used slots, which saves CPU time.
+  /// The reason why GPUDirect Storage is not used. Empty if it is used or was not requested.
+  std::string gpu_direct_reason;
+  std::uint64_t pinned_bytes_peak = 0;  // The total size of all slots that are allocated so far.
+  /// The limit for bytes in flight: the value in loader_options, or the tuned value.
+  std::uint64_t bytes_in_flight = 0;
+  /// True if all used slots are registered with the io_uring. Registration saves CPU time.
   bool slots_registered = false;
-  std::string registration_reason;    // Reason if `slots_registered` is false; else empty.
-  std::string page_kind;              // Pages of the first slot: "hugetlb", "thp", "4k".
-  std::string pinning_reason;         // Reason if a GPU's driver did not pin all slots; else empty.
-  std::string page_kind_reason;       // Reason if "hugetlb" was requested but not used; else empty.
-  double longest_submit_seconds = 0;  // The longest io_uring submission.
+  std::string registration_reason;  // The reason if `slots_registered` is false. Otherwise empty.
+  std::string page_kind;            // The page size of the first slot: "hugetlb", "thp" or "4k".
+  /// The reason if the driver of a GPU did not pin all slots. Otherwise empty.
+  std::string pinning_reason;
+  /// The reason if reserved huge pages were requested but are not used. Otherwise empty.
+  std::string page_kind_reason;
+  double longest_submit_seconds = 0;  // The duration of the longest io_uring submission.
 
-  /// The bytes read so far, for a progress bar out of `bytes_total`. Unlike `bytes`, the value
-  /// includes bytes of incomplete tensors.
+  /// Returns the number of bytes that have been read. A progress bar can compare this number with
+  /// `bytes_total`. Unlike `bytes`, the number includes bytes of tensors that are not complete yet.
   std::uint64_t bytes_arrived() const noexcept {
     return std::min(bytes_total, bytes_direct + bytes_buffered + bytes_mapped + bytes_remote);
   }
 };
 
-/// Statistics of one file or store object: a snapshot during the load, or the final values. Reads
-/// of the catalog, such as headers, do not count.
+/// Statistics of one file, or of one object of a store. Reads of the catalog, such as reads of
+/// headers, do not count.
 struct file_stats {
-  std::uint64_t bytes_read = 0;      // Bytes with the padding of aligned reads.
-  double seconds_to_first_read = 0;  // From the call to the start of its first read; 0 until then.
-  double seconds_reading = 0;  // From the start of the first read to the latest completed read.
+  std::uint64_t bytes_read = 0;  // Includes the padding of aligned reads.
+  /// The time from the call to the start of the first read. 0 until then.
+  double seconds_to_first_read = 0;
+  /// The time from the start of the first read to the end of the latest completed read.
+  double seconds_reading = 0;
 
-  /// Returns 0 until the first bytes are read.
+  /// Returns the mean throughput. Returns 0 until the first bytes are read.
   double bytes_per_second() const noexcept {
     return seconds_reading > 0 ? static_cast<double>(bytes_read) / seconds_reading : 0;
   }
 };
 
-/// Memory of one loader, on its device unless the field names another place.
+/// The memory that one loader uses. Unless stated otherwise, the memory is on the device of the
+/// loader.
 struct memory_use {
-  std::uint64_t tensor_bytes = 0;        // Held by loads in progress, models and tensors.
-  std::uint64_t tensor_bytes_peak = 0;   // Peak of `tensor_bytes`.
-  std::uint64_t tensor_allocations = 0;  // Number of allocations for tensors.
-  std::uint64_t pinned_bytes = 0;        // Host memory of slots in use.
-  /// Address space of mapped files whose tensors are held. The pages belong to the page cache.
-  /// Pages that are copied on write are not counted.
+  std::uint64_t tensor_bytes = 0;  // Memory that is held by loads in progress, models and tensors.
+  std::uint64_t tensor_bytes_peak = 0;   // The highest value of `tensor_bytes` so far.
+  std::uint64_t tensor_allocations = 0;  // The number of allocations for tensors.
+  std::uint64_t pinned_bytes = 0;        // Host memory of all slots that are allocated so far.
+  /// The address space of mapped files whose tensors are held. The pages belong to the page cache.
+  /// Pages that were copied on write do not count.
   std::uint64_t mapped_bytes = 0;
+  /// The number of mappings of files.
   std::uint64_t mappings = 0;
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A loaded tensor. It shares ownership of its memory, so it may outlive the model, the
-// load_operation and the loader.
+// A loaded tensor. Tensors share the ownership of their memory. A tensor may be used after the
+// model, the load_operation and the loader are destroyed.
 
-#include <complex>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,15 +23,23 @@ class arena;
 namespace detail {
 class tensor_storage;
 
-// The dtype for a C++ element type; empty if no dtype matches.
+// The type std::complex<T>. The header <complex> is not needed.
+template <class C, class T>
+concept complex_of = sizeof(C) == 2 * sizeof(T) && requires(const C& number) {
+  requires std::is_same_v<typename C::value_type, T>;
+  { number.real() } -> std::same_as<T>;
+  { number.imag() } -> std::same_as<T>;
+};
+
+// Returns the dtype of a C++ element type. Returns an empty optional if no dtype matches.
 template <class T>
 constexpr std::optional<ringload::dtype> dtype_of_elements() noexcept {
   using enum ringload::dtype;
   if constexpr (std::is_same_v<T, bool>) return boolean;
   if constexpr (std::is_same_v<T, float>) return f32;
   if constexpr (std::is_same_v<T, double>) return f64;
-  if constexpr (std::is_same_v<T, std::complex<float>>) return c64;
-  if constexpr (std::is_same_v<T, std::complex<double>>) return c128;
+  if constexpr (complex_of<T, float>) return c64;
+  if constexpr (complex_of<T, double>) return c128;
   if constexpr (std::is_integral_v<T>) {
     constexpr ringload::dtype by_bytes[2][4] = {{u8, u16, u32, u64}, {i8, i16, i32, i64}};
     const int size = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
@@ -41,61 +49,70 @@ constexpr std::optional<ringload::dtype> dtype_of_elements() noexcept {
 }
 }  // namespace detail
 
-/// A handle, cheap to copy. Copies share the same bytes. The functions may be called from any
-/// thread. Tensors of a load share allocations, as `load_options::allocation` describes. An
-/// allocation is freed when the last handle to its tensors, the `model` and the `load_operation`
-/// are destroyed.
+/// A handle to a loaded tensor, cheap to copy. Copies of a handle refer to the same bytes. All
+/// functions are thread-safe.
+///
+/// Several tensors of a load may share one allocation: see `load_options::allocation`. The `model`
+/// and the `load_operation` hold all allocations of a load. An allocation is freed when these
+/// objects, and all handles to its tensors, are destroyed.
 class RINGLOAD_EXPORT tensor {
  public:
-  /// An empty handle: only operator bool, assignment and destruction are allowed.
+  /// Creates an empty handle. An empty handle supports only operator bool, assignment and
+  /// destruction.
   tensor() noexcept = default;
+  /// Internal: called by the library only.
   tensor(std::shared_ptr<const detail::tensor_storage> storage, std::uint32_t index) noexcept;
 
+  /// Returns false for an empty handle.
   explicit operator bool() const noexcept { return storage_ != nullptr; }
 
-  /// Valid as long as any handle to a tensor of the same load.
+  /// Returns the name. The text is valid as long as a handle to a tensor of the same load exists.
   std::string_view name() const noexcept;
+  /// Returns the type of the elements, after a conversion.
   ringload::dtype dtype() const noexcept;
-  /// Row-major, outermost first; empty for a scalar.
+  /// Returns the sizes of the dimensions, outermost first (row-major). Empty for a scalar.
   std::span<const std::uint64_t> shape() const noexcept;
   /// Returns the number of bytes at `data()`.
   std::uint64_t size_bytes() const noexcept;
 
-  /// Returns the first byte, in the memory of `device()`. Never null, even for a tensor of 0 bytes.
+  /// Returns the address of the first byte, in the memory of `device()`. Never null, even if the
+  /// tensor has 0 bytes.
   void* data() const noexcept;
+  /// Returns the device whose memory has the bytes.
   ringload::device device() const noexcept;
-  /// Returns the position of the device in loader::devices(), which may list a device twice.
+  /// Returns the index of the device in loader::devices(). A device may be listed twice, so
+  /// device() alone does not identify the index.
   std::uint32_t device_position() const noexcept;
-  /// Returns whether the memory must not be written to. A write to such host memory is an access
-  /// violation. A write to such GPU memory changes the tensors of other processes. A tensor is
-  /// read-only if it is mapped from its file without copy on write (`tensor_memory`), or if a
-  /// keeper holds its memory.
+  /// Returns true if a program must not write to the memory. This applies to tensors that are
+  /// mapped without copy on write (`tensor_memory`), and to tensors whose memory a keeper holds. In
+  /// host memory, a write raises SIGSEGV. In GPU memory, a write changes the tensors of other
+  /// processes.
   bool read_only() const noexcept;
 
-  /// The allocation of the tensor: an opaque object for functions of one device kind, such as the
-  /// functions of `ringload/cuda.hpp`.
+  /// Returns the allocation of the tensor. The allocation is an opaque object for functions of one
+  /// kind of device, such as the functions of `ringload/cuda.hpp`.
   arena& memory() const noexcept;
 
-  /// Returns the elements, in host memory. T is bool, an integer of 8 to 64 bits, float, double or
-  /// a std::complex of float or double. T must match `dtype()`, else `errc::wrong_dtype`. std::byte
-  /// matches every type and returns the bytes. Throws `errc::device_unavailable` for another
-  /// device.
+  /// Returns the elements of a tensor in host memory. T is bool, an integer of 8 to 64 bits, float,
+  /// double, or a std::complex of float or double. Throws `errc::wrong_dtype` if T does not match
+  /// `dtype()`. std::byte matches every dtype and returns the bytes. Throws
+  /// `errc::device_unavailable` if the tensor is not in host memory.
   template <class T>
   std::span<T> as() const {
     using element = std::remove_const_t<T>;
     if constexpr (std::is_same_v<element, std::byte>) {
       return {static_cast<T*>(host_data(dtype())), static_cast<std::size_t>(size_bytes())};
     } else {
-      constexpr auto wanted = detail::dtype_of_elements<element>();
-      static_assert(wanted.has_value(), "no dtype has elements of this type");
-      T* const first = static_cast<T*>(host_data(*wanted));
+      constexpr auto expected = detail::dtype_of_elements<element>();
+      static_assert(expected.has_value(), "no dtype has elements of this type");
+      T* const first = static_cast<T*>(host_data(*expected));
       return {first, static_cast<std::size_t>(size_bytes() / sizeof(T))};
     }
   }
 
  private:
-  // Returns data() if the tensor is in host memory and has this dtype; else throws.
-  void* host_data(ringload::dtype wanted) const;
+  // Returns data(). Throws if the tensor is not in host memory or has another dtype.
+  void* host_data(ringload::dtype expected) const;
 
   std::shared_ptr<const detail::tensor_storage> storage_;
   std::uint32_t index_ = 0;

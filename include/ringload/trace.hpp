@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reports the steps of a load, to find out where time is spent: `load_options::trace`.
+// Reports the steps of a load. With the reports, a program can find out where a load spends its
+// time. See `load_options::trace`.
 
 #include <chrono>
 #include <cstdint>
@@ -10,45 +11,54 @@
 
 namespace ringload::inline v0 {
 
+/// The steps of a load.
 enum class load_step : std::uint8_t {
-  opened,      // The files are open and the catalog is read.
-  planned,     // Tensors are selected, reads are planned, and memory is allocated.
-  populated,   // Pages of host memory were populated.
-  read,        // Bytes of a file arrived in a slot or in their final memory.
-  decoded,     // A piece of a compressed stream was decoded.
-  copied,      // A slot was copied to its final memory, with conversion if requested.
-  landed,      // A tensor is complete, and verified if requested.
-  handed_out,  // An operation completed with a tensor, or, if the name is empty, with the load.
+  opened,     // The files were opened and the catalog was read.
+  planned,    // Tensors were selected, reads were planned, and memory was allocated.
+  populated,  // Pages of host memory were populated.
+  read,       // Bytes of a file were read into a slot or into their final memory.
+  decoded,    // A piece of a compressed stream was decompressed.
+  copied,     // A slot was copied to its final memory, and converted if requested.
+  landed,     // A tensor became complete. If requested, the tensor was also verified.
+  /// An operation returned a tensor. If the name is empty, the operation returned the whole load.
+  handed_out,
 };
 
-/// "read", "handed out".
+/// Returns the name of a step, such as "read" or "handed out".
 RINGLOAD_EXPORT std::string_view name(load_step step) noexcept;
 
-/// One step of a load. `landed` and `handed_out` have no duration: all three times are equal.
+/// The report of one step of a load. The steps `landed` and `handed_out` have no duration: their
+/// three times are equal.
 struct trace_event {
+  /// The clock of all times, which never goes back.
   using clock = std::chrono::steady_clock;
+  /// The value of `slot`, `thread` or `stream` if the step has no slot, thread or stream.
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
-  load_step step = load_step::opened;
-  std::uint32_t slot = none;  // The slot of the step, from 0.
-  /// The thread of the step: copy threads from 0, then decoding threads. `none`: the step ran on
-  /// the drive, the device, or another kind of thread.
+  load_step step = load_step::opened;  // The kind of the step.
+  std::uint32_t slot = none;           // The index of the slot that the step used.
+  /// The index of the thread that ran the step. Copy threads have the first indices, followed by
+  /// decompression threads. The value is `none` if the drive, the device or another kind of thread
+  /// ran the step.
   std::uint32_t thread = none;
-  /// The compressed stream of `decoded`, in the order of the files. With a window, the number
-  /// counts within the group of the tensor.
+  /// The index of the compressed stream in a `decoded` step. Streams are numbered in the order of
+  /// the files. In a load with a window, streams are numbered separately for each group of tensors
+  /// that share an allocation.
   std::uint32_t stream = none;
-  /// The tensor, or the first of several tensors. Valid during the call only. Empty if the step has
-  /// no tensor.
+  /// The name of the tensor, or of the first of several tensors. Valid during the call only. Empty
+  /// if the step has no tensor.
   std::string_view tensor;
-  std::uint64_t bytes = 0;
-  clock::time_point asked;  // Start of the wait for memory, for a turn, or for a thread.
-  clock::time_point begin;  // Start of the work of the thread, drive or device.
-  clock::time_point end;
+  std::uint64_t bytes = 0;  // The number of bytes that the step processed.
+  /// The time when the step started to wait for memory, for its turn, or for a thread.
+  clock::time_point asked;
+  /// The time when a thread, the drive or the device started to work on the step.
+  clock::time_point begin;
+  clock::time_point end;  // The time when the step ended.
 };
 
-/// Called in the engine thread of the loader, for one event at a time, after the step has ended.
-/// Steps that run in parallel may be reported in any order. The function blocks all loads of the
-/// loader, so it should only store the event.
+/// The type of a trace function. The function is called after the end of a step, in the engine
+/// thread of the loader, for one event at a time. Steps that run in parallel may be reported in any
+/// order. All loads of the loader wait while the function runs, so it should only store the event.
 using trace_function = void (*)(const trace_event& event, void* context) noexcept;
 
 }  // namespace ringload::inline v0

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Integrity checks: a manifest lists a digest for each tensor. A load with a manifest fails unless
-// every tensor matches. Some formats store digests in the file: see `embedded_digests`.
+// Verifies the bytes of loaded tensors. A checksum list contains a digest for each tensor. A load
+// with a checksum list fails unless every tensor matches its digest. Some formats store digests in
+// the file: see `embedded_digests`.
 //
-// A tensor is hashed in its final memory, before the load returns it. So the check includes the
-// copy to the device: bytes in a GPU are copied back piece by piece. Hashing uses
-// `loader_options::copy_threads` additional threads while other tensors are read.
+// For a checksum list, each tensor is hashed in its final memory, before the load returns the
+// tensor. Therefore the check includes the copy to the device. Bytes in GPU memory are copied back
+// to the host in pieces.
+// The loader creates `loader_options::copy_threads` additional threads for hashing. These threads
+// run while other tensors are read.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,20 +18,22 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ringload::inline v0 {
 
+/// The algorithm of a digest.
 enum class digest_algorithm : std::uint8_t {
-  crc32c,  // 4 bytes. Detects accidental corruption, not tampering. Built in.
-  sha256,  // 32 bytes. Not built in: see `manifest::sha256`.
+  crc32c,  // 4 bytes. Detects accidental corruption, but not tampering. Always available.
+  sha256,  // 32 bytes. The program must provide a hasher: see `checksum_list::sha256`.
 };
 
-/// "crc32c", "sha256"
+/// Returns "crc32c" or "sha256".
 RINGLOAD_EXPORT std::string_view name(digest_algorithm algorithm) noexcept;
 
-/// Returns the CRC-32C (Castagnoli) of `bytes`. `before` is the CRC of the preceding bytes. Uses
-/// the crc32 instruction of the CPU if available. May be called from any thread.
+/// Returns the CRC-32C (Castagnoli) of `bytes`. To continue a CRC, pass the CRC of the preceding
+/// bytes as `before`. Uses the instructions of the CPU if the build has ISA-L. Thread-safe.
 RINGLOAD_EXPORT std::uint32_t crc32c(std::span<const std::byte> bytes,
                                      std::uint32_t before = 0) noexcept;
 
@@ -36,76 +41,87 @@ RINGLOAD_EXPORT std::uint32_t crc32c(std::span<const std::byte> bytes,
 /// exception fails the load.
 struct hasher {
   std::function<void(std::span<const std::byte>)> update;  // Adds the next bytes, in order.
-  std::function<std::vector<std::byte>()> finish;  // Returns the digest; called once, at the end.
+  std::function<std::vector<std::byte>()> finish;  // Returns the digest. Called once, at the end.
 };
 
 /// The digest that a tensor must have.
 struct tensor_digest {
-  std::string name;
-  digest_algorithm algorithm = digest_algorithm::sha256;
-  std::vector<std::byte> bytes;  // 4 bytes, big-endian, or 32 bytes.
+  std::string name;                                       // The name of the tensor.
+  digest_algorithm algorithm = digest_algorithm::sha256;  // The algorithm of the digest.
+  std::vector<std::byte> bytes;  // crc32c: 4 bytes, big-endian. sha256: 32 bytes.
 };
 
-/// The digests of one checkpoint. It must list exactly the tensors of the checkpoint, each once, or
-/// the load fails with `errc::incomplete_manifest`. Otherwise an unlisted tensor would be
-/// unchecked.
-struct manifest {
-  manifest() = default;
+/// The digests of the tensors of one checkpoint. The list must contain every tensor of the
+/// checkpoint exactly once, and no other tensor. Otherwise the load fails with
+/// `errc::incomplete_checksum_list`, because a tensor without a digest would not be verified.
+struct checksum_list {
+  checksum_list() = default;
 
-  std::string place = "manifest";  // The path of the manifest, for error texts.
-  std::vector<tensor_digest> tensors;
-  /// Creates a SHA-256 hasher. The function is called once for each tensor with a SHA-256 digest,
-  /// by several threads concurrently. Without this function, a load with SHA-256 digests fails with
+  std::string place = "checksum list";  // The path of the checksum list, for error texts.
+  std::vector<tensor_digest> tensors;   // One digest for each tensor.
+  /// Creates a hasher for SHA-256. Called once for each tensor with a SHA-256 digest, by several
+  /// threads at the same time. If empty, a load with SHA-256 digests fails with
   /// `errc::digest_unavailable`.
   std::function<hasher()> sha256;
 };
 
-/// The use of digests that files store for their own tensors. A .zt file stores CRC-32C or SHA-256
-/// of the stored bytes, before decoding and conversion. A tensor that does not match fails the load
-/// with `errc::wrong_digest`, which names the file and the tensor.
+/// Whether a load verifies the digests that files store for their tensors. Only .zt files store
+/// such digests. These digests are the CRC-32C or the SHA-256 of the stored bytes, before
+/// decompression and conversion. If a tensor does not match its digest, the load fails with
+/// `errc::wrong_digest`. The error names the file and the tensor.
 ///
-/// A digest covers the whole stored tensor, so a slice or a shard cannot be checked against it.
+/// A digest covers a whole tensor. Therefore a slice or a shard of a tensor cannot be verified.
 ///
-/// If the file has sparse objects, their indices are checked too. Each index must be within the
-/// shape. The row pointers of sparse_csr must not decrease, and must go from 0 to the number of
-/// values. A violation is `errc::wrong_indices`. A fill does not check indices, because its memory
-/// belongs to the caller.
+/// With `if_present` and `require`, the load also verifies the index tensors of sparse objects that
+/// it loads as a whole. Each index must be within the shape. In sparse_csr, the row pointers must
+/// start at 0, must not decrease, and must end at the number of values. A load with a wrong index
+/// fails with `errc::wrong_indices`. A fill does not verify indices, because its memory belongs to
+/// the caller.
 enum class embedded_digests : std::uint8_t {
-  none,        // Digests in files are ignored.
-  if_present,  // Checks each tensor that has a digest and is loaded whole.
-  require,     // A tensor without one, or loaded in part, is `errc::digest_unavailable`.
+  none,        // Ignores digests in files.
+  if_present,  // Verifies each tensor that has a digest and is loaded as a whole.
+  /// Verifies every tensor. The load fails with `errc::digest_unavailable` if a tensor has no
+  /// digest or is not loaded as a whole.
+  require,
 };
 
-/// The checks of a load. The address of a manifest, and an `embedded_digests` value, convert to a
-/// verification.
+/// The digests that a load verifies. The address of a checksum list and a value of
+/// `embedded_digests` convert implicitly to a verification.
 struct verification {
-  constexpr verification() noexcept = default;
-  constexpr verification(const manifest* against) noexcept : checksums(against) {}
-  constexpr verification(embedded_digests of_files, hasher (*make_sha256)() = nullptr) noexcept
-      : stored(of_files), sha256(make_sha256) {}
+  verification() noexcept = default;
+  /// Verifies the digests of a checksum list.
+  verification(const checksum_list* list) noexcept : checksums(list) {}
+  /// Verifies the digests that the files store. `make_sha256` creates hashers for SHA-256.
+  verification(embedded_digests in_files, std::function<hasher()> make_sha256 = {}) noexcept
+      : stored(in_files), sha256(std::move(make_sha256)) {}
 
-  /// Null: no manifest.
-  const manifest* checksums = nullptr;
+  /// The checksum list, or null.
+  const checksum_list* checksums = nullptr;
+  /// Whether digests in files are verified.
   embedded_digests stored = embedded_digests::none;
-  /// Creates a SHA-256 hasher for digests in files, as `manifest::sha256` does for digests of a
-  /// manifest. Null: the function of the manifest is used. If both are null, a load that needs a
-  /// hasher fails with `errc::digest_unavailable`.
-  hasher (*sha256)() = nullptr;
+  /// Creates a hasher for SHA-256 digests in files. Called once for each tensor with such a digest,
+  /// by several threads at the same time. If empty, `checksum_list::sha256` is used. If both are
+  /// empty, a load that needs a hasher fails with `errc::digest_unavailable`.
+  std::function<hasher()> sha256 = {};
 };
 
-/// Parses the output of `ringload sum --manifest`, which has one line for each tensor:
+/// Parses a checksum list. `text` is the output of `ringload sum --checksums`, which has one line
+/// for each tensor:
 ///
 ///     sha256 9f86d081884c7d65...  model.embed_tokens.weight
 ///
-/// A name with a backslash or a control character is escaped, and its line begins with a backslash.
-/// Empty lines and lines that begin with '#' are ignored. Throws `ringload::error` with
-/// `errc::malformed_manifest`, which names the line. `place` becomes `manifest::place`.
-RINGLOAD_EXPORT manifest parse_manifest(std::string_view text, std::string place = "manifest");
+/// A name with a backslash or a control character is escaped. The line of an escaped name begins
+/// with a backslash. Empty lines, and lines that begin with '#', are ignored. `place` becomes
+/// `checksum_list::place`. Throws `ringload::error` with `errc::malformed_checksum_list` if a line
+/// is invalid. The error names the line.
+RINGLOAD_EXPORT checksum_list parse_checksum_list(std::string_view text,
+                                                  std::string place = "checksum list");
 
-/// Reads a manifest from a file. Blocks on the file system.
-RINGLOAD_EXPORT manifest read_manifest(const std::string& path);
+/// Reads a checksum list from a file. Blocks during file system operations. Throws
+/// `ringload::error`.
+RINGLOAD_EXPORT checksum_list read_checksum_list(const std::string& path);
 
-/// Returns the line of one tensor, with its line feed.
-RINGLOAD_EXPORT std::string manifest_line(const tensor_digest& digest);
+/// Returns the line of one tensor in a checksum list. The line ends with a line feed.
+RINGLOAD_EXPORT std::string checksum_line(const tensor_digest& digest);
 
 }  // namespace ringload::inline v0

@@ -46,9 +46,9 @@ TEST_CASE("command line: defaults are the library's") {
   CHECK_FALSE(load.from.how.independent_files);
   CHECK(load.from.wanted.everything());
   CHECK(load.device == "host");
-  CHECK(load.within.slots == usual.slots);
-  CHECK(load.within.slot_bytes == usual.slot_bytes);
-  CHECK(load.within.engine == ringload::read_engine::automatic);
+  CHECK(load.options.slots == usual.slots);
+  CHECK(load.options.slot_bytes == usual.slot_bytes);
+  CHECK(load.options.engine == ringload::read_engine::automatic);
   CHECK(load.how.route == ringload::read_route::automatic);
   CHECK(load.from.how.strictness == ringload::strictness::strict);
   CHECK_FALSE(load.how.dtype.has_value());
@@ -91,16 +91,16 @@ TEST_CASE("command line: parses every option of load") {
                                                    "reserved"});
   CHECK(load.device == "auto");
   CHECK(load.json);
-  CHECK(load.within.engine == ringload::read_engine::threads);
+  CHECK(load.options.engine == ringload::read_engine::threads);
   CHECK(load.how.route == ringload::read_route::buffered);
-  CHECK(load.within.slots == 3);
-  CHECK(load.within.slot_bytes == 65'536);
+  CHECK(load.options.slots == 3);
+  CHECK(load.options.slot_bytes == 65'536);
   CHECK(load.from.how.strictness == ringload::strictness::reference);
   CHECK_FALSE(load.progress);
-  CHECK(load.within.bytes_in_flight == 1'048'576);
-  CHECK(load.within.copy_threads == 5);
-  CHECK(load.within.reader_threads == 7);
-  CHECK(load.within.huge_pages == ringload::huge_pages::reserved);
+  CHECK(load.options.bytes_in_flight == 1'048'576);
+  CHECK(load.options.copy_threads == 5);
+  CHECK(load.options.reader_threads == 7);
+  CHECK(load.options.huge_pages == ringload::huge_pages::reserved);
 }
 
 TEST_CASE("command line: several sources, and what of them") {
@@ -121,28 +121,41 @@ TEST_CASE("command line: several sources, and what of them") {
   CHECK(load.from.wanted.rank.value().ranks == 4);
   CHECK(load.from.wanted.experts);
   const auto verify = parsed_as<tool::verify_request>(
-      {"verify", "a", "b", "--manifest", "m.sums", "--select", "w"});
+      {"verify", "a", "b", "--checksums", "m.sums", "--select", "w"});
   CHECK(verify.load.from.sources == words_of{"a", "b"});
   CHECK(verify.load.from.wanted.select == words_of{"w"});
 }
 
 TEST_CASE("command line: what is wrong with a selection is said with its text") {
-  CHECK(complaint({"ls", "a", "--slice", "w[x]"}).starts_with("--slice: 'w[x]' has 'x' where"));
-  CHECK(complaint({"ls", "a", "--shard", "w"}).starts_with("--shard: 'w' is not GLOB:DIM"));
-  CHECK(complaint({"ls", "a", "--rank", "4/4"}).starts_with("--rank: '4/4' is none of 0/4"));
+  CHECK(complaint({"ls", "a", "--slice", "w[x]"}).starts_with("--slice: 'w[x]' has 'x', expected"));
+  CHECK(complaint({"ls", "a", "--shard", "w"})
+            .starts_with("--shard: 'w' is invalid, expected GLOB:DIM"));
+  CHECK(complaint({"ls", "a", "--rank", "4/4"})
+            .starts_with("--rank: '4/4' is invalid, expected 0/4"));
   CHECK(complaint({"ls", "a", "--shard", "w:0"}).starts_with("--shard needs --rank"));
   CHECK(complaint({"ls", "a", "--rank", "0/4"}).starts_with("--rank needs --shard or --experts"));
-  CHECK(complaint({"sum", "a", "--select", "w", "--manifest", "m.sums"})
-            .starts_with("--manifest: not with a selection"));
-  CHECK(complaint({"verify", "a", "--select", "w"}).starts_with("--select requires --manifest"));
+  CHECK(complaint({"sum", "a", "--select", "w", "--checksums", "m.sums"})
+            .starts_with("--checksums: cannot be used with a selection"));
+  CHECK(complaint({"verify", "a", "--select", "w"}).starts_with("--select requires --checksums"));
+}
+
+TEST_CASE("command line: GPUDirect Storage is off unless it is asked for") {
+  using ringload::gpu_direct;
+  const auto value = [](const char* word) {
+    return parsed_as<tool::load_request>({"load", "m", "--gpu-direct", word}).options.gpu_direct;
+  };
+  CHECK(parsed_as<tool::load_request>({"load", "m"}).options.gpu_direct == gpu_direct::off);
+  CHECK(value("auto") == gpu_direct::automatic);
+  CHECK(value("required") == gpu_direct::required);
+  CHECK_THROWS_AS(value("on"), tool::usage_error);
 }
 
 TEST_CASE("command line: huge pages are one of three kinds") {
   using ringload::huge_pages;
   const auto pages = [](const char* kind) {
-    return parsed_as<tool::load_request>({"load", "m", "--huge-pages", kind}).within.huge_pages;
+    return parsed_as<tool::load_request>({"load", "m", "--huge-pages", kind}).options.huge_pages;
   };
-  CHECK(parsed_as<tool::load_request>({"load", "m"}).within.huge_pages == huge_pages::transparent);
+  CHECK(parsed_as<tool::load_request>({"load", "m"}).options.huge_pages == huge_pages::transparent);
   CHECK(pages("transparent") == huge_pages::transparent);
   CHECK(pages("none") == huge_pages::none);
   CHECK_THROWS_AS(pages("hugetlb"), tool::usage_error);
@@ -151,7 +164,7 @@ TEST_CASE("command line: huge pages are one of three kinds") {
 TEST_CASE("command line: sum takes what load takes") {
   const auto sum = parsed_as<tool::sum_request>({"sum", "--engine=ring", "--route=direct", "m"});
   CHECK(sum.load.from.sources == words_of{"m"});
-  CHECK(sum.load.within.engine == ringload::read_engine::ring);
+  CHECK(sum.load.options.engine == ringload::read_engine::ring);
   CHECK(sum.load.how.route == ringload::read_route::direct);
 }
 
@@ -172,7 +185,7 @@ TEST_CASE("command line: says where tensors lie") {
     CHECK_FALSE(how({"--mapped"}).populate);
     CHECK(how({"--allocation", "tensor"}).allocation == ringload::allocation::per_tensor);
     CHECK(how({"--allocation", "file"}).allocation == ringload::allocation::per_file);
-    CHECK(how({"--window", "1M"}).window_bytes == 1'048'576);
+    CHECK(parsed_as<tool::load_request>({"load", "m", "--window", "1M"}).window_bytes == 1'048'576);
   }
 }
 
@@ -180,29 +193,31 @@ TEST_CASE("command line: parses the options that check bytes") {
   CHECK(parsed_as<tool::load_request>({"load", "m", "--verify", "m.sums"}).verify == "m.sums");
   CHECK(parsed_as<tool::load_request>({"load", "m"}).verify.empty());
   const auto sum =
-      parsed_as<tool::sum_request>({"sum", "m", "--manifest", "m.sums", "--algorithm", "crc32c"});
-  CHECK(sum.manifest == "m.sums");
+      parsed_as<tool::sum_request>({"sum", "m", "--checksums", "m.sums", "--algorithm", "crc32c"});
+  CHECK(sum.checksums == "m.sums");
   CHECK(sum.algorithm == ringload::digest_algorithm::crc32c);
   CHECK(parsed_as<tool::sum_request>({"sum", "m"}).algorithm == ringload::digest_algorithm::sha256);
-  const auto verify = parsed_as<tool::verify_request>({"verify", "m", "--manifest", "m.sums"});
+  const auto verify = parsed_as<tool::verify_request>({"verify", "m", "--checksums", "m.sums"});
   CHECK(verify.load.from.sources == words_of{"m"});
-  CHECK(verify.manifest == "m.sums");
+  CHECK(verify.checksums == "m.sums");
   CHECK_THROWS_AS(parsed({"sum", "m", "--algorithm", "md5"}), tool::usage_error);
 }
 
-TEST_CASE("command line: how to load is for verify with a manifest, and for nothing else of it") {
+TEST_CASE(
+    "command line: how to load is for verify with a checksum list, and for nothing else of it") {
   const std::vector<std::vector<const char*>> loading = {
-      {"--device", "auto"},    {"--engine", "threads"},   {"--route", "direct"},
-      {"--slots", "3"},        {"--slot-bytes", "64K"},   {"--bytes-in-flight", "1M"},
-      {"--copy-threads", "5"}, {"--reader-threads", "7"}, {"--huge-pages", "none"},
+      {"--device", "auto"},     {"--engine", "threads"},   {"--route", "direct"},
+      {"--slots", "3"},         {"--slot-bytes", "64K"},   {"--bytes-in-flight", "1M"},
+      {"--copy-threads", "5"},  {"--reader-threads", "7"}, {"--huge-pages", "none"},
+      {"--gpu-direct", "auto"},
   };
   for (const auto& option : loading) {
     CAPTURE(option.front());
     std::vector<const char*> words = {"verify", "m"};
     words.insert(words.end(), option.begin(), option.end());
-    CHECK(complaint(words).starts_with(std::string(option.front()) + " requires --manifest"));
-    words.insert(words.end(), {"--manifest", "m.sums"});
-    CHECK(parsed_as<tool::verify_request>(words).manifest == "m.sums");
+    CHECK(complaint(words).starts_with(std::string(option.front()) + " requires --checksums"));
+    words.insert(words.end(), {"--checksums", "m.sums"});
+    CHECK(parsed_as<tool::verify_request>(words).checksums == "m.sums");
   }
   const auto files = parsed_as<tool::verify_request>(
       {"verify", "m", "--json", "--no-progress", "--profile", "reference"});
@@ -211,11 +226,11 @@ TEST_CASE("command line: how to load is for verify with a manifest, and for noth
   CHECK(files.load.from.how.strictness == ringload::strictness::reference);
 }
 
-TEST_CASE("command line: digests of a manifest are of the bytes in the files") {
-  CHECK(complaint({"sum", "m", "--dtype", "f32", "--manifest", "m.sums"})
-            .starts_with("--dtype: not with --manifest, whose digests are of the bytes that the "
-                         "files hold"));
-  CHECK(complaint({"verify", "m", "--manifest", "m.sums", "--dtype", "f32"}).find("--dtype") !=
+TEST_CASE("command line: digests of a checksum list are of the bytes in the files") {
+  CHECK(complaint({"sum", "m", "--dtype", "f32", "--checksums", "m.sums"})
+            .starts_with("--dtype: cannot be used with --checksums, which lists digests of the "
+                         "unconverted bytes"));
+  CHECK(complaint({"verify", "m", "--checksums", "m.sums", "--dtype", "f32"}).find("--dtype") !=
         std::string::npos);
 }
 
@@ -250,9 +265,10 @@ TEST_CASE("command line: help and version are texts, for the tool and for each c
 TEST_CASE("command line: help has the library's own defaults") {
   const std::string text = parsed_as<tool::text_request>({"load", "--help"}).text;
   const ringload::loader_options usual;
-  CHECK(text.find("for a GPU. Default: " + std::to_string(usual.slots)) != std::string::npos);
+  CHECK(text.find("for each GPU up to 128). Default: " + std::to_string(usual.slots)) !=
+        std::string::npos);
   CHECK(text.find("64M. Default: " + tool::binary_size(usual.slot_bytes)) != std::string::npos);
-  CHECK(text.find("io_uring is not available: 1 to 64. Default: " +
+  CHECK(text.find("io_uring is not used: 1 to 64. Default: " +
                   std::to_string(usual.reader_threads)) != std::string::npos);
 }
 
@@ -273,7 +289,7 @@ TEST_CASE("command line: contradictory options are a usage error") {
       {"load", "a", "--rank", "0/2"},
       {"load", "a", "--rank", "2/2", "--experts"},
       {"sum", "a", "--experts"},
-      {"verify", "a", "--manifest", "m", "--slice", "w[0]"},
+      {"verify", "a", "--checksums", "m", "--slice", "w[0]"},
       {"ls", "a", "--slots", "1"},
       {"ls", "a", "--profile", "lax"},
       {"load", "a", "--slots", "-1"},
@@ -338,7 +354,7 @@ TEST_CASE("command line: tensors can be converted to three types, and to no othe
 TEST_CASE("command line: parses every option of convert") {
   const auto convert = parsed_as<tool::convert_request>(
       {"convert", "a.gguf", "b.gguf", "out.zt", "--zstd", "19", "--digest", "sha256", "--align",
-       "4K", "--dtype", "bf16", "--select", "x*", "--manifest", "list", "--no-progress"});
+       "4K", "--dtype", "bf16", "--select", "x*", "--checksums", "list", "--no-progress"});
   CHECK(convert.load.from.sources == words_of{"a.gguf", "b.gguf"});
   CHECK(convert.to == "out.zt");
   CHECK(convert.zstd_level == 19);
@@ -346,11 +362,11 @@ TEST_CASE("command line: parses every option of convert") {
   CHECK(convert.alignment == 4096);
   CHECK(convert.load.how.dtype == ringload::dtype::bf16);
   CHECK(convert.load.from.wanted.select == words_of{"x*"});
-  CHECK(convert.manifest == "list");
+  CHECK(convert.checksums == "list");
   CHECK_FALSE(convert.load.progress);
   CHECK(parsed_as<tool::convert_request>({"convert", "a", "out", "--shard-bytes", "2M"})
             .shard_bytes == 2U << 20);
-  CHECK(complaint({"convert", "a"}).find("what is to be written") != std::string::npos);
+  CHECK(complaint({"convert", "a"}).find("the result must both be given") != std::string::npos);
   CHECK(complaint({"convert", "a", "b", "--digest", "crc32c"}).find(".zt") != std::string::npos);
   CHECK_THROWS_AS(parsed({"convert", "a", "b.zt", "--zstd", "0"}), tool::usage_error);
 }
@@ -395,11 +411,11 @@ TEST_CASE("command line: keep takes sources, with names of their own or without"
   CHECK(kept.socket == "/s");
   CHECK(kept.mode == 0660);
   CHECK(kept.users == std::vector<unsigned>{7, 8});
-  CHECK(kept.load.within.huge_pages == ringload::huge_pages::reserved);
+  CHECK(kept.load.options.huge_pages == ringload::huge_pages::reserved);
   CHECK(parsed_as<tool::keep_request>({"keep", "a", "--socket", "s"}).mode == 0600);
-  CHECK(complaint({"keep", "a"}).find("--socket") != std::string::npos);
+  CHECK(parsed_as<tool::keep_request>({"keep", "a", "--metrics", "127.0.0.1:1"}).socket.empty());
   CHECK(complaint({"keep", "--socket", "s"}).find("SOURCE") != std::string::npos);
-  CHECK(complaint({"keep", "a", "--socket", "s", "--mode", "1000"}).find("no mode") !=
+  CHECK(complaint({"keep", "a", "--socket", "s", "--mode", "1000"}).find("octal mode") !=
         std::string::npos);
 }
 
@@ -408,9 +424,9 @@ TEST_CASE("command line: sum of what is attached takes nothing that is said of l
       parsed_as<tool::sum_request>({"sum", "name", "--attach", "/s", "--algorithm", "crc32c"});
   CHECK(sum.attach == "/s");
   CHECK(sum.load.from.sources == std::vector<std::string>{"name"});
-  for (const char* option : {"--json", "--mapped", "--slots=3", "--manifest=f", "--select=a"}) {
+  for (const char* option : {"--json", "--mapped", "--slots=3", "--checksums=f", "--select=a"}) {
     const std::string said = complaint({"sum", "name", "--attach", "/s", option});
-    CHECK(said.find("not with --attach") != std::string::npos);
+    CHECK(said.find("with --attach") != std::string::npos);
   }
   CHECK(complaint({"sum", "a", "b", "--attach", "/s"}).find("takes one name") != std::string::npos);
 }

@@ -19,8 +19,8 @@ hdf5=yes
 
 converted=0
 refused=0
-for manifest in "$data"/*/*.manifest; do
-  file=${manifest%.manifest}
+for list in "$data"/*/*.manifest; do
+  file=${list%.manifest}
   [ -f "$file" ] || continue  # A checkpoint of several files.
   case $file in *.h5) [ $hdf5 = yes ] || continue ;; esac
   sums "$file" $types >"$work/expected"
@@ -42,6 +42,13 @@ for manifest in "$data"/*/*.manifest; do
   converted=$((converted + 1))
 done
 [ "$converted" -ge 12 ] || fail "only $converted files were converted, $refused refused"
+
+# Tensors that a reader leaves out, or a conversion leaves as they are, are told.
+expect 0 "$ringload" convert "$data/onnx/types.onnx" "$work/told.zt"
+grep -q '^note: .*tensors of strings are left out' "$work/out" || fail "no note of strings"
+expect 0 "$ringload" convert "$data/numpy/stored.npz" "$work/told_f16.zt" --dtype f16
+grep -q '^note: .*tensors are loaded unconverted' "$work/out" || fail "no note of integers"
+[ "$(sort "$work/out" | uniq -d)" = "" ] || fail "a note twice: $(cat "$work/out")"
 
 # Blocks and packed elements keep their types and shapes in .zt, and can be dequantised there.
 typed() {
@@ -83,7 +90,7 @@ offset=$("$ringload" ls "$work/damaged.zt" --json |
   sed -n 's/.*"name": "hashed".*"offset": \([0-9]*\).*/\1/p')
 printf '\377' | dd of="$work/damaged.zt" bs=1 seek="$offset" conv=notrunc status=none
 for what in 'convert --zstd 3' 'convert --digest sha256' compress \
-  'convert --select hashed --dtype bf16'; do
+  'convert --select hashed --dtype bf16' 'convert --slice hashed[0:1] --digest crc32c'; do
   command=${what%% *}
   options=${what#"$command"}
   # shellcheck disable=SC2086
@@ -93,6 +100,8 @@ for what in 'convert --zstd 3' 'convert --digest sha256' compress \
 done
 expect 1 "$ringload" convert "$work/damaged.zt" "$work/again.safetensors" --select hashed
 complains "tensor 'hashed': .*crc32c"
+expect 1 "$ringload" convert "$work/damaged.zt" "$work/again.safetensors" --slice 'hashed[1:2]'
+complains "tensor 'hashed': .*crc32c"
 expect 0 "$ringload" convert "$work/damaged.zt" "$work/copied.zt"
 expect 1 "$ringload" load "$work/copied.zt" --digests if-present --no-progress
 
@@ -100,7 +109,7 @@ expect 0 "$ringload" make "$work/m" --bytes 40M --shards 3 --no-progress
 sums "$work/m" >"$work/expected"
 
 # A folder of shards, and back into one file; names sort as in the source.
-expect 0 "$ringload" convert "$work/m" "$work/folder" --shard-bytes 10M --manifest "$work/list"
+expect 0 "$ringload" convert "$work/m" "$work/folder" --shard-bytes 10M --checksums "$work/list"
 [ "$(ls "$work/folder" | grep -c '^model-0000.-of-0000..safetensors$')" -ge 4 ] ||
   fail "shards: $(ls "$work/folder")"
 expect 0 "$ringload" load "$work/folder" --verify "$work/list"
@@ -109,20 +118,20 @@ sums "$work/one.safetensors" >"$work/found"
 cmp "$work/expected" "$work/found" || fail "shards and back"
 head -c 8 "$work/one.safetensors" | od -A n -t u8 | awk '{exit ($1 + 8) % 4096}' ||
   fail "--align 4K of safetensors"
-expect 0 "$ringload" convert "$work/m" "$work/aligned.zt" --align 4K --manifest "$work/list"
+expect 0 "$ringload" convert "$work/m" "$work/aligned.zt" --align 4K --checksums "$work/list"
 expect 0 "$ringload" load "$work/aligned.zt" --verify "$work/list"
 "$ringload" ls "$work/aligned.zt" --json | sed -n 's/.*"offset": \([0-9]*\).*/\1/p' |
   awk '$1 % 4096 {bad = 1} END {exit bad || !NR}' || fail "--align 4K of .zt"
 
 # Tensors of one storage are stored once.
-expect 0 "$ringload" convert "$data/torch/nested.pt" "$work/tied.zt" --manifest "$work/list"
+expect 0 "$ringload" convert "$data/torch/nested.pt" "$work/tied.zt" --checksums "$work/list"
 "$ringload" ls "$work/tied.zt" --json |
   sed -n 's/.*"name": "\([^"]*\)".*"offset": \([0-9]*\).*/\2 \1/p' >"$work/found"
 [ "$(grep -c ' pair.0$\| state_dict.w$' "$work/found")" = 2 ] || fail "names: $(cat "$work/found")"
 [ "$(sed -n 's/ pair.0$//p' "$work/found")" = "$(sed -n 's/ state_dict.w$//p' "$work/found")" ] ||
   fail "stored twice: $(cat "$work/found")"
 expect 0 "$ringload" load "$work/tied.zt" --verify "$work/list"
-[ "$(wc -l <"$work/list")" = 6 ] || fail "manifest: $(cat "$work/list")"
+[ "$(wc -l <"$work/list")" = 6 ] || fail "checksum list: $(cat "$work/list")"
 
 # Parts, and other types.
 expect 0 "$ringload" convert "$work/m" "$work/part.zt" --select '*1*' --except '*2*'
@@ -137,9 +146,9 @@ cmp "$work/expected" "$work/found" || fail "--dtype"
 # What is there stays.
 echo before >"$work/there.zt"
 expect 1 "$ringload" convert "$work/m" "$work/there.zt"
-complains 'there.zt: it exists already$'
+complains 'there.zt: the path exists already$'
 expect 1 "$ringload" convert "$work/m" "$work/folder"
-complains 'folder: it exists already$'
+complains 'folder: the path exists already$'
 [ "$(cat "$work/there.zt")" = before ] || fail "there.zt was touched"
 # Paths that cannot be.
 expect 1 "$ringload" convert "$work/m" "$work/$(printf '%0300d' 0).zt"
@@ -149,7 +158,7 @@ complains '0: File name too long$'
 expect 1 "$ringload" convert "$work/m" "$work/absent/x.zt"
 complains "absent/x.zt: the folder '.*/absent' does not exist"
 expect 1 "$ringload" convert "$work/m" ""
-complains '^ringload: error: the path has no new file name$'
+complains '^ringload: error: the path does not end with a file name$'
 # A full disk, or a limit of a file's size: the shard's name is the one that it would have.
 (ulimit -f 4000; expect 1 "$ringload" convert "$work/m" "$work/shards" --shard-bytes 3M) || exit 1
 complains 'shards/model-0000[1-9]-of-[0-9]*.safetensors: .*File too large'
@@ -190,7 +199,7 @@ expect 0 "$ringload" merge "$work/less.zt" "$work/rest.zt" -o "$work/merged.zt"
 sums "$work/merged.zt" >"$work/found"
 cmp "$work/all" "$work/found" || fail "merge"
 expect 1 "$ringload" merge "$work/a.zt" "$work/rest.zt" -o "$work/twice.zt"
-complains "rest.zt: tensor '.*': '.*/a.zt' has one of that name too"
+complains "rest.zt: tensor '.*': '.*/a.zt' also has a tensor of this name"
 [ ! -e "$work/twice.zt" ] || fail "merge of what is there twice"
 
 cp "$work/less.zt" "$work/target.zt"

@@ -41,6 +41,17 @@ if [ "$(id -u)" -ne 0 ]; then
   fails "$work/locked.safetensors" 'ermission'
 fi
 
+# An address where no connection is opened: the message has no name of the C++ interface.
+expect 1 "$ringload" ls http://127.0.0.1:9/model.safetensors
+complains 'http://127.0.0.1:9/model.safetensors: '
+! grep '_options::' "$work/err" || fail "a name of the C++ interface"
+
+# A number that no option takes: the message has the range.
+for number in 18446744073709551616 4294967296 -1 1.5 x; do
+  expect 2 "$ringload" load "$work/good.safetensors" --slots=$number
+  complains "'$number' is invalid, expected a whole number from 0 to 4,294,967,295"
+done
+
 # A shard that is missing.
 "$ringload" make "$work/sharded" --bytes 1M --shards 3 >/dev/null
 rm "$work/sharded/model-00002-of-00003.safetensors"
@@ -58,6 +69,16 @@ for command in load sum; do
   done
   [ "$code" -eq 0 ] || fail "ulimit -n 30 is not enough for $command"
 done
+# A soft limit below the number of shards is raised.
+expect 0 "$ringload" make "$work/shards" --bytes 100000 --tensors 100 --shards 100
+if [ "$(ulimit -H -n)" = unlimited ] || [ "$(ulimit -H -n)" -ge 1024 ]; then
+  (ulimit -S -n 64 && expect 0 "$ringload" load "$work/shards" --json) || exit 1
+fi
+
+# A soft limit is no limit: the tool raises it to the hard limit.
+"$ringload" make "$work/many" --bytes 1M --shards 16 >/dev/null
+(ulimit -S -n 24 && exec "$ringload" load "$work/many") >"$work/out" 2>"$work/err" ||
+  fail "16 shards with a soft limit of 24 open files: $(cat "$work/err")"
 
 # Few threads: the same. Root has no such limit, and another user may not be let into this folder.
 for limit in $(seq 1 16); do
@@ -88,7 +109,7 @@ for options in '--slots 1025' '--slot-bytes 3M' '--slot-bytes 1K' '--copy-thread
   '--reader-threads 65' '--device cuda:1023'; do
   # shellcheck disable=SC2086
   expect 1 "$ringload" load "$work/good.safetensors" $options
-  complains '^ringload: error: '
+  complains "^ringload: error: ${options%% *}: the value is .*, expected \|^ringload: error: cuda"
 done
 
 # What the command line refuses.
@@ -100,7 +121,7 @@ for words in '' 'lsd' 'ls' 'load --slots x' "load $work/good.safetensors --engin
   "load $work/good.safetensors --slice w[0:1:2]" "sum $work/good.safetensors --shard w --rank 0/2" \
   "ls $work/good.safetensors --shard w:0" "load $work/good.safetensors --experts" \
   "load $work/good.safetensors --rank 0/2" "load $work/good.safetensors --rank 2/2 --experts" \
-  "sum $work/good.safetensors --select w --manifest $work/x" \
+  "sum $work/good.safetensors --select w --checksums $work/x" \
   "ls $work/good.safetensors $work --independent-files"; do
   # shellcheck disable=SC2086
   expect 2 "$ringload" $words

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads and fills what it is told on standard input, for tests/data/random_fills.py. A command is a
-// line; words are separated by blanks, numbers of a list by commas, and - is an empty list.
+// Loads and fills as the commands on standard input say, for tests/data/random_fills.py. A command
+// is a line. Words are separated by blanks, and the numbers of a list by commas. An empty list is
+// "-".
 //
 //   open FILE                                     from now on it is about this checkpoint
 //   slice TENSOR DIMENSION FIRST COUNT            what of it, for the next load or fill
@@ -11,7 +12,8 @@
 //   fill BYTES                                    fills new memory of so many bytes, all 0xA5
 //   load TENSOR
 //
-// The last two answer "ok BYTES" and so many bytes, the memory or the tensor; or "error TEXT".
+// The last two commands print "ok BYTES" and this number of bytes of the memory or of the tensor,
+// or "error TEXT".
 
 #include <boost/asio/use_future.hpp>
 #include <cstdint>
@@ -27,7 +29,6 @@
 namespace {
 
 using namespace ringload;
-using boost::asio::use_future;
 
 template <class Number>
 std::vector<Number> list_of(const std::string& text) {
@@ -55,7 +56,7 @@ class tool {
     if (command == "open") {
       std::string file;
       words >> file;
-      opened_ = with_.open_async(file, use_future).get();
+      opened_ = with_.open_async(file, as_exception(boost::asio::use_future)).get();
     } else if (command == "slice" || command == "shard") {
       std::string of;
       std::uint32_t dimension = 0;
@@ -97,12 +98,14 @@ class tool {
     fill_options how;
     how.dtype = fill_options::on_dtype::convert;
     how.shape = fill_options::on_shape::broadcast;
-    with_.fill_async(opened_, into_, how, wanted_, use_future).get();
+    how.load.select = wanted_;
+    with_.fill_async(opened_, into_, how, as_exception(boost::asio::use_future)).get();
     return memory;
   }
 
   std::string load(const std::string& name) {
-    const model loaded = with_.load_async(opened_, wanted_, use_future).get();
+    const model loaded =
+        with_.load_async(opened_, wanted_, as_exception(boost::asio::use_future)).get();
     const auto bytes = loaded.at(name).as<std::byte>();
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# formats.sh RINGLOAD JSON_TOOL DATA: every file of DATA that has a manifest beside it loads as the
+# formats.sh RINGLOAD JSON_TOOL DATA: every file of DATA that has a checksum list loads as the
 # library that wrote it says, whatever its format; those that have none are refused in one line.
 
 . "$(dirname "$0")/support.sh"
@@ -14,24 +14,38 @@ if ! "$ringload" ls "$data/hdf5/keras.h5" >"$work/out" 2>"$work/err" &&
 fi
 
 loaded=0
-for manifest in "$data"/*/*.manifest; do
-  file=${manifest%.manifest}
+for list in "$data"/*/*.manifest; do
+  file=${list%.manifest}
   [ -f "$file" ] || continue  # A checkpoint of several files.
   case $file in *.h5) [ $hdf5 = yes ] || continue ;; esac
   types="--nameless BF16 --nameless F8_E4M3"
   expect 0 "$ringload" ls "$file" --json $types
   "$json" get files format tensors notes <"$work/out" >"$work/values" || fail "ls $file"
   names=$(grep -c '^{"name": .*"dtype"' "$work/out")
-  [ "$names" -eq "$(wc -l <"$manifest")" ] || fail "$file has $names tensors"
-  expect 0 "$ringload" verify "$file" --manifest "$manifest" $types
+  [ "$names" -eq "$(wc -l <"$list")" ] || fail "$file has $names tensors"
+  expect 0 "$ringload" verify "$file" --checksums "$list" $types
   loaded=$((loaded + 1))
 done
 [ "$loaded" -ge 20 ] || fail "only $loaded files were loaded"
 
-for file in quantised conjugate namespace script; do
+for file in namespace script; do
   expect 1 "$ringload" ls "$data/torch/$file.pt"
   complains "^ringload: error: .*$file.pt: "
 done
+# One tensor that is not read leaves the others of its file.
+expect 0 "$ringload" ls "$data/torch/quantised.pt"
+grep -q "^note: .*cannot be loaded: 1, the first is 'q', " "$work/out" ||
+  fail "no note: $(cat "$work/out")"
+expect 0 "$ringload" load "$data/torch/quantised.pt" --select w
+for selection in "--select q" ""; do
+  # shellcheck disable=SC2086
+  expect 1 "$ringload" load "$data/torch/quantised.pt" $selection
+  complains "^ringload: error: .*quantised.pt: tensor 'q': .*quantised"
+done
+expect 1 "$ringload" load "$data/torch/conjugate.pt"
+complains "^ringload: error: .*conjugate.pt: tensor 'w': .*conjugate"
+expect 1 "$ringload" convert "$data/torch/conjugate.pt" "$work/conjugate.safetensors"
+complains "^ringload: error: .*conjugate.pt: tensor 'w': .*conjugate"
 expect 1 "$ringload" ls "$data/numpy/objects.npy"
 complains 'Python objects'
 expect 1 "$ringload" ls "$data/numpy/ml_dtypes.npz"
@@ -79,7 +93,7 @@ grep -q '"layout": "quantized_group".*"attributes": {.*"bits": 4' "$work/out" ||
 expect 0 "$ringload" load "$zt" --digests if-present --no-progress
 expect 0 "$ringload" load "$zt" --select packed_crc --select hashed --digests require --no-progress
 expect 1 "$ringload" load "$zt" --digests require --no-progress
-complains 'all.zt: tensor .*: its file has no digest of it'
+complains 'all.zt: tensor .*: the file has no digest of the tensor'
 offset=$("$ringload" ls "$zt" --select hashed --json | sed -n 's/.*"offset": \([0-9]*\).*/\1/p')
 cp "$zt" "$work/damaged.zt"
 printf '\377' | dd of="$work/damaged.zt" bs=1 seek="$offset" conv=notrunc status=none

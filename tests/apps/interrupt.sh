@@ -62,7 +62,7 @@ for engine in auto threads; do
   interrupted INT 130 sum "$work/big.safetensors" --engine $engine --reader-threads 1 $slow
   # shellcheck disable=SC2086
   interrupted INT 130 sum "$work/big.safetensors" --engine $engine --reader-threads 1 $slow \
-    --manifest "$work/in/big.sums"
+    --checksums "$work/in/big.sums"
   [ -z "$(ls -A "$work/in")" ] || fail "sum leaves $(ls -A "$work/in")"
 done
 # shellcheck disable=SC2086

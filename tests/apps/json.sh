@@ -6,6 +6,13 @@
 
 "$ringload" make "$work/x" --bytes 1000001 --shards 2 >/dev/null || fail "make"
 expect 0 "$ringload" ls "$work/x" --json
+fits ringload/ls
+# The check itself: another version, a field that the schema lacks, and one that is missing.
+for wrong in 's/"schema_version": 1/"schema_version": 2/' 's/"notes"/"remarks"/' \
+  's/"dtype": "[A-Z0-9]*", //'; do
+  sed "$wrong" "$work/out" | "$json" validate "$apps/ringload/schemas/ls.schema.json" \
+    2>"$work/err" && fail "a schema does not see $wrong"
+done
 "$json" get files metadata tensors notes format <"$work/out" >"$work/values" || fail "ls"
 [ "$(sed -n 2p "$work/values")" = '{"format":"pt"}' ] || fail "metadata"
 [ "$(sed -n 5p "$work/values")" = '["safetensors","safetensors"]' ] || fail "format"
@@ -26,6 +33,7 @@ expect 0 "$ringload" ls "$work/differ" --json
 
 expect 0 "$ringload" load "$work/x" --json --no-progress
 silent
+fits ringload/load
 "$json" get source bytes tensors files seconds gb_per_s seconds_to_first_tensor engine \
   engine_reason bytes_by_route.direct bytes_by_route.buffered pinned_bytes_peak device \
   bytes_in_flight bytes_wanted bytes_read <"$work/out" >"$work/values" || fail "load"
@@ -48,6 +56,7 @@ for file in 0 1; do
 done
 
 expect 0 "$ringload" sum "$work/x" --json
+fits ringload/sum
 "$json" get load.bytes tensors <"$work/out" >/dev/null || fail "sum"
 
 # Orders are kept, and said.
@@ -68,6 +77,7 @@ header='{"a\"b\\c\nd\u0001e\u20acf":{"dtype":"U8","shape":[3],"data_offsets":[0,
 euro=$(printf '\342\202\254')
 expect 0 "$ringload" ls "$work/name.safetensors" --json --profile reference
 "$json" get tensors <"$work/out" >"$work/values" || fail "ls of an odd name"
+fits ringload/ls
 expect 0 "$ringload" ls "$work/name.safetensors" --profile reference
 grep -q -F "a\"b\\c\\nd\\x01e${euro}f" "$work/out" || fail "table: $(cat "$work/out")"
 expect 0 "$ringload" sum "$work/name.safetensors" --profile reference

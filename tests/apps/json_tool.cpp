@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the tests of the command-line tool need and coreutils do not give.
+// Functions for the tests of the command-line tool that coreutils do not have.
 //
 //   json_tool get KEY...   reads JSON on standard input, refuses what is not well-formed, and
 //   prints
 //                          the value at each "key" or "key.key", a line each; strings as they are
+//   json_tool validate SCHEMA...   reads JSON on standard input, and refuses what breaks a rule of
+//                          one of these schemas
 //   json_tool sums         reads what `ringload ls --json` prints, and prints what `ringload sum`
 //                          should: from the files themselves, with pread and SHA-256
 
@@ -28,6 +30,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "json_schema.hpp"
 
 namespace {
 
@@ -119,8 +123,11 @@ int main(int argc, char** argv) {
     } else if (!words.empty() && words.front() == "get") {
       const json::value value = standard_input();
       for (std::size_t i = 1; i < words.size(); ++i) print(value, words[i]);
+    } else if (!words.empty() && words.front() == "validate") {
+      const json::value value = standard_input();
+      for (std::size_t i = 1; i < words.size(); ++i) validate(value, std::string(words[i]));
     } else {
-      throw std::invalid_argument("get KEY... or sums");
+      throw std::invalid_argument("get KEY..., validate SCHEMA... or sums");
     }
   } catch (const std::exception& problem) {
     std::cerr << "json_tool: " << problem.what() << '\n';

@@ -33,14 +33,14 @@ expect 0 "$ringload" sum first --attach "$socket" --device host
 expect 1 "$ringload" sum nothing --attach "$socket"
 complains "model 'nothing': the keeper has no model of that name"
 expect 1 "$ringload" keep "$work/two" --socket "$socket"
-complains ': another program listens there'
+complains ': another program listens on this socket'
 : >"$work/plain"
 expect 1 "$ringload" keep "$work/two" --socket "$work/plain"
-complains ': there is something else than an abandoned socket'
+complains ': the path exists and is not a socket'
 expect 2 "$ringload" keep "a=$work/two" "a=$work/one.safetensors" --socket "$work/other"
 complains "'a' is the name of two models"
 expect 2 "$ringload" sum first --attach "$socket" --json
-expect 2 "$ringload" keep "$work/two"
+expect 1 "$ringload" keep "$work/two"
 expect 2 "$ringload" keep "$work/two" --socket "$socket" --mode 9
 
 kill -TERM $keeper

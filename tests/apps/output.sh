@@ -5,7 +5,7 @@
 . "$(dirname "$0")/support.sh"
 
 "$ringload" make "$work/many.safetensors" --bytes 400000 --tensors 20000 >/dev/null || fail "make"
-"$ringload" sum "$work/many.safetensors" --manifest "$work/sums" || fail "sum --manifest"
+"$ringload" sum "$work/many.safetensors" --checksums "$work/sums" || fail "sum --checksums"
 
 # run COMMAND...: with standard output as the caller set it.
 run() {
@@ -16,8 +16,8 @@ run() {
 for words in '--help' '--version' "ls $work/many.safetensors" "ls $work/many.safetensors --json" \
   "load $work/many.safetensors" "load $work/many.safetensors --json" \
   "sum $work/many.safetensors" "sum $work/many.safetensors --json" \
-  "verify $work/many.safetensors --manifest $work/sums" \
-  "verify $work/many.safetensors --manifest $work/sums --json"; do
+  "verify $work/many.safetensors --checksums $work/sums" \
+  "verify $work/many.safetensors --checksums $work/sums --json"; do
   # shellcheck disable=SC2086
   run $words >/dev/full
   [ "$code" -eq 1 ] || fail "/dev/full: exit code $code: $words"

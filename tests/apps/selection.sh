@@ -136,10 +136,10 @@ expect 0 "$ringload" load "$work/experts.safetensors" "$work/names.safetensors" 
 [ "$("$json" get source <"$work/out")" = \
   "[\"$work/experts.safetensors\",\"$work/names.safetensors\"]" ] || fail "source of two files"
 expect 0 "$ringload" sum "$work/experts.safetensors" "$work/names.safetensors" \
-  --manifest "$work/two.sums"
-expect 0 "$ringload" verify "$work/each" --independent-files --manifest "$work/two.sums"
+  --checksums "$work/two.sums"
+expect 0 "$ringload" verify "$work/each" --independent-files --checksums "$work/two.sums"
 [ "$(wc -l <"$work/out")" -eq 5 ] || fail "verify of two files: $(cat "$work/out")"
-expect 0 "$ringload" verify "$work/each" --independent-files --manifest "$work/two.sums" \
+expect 0 "$ringload" verify "$work/each" --independent-files --checksums "$work/two.sums" \
   --select 'm.*' --except '*.0.w'
 [ "$(wc -l <"$work/out")" -eq 2 ] || fail "verify --select: $(cat "$work/out")"
 expect 0 "$ringload" load "$work/each" --independent-files --verify "$work/two.sums" --select 'm.*'
@@ -191,9 +191,9 @@ refused() {
 }
 refused 'none*' "$work/m" --select 'none*'
 refused "slice 'none[0]': the checkpoint has no tensor 'none'" "$work/m" --slice 'none[0]'
-refused "slice '$q[:$((rows + 1))]': the range of dimension 0 leaves it" "$work/m" \
+refused "slice '$q[:$((rows + 1))]': the range of dimension 0 ends outside of it" "$work/m" \
   --slice "$q[:$((rows + 1))]"
-refused "slice '$q[0,0,0]': 3 ranges, and the tensor has 2" "$work/m" --slice "$q[0,0,0]"
+refused "slice '$q[0,0,0]': 3 ranges, but the tensor has 2" "$work/m" --slice "$q[0,0,0]"
 refused "slice '$q[2:1]': the range of dimension 0 ends before it begins" "$work/m" \
   --slice "$q[2:1]"
 refused 'two ranges' "$work/m" --slice "$q[0:1]" --slice "$q[0:2]"
@@ -229,7 +229,7 @@ expect 0 "$ringload" load "$work/m" --mapped --json
 grep -q '"bytes_read": 0,' "$work/out" || fail "--mapped: $(cat "$work/out")"
 grep -q '"tensor_bytes_peak": 0,' "$work/out" || fail "--mapped: $(cat "$work/out")"
 expect 1 "$ringload" sum "$work/m" --mapped --dtype f32
-complains "cannot be mapped\|it is converted"
+complains "cannot be mapped\|the tensor is converted"
 "$ringload" sum "$work/m" --dtype f32 >"$work/wanted"
 expect 0 "$ringload" sum "$work/m" --mapped --dtype f32 --unmappable copy
 cmp "$work/wanted" "$work/out" || fail "sum --mapped --unmappable copy"
@@ -260,6 +260,6 @@ done
 load_to_two --place all --place '*_proj.weight:dim1' --place "$q:1"
 [ "$bytes" -gt "$once" ] && [ "$bytes" -lt $((2 * once)) ] || fail "--place: $bytes"
 expect 1 "$ringload" load "$work/m" --device host,host --place 2
-complains 'it is to go to device 2, and the loader has 2, counted from 0'
+complains 'device 2 was requested, expected less than 2'
 expect 1 "$ringload" load "$work/m" --device host,host --place 'none:1'
 complains "no tensor matches 'none'"

@@ -42,7 +42,7 @@ catalog chosen_by(const tool::selection_text& wanted) {
   return ringload::chosen(all, tool::selection_of(wanted, all));
 }
 
-// What is left of the tensor.
+// The selected part of the tensor.
 shape sliced(const std::string& text) {
   tool::selection_text wanted;
   wanted.slices.push_back(tool::parse_slice(text));
@@ -102,7 +102,7 @@ TEST_CASE("slice text: the last brackets hold the ranges, so names may have some
 TEST_CASE("slice text: what is no range is refused, with what is wrong") {
   for (const char* text : {"", "w", "w[0:1", "w0:1]", "w[0:1]x"}) {
     CAPTURE(text);
-    CHECK(refused_slice(text).starts_with("does not end in ranges in brackets"));
+    CHECK(refused_slice(text).starts_with("has no ranges in brackets at the end"));
   }
   CHECK(refused_slice("w[]") == "has no range in its brackets");
   CHECK(refused_slice("w[0:4:2]").starts_with("has a range with a step"));
@@ -111,7 +111,7 @@ TEST_CASE("slice text: what is no range is refused, with what is wrong") {
   for (const char* text : {"w[0:1,]", "w[,0]", "w[x]", "w[1.5]", "w[0x10]", "w[+1]", "w[- 1]",
                            "w[...]", "w[-]", "w[1 2]"}) {
     CAPTURE(text);
-    CHECK(refused_slice(text).find("where an index or a range") != std::string::npos);
+    CHECK(refused_slice(text).find("expected an index or a range") != std::string::npos);
   }
 }
 
@@ -120,9 +120,9 @@ TEST_CASE("slice text: a tensor that it does not fit is an error with the text")
   CHECK(unknown.code() == errc::no_such_tensor);
   CHECK(std::string(unknown.what()) == "slice 'v[0:1]': the checkpoint has no tensor 'v'");
   CHECK(std::string(failed_slice("w[0,0,0]").what()) ==
-        "slice 'w[0,0,0]': 3 ranges, and the tensor has 2 dimensions");
+        "slice 'w[0,0,0]': 3 ranges, but the tensor has 2 dimensions");
   CHECK(std::string(failed_slice("w[0:11]").what()) ==
-        "slice 'w[0:11]': the range of dimension 0 leaves it: its size is 10");
+        "slice 'w[0:11]': the range of dimension 0 ends outside of it: its size is 10");
   CHECK(std::string(failed_slice("w[:, 3:1]").what()) ==
         "slice 'w[:, 3:1]': the range of dimension 1 ends before it begins");
   CHECK(failed_slice("one[0]").code() == errc::invalid_selection);
@@ -159,11 +159,12 @@ TEST_CASE("place text: what is behind the last colon says where, and all is for 
 TEST_CASE("rank text: R of N, and R is below N") {
   CHECK(tool::parse_rank("0/1").ranks == 1);
   CHECK(tool::parse_rank("3/4").rank == 3);
-  CHECK(refusal([] { tool::parse_rank("4/4"); }) == "is none of 0/4 to 3/4");
-  CHECK(refusal([] { tool::parse_rank("0/0"); }) == "is of 0 ranks");
+  CHECK(refusal([] { tool::parse_rank("4/4"); }) == "is invalid, expected 0/4 to 3/4");
+  CHECK(refusal([] { tool::parse_rank("0/0"); }) == "has 0 ranks, expected at least 1");
   for (const char* text : {"", "1", "/", "1/", "/4", "-1/4", "1/4/2", "a/b"}) {
     CAPTURE(text);
-    CHECK(refusal([text] { tool::parse_rank(text); }) == "is not R/N, as '0/4' and '3/4' are");
+    CHECK(refusal([text] { tool::parse_rank(text); }) ==
+          "is invalid, expected R/N, such as '0/4' or '3/4'");
   }
 }
 

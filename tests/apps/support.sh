@@ -7,9 +7,17 @@
 set -u
 ringload=$1
 json=$2
+apps=$(dirname "$0")/../../apps
+[ -d "$apps/ringload" ] || apps=$(dirname "$0")/../../../apps
 work=$(mktemp -d "$PWD/work-XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
+
+# fits SCHEMA: whether the JSON that the last command wrote obeys the schema of that command, as
+# "ringload/ls". What the schema does not have is an error.
+fits() {
+  "$json" validate "$apps/${1%/*}/schemas/${1#*/}.schema.json" <"$work/out" || fail "$1"
+}
 
 fail() {
   echo "failed: $*" >&2

@@ -34,7 +34,7 @@ trace_event event(load_step step, std::uint32_t slot, std::uint32_t thread, int 
 
 constexpr std::uint32_t no_lane = trace_event::none;
 
-// Its spans, as "process/lane: name begin..end", in the order of the file.
+// The spans of the file in order, as "process/lane: name begin..end".
 std::vector<std::string> shown_spans(const json::array& events) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::string> lanes;
   std::map<std::int64_t, std::string> groups;

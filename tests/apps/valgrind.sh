@@ -8,7 +8,7 @@
 command -v valgrind >/dev/null || skip "there is no valgrind here"
 
 "$ringload" make "$work/m" --bytes 1M --shards 2 --order name >/dev/null || fail "make"
-"$ringload" sum "$work/m" --manifest "$work/sums" || fail "sum"
+"$ringload" sum "$work/m" --checksums "$work/sums" || fail "sum"
 checked() {
   expect 0 valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
     "$ringload" "$@" --no-progress

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# verify.sh RINGLOAD JSON_TOOL: manifests, as sum writes them, load checks them and verify reports
+# verify.sh RINGLOAD JSON_TOOL: checksum lists as sum writes them, load checks them, verify reports
 # on them; and whole files of a Hugging Face cache.
 
 . "$(dirname "$0")/support.sh"
@@ -8,27 +8,28 @@
 "$ringload" make "$work/m" --bytes 3000001 --shards 2 --order name >/dev/null || fail "make"
 shard=$work/m/model-00002-of-00002.safetensors
 
-# What --manifest writes is what sum prints, and the algorithm before it.
+# What --checksums writes is what sum prints, and the algorithm before it.
 expect 0 "$ringload" sum "$work/m"
 cp "$work/out" "$work/printed"
-expect 0 "$ringload" sum "$work/m" --manifest "$work/sha256.sums"
+expect 0 "$ringload" sum "$work/m" --checksums "$work/sha256.sums"
 silent
-[ ! -s "$work/out" ] || fail "sum --manifest prints too"
-sed 's/^sha256 //' "$work/sha256.sums" | cmp - "$work/printed" || fail "the manifest differs"
-expect 0 "$ringload" sum "$work/m" --algorithm crc32c --manifest "$work/crc32c.sums"
-[ -z "$(grep -v '^crc32c [0-9a-f]\{8\}  ' "$work/crc32c.sums")" ] || fail "no crc32c manifest"
+[ ! -s "$work/out" ] || fail "sum --checksums prints too"
+sed 's/^sha256 //' "$work/sha256.sums" | cmp - "$work/printed" || fail "the checksum list differs"
+expect 0 "$ringload" sum "$work/m" --algorithm crc32c --checksums "$work/crc32c.sums"
+[ -z "$(grep -v '^crc32c [0-9a-f]\{8\}  ' "$work/crc32c.sums")" ] || fail "no crc32c checksum list"
 [ -z "$(ls -A "$work" | grep [.]ringload-)" ] || fail "a temporary file is left"
 
 for kind in sha256 crc32c; do
   expect 0 "$ringload" load "$work/m" --verify "$work/$kind.sums"
   silent
   grep -q '^verified  *3,000,001 bytes' "$work/out" || fail "no word of it: $(cat "$work/out")"
-  expect 0 "$ringload" verify "$work/m" --manifest "$work/$kind.sums"
+  expect 0 "$ringload" verify "$work/m" --checksums "$work/$kind.sums"
   silent
   [ "$(wc -l <"$work/out")" -eq 16 ] || fail "not one line for each tensor"
   [ -z "$(grep -v '^ok      tensor' "$work/out")" ] || fail "$(cat "$work/out")"
 done
-expect 0 "$ringload" verify "$work/m" --manifest "$work/sha256.sums" --json
+expect 0 "$ringload" verify "$work/m" --checksums "$work/sha256.sums" --json
+fits ringload/verify
 silent
 "$json" get source right wrong tensors <"$work/out" >"$work/values" || fail "verify --json"
 [ "$(sed -n 1p "$work/values")" = "$work/m" ] || fail "source: $(cat "$work/values")"
@@ -48,16 +49,17 @@ for kind in sha256 crc32c; do
   expect 1 "$ringload" load "$work/m" --verify "$work/$kind.sums"
   complains "^ringload: error: .*model-00002-of-00002.safetensors: tensor '.*': its $kind is "
   [ ! -s "$work/out" ] || fail "a load that failed prints"
-  expect 1 "$ringload" verify "$work/m" --manifest "$work/$kind.sums"
+  expect 1 "$ringload" verify "$work/m" --checksums "$work/$kind.sums"
   complains '1 of 16 tensors'
   [ "$(grep -c '^FAILED  ' "$work/out")" -eq 1 ] || fail "$(cat "$work/out")"
   [ "$(wc -l <"$work/out")" -eq 16 ] || fail "verify ends at the first that differs"
 done
-expect 1 "$ringload" verify "$work/m" --manifest "$work/crc32c.sums" --json
+expect 1 "$ringload" verify "$work/m" --checksums "$work/crc32c.sums" --json
+fits ringload/verify
 complains '1 of 16 tensors'
 "$json" get right wrong tensors <"$work/out" >"$work/values" || fail "verify --json"
 [ "$(sed -n 1,2p "$work/values" | tr '\n' ' ')" = '15 1 ' ] || fail "totals: $(cat "$work/values")"
-grep -q '"right":false,"why":"crc32c is [0-9a-f]*, but the manifest' "$work/values" ||
+grep -q '"right":false,"why":"crc32c is [0-9a-f]*, but the checksum list' "$work/values" ||
   fail "why: $(cat "$work/values")"
 cp "$work/good" "$shard"
 
@@ -65,19 +67,21 @@ cp "$work/good" "$shard"
 sed 1d "$work/crc32c.sums" >"$work/few.sums"
 name=$(sed -n '1s/.*  //p' "$work/crc32c.sums")
 expect 1 "$ringload" load "$work/m" --verify "$work/few.sums"
-complains "few.sums: tensor '$name': the checkpoint has it"
-expect 1 "$ringload" verify "$work/m" --manifest "$work/few.sums"
-grep -q "^FAILED  $name: the manifest does not have it" "$work/out" || fail "$(cat "$work/out")"
+complains "few.sums: tensor '$name': the tensor is in the checkpoint"
+expect 1 "$ringload" verify "$work/m" --checksums "$work/few.sums"
+grep -q "^FAILED  $name: the tensor is not in the checksum list" "$work/out" ||
+  fail "$(cat "$work/out")"
 (cat "$work/crc32c.sums" && echo 'crc32c 00000000  another') >"$work/many.sums"
 expect 1 "$ringload" load "$work/m" --verify "$work/many.sums"
-complains "many.sums: tensor 'another': the manifest has it"
-expect 1 "$ringload" verify "$work/m" --manifest "$work/many.sums"
-grep -q '^FAILED  another: the checkpoint does not have it' "$work/out" || fail "$(cat "$work/out")"
+complains "many.sums: tensor 'another': the tensor is in the checksum list"
+expect 1 "$ringload" verify "$work/m" --checksums "$work/many.sums"
+grep -q '^FAILED  another: the tensor is not in the checkpoint' "$work/out" ||
+  fail "$(cat "$work/out")"
 
-# Manifests that are none.
+# Files that are not checksum lists.
 (cat "$work/crc32c.sums" && echo nonsense) >"$work/bad.sums"
 mkfifo "$work/fifo.sums"
-for command in "load $work/m --verify" "verify $work/m --manifest"; do
+for command in "load $work/m --verify" "verify $work/m --checksums"; do
   # shellcheck disable=SC2086
   expect 1 "$ringload" $command "$work/bad.sums"
   complains 'bad.sums: line 17: '
@@ -89,38 +93,38 @@ for command in "load $work/m --verify" "verify $work/m --manifest"; do
   complains 'missing.sums: '
 done
 
-# A manifest is of the bytes in the files: one of converted tensors could never be checked.
-expect 2 "$ringload" sum "$work/m" --dtype bf16 --manifest "$work/bf16.sums"
-complains '^ringload: usage: --dtype: not with --manifest'
-[ ! -e "$work/bf16.sums" ] || fail "a manifest of converted tensors"
-expect 2 "$ringload" verify "$work/m" --dtype bf16 --manifest "$work/sha256.sums"
+# A checksum list is of the bytes in the files: one of converted tensors could never be checked.
+expect 2 "$ringload" sum "$work/m" --dtype bf16 --checksums "$work/bf16.sums"
+complains '^ringload: usage: --dtype: cannot be used with --checksums'
+[ ! -e "$work/bf16.sums" ] || fail "a checksum list of converted tensors"
+expect 2 "$ringload" verify "$work/m" --dtype bf16 --checksums "$work/sha256.sums"
 expect 2 "$ringload" verify "$work/m" --slots 3
-complains '^ringload: usage: --slots requires --manifest'
+complains '^ringload: usage: --slots requires --checksums'
 
-# What is in the manifest is not printed too, but how the load went is.
-expect 0 "$ringload" sum "$work/m" --manifest "$work/again.sums" --json
-cmp "$work/sha256.sums" "$work/again.sums" || fail "sum --json writes another manifest"
-[ "$("$json" get load.tensors <"$work/out")" = 16 ] || fail "sum --json --manifest"
-! grep -q sha256 "$work/out" || fail "sum --json --manifest prints digests"
+# What is in the checksum list is not printed too, but how the load went is.
+expect 0 "$ringload" sum "$work/m" --checksums "$work/again.sums" --json
+cmp "$work/sha256.sums" "$work/again.sums" || fail "sum --json writes another checksum list"
+[ "$("$json" get load.tensors <"$work/out")" = 16 ] || fail "sum --json --checksums"
+! grep -q sha256 "$work/out" || fail "sum --json --checksums prints digests"
 
-# Where no manifest can be, nothing is loaded: that there is no checkpoint either is not found out.
-expect 1 "$ringload" sum "$work/missing" --manifest "$work/no/such.sums"
+# If the checksum list cannot be written, nothing is loaded: the missing checkpoint is not reported.
+expect 1 "$ringload" sum "$work/missing" --checksums "$work/no/such.sums"
 complains 'such.sums: '
 
 # What cannot be written leaves what was there.
-expect 1 "$ringload" sum "$work/m" --manifest "$work/no/such.sums"
+expect 1 "$ringload" sum "$work/m" --checksums "$work/no/such.sums"
 complains 'such.sums: '
-expect 1 "$ringload" sum "$work/m" --manifest "$work/fifo.sums"
+expect 1 "$ringload" sum "$work/m" --checksums "$work/fifo.sums"
 complains 'not a regular file'
 [ -p "$work/fifo.sums" ] || fail "the FIFO is gone"
 cp "$work/crc32c.sums" "$work/before"
-expect 1 "$ringload" sum "$work/missing" --manifest "$work/crc32c.sums"
-cmp "$work/before" "$work/crc32c.sums" || fail "a sum that failed changes the manifest"
+expect 1 "$ringload" sum "$work/missing" --checksums "$work/crc32c.sums"
+cmp "$work/before" "$work/crc32c.sums" || fail "a sum that failed changes the checksum list"
 [ -z "$(ls -A "$work" | grep [.]ringload-)" ] || fail "a sum that failed leaves a file"
 
 # Nothing says what the bytes should be.
 expect 1 "$ringload" verify "$work/m"
-complains 'nothing says what its bytes should be'
+complains 'there is no digest to compare the bytes with'
 [ ! -s "$work/out" ] || fail "verify prints all the same"
 
 # A Hugging Face cache: large files are named by SHA-256, small ones as git names them.

@@ -30,7 +30,7 @@ TEST_CASE("checked_multiply: gives every product that fits, and nothing else") {
   CHECK(checked_multiply(most, 0) == 0);
   CHECK(checked_multiply(most, 1) == most);
   CHECK(checked_multiply(7, 6) == 42);
-  // 2^32 - 1 by 2^32 + 1 is 2^64 - 1, the largest there is.
+  // (2^32 - 1) * (2^32 + 1) is 2^64 - 1, the largest number.
   CHECK(checked_multiply(0xFFFF'FFFF, 0x1'0000'0001) == most);
   CHECK_FALSE(checked_multiply(0x1'0000'0000, 0x1'0000'0000));
   CHECK_FALSE(checked_multiply(most, 2));
@@ -52,7 +52,7 @@ TEST_CASE("round_up: goes to the multiple at or above") {
   CHECK(round_up<std::uint64_t>(4096, 4096) == 4096);
   CHECK(round_up<std::uint64_t>(4097, 4096) == 8192);
   CHECK(round_up<std::uint64_t>(12345, 1) == 12345);
-  // The last multiple there is; from one more on, the caller has to look first.
+  // The largest multiple. For larger values, the caller must check before the call.
   CHECK(round_up<std::uint64_t>(most - 4095, 4096) == most - 4095);
   CHECK(round_up<std::uint32_t>(0xFFFF'EFFF, 4096) == 0xFFFF'F000);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// compare_blocks FILE...: dequantises every tensor of blocks of GGUF files that has a tensor
-// NAME.f32 beside it, and compares the two, bit by bit. tests/data/gguf/make.py makes such files.
+// compare_blocks FILE...: dequantises every quantised tensor NAME of GGUF files that also contain a
+// tensor NAME.f32, and compares the two bit by bit. tests/data/gguf/make.py makes such files.
 
 #include <cstdint>
 #include <cstdio>

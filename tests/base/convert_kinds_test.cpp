@@ -51,7 +51,8 @@ std::string described(std::uint64_t word, dtype from, std::uint64_t made, dtype 
   return text.str();
 }
 
-// Of the first element that differs from the reference, by the loops or by the function of kernels.
+// Describes the first element that differs from the reference, in the result of the loops or of the
+// kernel function.
 std::string first_difference(const words& source, dtype from, dtype to) {
   const conversion how = {*element_kind_of(from), *element_kind_of(to)};
   const words made = converted_words(source, from, to);
@@ -70,8 +71,8 @@ words every_word_of(dtype type) {
   return all;
 }
 
-// Numbers of the formats of 8 and 16 bits and the midpoints between them, and the limits of the
-// integers with their halves.
+// Numbers of the 8-bit and 16-bit formats, the midpoints between them, and the limits of the
+// integer types and their halves.
 const std::vector<long double>& corner_numbers() {
   static const std::vector<long double> all = [] {
     std::vector<long double> made;
@@ -96,8 +97,8 @@ const std::vector<long double>& corner_numbers() {
   return all;
 }
 
-// The words of the type at each corner and beside it, of both signs, and random ones. Half of those
-// are short, so that small integers, and fractions that end early, are among them.
+// Words at and next to each limit of the type, with both signs, and random words. Half of the
+// random words have few bits, so that small integers and short fractions occur.
 words chosen_words(dtype type) {
   const std::uint64_t mask = ~std::uint64_t{0} >> (64 - bits(type));
   words all;
@@ -166,7 +167,8 @@ TEST_CASE("convert: what PyTorch's copy_ makes of the same elements") {
 }
 
 TEST_CASE("convert: to 8 and 16 bits there is one rounding, not one to f32 before it") {
-  // A little above the midpoint of 1 and the next f16; by f32 it would be a tie, and 1.
+  // Slightly above the midpoint of 1 and the next f16. After rounding to f32, it would be a tie and
+  // become 1.
   CHECK(converted_words({word_of_f64(0x1.00200000001p0)}, dtype::f64, dtype::f16) == words{0x3C01});
   CHECK(converted_words({word_of_f64(0x1.01000000001p0)}, dtype::f64, dtype::bf16) ==
         words{0x3F81});

@@ -34,7 +34,7 @@ std::string text_of(const std::vector<Word>& words) {
   return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(Word)};
 }
 
-// Of the first element that is not as the reference has it.
+// Describes the first element that differs from the reference.
 std::string first_difference(const std::string& source, dtype from, dtype to) {
   const std::string made = converted_bytes(source, from, to);
   const std::string wanted = reference_bytes(source, from, to);
@@ -65,8 +65,8 @@ std::string every_word_of(dtype type) {
   return text_of(all);
 }
 
-// The f32 halfway between each number of the type and the next larger one, and the f32 on both
-// sides of that and of the number itself: everywhere that rounding changes its mind.
+// The f32 halfway between each number of the type and the next larger number, and the f32 on both
+// sides of the midpoint and of the number: every place where the result of rounding changes.
 std::vector<std::uint32_t> borders_of(dtype type) {
   std::vector<std::uint32_t> all;
   const auto add = [&all](std::uint32_t bits) {
@@ -77,7 +77,7 @@ std::vector<std::uint32_t> borders_of(dtype type) {
   const float_format format = format_of(type);
   const std::uint32_t infinity = format.exponent_mask() << format.fraction_bits;
   for (std::uint32_t word = 0; word < infinity; ++word) {
-    // What the largest would be followed by, if there were no infinity.
+    // The next number after the largest, if the format had no infinity.
     const double here = magnitude(word, format);
     const double next =
         word + 1 < infinity ? magnitude(word + 1, format) : std::ldexp(1.0, format.bias() + 1);
@@ -145,8 +145,8 @@ TEST_CASE("convert: some numbers that people know") {
   CHECK(f16_of(1.0F) == 0x3C00);
   CHECK(f16_of(-0.0F) == 0x8000);
   CHECK(f16_of(65'504.0F) == 0x7BFF);   // The largest.
-  CHECK(f16_of(65'519.99F) == 0x7BFF);  // Nearer to it than to what would come next.
-  CHECK(f16_of(65'520.0F) == 0x7C00);   // Halfway, and the largest is odd.
+  CHECK(f16_of(65'519.99F) == 0x7BFF);  // Nearer to the largest number than to the next step.
+  CHECK(f16_of(65'520.0F) == 0x7C00);   // Halfway, and the largest number is odd.
   CHECK(f16_of(0x1p-24F) == 0x0001);    // The smallest.
   CHECK(f16_of(0x1p-25F) == 0x0000);    // Half of it, and 0 is even.
   CHECK(f16_of(0x1.000002p-25F) == 0x0001);

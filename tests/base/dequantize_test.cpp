@@ -66,7 +66,7 @@ TEST_CASE("dequantize: 0 times a negative scale is -0") {
   CHECK(bits_of(block_type::q4_0, block)[3] == 0x80000000U);
 }
 
-// What the package gguf makes of these on x86-64.
+// The results of the package gguf on x86-64.
 TEST_CASE("dequantize: a NaN is the scale's, then the minimum's, then that of numbers") {
   const std::string zeros_and_ones(16, '\x01');  // 16 times 1, then 16 times 0.
   const auto q4_1 = [&](std::string_view scale, std::string_view minimum) {
@@ -89,8 +89,8 @@ TEST_CASE("dequantize: a NaN is the scale's, then the minimum's, then that of nu
   CHECK(q4_1(infinity, minus_infinity) == two{0xFFC00000U, 0xFFC00000U});
   CHECK(q4_1(one, minus_infinity) == two{0xFF800000U, 0xFF800000U});
 
-  // Infinity times the run's scale of 0 is no number any more; a minimum is subtracted, and as a
-  // NaN keeps its sign.
+  // Infinity times the scale 0 of the run is NaN. A minimum that is NaN keeps its sign, although it
+  // is subtracted.
   const auto q2_k = [](char scales, std::string_view scale, std::string_view minimum) {
     return bits_of(block_type::q2_k, std::string(16, scales) + std::string(64, '\x01') +
                                          std::string(scale) + std::string(minimum))[3];

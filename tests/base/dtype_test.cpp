@@ -18,7 +18,7 @@ struct expectation {
   unsigned alignment;
 };
 
-// Written a second time, in groups of equal width, so that a row that slips is seen.
+// A second list, in groups of equal width, so that a shifted row is noticed.
 constexpr std::array<expectation, dtype_count> table = {{
     {dtype::f4, "F4", 4, 1},
     {dtype::f6_e2m3, "F6_E2M3", 6, 1},

@@ -18,7 +18,7 @@ using namespace ringload;
 
 namespace {
 
-// The codes stand without a gap from 1 to this one.
+// The codes have all values from 1 to this one.
 constexpr int last_code = static_cast<int>(errc::rank_failed);
 
 std::string message(int value) { return category().message(value); }
@@ -60,7 +60,8 @@ TEST_CASE("message_of: is the place, a colon and the cause") {
 
 TEST_CASE("message_of: a limit that was reached is named") {
   CHECK(message_of({system_code(EMFILE), "a.safetensors"}) ==
-        "a.safetensors: Too many open files: the limit of this process is reached (ulimit -n)");
+        "a.safetensors: Too many open files: the limit of this process is reached (RLIMIT_NOFILE, "
+        "ulimit -n)");
   CHECK(message_of({system_code(ENFILE), ""}) ==
         "Too many open files in system: the system's limit is reached (fs.file-max)");
   CHECK(message_of({system_code(EMFILE), "", "a cause of its own"}) == "a cause of its own");
@@ -86,20 +87,20 @@ TEST_CASE("thread_refused: the limit of address space is named if it leaves no r
   REQUIRE(::setrlimit(RLIMIT_AS, &tight) == 0);
   const fault refused = thread_refused(EAGAIN);
   REQUIRE(::setrlimit(RLIMIT_AS, &before) == 0);
-  CHECK(refused.cause.find("ulimit -v") != std::string::npos);
-  CHECK(refused.cause.find("ulimit -u") == std::string::npos);
+  CHECK(refused.cause().find("ulimit -v") != std::string::npos);
+  CHECK(refused.cause().find("ulimit -u") == std::string::npos);
 }
 
 TEST_CASE("fault: each layer puts its place before those further in") {
   const fault inner{errc::truncated_file, "byte 4,000", "gone"};
   const fault outer = inner.in("tensor 'w'").in("model.safetensors");
-  CHECK(outer.where == "model.safetensors: tensor 'w': byte 4,000");
-  CHECK(outer.cause == "gone");
+  CHECK(outer.where() == "model.safetensors: tensor 'w': byte 4,000");
+  CHECK(outer.cause() == "gone");
   CHECK(outer.code == errc::truncated_file);
-  CHECK(inner.where == "byte 4,000");
+  CHECK(inner.where() == "byte 4,000");
 
   const fault placeless{errc::truncated_file, ""};
-  CHECK(placeless.in("model.safetensors").where == "model.safetensors");
+  CHECK(placeless.in("model.safetensors").where() == "model.safetensors");
 }
 
 TEST_CASE("system_code: errno keeps the system's category and words") {
@@ -126,7 +127,7 @@ TEST_CASE("error: carries the code, the place and one sentence") {
 TEST_CASE("error: is caught as a system_error, and a copy says the same") {
   std::string said;
   try {
-    std::rethrow_exception(to_exception({errc::no_such_tensor, "tensor 'w'"}));
+    throw to_error({errc::no_such_tensor, "tensor 'w'"});
   } catch (const boost::system::system_error& e) {
     CHECK(e.code() == errc::no_such_tensor);
     said = e.what();

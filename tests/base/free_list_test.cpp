@@ -13,7 +13,7 @@ using ringload::free_list;
 
 namespace {
 
-// Memory that is only counted.
+// Counts its objects instead of allocating memory.
 class counted {
  public:
   static inline std::atomic<std::uint64_t> taken = 0;
@@ -74,7 +74,7 @@ TEST_CASE("free_list: keeps no more than its limit, and evicts the oldest") {
   kept.put(counted(300));
   CHECK(counted::taken == 1000);
   kept.put(counted(500));
-  CHECK(counted::taken == 800);  // 400 and the older 300 are given back.
+  CHECK(counted::taken == 800);  // 400 and the older 300 were freed.
   CHECK(taken_bytes(kept, 400) == 500);
   CHECK(taken_bytes(kept, 300) == 300);
   CHECK(counted::taken == 0);

@@ -149,7 +149,7 @@ TEST_CASE("kind_of: reports the actual pages, not the requested ones") {
   CHECK_FALSE(populate(small->span()));
   CHECK(kind_of(small->span()) == page_kind::small);
 
-  // A wish alone brings no huge page.
+  // A request alone does not create a huge page.
   const auto untouched = mapping::make(huge_page_bytes, page_kind::transparent);
   REQUIRE(untouched.has_value());
   CHECK(kind_of(untouched->span()) == page_kind::small);
@@ -187,7 +187,7 @@ TEST_CASE("populate: makes the pages of a range present, and no others") {
   if (!can_populate()) return skip("this kernel has no MADV_POPULATE_WRITE");
   const auto made = mapping::make(huge_page_bytes, page_kind::small);
   REQUIRE(made.has_value());
-  // 8,192 bytes from the middle of the second page on lie in pages 1, 2 and 3.
+  // 8,192 bytes that begin in the middle of page 1 are in the pages 1, 2 and 3.
   CHECK_FALSE(populate(made->span().subspan(4096 + 2048, 8192)));
   CHECK(resident_pages(made->span()) == 3);
   CHECK(resident_pages(made->span().subspan(4096, 3 * 4096)) == 3);

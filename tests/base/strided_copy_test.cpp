@@ -43,7 +43,7 @@ struct trial {
   std::vector<strided_dimension> box;
   element_form element;
   std::uint64_t source_bytes = 0;
-  // The box's elements land from here to there, relative to the one at index 0.
+  // The destination range of the box's elements, relative to the element at index 0.
   std::int64_t lowest = 0;
   std::int64_t highest = 0;  // Past the last byte.
 };
@@ -89,8 +89,8 @@ void finish(trial& t) {
   }
 }
 
-// The places are those of a dense tensor of the dimensions in some order, a few of them with room
-// between, or reversed. The stored bytes lie dense in another order, or anyhow.
+// The destinations are those of a dense tensor with its dimensions in any order, some with gaps or
+// reversed. The stored bytes are dense in another order, or have random strides.
 trial random_trial(chance& by) {
   trial t;
   t.element = random_element(by);
@@ -156,7 +156,7 @@ void for_each_outer(const std::vector<strided_dimension>& outer, const Work& wor
   }
 }
 
-// In ranges that follow one another, but for what an element may be cut by; in any order.
+// Consecutive ranges that overlap by less than an element, in any order.
 void copy_in_ranges(const strided_map& map, const std::byte* source, std::byte* to, chance& by) {
   struct range {
     std::uint64_t begin, end;
@@ -173,7 +173,7 @@ void copy_in_ranges(const strided_map& map, const std::byte* source, std::byte* 
   }
   std::shuffle(ranges.begin(), ranges.end(), by.engine());
   for (const range& r : ranges) {
-    // A copy of the range alone, so that ASan sees a byte too many.
+    // A separate copy of the range, so that ASan detects an access beyond it.
     const bytes part(source + r.begin, source + r.end);
     copy_strided(map, part, r.begin, to);
   }
@@ -210,8 +210,8 @@ TEST_CASE(
 }
 
 TEST_CASE("copy_strided: ranges that overlap by an element less one byte write each element once") {
-  // 7 rows of 5 elements of 4 bytes, every second one of them. Each is written where no other range
-  // has been: the destination is emptied before each range.
+  // Every second one of 7 rows of 5 elements of 4 bytes. The destination is cleared before each
+  // range, to check that no element is written twice.
   element_form element;
   element.bytes = 4;
   const coalesced_box all =
@@ -230,7 +230,7 @@ TEST_CASE("copy_strided: ranges that overlap by an element less one byte write e
         }
       }
     }
-    // Below an element's width the second range begins with the first.
+    // If the range is shorter than an element, the second range begins with the first.
     for (const unsigned times : written) REQUIRE(times == 1);
   }
 }
@@ -279,7 +279,7 @@ TEST_CASE("coalesced: what continues is one dimension, and a contiguous run is b
 }
 
 TEST_CASE("coalesced: dimensions beyond the eighth are left to whoever carries it out") {
-  // Ten dimensions of 2 elements, reversed as Fortran has them: none continues another.
+  // Ten dimensions of 2 elements in Fortran order, so no two dimensions can be merged.
   std::vector<strided_dimension> box;
   for (unsigned d = 0; d < 10; ++d) {
     box.push_back({2, std::uint64_t{4} << d, std::int64_t{4} << (9 - d)});

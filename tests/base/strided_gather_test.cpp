@@ -16,7 +16,7 @@ struct gathered_case {
   std::vector<std::int64_t> stride_bytes;
 };
 
-// Element by element, by its index in each dimension.
+// Copies element by element, by the index in each dimension.
 std::vector<std::byte> expected_of(const gathered_case& of, const std::byte* first) {
   std::uint64_t count = 1;
   for (const std::uint64_t size : of.shape) count *= size;
@@ -60,7 +60,7 @@ TEST_CASE("strided gather: any range of any strided elements comes as an index g
       const auto step = static_cast<std::int64_t>(random() % 60) - 30;
       one.stride_bytes.push_back(step * static_cast<std::int64_t>(one.element_bytes));
     }
-    if (random() % 2 == 0) {  // Dense from some dimension on.
+    if (random() % 2 == 0) {  // The inner dimensions are dense.
       auto dense = static_cast<std::int64_t>(one.element_bytes);
       for (std::size_t d = one.shape.size(); d-- > random() % (one.shape.size() + 1);) {
         one.stride_bytes[d] = dense;

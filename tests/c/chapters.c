@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is beyond loads and saves: manifests, keepers, extensions.
+// What is beyond loads and saves: checksum lists, keepers, extensions.
 
 #include <ringload/c_hdf5.h>
 #include <ringload/c_remote.h>
@@ -33,6 +33,61 @@ static void sum_release(void* state) {
   free(state);
 }
 
+// A .zt file stores a SHA-256 digest. A load verifies the digest with the functions of the caller.
+static void stored_digest(ringload_loader* loader, const ringload_sha256* sum, const int* states,
+                          const char* folder) {
+  static const uint64_t five = 5;
+  char path[4096];
+  snprintf(path, sizeof path, "%s/digest.zt", folder);
+  ringload_saved_tensor tensor = RINGLOAD_STRUCT(ringload_saved_tensor);
+  tensor.name = "b";
+  tensor.data = (void*)"bytes";
+  tensor.dtype = RINGLOAD_U8;
+  tensor.shape = &five;
+  tensor.rank = 1;
+  ringload_writer_options settings = RINGLOAD_STRUCT(ringload_writer_options);
+  settings.sha256 = sum;
+  ringload_object_options object = RINGLOAD_STRUCT(ringload_object_options);
+  object.digest = RINGLOAD_DIGEST_SHA256;
+  ringload_writer* writer = NULL;
+  CHECK(ringload_writer_create(path, &settings, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_add(writer, &tensor, &object) == RINGLOAD_OK);
+  CHECK(ringload_writer_finish(writer, NULL) == RINGLOAD_OK);
+  ringload_writer_release(writer);
+
+  ringload_checkpoint* file = NULL;
+  CHECK(ringload_open(loader, path, NULL, &file) == RINGLOAD_OK);
+  ringload_tensor_info info = RINGLOAD_STRUCT(ringload_tensor_info);
+  CHECK(ringload_checkpoint_tensor(file, 0, &info) == RINGLOAD_OK);
+  CHECK(strncmp(info.digest, "sha256 2727", 11) == 0 && strlen(info.digest) == 7 + 64);
+  ringload_load_options options = RINGLOAD_STRUCT(ringload_load_options);
+  ringload_model* model = NULL;
+  for (int required = 0; required < 2; ++required) {
+    options.embedded_digests = required ? RINGLOAD_DIGESTS_REQUIRED : RINGLOAD_DIGESTS_IF_PRESENT;
+    options.sha256 = NULL;
+    CHECK(ringload_load(loader, file, NULL, &options, &model) == RINGLOAD_UNSUPPORTED && !model);
+    SAYS("sha256");
+    options.sha256 = sum;
+    CHECK(ringload_load(loader, file, NULL, &options, &model) == RINGLOAD_OK);
+    ringload_model_release(model);
+  }
+  ringload_checkpoint_release(file);
+  CHECK(*states == 0);
+
+  // The bytes of the tensor begin at byte 64.
+  FILE* const opened = fopen(path, "r+b");
+  fseek(opened, 64, SEEK_SET);
+  fwrite("B", 1, 1, opened);
+  fclose(opened);
+  CHECK(ringload_open(loader, path, NULL, &file) == RINGLOAD_OK);
+  CHECK(ringload_load(loader, file, NULL, &options, &model) == RINGLOAD_INVALID_FILE && !model);
+  SAYS("'b'");
+  CHECK(strcmp(ringload_last_error_name(), "wrong_digest") == 0);
+  ringload_checkpoint_release(file);
+  CHECK(*states == 0);
+  remove(path);
+}
+
 static void verified(ringload_loader* loader, const ringload_checkpoint* file, const char* folder) {
   ringload_model* model = NULL;
   CHECK(ringload_load(loader, file, NULL, NULL, &model) == RINGLOAD_OK);
@@ -63,44 +118,45 @@ static void verified(ringload_loader* loader, const ringload_checkpoint* file, c
     CHECK(ringload_save_begin(loader, path, these, 2, &settings, &save) == RINGLOAD_OK);
     CHECK(ringload_operation_wait(save, -1) == RINGLOAD_OK);
     const char *text = NULL, *again = NULL;
-    CHECK(ringload_operation_saved_manifest(save, &text) == RINGLOAD_OK);
-    CHECK(ringload_operation_saved_manifest(save, &again) == RINGLOAD_OK && again == text);
+    CHECK(ringload_operation_saved_checksums(save, &text) == RINGLOAD_OK);
+    CHECK(ringload_operation_saved_checksums(save, &again) == RINGLOAD_OK && again == text);
     // "bytes" has the CRC-32C d06e9c92, and 98 + 121 + 116 + 101 + 115 is 0x227.
     CHECK(strstr(text, kind == RINGLOAD_DIGEST_CRC32C ? "crc32c d06e9c92  b\n" : "2727  b\n"));
 
     ringload_load_options how = RINGLOAD_STRUCT(ringload_load_options);
-    ringload_manifest* listed = NULL;
-    CHECK(ringload_manifest_parse(text, NULL, settings.sha256, &listed) == RINGLOAD_OK);
-    how.manifest = listed;
+    ringload_checksum_list* listed = NULL;
+    CHECK(ringload_checksum_list_parse(text, NULL, settings.sha256, &listed) == RINGLOAD_OK);
+    how.checksums = listed;
     CHECK(ringload_load(loader, file, NULL, &how, &model) == RINGLOAD_OK);
     ringload_model_release(model);
-    ringload_manifest_release(listed);
+    ringload_checksum_list_release(listed);
 
     char* const changed = strdup(text);
     char* const digit = strstr(changed, "  b\n") - 1;
     *digit = *digit == '0' ? '1' : '0';
-    CHECK(ringload_manifest_parse(changed, "list", settings.sha256, &listed) == RINGLOAD_OK);
-    how.manifest = listed;
+    CHECK(ringload_checksum_list_parse(changed, "list", settings.sha256, &listed) == RINGLOAD_OK);
+    how.checksums = listed;
     CHECK(ringload_load(loader, file, NULL, &how, &model) == RINGLOAD_INVALID_FILE && !model);
     SAYS("'b'");
-    ringload_manifest_release(listed);
+    ringload_checksum_list_release(listed);
     if (kind == RINGLOAD_DIGEST_SHA256) {
-      CHECK(ringload_manifest_parse(text, NULL, NULL, &listed) == RINGLOAD_OK);
-      how.manifest = listed;
+      CHECK(ringload_checksum_list_parse(text, NULL, NULL, &listed) == RINGLOAD_OK);
+      how.checksums = listed;
       CHECK(ringload_load(loader, file, NULL, &how, &model) == RINGLOAD_UNSUPPORTED);
-      ringload_manifest_release(listed);
+      ringload_checksum_list_release(listed);
     }
     free(changed);
     ringload_operation_release(save);
   }
   CHECK(states == 0);
+  stored_digest(loader, &sum, &states, folder);
 
-  ringload_manifest* none = NULL;
-  CHECK(ringload_manifest_parse("crc32c 12\n", "list", NULL, &none) == RINGLOAD_INVALID_FILE);
+  ringload_checksum_list* none = NULL;
+  CHECK(ringload_checksum_list_parse("crc32c 12\n", "list", NULL, &none) == RINGLOAD_INVALID_FILE);
   SAYS("list");
-  CHECK(none == NULL && ringload_manifest_read("/no/such", NULL, &none) == RINGLOAD_NOT_FOUND);
+  CHECK(none == NULL && ringload_checksum_list_read("/no/such", NULL, &none) == RINGLOAD_NOT_FOUND);
   sum.finish = NULL;
-  CHECK(ringload_manifest_parse("", NULL, &sum, &none) == RINGLOAD_INVALID_ARGUMENT);
+  CHECK(ringload_checksum_list_parse("", NULL, &sum, &none) == RINGLOAD_INVALID_ARGUMENT);
   ringload_load_options how = RINGLOAD_STRUCT(ringload_load_options);
   how.embedded_digests = RINGLOAD_DIGESTS_REQUIRED;
   CHECK(ringload_load(loader, file, NULL, &how, &model) == RINGLOAD_UNSUPPORTED);
@@ -194,4 +250,6 @@ void further_chapters(ringload_loader* loader, const ringload_checkpoint* file, 
   extended(path);
   ranks_chapter(loader, folder, path);
   writer_chapter(loader, file, folder);
+  catalog_chapter(loader, file, folder, path);
+  store_chapter(path);
 }

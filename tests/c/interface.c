@@ -52,6 +52,13 @@ int is_whole(const ringload_tensor* tensor) {
 }
 
 static void wrong_calls(ringload_loader* loader) {
+  ringload_checkpoint* missing = NULL;
+  CHECK(ringload_open(loader, "/no/such.safetensors", NULL, &missing) == RINGLOAD_NOT_FOUND);
+  CHECK(strcmp(ringload_last_error_name(), "source_not_found") == 0);
+  CHECK(strstr(ringload_last_error_place(), "/no/such.safetensors") != NULL);
+  CHECK(strncmp(ringload_last_error(), ringload_last_error_place(),
+                strlen(ringload_last_error_place())) == 0);
+  CHECK(ringload_last_errno() == 0);
   ringload_checkpoint* opened = NULL;
   CHECK(ringload_open(NULL, "x", NULL, &opened) == RINGLOAD_INVALID_ARGUMENT);
   SAYS("the loader is null");
@@ -204,6 +211,29 @@ static void tell(void* context, ringload_status status) {
   pthread_mutex_unlock(&told->mutex);
 }
 
+static void through_a_window(ringload_loader* loader, ringload_checkpoint* file) {
+  ringload_tensor_stream* stream = NULL;
+  CHECK(ringload_stream(loader, file, 0, NULL, NULL, &stream) == RINGLOAD_INVALID_ARGUMENT);
+  CHECK(strcmp(ringload_last_error_name(), "invalid_options") == 0 && stream == NULL);
+  CHECK(ringload_stream(loader, file, 16 << 20, NULL, NULL, &stream) == RINGLOAD_OK);
+  ringload_tensor* next = NULL;
+  uint64_t tensors = 0;
+  ringload_status status = ringload_tensor_stream_next(stream, &next);
+  for (; status == RINGLOAD_OK; status = ringload_tensor_stream_next(stream, &next)) {
+    ++tensors;
+    ringload_tensor_release(next);
+  }
+  CHECK(status == RINGLOAD_END);
+  ringload_stats stats = RINGLOAD_STRUCT(ringload_stats);
+  CHECK(ringload_tensor_stream_progress(stream, &stats) == RINGLOAD_OK);
+  CHECK(tensors > 1 && stats.tensors == tensors);
+  ringload_file_stats of_file = RINGLOAD_STRUCT(ringload_file_stats);
+  CHECK(ringload_tensor_stream_file_progress(stream, 0, &of_file) == RINGLOAD_OK);
+  CHECK(ringload_tensor_stream_file_progress(stream, 1, &of_file) == RINGLOAD_END);
+  ringload_tensor_stream_release(stream);
+  ringload_tensor_stream_release(NULL);
+}
+
 static void told_and_polled(ringload_loader* loader, const ringload_checkpoint* file) {
   struct told told = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0, loader, file};
   ringload_operation* load = NULL;
@@ -232,6 +262,31 @@ static void told_and_polled(ringload_loader* loader, const ringload_checkpoint* 
   ringload_model_release(two);
   CHECK(is_whole(tensor));
   ringload_tensor_release(tensor);
+}
+
+// A callback is called, once, also if its operation is released before the end.
+struct counted {
+  int calls, others;
+};
+
+static void count_call(void* context, ringload_status status) {
+  struct counted* counted = context;
+  if (status != RINGLOAD_OK && status != RINGLOAD_CANCELLED) {
+    __atomic_add_fetch(&counted->others, 1, __ATOMIC_SEQ_CST);
+  }
+  __atomic_add_fetch(&counted->calls, 1, __ATOMIC_SEQ_CST);
+}
+
+static void called_after_release(ringload_loader* loader, const ringload_checkpoint* file) {
+  struct counted counted = {0, 0};
+  for (int i = 1; i <= 20; ++i) {
+    ringload_operation* load = NULL;
+    CHECK(ringload_load_begin(loader, file, NULL, NULL, &load) == RINGLOAD_OK);
+    CHECK(ringload_operation_on_end(load, count_call, &counted) == RINGLOAD_OK);
+    ringload_operation_release(load);
+    while (__atomic_load_n(&counted.calls, __ATOMIC_SEQ_CST) < i) usleep(100);
+  }
+  CHECK(counted.calls == 20 && counted.others == 0);
 }
 
 static void cancelled(ringload_loader* loader, const ringload_checkpoint* file) {
@@ -389,7 +444,9 @@ int main(int argc, char** argv) {
   snprintf(path, sizeof path, "%s/interface.safetensors", argv[1]);
   write_checkpoint(path);
 
-  CHECK(ringload_last_error()[0] == 0);
+  CHECK(ringload_last_error()[0] == 0 && ringload_last_error_place()[0] == 0);
+  CHECK(ringload_last_error_name()[0] == 0 && ringload_last_errno() == 0);
+  CHECK(ringload_abi_version() == RINGLOAD_C_ABI_VERSION);
   ringload_loader* loader = NULL;
   ringload_loader_options within = RINGLOAD_STRUCT(ringload_loader_options);
   within.slots = 4;
@@ -403,11 +460,14 @@ int main(int argc, char** argv) {
   a_catalog(file, path);
   a_part(loader, file);
   as_they_land(loader, file);
+  through_a_window(loader, file);
   told_and_polled(loader, file);
   cancelled(loader, file);
+  called_after_release(loader, file);
   filled(loader, file);
   saved(loader, file, argv[1]);
   further_chapters(loader, file, argv[1], path);
+  callbacks_chapter(loader, file);
   ringload_stats stats = RINGLOAD_STRUCT(ringload_stats);
   CHECK(ringload_loader_stats(loader, &stats) == RINGLOAD_OK && stats.engine != 0);
   ringload_checkpoint_release(file);

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The C interface as a foreign-function interface sees it: interface.py LIBRARY FOLDER
+"""The C interface as a foreign-function interface sees it: interface.py LIBRARY FOLDER HEADERS
 
 Loads a file through ctypes and compares every byte, also after all handles but the tensor's are
 released; takes a tensor by DLPack; awaits a load by its descriptor; reads the text of an error;
-loads over HTTP where that was built; attaches to a keeper; is refused by a manifest.
+loads over HTTP where that was built; attaches to a keeper; is refused by a checksum list. Finds all
+functions that the headers in the folder HEADERS declare.
 """
 
 import ctypes
@@ -12,6 +13,7 @@ import functools
 import http.server
 import json
 import pathlib
+import re
 import select
 import struct
 import sys
@@ -20,6 +22,16 @@ import threading
 library = ctypes.CDLL(sys.argv[1])
 library.ringload_last_error.restype = ctypes.c_char_p
 OK, NOT_FOUND, INVALID_FILE, UNSUPPORTED = 0, 5, 6, 7
+
+# c_cuda.h and c_hdf5.h belong to libraries of their own.
+declared = set()
+for header in pathlib.Path(sys.argv[3]).glob("c*.h"):
+    if header.stem not in ("c_cuda", "c_hdf5"):
+        function = r"RINGLOAD_C_EXPORT[^;(]*?\b(ringload_\w+)\("
+        declared |= set(re.findall(function, header.read_text()))
+assert len(declared) > 150, declared
+missing = [name for name in sorted(declared) if not hasattr(library, name)]
+assert not missing, missing
 
 
 class View(ctypes.Structure):
@@ -80,14 +92,13 @@ ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(exported)
 class LoadOptions(ctypes.Structure):
     _fields_ = [
         ("struct_bytes", ctypes.c_size_t),
-        ("window_bytes", ctypes.c_uint64),
         ("dtype", ctypes.c_int),
         ("route", ctypes.c_int),
         ("allocation", ctypes.c_int),
         ("mapped", ctypes.c_int),
         ("load_unmappable", ctypes.c_int),
         ("embedded_digests", ctypes.c_int),
-        ("manifest", ctypes.c_void_p),
+        ("checksums", ctypes.c_void_p),
     ]
 
 
@@ -130,7 +141,7 @@ if status == OK:
 else:
     assert status == UNSUPPORTED and b"built without" in library.ringload_last_error()
 
-# By a keeper, and against a manifest that lists another digest.
+# By a keeper, and against a checksum list that lists another digest.
 device, loader, keeper = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
 succeed(library.ringload_shared_host_device(ctypes.byref(device)))
 succeed(library.ringload_loader_create(device, None, ctypes.byref(loader)))
@@ -146,12 +157,13 @@ library.ringload_keeper_release(keeper)
 assert bytes_of(attached) == data
 
 how = LoadOptions(ctypes.sizeof(LoadOptions))
-manifest = ctypes.c_void_p()
-succeed(library.ringload_manifest_parse(b"crc32c 00000000  x\n", None, None, ctypes.byref(manifest)))
-how.manifest = manifest
+checksums = ctypes.c_void_p()
+succeed(library.ringload_checksum_list_parse(b"crc32c 00000000  x\n", None, None,
+                                             ctypes.byref(checksums)))
+how.checksums = checksums
 status = library.ringload_load(loader, file, None, ctypes.byref(how), ctypes.byref(model))
 assert status == INVALID_FILE and b"'x'" in library.ringload_last_error()
-library.ringload_manifest_release(manifest)
+library.ringload_checksum_list_release(checksums)
 library.ringload_checkpoint_release(file)
 library.ringload_loader_release(loader)
 library.ringload_device_release(device)

@@ -138,6 +138,8 @@ static void wrong_groups(ringload_loader* loader, const char* folder, const char
   CHECK(ringload_join_group(socket, 2, 2, 0, &none) == RINGLOAD_INVALID_ARGUMENT);
   CHECK(ringload_join_group(socket, 0, 2, 1, &none) == RINGLOAD_SYSTEM_ERROR && none == NULL);
   SAYS("did not join in time");
+  CHECK(ringload_join_group("tcp://127.0.0.1", 0, 2, 1, &none) == RINGLOAD_INVALID_ARGUMENT);
+  CHECK(ringload_join_group("tcp://127.0.0.1:1", 1, 2, 1, &none) == RINGLOAD_SYSTEM_ERROR);
   CHECK(ringload_join_group(socket, 0, 1, 0, &none) == RINGLOAD_OK);
   ringload_group_loading* load = NULL;
   CHECK(ringload_group_load(loader, none, path, (ringload_group_reading)7, NULL, &load) ==
@@ -145,10 +147,10 @@ static void wrong_groups(ringload_loader* loader, const char* folder, const char
   CHECK(ringload_group_load(loader, NULL, path, RINGLOAD_READING_OWN, NULL, &load) ==
         RINGLOAD_INVALID_ARGUMENT);
   ringload_load_options how = RINGLOAD_STRUCT(ringload_load_options);
-  how.window_bytes = 1 << 20;
+  how.mapped = 1;
   CHECK(ringload_group_load(loader, none, path, RINGLOAD_READING_OWN, &how, &load) ==
         RINGLOAD_INVALID_ARGUMENT);
-  SAYS("window");
+  SAYS("mapped");
   CHECK(load == NULL && ringload_group_rank(NULL) == 0 && ringload_group_size(NULL) == 0);
   ringload_group_release(none);
 }

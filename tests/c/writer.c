@@ -48,7 +48,7 @@ static int holds(ringload_loader* loader, const char* path, const char* name, co
 // A dense tensor, compressed and hashed; a sparse one; a second name; attributes.
 static void written(ringload_loader* loader, const ringload_tensor* a, const char* path) {
   ringload_writer_options settings = RINGLOAD_STRUCT(ringload_writer_options);
-  settings.manifest_digest = RINGLOAD_DIGEST_CRC32C;
+  settings.result_digest = RINGLOAD_DIGEST_CRC32C;
   ringload_writer* writer = NULL;
   CHECK(ringload_writer_create(path, &settings, &writer) == RINGLOAD_OK);
   ringload_object_options how = RINGLOAD_STRUCT(ringload_object_options);
@@ -85,9 +85,9 @@ static void written(ringload_loader* loader, const ringload_tensor* a, const cha
   ringload_operation* finish = NULL;
   CHECK(ringload_writer_finish_begin(writer, &finish) == RINGLOAD_OK);
   CHECK(ringload_operation_wait(finish, -1) == RINGLOAD_OK);
-  const char* manifest = NULL;
-  CHECK(ringload_operation_saved_manifest(finish, &manifest) == RINGLOAD_OK);
-  CHECK(manifest && strstr(manifest, "  a\n") && strstr(manifest, "  s/values\n"));
+  const char* text = NULL;
+  CHECK(ringload_operation_saved_checksums(finish, &text) == RINGLOAD_OK);
+  CHECK(text && strstr(text, "  a\n") && strstr(text, "  s/values\n"));
   ringload_operation_release(finish);
   ringload_writer_release(writer);
 
@@ -108,6 +108,50 @@ static void written(ringload_loader* loader, const ringload_tensor* a, const cha
   size_t at = 0;
   CHECK(ringload_checkpoint_find(file, "again", &at) == RINGLOAD_OK);
   CHECK(ringload_checkpoint_tensor_attribute(file, at, 99, &typed) == RINGLOAD_END);
+  ringload_checkpoint_release(file);
+}
+
+// Bytes and NaN, which JSON does not have, are written, read, and written again as they were read.
+static void typed(ringload_loader* loader, const char* path) {
+  const char* const encoded[2] = {"\x42\x01\x00", "\xfb\x7f\xf8\0\0\0\0\0\0"};
+  const size_t lengths[2] = {3, 9};
+  ringload_attribute values[2] = {RINGLOAD_STRUCT(ringload_attribute),
+                                  RINGLOAD_STRUCT(ringload_attribute)};
+  const ringload_attribute* const both[2] = {&values[0], &values[1]};
+  for (int i = 0; i < 2; ++i) {
+    values[i].key = i == 0 ? "bytes" : "nan";
+    values[i].cbor = encoded[i];
+    values[i].cbor_bytes = lengths[i];
+  }
+  ringload_checkpoint* file = NULL;
+  for (int round = 0; round < 2; ++round) {
+    ringload_writer* writer = NULL;
+    CHECK(ringload_writer_create(path, NULL, &writer) == RINGLOAD_OK);
+    ringload_object_options how = RINGLOAD_STRUCT(ringload_object_options);
+    how.typed_attributes = both;
+    how.typed_attributes_count = 2;
+    const ringload_saved_tensor v = vector_of("v", floats, RINGLOAD_F32);
+    CHECK(ringload_writer_add(writer, &v, &how) == RINGLOAD_OK);
+    CHECK(ringload_writer_set_typed_attribute(writer, &values[0]) == RINGLOAD_OK);
+    ringload_attribute wrong = values[0];
+    wrong.cbor_bytes = 2;
+    CHECK(ringload_writer_set_typed_attribute(writer, &wrong) == RINGLOAD_INVALID_FILE);
+    wrong.cbor = NULL;
+    CHECK(ringload_writer_set_typed_attribute(writer, &wrong) == RINGLOAD_INVALID_ARGUMENT);
+    CHECK(ringload_writer_finish(writer, NULL) == RINGLOAD_OK);
+    ringload_writer_release(writer);
+    ringload_checkpoint_release(file);
+
+    CHECK(ringload_open(loader, path, NULL, &file) == RINGLOAD_OK);
+    ringload_attribute found = RINGLOAD_STRUCT(ringload_attribute);
+    CHECK(ringload_checkpoint_attribute(file, 0, &found) == RINGLOAD_OK);
+    CHECK(found.cbor_bytes == 3 && memcmp(found.cbor, encoded[0], 3) == 0);
+    for (size_t i = 0; i < 2; ++i) {
+      CHECK(ringload_checkpoint_tensor_attribute(file, 0, i, &values[i]) == RINGLOAD_OK);
+      CHECK(values[i].cbor_bytes == lengths[i]);
+      CHECK(memcmp(values[i].cbor, encoded[i], lengths[i]) == 0);
+    }
+  }
   ringload_checkpoint_release(file);
 }
 
@@ -174,7 +218,7 @@ static void refused(ringload_loader* loader, const char* path) {
   settings.alignment = 100;
   CHECK(ringload_writer_create(path, &settings, &writer) == RINGLOAD_INVALID_ARGUMENT && !writer);
   settings.alignment = 0;
-  settings.manifest_digest = (ringload_digest)7;
+  settings.result_digest = (ringload_digest)7;
   CHECK(ringload_writer_create(path, &settings, &writer) == RINGLOAD_INVALID_ARGUMENT && !writer);
   CHECK(ringload_writer_create(path, NULL, NULL) == RINGLOAD_INVALID_ARGUMENT);
   CHECK(ringload_writer_append(NULL, NULL, &writer) == RINGLOAD_INVALID_ARGUMENT);
@@ -226,5 +270,6 @@ void writer_chapter(ringload_loader* loader, const ringload_checkpoint* checkpoi
   changed(loader, path);
   refused(loader, path);
   in_memory(loader, path);
+  typed(loader, path);
   remove(path);
 }

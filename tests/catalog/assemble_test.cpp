@@ -58,7 +58,7 @@ TEST_CASE("assemble: without an index a name in two files is duplicate_tensor") 
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == errc::duplicate_tensor);
   CHECK(message_of(refused.error()) ==
-        "1: tensor 'a': it is also in 2, and a name may stand in one file only");
+        "1: tensor 'a': the tensor is also in 2, but a name may occur in only one file");
 }
 
 TEST_CASE("assemble: an index takes each tensor only from its own shard") {
@@ -71,8 +71,8 @@ TEST_CASE("assemble: an index takes each tensor only from its own shard") {
   CHECK(all->catalog.tensors[1].file == 1);
   REQUIRE(all->catalog.notes.size() == 1);
   CHECK(all->catalog.notes[0] ==
-        "tensors that the index does not list for the shard they are in, and that are not loaded: "
-        "2, the first is 'a' of 1");
+        "2 tensors are not loaded, because the index does not list them for their shard; the first "
+        "is 'a' of 1");
 }
 
 TEST_CASE("assemble: a listed tensor that its shard lacks is missing_tensor") {
@@ -83,7 +83,24 @@ TEST_CASE("assemble: a listed tensor that its shard lacks is missing_tensor") {
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == errc::missing_tensor);
   CHECK(message_of(refused.error()) ==
-        "1: tensor 'b': the index lists it for this shard, but it is not there");
+        "1: tensor 'b': the index lists the tensor for this shard, but the shard lacks it");
+}
+
+TEST_CASE("assemble: a listed tensor that is unreadable is not missing") {
+  shard_index index;
+  index.shards = {"1", "2"};
+  index.tensors = {{"a", 0}, {"q", 0}, {"s/indices", 0}, {"s/values", 0}, {"z", 1}};
+  file_content first = file_of("1", {"a"});
+  for (const char* name : {"q", "s", "unlisted", "z"}) {
+    first.entries.unreadable.push_back({name, {errc::unsupported_feature, name}, false});
+  }
+  const auto all = assemble_listed({first, file_of("2", {"z"})}, index);
+  REQUIRE(all.has_value());
+  CHECK(names_of(all->catalog) == names{"a", "z"});
+  REQUIRE(all->catalog.unreadable.size() == 2);
+  CHECK(all->catalog.unreadable[0].name == "q");
+  CHECK(all->catalog.unreadable[0].place == "1: q");
+  CHECK(all->catalog.unreadable[1].name == "s");
 }
 
 TEST_CASE("assemble: a total_size that is wrong is noted, and one that is right is not") {
@@ -128,8 +145,8 @@ TEST_CASE("assemble: metadata repeated by shards is kept once, differing values 
 TEST_CASE("assemble: files beside come after the files themselves, and streams name them there") {
   file_content first = file_of("1", {"a"});
   file_content second = file_of("2", {"b", "c", "d"});
-  second.entries.files_beside = {"weights.bin"};
-  second.files_beside = {{"weights.bin", 64, "onnx"}};
+  second.entries.external_files = {"weights.bin"};
+  second.external_files = {{"weights.bin", 64, "onnx"}};
   piece raw;
   raw.stored.file = 1;
   raw.stored.offset = 16;
@@ -140,7 +157,8 @@ TEST_CASE("assemble: files beside come after the files themselves, and streams n
   piece turned = raw;
   turned.stride_bytes = {1, 2};
   for (entry& each : second.entries.tensors) each.shape = {2, 4};
-  // 'b' is a run of the file beside, 'c' lies there in another order; 'd' is in the file itself.
+  // 'b' is contiguous in the external file, 'c' is in the external file with another order of
+  // elements, and 'd' is in the file itself.
   second.entries.tensors[0].stored = std::make_shared<stored_form>(stored_form{{raw}, 0, {}});
   second.entries.tensors[1].stored = std::make_shared<stored_form>(stored_form{{turned}, 0, {}});
 
@@ -175,7 +193,7 @@ TEST_CASE("assemble: the encoding says what is undone, in that order") {
   half.stored.offset = 8;
   half.stored.bytes = 5;
   half.stored.decoded_bytes = 4;
-  half.stored.how = codec::zlib;
+  half.stored.stored_codec = codec::zlib;
   half.stored.shuffle_bytes = 2;
   half.origin = {0, 0};
   half.extent = {1, 2};
@@ -194,8 +212,8 @@ TEST_CASE("assemble: the encoding says what is undone, in that order") {
 TEST_CASE("assemble: bytes past the end of a file beside are refused by name") {
   const auto model_of = [](std::uint64_t offset, std::uint64_t bytes) {
     file_content model = file_of("m.onnx", {"w"});
-    model.entries.files_beside = {"weights.bin"};
-    model.files_beside = {{"weights.bin", 64, "onnx"}};
+    model.entries.external_files = {"weights.bin"};
+    model.external_files = {{"weights.bin", 64, "onnx"}};
     piece raw;
     raw.stored.file = 1;
     raw.stored.offset = offset;
@@ -225,7 +243,7 @@ TEST_CASE("assemble: bytes past the end of a file beside are refused by name") {
     CHECK(refused.error().code == errc::extent_outside_file);
     const std::string text = message_of(refused.error());
     CHECK(text.starts_with("m.onnx: tensor 'w'"));
-    CHECK(text.ends_with("of weights.bin, which ends at 64"));
+    CHECK(text.ends_with("of weights.bin, which has 64 bytes"));
     CHECK(assemble_listed({model_of(offset, bytes)}, index).error().code ==
           errc::extent_outside_file);
   }

@@ -90,7 +90,7 @@ TEST_CASE("detect: the length of a safetensors header must be one that is allowe
 
 TEST_CASE("detect: an ONNX model begins with its version and another field of a model") {
   CHECK(by_bytes("\x08\x07\x12\x07pytorch"sv) == file_format::onnx);
-  CHECK(by_bytes("\x08\x0A:\x80\x01"sv) == file_format::onnx);  // The graph at once.
+  CHECK(by_bytes("\x08\x0A:\x80\x01"sv) == file_format::onnx);  // The graph is the first field.
   CHECK(by_bytes("\x08\x01\x12\x07pytorch"sv) == file_format::unknown);
   CHECK(by_bytes("\x08\x07\x13\x07pytorch"sv) == file_format::unknown);
   CHECK(by_bytes("\x08\x07"sv) == file_format::unknown);
@@ -109,7 +109,7 @@ TEST_CASE("detect: the name is asked only where the bytes say nothing") {
   CHECK(by_name("model.onnx.part") == file_format::unknown);
   CHECK(by_name("model.bin") == file_format::unknown);
 
-  // A checkpoint that was given another name, and a download that is not what its name says.
+  // A checkpoint with another extension, and a download whose content does not match its name.
   const auto renamed = format_of(bytes_of(safetensors_text("{}")), "model.pt");
   CHECK(renamed.format == file_format::safetensors);
   CHECK_FALSE(renamed.by_name_only);
@@ -126,9 +126,9 @@ TEST_CASE("detect: every format has a noun, and the sentence says how it was kno
   CHECK(sentence_of({}).empty());
   CHECK(sentence_of({file_format::hdf5, false}) == "this is an HDF5 file");
   CHECK(sentence_of({file_format::onnx, true}) ==
-        "its name is that of an ONNX model, but it does not begin like one");
+        "the name is that of an ONNX model, but the first bytes are not");
   CHECK(sentence_of({file_format::git_lfs_pointer, false}) ==
-        "this is a git-lfs pointer and not the file itself: `git lfs pull` would fetch it");
+        "this is a git-lfs pointer and not the file itself: `git lfs pull` fetches the file");
 }
 
 TEST_CASE("detect: files that others wrote") {

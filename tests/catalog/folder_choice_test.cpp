@@ -58,6 +58,13 @@ TEST_CASE("folder_choice: model.safetensors comes before a series") {
         names{"model.safetensors"});
 }
 
+TEST_CASE("folder_choice: a folder of torch.distributed.checkpoint is its metadata") {
+  CHECK(files_in({".metadata", "__0_0.distcp", "__1_0.distcp"}) == names{".metadata"});
+  CHECK(fault_in({".metadata", "__0_0.distcp", "model.pt"}).code == errc::ambiguous_source);
+  CHECK(fault_in({".metadata", "notes.txt"}).code == errc::not_a_checkpoint);
+  CHECK(files_in({".metadata", "__0_0.distcp", "model.safetensors"}) == names{"model.safetensors"});
+}
+
 TEST_CASE("folder_choice: a complete series is taken in its order") {
   CHECK(files_in({series[2], series[0], "config.json", series[1]}) == series);
   CHECK(files_in({"model-00001-of-00001.safetensors"}) ==

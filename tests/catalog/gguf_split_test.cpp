@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <ringload/source.hpp>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,7 @@ TEST_CASE("gguf_split: files say which of how many they are, and how many tensor
   CHECK(code_of({part("1", "2", "4"), part("0", "2", "4")}) == errc::incomplete_series);
   CHECK(code_of({part("0", "2", "4"), part("0", "2", "4")}) == errc::incomplete_series);
   CHECK(code_of({part("0", "2", "5"), part("1", "2", "5")}) == errc::missing_tensor);
-  CHECK_FALSE(code_of({part("1", "2", "4")}));  // Named alone.
+  CHECK_FALSE(code_of({part("1", "2", "4")}));  // Only this file was named.
   file_content other = part("7", "9", "1");
   other.info.format = "npz";
   CHECK_FALSE(code_of({other, other}));

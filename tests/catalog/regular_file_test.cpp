@@ -56,7 +56,7 @@ TEST_CASE("regular_file: refuses folders, FIFOs, devices and sockets") {
   int pair[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
   const unique_fd other(pair[1]);
-  CHECK(as_regular_file(unique_fd(pair[0])).error().cause ==
+  CHECK(as_regular_file(unique_fd(pair[0])).error().cause() ==
         "this is a socket and not a regular file");
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("regular_file: reads exactly what was asked for, or says where the fil
   REQUIRE(::truncate((folder.path() / "f").c_str(), 5) == 0);
   const auto cut = read_bytes(*file, 3, 4);
   CHECK(cut.error().code == errc::truncated_file);
-  CHECK(cut.error().where == "byte 5");
+  CHECK(cut.error().where() == "byte 5");
 }
 
 TEST_CASE("regular_file: a header is checked against the file before it is read") {
@@ -92,7 +92,7 @@ TEST_CASE("regular_file: a header of 100,000,000 bytes in a sparse file is read 
   const fs::path path = folder.path() / "f";
   write_file(path, safetensors_prefix(100'000'000) + "{}");
   fs::resize_file(path, 100'000'008);
-  // NUL bytes after the object are no padding.
+  // NUL bytes after the object are not padding.
   CHECK(read_entries(*opened(path), "f", strictness::strict).error().code ==
         errc::malformed_header);
 }
@@ -104,7 +104,7 @@ TEST_CASE("regular_file: a git-lfs pointer has its own message") {
   const auto file = opened(folder.path() / "f");
   const auto refused = read_entries(*file, "f", strictness::strict);
   CHECK(refused.error().code == errc::not_a_checkpoint);
-  CHECK(refused.error().cause.find("git-lfs pointer") != std::string::npos);
+  CHECK(refused.error().cause().find("git-lfs pointer") != std::string::npos);
   CHECK(read_index_text(*file).error().code == errc::not_a_checkpoint);
 }
 
@@ -120,17 +120,17 @@ TEST_CASE("regular_file: a file of another format is refused by its name") {
   };
   CHECK(refusal("f", "\x28\xB5\x2F\xFD") ==
         "this is a file compressed with zstd; such files cannot be loaded");
-  // A page that a server sent in place of the file.
+  // A web page that a server sent instead of the file.
   CHECK(refusal("model.safetensors", "<!DOCTYPE html>") ==
         "this is a web page; such files cannot be loaded");
   CHECK(refusal("model.tar", "") ==
-        "its name is that of a tar archive, but it does not begin like one");
+        "the name is that of a tar archive, but the first bytes are not");
 
   write_file(folder.path() / "x.index.json", "PK\x03\x04");
   const auto index = read_index_text(*opened(folder.path() / "x.index.json"));
   CHECK(message_of(index.error()) ==
-        "this is a zip archive, as PyTorch (.pt) and NumPy (.npz) write them; a shard index is "
-        "JSON text");
+        "this is a zip archive, as PyTorch (.pt) and NumPy (.npz) write them; expected the "
+        "JSON text of a shard index");
 }
 
 TEST_CASE("regular_file: a checkpoint may have any name") {

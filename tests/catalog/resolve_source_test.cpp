@@ -12,6 +12,7 @@
 #include <optional>
 #include <ringload/byte_source.hpp>
 #include <ringload/error.hpp>
+#include <ringload/source.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A cache in that folder, and no other variable.
+// Only the variable of the cache folder is set.
 environment cache_in(const fs::path& folder) {
   return [folder](const std::string& name) -> std::optional<std::string> {
     if (name == "HF_HUB_CACHE") return folder.native();
@@ -80,7 +81,7 @@ class working_folder {
   fs::path before_;
 };
 
-// A store that has everything on this machine.
+// A store whose sources are all on this machine.
 class local_store final : public byte_store {
  public:
   bool has_name(std::string_view source) const noexcept override {
@@ -183,7 +184,7 @@ TEST_CASE("source: faults in a file name the file") {
   write_file(at.path() / "model.safetensors", testing::safetensors_text("{", "x"));
   const fault broken = fault_of(opened(at.path()));
   CHECK(broken.code == errc::malformed_header);
-  CHECK(broken.where.starts_with((at.path() / "model.safetensors").native() + ": byte "));
+  CHECK(broken.where().starts_with((at.path() / "model.safetensors").native() + ": byte "));
   write_file(at.path() / "x.index.json", "{}");
   CHECK(fault_of(opened(at.path() / "x.index.json")).code == errc::malformed_index);
 }
@@ -209,7 +210,7 @@ TEST_CASE("source: what cannot be opened keeps its errno") {
   fs::create_symlink("circle", circular.path() / "circle");
   const fault circle = fault_of(opened(circular.path() / "circle"));
   CHECK(circle.code == boost::system::errc::too_many_symbolic_link_levels);
-  CHECK(circle.where == circular.path() / "circle");
+  CHECK(circle.where() == circular.path() / "circle");
 }
 
 TEST_CASE("source: a file that may not be read keeps its errno") {
@@ -233,7 +234,7 @@ TEST_CASE("source: for a name like a path, the error is about a path") {
     CHECK(message_of(none) == path + ": there is no such file or folder");
   }
   fs::create_symlink("nowhere", at.path() / "broken");
-  CHECK(mentions(fault_of(opened(at.path() / "broken")), "incomplete download"));
+  CHECK(mentions(fault_of(opened(at.path() / "broken")), "may be incomplete"));
 }
 
 TEST_CASE("source: for a name like a model's, the error is about both") {
@@ -271,7 +272,7 @@ TEST_CASE("source: a cached model is found through the symlinks of its snapshot"
   CHECK(names(found) == "a b ");
   CHECK(found->catalog.files[0].path == cached.snapshot() / "s1.safetensors");
 
-  // And by any path that leads to it.
+  // Also by any other path of the same file.
   CHECK(names(opened(cached.snapshot())) == "a b ");
   CHECK(names(opened(cached.snapshot() / "model.safetensors.index.json")) == "a b ");
   CHECK(names(opened(cached.snapshot() / "s1.safetensors")) == "a ");
@@ -293,14 +294,14 @@ TEST_CASE("source: a cached model whose blob is missing is an incomplete downloa
   single.add_link("model.safetensors");
   const fault file = fault_of(opened("single", at.path()));
   CHECK(file.code == errc::source_not_found);
-  CHECK(mentions(file, "incomplete download"));
+  CHECK(mentions(file, "may be incomplete"));
 
   const cached_repository sharded(at.path(), "models--sharded");
   sharded.add("model.safetensors.index.json", index_text({{"a", "s1.safetensors"}}));
   sharded.add_link("s1.safetensors");
   const fault shard = fault_of(opened("sharded", at.path()));
   CHECK(shard.code == errc::incomplete_series);
-  CHECK(mentions(shard, "incomplete download"));
+  CHECK(mentions(shard, "may be incomplete"));
   CHECK(mentions(shard, "tensor 'a'"));
 }
 
@@ -393,10 +394,10 @@ TEST_CASE("source: independent files lie in sub-folders too, but for hidden ones
 }
 
 TEST_CASE("source: an address that no extension knows is named, without credentials") {
-  CHECK(fault_of(opened("https://host/x.safetensors?token=secret")).where ==
+  CHECK(fault_of(opened("https://host/x.safetensors?token=secret")).where() ==
         "https://host/x.safetensors");
-  CHECK(fault_of(opened("s3://me:secret@host/x")).where == "s3://");
-  CHECK(fault_of(opened("HTTP://host/x")).cause.find("component remote") != std::string::npos);
+  CHECK(fault_of(opened("s3://me:secret@host/x")).where() == "s3://");
+  CHECK(fault_of(opened("HTTP://host/x")).cause().find("component remote") != std::string::npos);
 }
 
 TEST_CASE("source: independent files of a model in the cache, by its name and its address") {
@@ -470,7 +471,7 @@ TEST_CASE("source: a store may name a file or folder of this machine") {
   // The store knows whether the cache's revision is the hub's.
   CHECK(names(read("hf://owner/name")) == "a b ");
   CHECK(store->asked == 3);
-  // A name that the cache has is not asked for.
+  // The store is not asked for a name that is in the cache.
   CHECK(names(read("owner/name")) == "a b ");
   CHECK(store->asked == 3);
   store->path = (cached.snapshot() / "model.safetensors").native();

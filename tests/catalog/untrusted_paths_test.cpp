@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a model says about paths is not believed: nothing outside of its own folder is opened,
-// whichever way it is named.
+// Paths in a model's files are not trusted. No file outside of the model's folder is opened, by any
+// form of path.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -30,7 +30,7 @@ boost::system::error_code code_of(const fs::path& source) {
   return found ? boost::system::error_code{} : found.error().code;
 }
 
-// A model whose one shard is `shard`, beside a file that is none of its business.
+// A model whose only shard is `shard`, and a file next to the folder that must not be opened.
 struct model {
   explicit model(std::string_view shard) {
     write_file(at.path() / "outside.safetensors", tiny_tensors_text({"a"}));
@@ -76,7 +76,7 @@ TEST_CASE("untrusted paths: the only file of a folder cannot lead out of it eith
   fs::remove(none.folder / "model.safetensors.index.json");
   fs::create_symlink("../outside.safetensors", none.folder / "model.safetensors");
   CHECK(code_of(none.folder) == errc::path_outside_source);
-  // But the user who names the symlink itself has chosen what it leads to.
+  // If the user names the symlink itself, its target is opened.
   CHECK_FALSE(code_of(none.folder / "model.safetensors"));
 }
 

@@ -10,6 +10,8 @@
 #   C          ON: and one in C, with the component c
 #   HDF5       ON: and one with the component hdf5
 #   REMOTE     ON: and one with the component remote
+#   MPI        ON: and one with the component mpi, but for pkg_config
+#   CUDA_LIBDIR  for pkg_config and CUDA: the folder of libcudart_static.a
 #   BUILD_TYPE Debug or Release
 #   MORE       more arguments for CMake
 
@@ -44,7 +46,8 @@ if(WAY STREQUAL pkg_config)
   file(MAKE_DIRECTORY ${WORK}/build)
   run(c++ -std=c++20 ${SOURCE}/tests/consumer/main.cpp ${flags} -o ${program})
   if(CUDA)
-    execute_process(COMMAND pkg-config --cflags --libs ringload-cuda
+    execute_process(COMMAND pkg-config --cflags --libs
+      --define-variable=cuda_libdir=${CUDA_LIBDIR} ringload-cuda
       OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
     separate_arguments(flags UNIX_COMMAND "${flags}")
     run(c++ -std=c++20 ${SOURCE}/tests/consumer/cuda.cpp ${flags} -o ${program}_cuda)
@@ -70,7 +73,7 @@ if(WAY STREQUAL pkg_config)
 else()
   run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${WORK}/build -G Ninja
     -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DWAY=${WAY} -DCUDA=${CUDA} -DC=${C} -DHDF5=${HDF5}
-    -DREMOTE=${REMOTE}
+    -DREMOTE=${REMOTE} -DMPI=${MPI}
     -DCMAKE_PREFIX_PATH=${PREFIX} -DRINGLOAD_SOURCE=${SOURCE}
     -DFETCHCONTENT_SOURCE_DIR_RINGLOAD=${SOURCE} ${MORE})
   run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer)
@@ -78,7 +81,14 @@ else()
     run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_cuda)
   endif()
   if(C)
-    run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_c consumer_c_remote)
+    run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_c consumer_c_remote
+      consumer_c_hdf5)
+    if(CUDA)
+      run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_c_cuda)
+    endif()
+  endif()
+  if(MPI)
+    run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_mpi)
   endif()
   if(HDF5)
     run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_hdf5)
@@ -108,9 +118,23 @@ foreach(one IN LISTS programs)
 endforeach()
 
 if(C AND NOT WAY STREQUAL pkg_config)
-  run(${program}_c_remote)
-  if(NOT output STREQUAL "ok\n")
-    message(FATAL_ERROR "the consumer of the component c_remote printed: ${output}")
+  set(commands "${program}_c_remote" "${program}_c_hdf5 ${SOURCE}/tests/data/hdf5/keras.h5")
+  if(CUDA)
+    list(APPEND commands "${program}_c_cuda")
+  endif()
+  foreach(command IN LISTS commands)
+    separate_arguments(command UNIX_COMMAND "${command}")
+    run(${command})
+    if(NOT output STREQUAL "ok\n")
+      message(FATAL_ERROR "${command} printed: ${output}")
+    endif()
+  endforeach()
+endif()
+
+if(MPI AND NOT WAY STREQUAL pkg_config)
+  run(${program}_mpi)  # MPI calls a program that mpirun did not start the only rank.
+  if(NOT output MATCHES "^rank 0 of 1\n")
+    message(FATAL_ERROR "the consumer of the component mpi printed: ${output}")
   endif()
 endif()
 
@@ -123,7 +147,7 @@ endif()
 
 if(REMOTE)
   run(${program}_remote)
-  if(NOT output MATCHES "^http://127\\.0\\.0\\.1:1/model\\.safetensors: no connection to it")
+  if(NOT output MATCHES "^http://127\\.0\\.0\\.1:1/model\\.safetensors: connecting: ")
     message(FATAL_ERROR "the consumer of the component remote printed: ${output}")
   endif()
 endif()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A program with the component `cuda` starts on a machine without a driver, and says what is there.
+// A program with the component `cuda` starts on a machine without a driver, and prints the devices.
 
 #include <iostream>
 #include <ringload/cuda.hpp>

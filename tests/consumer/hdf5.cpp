@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A program with the component `hdf5` reads a file, by libhdf5 in its own process and in another.
+// A program with the component `hdf5` reads a file with libhdf5 in its own process and in another
+// process.
 
 #include <iostream>
 #include <ringload/hdf5.hpp>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs a build tree for the consumers, and moves what was installed: nothing in it may remember
-# where it was.
+# Installs a build tree for the consumers and then moves the installation, because no file may
+# contain the old path.
 #
 #   cmake -D BUILD=build_tree -D PREFIX=folder -P install.cmake
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <boost/asio.hpp>
 #include <iostream>
-#include <ringload/ringload.hpp>
+#include <ringload/loader.hpp>
 
 namespace asio = boost::asio;
 
@@ -15,7 +15,7 @@ asio::awaitable<void> serve(ringload::loader& loader, std::string source) {
 
 int main(int argc, char** argv) {
   asio::io_context server;
-  ringload::loader loader;
+  ringload::loader loader(server);
   for (int i = 1; i < argc; ++i) {
     asio::co_spawn(server, serve(loader, argv[i]), [](std::exception_ptr failure) {
       if (failure) std::rethrow_exception(failure);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A program with the component `remote` asks a server that is not there.
+// A program with the component `remote` connects to a server that does not exist.
 
 #include <iostream>
 #include <ringload/remote.hpp>

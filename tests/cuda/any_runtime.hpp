@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What tests that run on the stand-in and on a GPU need to know about which of them it is.
+// Functions for tests that run both on the stand-in for CUDA and on a GPU.
 
 #ifndef RINGLOAD_REAL_CUDA
 #include <doctest/doctest.h>
@@ -10,13 +10,14 @@
 
 #include "device/cuda/device_memory.hpp"
 #include "support/fake_cudart/fake_cudart.hpp"
+#include "support/waiting.hpp"
 #endif
 
 namespace ringload::testing {
 
 #ifdef RINGLOAD_REAL_CUDA
 
-// What was read by a copy or a kernel is gone.
+// True if copies and kernels destroy their source, as on the stand-in.
 inline constexpr bool reading_destroys = false;
 inline void begin_afresh() {}
 inline void expect_pageable() {}
@@ -26,13 +27,13 @@ inline void end_well() {}
 
 inline constexpr bool reading_destroys = true;
 inline void begin_afresh() {
-  cuda::wait_for_returned_memory();
+  cuda::wait_for_returned_memory(patience);
   fake_cudart::reset();
 }
 inline void expect_pageable() { fake_cudart::expect_pageable(); }
-// All was given back in good order.
+// Checks that all resources were released correctly.
 inline void end_well() {
-  cuda::wait_for_returned_memory();
+  cuda::wait_for_returned_memory(patience);
   CHECK(fake_cudart::left_over() == "");
   for (const std::string& each : fake_cudart::misuse()) CHECK(each == "");
 }

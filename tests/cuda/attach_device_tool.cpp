@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // attach_device_tool SOCKET NAME DEVICE: attaches a model on that CUDA device, prints the CRC-32C
-// of all bytes or what failed, and holds it until its standard input ends.
+// of all bytes or the error, and holds the model until its standard input ends.
 
 #include <unistd.h>
 

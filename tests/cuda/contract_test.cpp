@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What ringload_cuda takes for granted of CUDA, one assumption after the other. It runs on the
-// stand-in, which is thereby held to the same, and on a GPU where there is one.
+// Tests the properties of CUDA that ringload_cuda relies on. Runs on the stand-in, which must have
+// the same properties, and on a GPU if the machine has one.
 
 #include <doctest/doctest.h>
 
@@ -20,8 +20,10 @@
 #include "device/cuda/copy_to_host.hpp"
 #include "device/cuda/device_memory.hpp"
 #include "device/cuda/kernels.hpp"
+#include "device/cuda/peers.hpp"
 #include "device/cuda/raii.hpp"
 #include "device/cuda/runtime.hpp"
+#include "device/cuda/shareable_memory.hpp"
 #include "support/skip.hpp"
 
 using namespace ringload;
@@ -41,7 +43,7 @@ bool has_device() {
 
 bool good(cudaError_t said) { return !cuda::code_of(said); }
 
-// Pinned memory of the host, filled with one byte.
+// Pinned host memory, filled with one byte value.
 class host_bytes {
  public:
   explicit host_bytes(std::byte with, bool pinned = true) : pinned_(pinned) {
@@ -64,7 +66,7 @@ class host_bytes {
   bool pinned_;
 };
 
-// A stream, some memory of the device, and a look at it.
+// A stream and device memory, and functions that read the memory.
 struct scene {
   cuda::stream on;
   cuda::device_buffer staging;
@@ -81,7 +83,7 @@ struct scene {
   bool copy(void* to, const void* from) {
     return good(cudaMemcpyAsync(to, from, some_bytes, cudaMemcpyHostToDevice, on.get()));
   }
-  // The whole of it, piece by piece.
+  // Copies the whole memory, piece by piece.
   bool scatter(const void* from) {
     cuda::scatter_table table = {};
     constexpr std::uint32_t piece = cuda::scatter_piece::bytes_max;
@@ -92,7 +94,7 @@ struct scene {
     return good(cuda::launch_scatter(table, on.get()));
   }
   bool wait() { return good(cudaStreamSynchronize(on.get())); }
-  // Whether all of the target is this.
+  // Returns true if all bytes of the target have this value.
   bool holds(std::byte value) {
     std::vector<std::byte> found(some_bytes);
     REQUIRE_FALSE(readers.copy(target.data(), found));
@@ -100,7 +102,7 @@ struct scene {
   }
 };
 
-// In a thread of the library's own, as it makes them.
+// Runs in a new thread, as in the library.
 void in_own_thread(const std::function<void()>& work) {
   std::thread([&] {
     CHECK_FALSE(cuda::use_device(0));
@@ -115,25 +117,35 @@ bool has_two_devices() {
   return false;
 }
 
-// Every call that a load makes, from the first to the last.
-void make_every_call() {
-  scene in;
-  const host_bytes from(std::byte{1});
-  cuda::event end;
-  CHECK_FALSE(end.make());
-  CHECK(in.copy(in.staging.data(), from.data()));
-  CHECK(in.scatter(in.staging.data()));
-  CHECK_FALSE(end.record(in.on.get()));
-  const cudaError_t said = cudaEventQuery(end.get());
-  CHECK((said == cudaErrorNotReady || said == cudaSuccess));
-  (void)cudaGetLastError();
-  CHECK_FALSE(end.wait());
-  CHECK(cudaEventQuery(end.get()) == cudaSuccess);
-  std::size_t free_bytes = 0;
-  std::size_t total_bytes = 0;
-  CHECK(good(cudaMemGetInfo(&free_bytes, &total_bytes)));
-  CHECK(in.holds(std::byte{1}));
-}
+// Every call that a load makes. The constructor allocates and the destructor frees.
+class all_calls {
+ public:
+  all_calls() {
+    REQUIRE_FALSE(end_.make());
+    CHECK_FALSE(in_.holds(std::byte{1}));  // Pins the memory of the copies to the host.
+  }
+
+  void make() {
+    from_.fill(std::byte{1});
+    CHECK(in_.copy(in_.staging.data(), from_.data()));
+    CHECK(in_.scatter(in_.staging.data()));
+    CHECK_FALSE(end_.record(in_.on.get()));
+    const cudaError_t said = cudaEventQuery(end_.get());
+    CHECK((said == cudaErrorNotReady || said == cudaSuccess));
+    (void)cudaGetLastError();
+    CHECK_FALSE(end_.wait());
+    CHECK(cudaEventQuery(end_.get()) == cudaSuccess);
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    CHECK(good(cudaMemGetInfo(&free_bytes, &total_bytes)));
+    CHECK(in_.holds(std::byte{1}));
+  }
+
+ private:
+  scene in_;
+  host_bytes from_{std::byte{1}};
+  cuda::event end_;
+};
 
 }  // namespace
 
@@ -239,7 +251,7 @@ TEST_CASE("contract: what a load calls neither fails beside a capture nor invali
       cudaStream_t captured = nullptr;
       REQUIRE(good(cudaStreamCreateWithFlags(&captured, flags)));
       REQUIRE(good(cudaStreamBeginCapture(captured, mode)));
-      in_own_thread(make_every_call);
+      in_own_thread([] { all_calls().make(); });
       cudaGraph_t graph = nullptr;
       CHECK(good(cudaStreamEndCapture(captured, &graph)));
       if (graph) CHECK(good(cudaGraphDestroy(graph)));
@@ -269,16 +281,20 @@ TEST_CASE("contract: a thread that has not said that it knows invalidates what o
 TEST_CASE(
     "contract: a host function that sleeps holds up no copy and no kernel of another stream") {
   if (!has_device()) return;
+  // Calls that free may wait for all work of the device, so they come after the host function.
   cuda::stream theirs;
-  scene in;
+  all_calls ours;
   REQUIRE_FALSE(theirs.open());
   std::promise<void> over;
   const auto sleep = [](void* until) {
     static_cast<std::promise<void>*>(until)->get_future().wait();
   };
   REQUIRE(good(cudaLaunchHostFunc(theirs.get(), sleep, &over)));
-  in_own_thread(make_every_call);
+  auto made = std::async(std::launch::async, [&] { in_own_thread([&] { ours.make(); }); });
+  const bool ended = made.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
   over.set_value();
+  made.get();
+  CHECK(ended);
   CHECK(good(cudaStreamSynchronize(theirs.get())));
 }
 
@@ -298,26 +314,56 @@ TEST_CASE("contract: an event on the default stream comes after work on blocking
   CHECK(good(cudaStreamDestroy(blocking)));
 }
 
-TEST_CASE("contract: memory has a handle for other processes, which its own cannot open") {
+TEST_CASE("contract: memory that is shared by a descriptor has the same bytes at another address") {
   if (!has_device()) return;
-  const scene in;
-  cudaIpcMemHandle_t handle = {};
-  cudaIpcMemHandle_t again = {};
-  REQUIRE(good(cudaIpcGetMemHandle(&handle, in.target.data())));
-  REQUIRE(good(cudaIpcGetMemHandle(&again, in.target.data())));
-  CHECK(std::memcmp(&handle, &again, sizeof handle) == 0);
-  void* opened = nullptr;
-  CHECK_FALSE(good(cudaIpcOpenMemHandle(&opened, handle, cudaIpcMemLazyEnablePeerAccess)));
-  CHECK_FALSE(good(cudaIpcCloseMemHandle(in.target.data())));
+  scene in;
+  cuda::shareable_memory first;
+  const boost::system::error_code made = first.make(0, some_bytes);
+  if (made.value() == cudaErrorNotSupported) {
+    skip("the driver cannot share memory by descriptors");
+    return;
+  }
+  REQUIRE_FALSE(made);
+  unique_fd descriptor;
+  REQUIRE_FALSE(first.share(descriptor));
+  cuda::shareable_memory second;
+  REQUIRE_FALSE(second.open(0, descriptor.get(), first.bytes()));
+  CHECK(first.address() != second.address());
+  CHECK(reinterpret_cast<std::uintptr_t>(second.address()) % 256 == 0);
+  const host_bytes from(std::byte{9});
+  CHECK(in.copy(first.address(), from.data()));
+  CHECK(in.wait());
+  std::vector<std::byte> found(some_bytes);
+  REQUIRE_FALSE(in.readers.copy(static_cast<const std::byte*>(second.address()), found));
+  CHECK(std::ranges::all_of(found, [](std::byte b) { return b == std::byte{9}; }));
+  cuda::shareable_memory larger;
+  CHECK(larger.open(0, descriptor.get(), 2 * first.bytes()));
+}
+
+TEST_CASE("contract: memory that is pinned for all devices is pinned already for the second one") {
+  if (!has_two_devices()) return;
+  auto made = mapping::make(some_bytes, page_kind::transparent);
+  REQUIRE(made.has_value());
+  constexpr unsigned flags = cudaHostRegisterMapped | cudaHostRegisterPortable;
+  REQUIRE_FALSE(cuda::use_device(0));
+  REQUIRE(good(cudaHostRegister(made->data(), some_bytes, flags)));
+  REQUIRE_FALSE(cuda::use_device(1));
+  const cudaError_t said = cudaHostRegister(made->data(), some_bytes, flags);
+  (void)cudaGetLastError();
+  CHECK(said == cudaErrorHostMemoryAlreadyRegistered);
+  void* there = nullptr;
+  CHECK(good(cudaHostGetDevicePointer(&there, made->data(), 0)));
+  REQUIRE_FALSE(cuda::use_device(0));
+  CHECK(good(cudaHostUnregister(made->data())));
 }
 
 TEST_CASE("contract: a device copies out of memory of another one that it was let reach") {
   if (!has_two_devices()) return;
-  if (!cuda::reaches(1, 0)) {
+  if (!cuda::reaches(1, 0, {})) {
     skip("the devices are not connected");
     return;
   }
-  CHECK(cuda::reaches(1, 0));  // Not only the first time.
+  CHECK(cuda::reaches(1, 0, {}));  // Also at the second call.
   const host_bytes from(std::byte{7});
   scene first;
   REQUIRE(first.copy(first.target.data(), from.data()));

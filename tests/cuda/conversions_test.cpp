@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors that are converted as they land have the same bits on the device as on the host. Runs on
-// the stand-in, and on a GPU where there is one: there it is the test of the kernels.
+// Tensors that are converted during a load have the same bits on the device as on the host. Runs on
+// the stand-in, and on a GPU if the machine has one. On a GPU, this tests the kernels.
 
 #include <doctest/doctest.h>
 
@@ -17,7 +17,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -41,7 +40,7 @@ std::string first_error(const model& loaded, dtype to) {
   return {};
 }
 
-// Every word that the type has, as a checkpoint of one tensor.
+// A checkpoint of one tensor with every word of the type.
 std::string every_word_checkpoint(const std::string& type, unsigned bits_of_one) {
   const std::uint64_t count = std::uint64_t{1} << bits_of_one;
   const std::uint64_t bytes = count * bits_of_one / 8;
@@ -142,5 +141,5 @@ TEST_CASE("cuda: a tensor that grows is counted as what it becomes") {
       failure_of(with.load_async(file.name(), converting_to(dtype::bf16), use_future));
   REQUIRE(failed.has_value());
   CHECK(failed->code() == errc::memory_exceeded);
-  CHECK(holds(failed->what(), "need 4,096 bytes, the limit is 3,000"));
+  CHECK(holds(failed->what(), "need 4,096 bytes, arena_bytes_max is 3,000"));
 }

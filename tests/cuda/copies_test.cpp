@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Memory of its own for each tensor, and copies from, to and within a device. Runs on the stand-in,
-// and on a GPU where there is one.
+// A separate allocation for each tensor, and copies from, to and within a device. Runs on the
+// stand-in, and on a GPU if the machine has one.
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -98,12 +97,12 @@ TEST_CASE("cuda: copies are converted, by the CPU on the host and by kernels on 
   loader with(gpu, small_options());
   const tensor many = get(with.load_async(file.name(), use_future)).at("many");
   const std::string wanted = reference_bytes(bytes_on_device(many), dtype::f32, dtype::bf16);
-  const tensor here = get(with.copy_async(many, host(), dtype::bf16, use_future));
+  const tensor here = get(with.copy_async(many, {host(), dtype::bf16}, use_future));
   CHECK((testing::bytes_of(here) == wanted));
-  CHECK((bytes_on_device(get(with.copy_async(many, gpu, dtype::bf16, use_future))) == wanted));
+  CHECK((bytes_on_device(get(with.copy_async(many, {gpu, dtype::bf16}, use_future))) == wanted));
   // The CPU converts more pairs of types than the kernels.
-  CHECK(get(with.copy_async(many, host(), dtype::f64, use_future)).dtype() == dtype::f64);
-  CHECK(code_of(with.copy_async(many, gpu, dtype::f64, use_future)) == errc::unsupported_dtype);
+  CHECK(get(with.copy_async(many, {host(), dtype::f64}, use_future)).dtype() == dtype::f64);
+  CHECK(code_of(with.copy_async(many, {gpu, dtype::f64}, use_future)) == errc::unsupported_dtype);
 }
 
 TEST_CASE("cuda: files are mapped for the host only; for a device tensors are loaded, if allowed") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a loader takes of which device, and of the host. On the stand-in only, which has two.
+// The memory that a loader takes of each device and of the host. Runs only on the stand-in, which
+// has two devices.
 
 #include <doctest/doctest.h>
 #include <linux/mempolicy.h>
@@ -22,13 +23,12 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
 using devices = std::set<int>;
 
-// The flags that the kernel shows for the mapping that an address lies in.
+// The kernel's flags of the mapping that contains an address.
 std::string mapping_flags(const void* of) {
   const auto address = reinterpret_cast<std::uintptr_t>(of);
   std::ifstream in("/proc/self/smaps");

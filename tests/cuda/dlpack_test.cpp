@@ -21,7 +21,7 @@ namespace {
 model loaded_from(const std::string& text) {
   const made_file file(made_file::as_it_is::text, text);
   loader with(host(), small_options());
-  return get(with.load_async(file.name(), boost::asio::use_future));
+  return get(with.load_async(file.name(), use_future));
 }
 
 std::vector<std::int64_t> of(const std::int64_t* at, std::int32_t ndim) { return {at, at + ndim}; }
@@ -79,7 +79,7 @@ TEST_CASE("dlpack: F4 is exported in pairs, as PyTorch has it: 2 lanes and half 
   CHECK(of(b->dl_tensor.shape, 2) == sizes{4, 0});
   b->deleter(b);
 
-  // A pair would lie in two rows: its elements are exported one by one.
+  // A pair would span two rows, so the elements are exported one by one.
   dlpack::managed_tensor_versioned* c = to_dlpack(loaded.at("c"));
   CHECK(c->dl_tensor.dtype.bits == 4);
   CHECK(c->dl_tensor.dtype.lanes == 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A launch that fails when the device already has some of the slot's copies: they still read the
-// slot, so the load may not end before they have. On the stand-in only.
+// A launch fails after the device has received some of the slot's copies. These copies still read
+// the slot, so the load must not end before them. Runs only on the stand-in.
 
 #include <doctest/doctest.h>
 
@@ -19,12 +19,10 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
-// Three things for the device, of which two are launched and the third cannot be, because that call
-// of the function fails: of a file that fits in a slot, and by a loader that has one.
+// Three launches, of which the third fails. The file fits in one slot, and the loader has one slot.
 void check_failed_launch(const std::vector<made_tensor>& tensors, const load_options& how,
                          const std::string& function, unsigned nth) {
   CAPTURE(function);
@@ -36,7 +34,8 @@ void check_failed_launch(const std::vector<made_tensor>& tensors, const load_opt
     fake_cudart::fail(function, nth, cudaErrorIllegalAddress);
     auto load = with.load_async(file.name(), how, use_future);
     wait_for_copies(2);
-    // Several looks of the clock later it still waits, and another load does not get the slot.
+    // The load still waits after several checks of the clock, and another load does not get the
+    // slot.
     auto next = with.load_async(file.name(), how, use_future);
     CHECK(load.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout);
     CHECK(fake_cudart::waiting_copies() == 2);
@@ -56,6 +55,6 @@ TEST_CASE("cuda: a copy that cannot be launched does not free a slot that others
 }
 
 TEST_CASE("cuda: a kernel that cannot be launched does not free a slot that others still read") {
-  // More than a table holds: a copy into the staging buffer, and two kernels.
+  // More pieces than a table has: a copy into the staging buffer, and two kernels.
   check_failed_launch(equal_tensors(200, 200), {}, "cudaLaunchKernel", 2);
 }

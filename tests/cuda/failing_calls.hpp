@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Each call of the runtime that some work makes fails in turn, on the stand-in.
+// Makes each call of the CUDA runtime fail in turn, on the stand-in.
 
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
@@ -18,13 +18,13 @@
 
 namespace ringload::testing {
 
-// Failures of one function that are walked: a load makes the same few calls again and again. The
-// sanitizers take a minute for 12.
+// Maximum number of failures of one function, because a load repeats the same few calls. With
+// sanitizers, 12 failures take a minute.
 inline constexpr unsigned failures_max = effort_percent == 100 ? 12 : 5;
 
-// `work(code)` uses loaders of its own and checks what it succeeds in. What fails there, at most
-// one thing, it returns as a sentence, with its code; it has to be the error of the call. Nothing
-// is left over afterwards.
+// `work(code)` must use its own loaders and check the results that succeed. If an operation fails,
+// `work` returns its error text and sets `code`, which must be the error of the failed call.
+// Afterwards, no resource may remain.
 template <class Work>
 void for_every_failing_call(const Work& work) {
   start_afresh();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Every call of the runtime that a load makes fails once: the load ends, with that error or without
-// it, nothing stays taken, and the next load is as if nothing had been. On the stand-in only.
+// Every call of the runtime that a load makes fails once. The load ends, with or without this
+// error. No resource leaks, and the next load succeeds. Runs only on the stand-in.
 
 #include <doctest/doctest.h>
 
@@ -14,17 +14,17 @@
 #include "cuda/fresh_runtime.hpp"
 #include "cuda/on_device.hpp"
 #include "support/converted.hpp"
+#include "support/npz_text.hpp"
 #include "support/small_options.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
-// Small pieces that are scattered, and large ones.
+// Small tensors that are scattered, and large tensors.
 std::vector<made_tensor> tensors() {
   std::vector<made_tensor> all = equal_tensors(100, 1000);
   all.push_back({"large", 200'000});
@@ -32,8 +32,8 @@ std::vector<made_tensor> tensors() {
   return all;
 }
 
-// Loads by a loader of their own, one plain and one that converts. Empty if their bytes are right,
-// else the error of the one that failed.
+// Makes two loads with a new loader, one of them with a conversion. Returns an empty string if the
+// bytes are correct, otherwise the error of the failed load.
 std::string one_load(const std::string& path, boost::system::error_code& code) {
   try {
     loader with(cuda_device(1), small_options());
@@ -57,7 +57,7 @@ std::string one_load(const std::string& path, boost::system::error_code& code) {
       code = failed->code();
       said = failed->what();
     }
-    // One failure spoils no more than the load that it belongs to.
+    // One failure affects only its own load.
     const model again = get(with.load_async(path, use_future));
     CHECK(first_difference_on_device(again) == "");
     return said;
@@ -67,18 +67,18 @@ std::string one_load(const std::string& path, boost::system::error_code& code) {
   }
 }
 
-// Copies tensors, each with memory of its own, from a device, to it and within it. Empty if their
-// bytes are right, else the error of what failed.
+// Copies tensors with separate allocations from a device, to it and within it. Returns an empty
+// string if the bytes are correct, otherwise the error.
 std::string copies_of_one_load(const std::string& path, boost::system::error_code& code) {
   try {
     loader with(cuda_device(1), small_options());
     load_options options;
     options.allocation = allocation::per_tensor;
     const auto copied = [&](const tensor& from, device to, std::optional<dtype> as) {
-      return get(with.copy_async(from, to, as, use_future));
+      return get(with.copy_async(from, {to, as}, use_future));
     };
-    const model loaded =
-        get(with.load_async(path, select().names({"t1", "converted"}), options, use_future));
+    const model loaded = get(
+        with.load_async(path, selecting(select().names({"t1", "converted"}), options), use_future));
     const tensor from = loaded.at("converted");
     const tensor here = copied(from, host(), {});
     const tensor there = copied(here, cuda_device(1), dtype::bf16);
@@ -98,6 +98,39 @@ TEST_CASE("cuda: each call that fails ends its copy, or the load before it, and 
   const made_file file(tensors());
   for_every_failing_call(
       [&](boost::system::error_code& code) { return copies_of_one_load(file.name(), code); });
+}
+
+TEST_CASE("cuda: each call that fails ends its load of decoded bytes, and nothing is left") {
+  const npz_file file(
+      {member("plain", npy_text("<i4", false, "400000,", compressible(1'600'000, 1)), true),
+       member("converted", npy_text("<f4", false, "100000,", compressible(400'000, 2)), true),
+       member("turned", npy_text("<i2", true, "300,500", compressible(300'000, 3)), true)});
+  loader on_host(host(), small_options());
+  const model same = get(on_host.load_async(file.name(), converting_to(dtype::bf16), use_future));
+  for_every_failing_call([&](boost::system::error_code& code) -> std::string {
+    try {
+      loader with(cuda_device(1), small_options());
+      std::string said;
+      for (int turn = 0; turn < 2; ++turn) {
+        const auto failed =
+            failure_of(with.load_async(file.name(), converting_to(dtype::bf16), use_future));
+        if (!failed) continue;
+        CHECK(said == "");
+        code = failed->code();
+        said = failed->what();
+      }
+      const model loaded =
+          get(with.load_async(file.name(), converting_to(dtype::bf16), use_future));
+      for (const tensor& each : same) {
+        const bool equal = bytes_on_device(loaded.at(each.name())) == bytes_of(each);
+        CHECK(equal);
+      }
+      return said;
+    } catch (const error& e) {
+      code = e.code();
+      return e.what();
+    }
+  });
 }
 
 TEST_CASE("cuda: each call that fails ends its load, and nothing else") {
@@ -136,7 +169,7 @@ TEST_CASE("cuda: where the device has no memory for staging, kernels read the sl
   const made_file file(tensors());
   for (const unsigned refused : {1U, 2U}) {
     const fresh_runtime around;
-    // The first is the arena.
+    // The first allocation is the arena.
     loader with(cuda_device(1), small_options());
     (void)get(with.load_async(made_file(only("a", 1000)).name(), use_future));
     for (unsigned i = 0; i < refused; ++i) {
@@ -170,7 +203,7 @@ TEST_CASE("cuda: a machine without a device says what is missing") {
            without{cudaErrorInsufficientDriver, 0, "driver not found"},
            without{cudaErrorStubLibrary, 0, "only the toolkit's stub of the driver was found"},
            without{cudaErrorInsufficientDriver, 11080, "the driver supports CUDA 11.8, but CUDA 1"},
-           without{cudaErrorNoDevice, 13000, "the driver sees none"},
+           without{cudaErrorNoDevice, 13000, "the driver reports no device"},
            without{cudaErrorIllegalAddress, 13000, "cudaErrorIllegalAddress: what CUDA says"},
        }) {
     start_afresh();
@@ -212,20 +245,69 @@ TEST_CASE("keeper: a model whose memory the driver does not give away is refused
   const made_file file(only("t", 100'000));
   const temporary_folder folder = temporary_folder::for_sockets();
   keeper keeps((folder.path() / "k").string());
-  loader with(cuda_device(1), small_options());
+  loader with(shared_cuda_device(1), small_options());
   pending_load one(with, file.name());
   REQUIRE_FALSE(one.failure().has_value());
-  for (const char* const function : {"cudaDeviceGetPCIBusId", "cudaIpcGetMemHandle"}) {
+  for (const char* const function : {"cuDeviceGetUuid", "cuMemExportToShareableHandle"}) {
     fake_cudart::fail(function, 1, cudaErrorNotSupported);
     try {
       keeps.publish("m", one.loaded());
       FAIL("it was published");
     } catch (const error& e) {
       CHECK(e.code() == boost::system::error_code(cudaErrorNotSupported, cuda_category()));
-      CHECK(holds(e.what(), "model 'm': cuda:1: exporting memory to other processes"));
+      CHECK(holds(e.what(), "model 'm': cuda:1: sharing memory with other processes"));
     }
     CHECK(keeps.models().empty());
   }
   keeps.publish("m", one.loaded());
   CHECK(keeps.models().size() == 1);
+}
+
+TEST_CASE("cuda: a device that has no image of the kernels makes the copies that need none") {
+  const fresh_runtime around;
+  fake_cudart::fail("cudaFuncGetAttributes", 1, cudaErrorNoKernelImageForDevice);
+  loader with(cuda_device(1), small_options());
+  const made_file large(only("large", 1'000'000));
+  CHECK(first_difference_on_device(get(with.load_async(large.name(), use_future))) == "");
+  const made_file small({f32("a", 100)});
+  load_options to_bf16;
+  to_bf16.dtype = dtype::bf16;
+  try {
+    (void)get(with.load_async(small.name(), to_bf16, use_future));
+    FAIL("it was loaded");
+  } catch (const error& e) {
+    CHECK(holds(e.what(), "cudaErrorNoKernelImageForDevice"));
+    CHECK(holds(e.what(), "the kernels of ringload are built for"));
+  }
+}
+
+TEST_CASE(
+    "cuda: shared memory that the driver refuses, at any of its calls, leaves nothing behind") {
+  const fresh_runtime now;
+  const made_file file(only("t", 100'000));
+  for (const char* const function :
+       {"cudaGetDriverEntryPointByVersion", "cuMemGetAllocationGranularity", "cuMemCreate",
+        "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}) {
+    CAPTURE(function);
+    loader with(shared_cuda_device(1), small_options());
+    fake_cudart::fail(function, 1, cudaErrorNotSupported);
+    pending_load load(with, file.name());
+    const auto failed = load.failure();
+    REQUIRE(failed.has_value());
+    CHECK(failed->code() == boost::system::error_code(cudaErrorNotSupported, cuda_category()));
+    CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
+  }
+}
+
+TEST_CASE("cuda: shared memory that the device does not have is refused, as private memory is") {
+  const fresh_runtime now;
+  const made_file file(only("t", 100'000));
+  loader with(shared_cuda_device(1), small_options());
+  for (const unsigned nth : {1U, 2U}) {
+    fake_cudart::fail("cuMemCreate", nth, cudaErrorMemoryAllocation);
+  }
+  pending_load load(with, file.name());
+  const auto failed = load.failure();
+  REQUIRE(failed.has_value());
+  CHECK(failed->code() == errc::memory_exceeded);
 }

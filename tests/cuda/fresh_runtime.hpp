@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A test that begins with a fresh stand-in, and sees at its end that all was given back in good
-// order.
+// Resets the stand-in at the beginning of a test. At the end, checks that all resources were
+// released correctly.
 
 #include <doctest/doctest.h>
 
@@ -11,12 +11,13 @@
 
 #include "device/cuda/device_memory.hpp"
 #include "support/fake_cudart/fake_cudart.hpp"
+#include "support/waiting.hpp"
 
 namespace ringload::testing {
 
-// What is not given back, once the threads that do so have ended.
+// The resources that are not released after the freeing threads have ended.
 inline std::string left_over() {
-  cuda::wait_for_returned_memory();
+  cuda::wait_for_returned_memory(patience);
   return fake_cudart::left_over();
 }
 
@@ -26,9 +27,9 @@ inline std::string misuse() {
   return text;
 }
 
-// What threads of the library still give back, they give back to the stand-in as it was.
+// Threads of the library may still release resources, which must happen before the reset.
 inline void start_afresh() {
-  cuda::wait_for_returned_memory();
+  cuda::wait_for_returned_memory(patience);
   fake_cudart::reset();
 }
 
@@ -44,7 +45,7 @@ class fresh_runtime {
   }
 };
 
-// Until the device has so many copies to do, which it does not begin with while it is held.
+// Waits until this number of copies is queued on the held device.
 inline void wait_for_copies(std::size_t count) {
   while (fake_cudart::waiting_copies() < count) std::this_thread::yield();
 }

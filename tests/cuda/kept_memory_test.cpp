@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// When the memory of tensors that nobody has any more goes back, or to the next load. On the
-// stand-in only.
+// When the memory of released tensors is freed or reused. Runs only on the stand-in.
 
 #include <doctest/doctest.h>
 
 #include <boost/asio/use_future.hpp>
 #include <chrono>
+#include <future>
 #include <vector>
 
 #include "cuda/fresh_runtime.hpp"
@@ -16,7 +16,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -28,7 +27,7 @@ loader_options keeping(std::uint64_t bytes) {
   return within;
 }
 
-// Somebody who uses tensors on a stream of device 0.
+// A consumer that uses tensors on a stream of device 0.
 class consumer {
  public:
   consumer() {
@@ -47,6 +46,7 @@ class consumer {
     CHECK(cudaMemcpyAsync(t.data(), theirs_.data(), std::min<std::size_t>(t.size_bytes(), bytes),
                           cudaMemcpyHostToDevice, stream_) == cudaSuccess);
   }
+  void wait() { CHECK(cudaStreamSynchronize(stream_) == cudaSuccess); }
   cudaStream_t stream() const noexcept { return stream_; }
 
  private:
@@ -84,6 +84,18 @@ TEST_CASE("cuda: memory of which nobody said when it is free is not given to ano
   }
 }
 
+TEST_CASE("cuda: memory that other processes may map is not given to another load") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(20, 100'000));
+  loader with(shared_cuda_device(1), keeping(8 << 20));
+  for (int i = 0; i < 2; ++i) {
+    const model loaded = get(with.load_async(file.name(), use_future));
+    CHECK(first_difference_on_device(loaded) == "");
+    CHECK_FALSE(loaded.stats().memory_kept);
+    release(loaded[0]);
+  }
+}
+
 TEST_CASE("cuda: memory that is kept waits for the work of its release, and for no other") {
   const fresh_runtime around;
   const made_file file(equal_tensors(20, 100'000));
@@ -104,6 +116,7 @@ TEST_CASE("cuda: memory that is kept waits for the work of its release, and for 
   CHECK_FALSE(load.failure().has_value());
   CHECK(load.loaded().stats().memory_kept);
   CHECK(first_difference_on_device(load.loaded()) == "");
+  busy.wait();
 }
 
 TEST_CASE("cuda: memory goes back after the work of its release") {
@@ -123,8 +136,8 @@ TEST_CASE("cuda: memory goes back after the work of its release") {
   const auto until = std::chrono::steady_clock::now() + a_while;
   while (std::chrono::steady_clock::now() < until) CHECK(frees() == 0);
   fake_cudart::let_go();
-  // It may be back already; if not, this waits for it.
-  cuda::wait_for_returned_memory();
+  // Waits until the memory is free.
+  cuda::wait_for_returned_memory(patience);
   CHECK(frees() == 1);
 }
 
@@ -160,12 +173,12 @@ TEST_CASE("cuda: who lets go of the last tensor does not wait for the device") {
   loader with(cuda_device(0), small_options());
   model first = get(with.load_async(file.name(), use_future));
   const model second = get(with.load_async(file.name(), use_future));
-  fake_cudart::free_waits(true);
   fake_cudart::hold();
   other.use(second[0]);
   first = {};
   CHECK(fake_cudart::waiting_copies() == 1);
   fake_cudart::let_go();
+  other.wait();
 }
 
 TEST_CASE("cuda: a load that finds too little waits for what is on its way back") {
@@ -190,7 +203,7 @@ TEST_CASE("cuda: memory that is kept makes room for what needs other memory") {
     CHECK_FALSE(loaded.stats().memory_kept);
     release_after(loaded[0], other.stream());
   }
-  // What somebody has makes no room.
+  // Memory in use cannot be freed.
   const model first = get(with.load_async(plenty.name(), use_future));
   CHECK(first.stats().memory_kept);
   pending_load second(with, large.name());
@@ -252,10 +265,31 @@ TEST_CASE("cuda: loads beside the capture of a graph, and does not invalidate it
       CHECK(loaded.stats().memory_kept == (to == dtype::u8));
       CHECK(first_difference_on_device(loaded) == "");
     }
-    cuda::wait_for_returned_memory();
+    cuda::wait_for_returned_memory(patience);
     cudaGraph_t graph = nullptr;
     CHECK(cudaStreamEndCapture(captured, &graph) == cudaSuccess);
     CHECK(cudaGraphDestroy(graph) == cudaSuccess);
     CHECK(cudaStreamDestroy(captured) == cudaSuccess);
   }
+}
+
+TEST_CASE(
+    "cuda: memory that work of the program keeps from being freed is missing, after a limit") {
+  const fresh_runtime around;
+  const made_file file(only("large", 40'000'000));
+  loader with(cuda_device(0), small_options());
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  std::promise<void> over;
+  const auto sleep = [](void* until) {
+    static_cast<std::promise<void>*>(until)->get_future().wait();
+  };
+  model loaded = get(with.load_async(file.name(), use_future));
+  REQUIRE(cudaLaunchHostFunc(stream, sleep, &over) == cudaSuccess);
+  loaded = {};
+  CHECK(code_of(with.load_async(file.name(), use_future)) == errc::memory_exceeded);
+  over.set_value();
+  CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+  CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
 }

@@ -24,7 +24,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -52,6 +51,8 @@ model loaded_on(device where, const std::string& file) {
   return get(with.load_async(file, use_future));
 }
 
+device shared_gpu() { return shared_cuda_device(last_cuda_device().index()); }
+
 struct kept_on_gpu {
   made_file file{{f32("a", 300'000), {"none", 0}, f32("b", 3)}};
   temporary_folder folder = temporary_folder::for_sockets();
@@ -59,7 +60,7 @@ struct kept_on_gpu {
   keeper keeps{socket};
 
   child_program attached(int gpu = last_cuda_device().index()) const {
-    // It lies beside this program, also in the bundle.
+    // The tool is in the folder of this program, also in the bundle.
     const auto beside = std::filesystem::read_symlink("/proc/self/exe").parent_path();
     return child_program(
         {(beside / ATTACH_DEVICE_TOOL).string(), socket, "m", std::to_string(gpu)});
@@ -92,7 +93,7 @@ TEST_CASE("keeper: another process has a model on a GPU as it is, also after it 
     kept_on_gpu kept;
     std::string digest;
     {
-      const model loaded = loaded_on(last_cuda_device(), kept.file.name());
+      const model loaded = loaded_on(shared_gpu(), kept.file.name());
       digest = digest_of(loaded);
       kept.keeps.publish("m", loaded);
       CHECK_FALSE(loaded.at("a").read_only());
@@ -100,8 +101,7 @@ TEST_CASE("keeper: another process has a model on a GPU as it is, also after it 
     child_program first = kept.attached();
     CHECK(first.read_line() == digest);
     CHECK(kept.keeps.models().at(0).attached == 1);
-    // Its memory stays while it is attached.
-    kept.keeps.publish("m", loaded_on(last_cuda_device(), kept.file.name()));
+    kept.keeps.publish("m", loaded_on(shared_gpu(), kept.file.name()));
     child_program second = kept.attached();
     CHECK(second.read_line() == digest);
     first.end_input();
@@ -114,19 +114,56 @@ TEST_CASE("keeper: another process has a model on a GPU as it is, also after it 
   end_well();
 }
 
-TEST_CASE("keeper: a model on a GPU is attached there, by another process, and nowhere else") {
+TEST_CASE("keeper: a model on a GPU is attached there, and nowhere else") {
   if (!has_gpu()) return;
   {
     kept_on_gpu kept;
-    kept.keeps.publish("m", loaded_on(last_cuda_device(), kept.file.name()));
+    kept.keeps.publish("m", loaded_on(shared_gpu(), kept.file.name()));
     CHECK(holds(failure_to_attach(kept.socket, host()), "attach for that device"));
-    // The driver's own error: a process does not open what it has allocated.
-    CHECK(failure_to_attach(kept.socket, last_cuda_device()) != "attached");
     if (last_cuda_device().index() > 0) {
-      CHECK(holds(kept.attached(0).read_line(), "but the memory belongs to the GPU at"));
+      CHECK(holds(kept.attached(0).read_line(), "but the memory belongs to the GPU"));
     }
     CHECK(holds(kept.attached(-1).read_line(), "cuda:-1"));
     CHECK(nobody_is_attached(kept.keeps));
+  }
+  end_well();
+}
+
+TEST_CASE("keeper: an attached model on a GPU outlives its keeper, and can be attached here too") {
+  if (!has_gpu()) return;
+  {
+    const made_file file({f32("a", 300'000), f32("b", 3)});
+    model here;
+    std::string digest;
+    {
+      const temporary_folder folder = temporary_folder::for_sockets();
+      const std::string socket = (folder.path() / "keeper").string();
+      keeper keeps(socket);
+      {
+        const model loaded = loaded_on(shared_gpu(), file.name());
+        digest = digest_of(loaded);
+        keeps.publish("m", loaded);
+      }
+      here = attach(socket, "m", last_cuda_device());
+    }
+    CHECK(here.at("a").read_only());
+    CHECK(digest_of(here) == digest);
+  }
+  end_well();
+}
+
+TEST_CASE("keeper: a model in private memory of a GPU is refused") {
+  if (!has_gpu()) return;
+  {
+    kept_on_gpu kept;
+    const model loaded = loaded_on(last_cuda_device(), kept.file.name());
+    try {
+      kept.keeps.publish("m", loaded);
+      FAIL("it was published");
+    } catch (const error& e) {
+      CHECK(e.code() == errc::device_unavailable);
+      CHECK(holds(e.what(), "load it for ringload::shared_cuda_device()"));
+    }
   }
   end_well();
 }

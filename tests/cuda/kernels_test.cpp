@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The kernels themselves, on pieces and boxes of all sizes, places and types: they write what the
-// host's copies write, and no byte beside it. On the stand-in it runs on the processor, on a GPU
-// where there is one.
+// The kernels, with pieces and boxes of all sizes, positions and types. They must write the same
+// bytes as the copies of the host, and no other byte. Runs on the CPU with the stand-in, and on a
+// GPU if the machine has one.
 
 #include "device/cuda/kernels.hpp"
 
@@ -45,7 +45,7 @@ constexpr float_type from_types[] = {float_type::f32, float_type::f16, float_typ
                                      float_type::f8_e4m3fn, float_type::f8_e5m2};
 constexpr float_type to_types[] = {float_type::f32, float_type::f16, float_type::bf16};
 
-// A source and a target on the device, and what the target must hold.
+// A source and a target on the device, and the expected bytes of the target.
 class scene {
  public:
   scene() : random_(7), wanted_(target_bytes, std::byte{0x11}) {
@@ -66,7 +66,7 @@ class scene {
 
   unsigned pick(unsigned below) { return static_cast<unsigned>(random_() % below); }
 
-  // New noise in the source, and the target as it was before anything was written.
+  // Fills the source with random bytes, and restores the target.
   void begin() {
     std::fill(wanted_.begin(), wanted_.end(), std::byte{0x11});
     std::memcpy(memory_.data(), wanted_.data(), target_bytes);
@@ -79,7 +79,7 @@ class scene {
     table_ = {};
   }
 
-  // One more piece, a few bytes behind the one before. False where there is no room.
+  // Adds a piece a few bytes after the previous piece. Returns false if there is no space.
   bool add(conversion as, std::uint32_t elements) {
     const std::size_t from_size = as.needed() ? as.from_bytes() : 1;
     const std::size_t to_size = as.needed() ? as.to_bytes() : 1;
@@ -102,8 +102,9 @@ class scene {
     compare();
   }
 
-  // The stored bytes [first, first + bytes) of a map lie at `from` in the source; its element (0,
-  // 0, ...) goes to `to`. On the host by copy_strided(). As a copy of a slot has it.
+  // Adds a copy with a map. The stored bytes [first, first + bytes) of the map are at `from` in the
+  // source. The target of element (0, 0, ...) is `to`. copy_strided() computes the expected bytes
+  // on the host.
   void copy_map(const strided_map& map, std::uint64_t first, std::uint32_t bytes,
                 std::uint32_t from, std::uint64_t to) {
     copy_strided(map, std::span(source_).subspan(from, bytes), first, wanted_.data() + to);
@@ -185,10 +186,10 @@ TEST_CASE("kernel: each type becomes each other at any place, and nothing beside
   scene in;
   for (const float_type from : from_types) {
     for (const float_type to : to_types) {
-      const conversion as = {from, to};  // Of a type to itself: a copy of bytes.
+      const conversion as = {from, to};  // A type to itself is a copy of bytes.
       const unsigned most = cuda::scatter_piece::bytes_max / (as.needed() ? as.from_bytes() : 1);
       in.begin();
-      // Less than a vector, around one, some, and as much as a piece may have.
+      // Fewer bytes than a vector, about one vector, several vectors, and a piece of maximum size.
       for (std::uint32_t elements = 1; elements < 40; ++elements) REQUIRE(in.add(as, elements));
       for (unsigned i = 0; i < 20; ++i) REQUIRE(in.add(as, 1 + in.pick(1000)));
       for (unsigned i = 0; i < 4; ++i) REQUIRE(in.add(as, most - i));
@@ -212,12 +213,12 @@ TEST_CASE("kernel: pieces of all types stand in one table, which may be full") {
 
 namespace {
 
-// A box whose elements lie anyhow in the source, and in the target in some order, with gaps,
-// backwards, and each at a place of its own.
+// A box with random strides in the source. In the target, the dimensions have a random order, gaps
+// and negative strides, and no two elements overlap.
 struct random_box {
   std::vector<strided_dimension> dimensions;
   element_form element;
-  std::uint64_t to = 0;  // Of element (0, 0, ...).
+  std::uint64_t to = 0;  // The target of element (0, 0, ...).
 
   explicit random_box(scene& in) {
     constexpr std::uint32_t widths[] = {1, 2, 4, 8, 16, 3, 12};
@@ -281,7 +282,7 @@ TEST_CASE("kernel: boxes by random maps, whole and in ranges, land as the host's
     if (!made.outer.empty() || stored == 0 || stored > source_bytes / 2) continue;
     in.begin();
     const std::uint32_t at = in.pick(1000);
-    // Ranges that follow each other overlap by an element less one byte, as the planner has them.
+    // Consecutive ranges overlap by one byte less than an element, as in a plan.
     const std::uint64_t step =
         in.pick(3) == 0 ? stored / 20 + 1 + in.pick(unsigned(stored)) : stored;
     for (std::uint64_t first = 0; first < stored;) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads through the public face end with the file's bytes on the device. Runs on the stand-in, and
-// on a GPU where there is one.
+// After loads by the public API, the device has the bytes of the file. Runs on the stand-in, and on
+// a GPU if the machine has one.
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <boost/asio/use_future.hpp>
+#include <filesystem>
 #include <future>
 #include <ringload/selection.hpp>
 #include <ringload/writer.hpp>
@@ -23,7 +24,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -134,7 +134,7 @@ TEST_CASE("cuda: part of a tensor can be read back") {
 TEST_CASE("cuda: tensors are checked on the device, and one that differs fails the load") {
   if (!has_device()) return;
   const made_file file({f32("weights", 70'001), {"none", 0}, {"odd", 777}, {"last", 3'000'000}});
-  manifest m;
+  checksum_list m;
   const catalog what = read_catalog(file.name());
   for (const tensor_info& t : what.tensors) {
     const std::string bytes = file_bytes(file.name(), t.offset, t.bytes);
@@ -163,14 +163,14 @@ TEST_CASE("cuda: tensors are checked on the device, and one that differs fails t
 
 namespace {
 
-// Loaded into the device and into the host's memory, a checkpoint has the same tensors.
+// A checkpoint has the same tensors on the device and on the host.
 void check_same_as_host(const std::string& path, const selection& wanted = {},
                         const load_options& how = {}) {
   CAPTURE(path);
   loader into_host(host(), small_options());
   loader into_device(last_cuda_device(), small_options());
-  const model reference = get(into_host.load_async(path, wanted, how, use_future));
-  const model loaded = get(into_device.load_async(path, wanted, how, use_future));
+  const model reference = get(into_host.load_async(path, selecting(wanted, how), use_future));
+  const model loaded = get(into_device.load_async(path, selecting(wanted, how), use_future));
   REQUIRE(loaded.size() == reference.size());
   for (std::size_t i = 0; i < loaded.size(); ++i) {
     CAPTURE(std::string(reference[i].name()));
@@ -204,9 +204,8 @@ TEST_CASE("cuda: slices along any dimension land as they do in the host's memory
 TEST_CASE("cuda: Fortran order, big-endian numbers and strided views land as on the host") {
   if (!has_device()) return;
   begin_afresh();
-  expect_pageable();
-  // On the stand-in a copy destroys what it reads, with the gaps between: so no file in which
-  // compressed tensors share a read with others.
+  // On the stand-in, a copy destroys its source, including gaps. Therefore compressed tensors must
+  // not share a read with other tensors.
   for (const char* const name :
        {"numpy/fortran.npy", "numpy/big_endian.npy", "numpy/stored.npz", "numpy/deflated.npz",
         "torch/big_endian.pt", "gguf/plain_be.gguf"}) {
@@ -235,7 +234,6 @@ TEST_CASE(
 TEST_CASE("cuda: digests that a file holds are compared, of what is decoded and what is not") {
   if (!has_device()) return;
   begin_afresh();
-  expect_pageable();
   load_options how;
   how.verify = embedded_digests::if_present;
   how.verify.sha256 = [] {
@@ -247,9 +245,9 @@ TEST_CASE("cuda: digests that a file holds are compared, of what is decoded and 
   loader with(last_cuda_device(), small_options());
   const std::string path = data_file("zt/all.zt");
   const selection by_crc = select().matching("*_crc");
-  const model loaded = get(with.load_async(path, by_crc, how, use_future));
+  const model loaded = get(with.load_async(path, selecting(by_crc, how), use_future));
   CHECK(loaded.stats().bytes_verified == loaded.catalog().size_bytes());
-  CHECK(code_of(with.load_async(path, select().matching("hashed"), how, use_future)) ==
+  CHECK(code_of(with.load_async(path, selecting(select().matching("hashed"), how), use_future)) ==
         errc::wrong_digest);
 }
 
@@ -275,7 +273,7 @@ TEST_CASE("cuda: what was loaded is saved as it was, turned and converted too") 
     const bool equal = bytes_of(again.at(one.name())) == bytes_of(one);
     CHECK(equal);
   }
-  // All of its 70,001 elements but the last, as a matrix.
+  // All of the 70,001 elements except the last one, as a matrix.
   const auto turned = [](const tensor& of) {
     tensor_ref view(of);
     view.shape = {700, 100};

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ranks whose messages are memory of a device, by a library that stands in for NCCL.
+// Ranks whose messages are in device memory, with a stand-in for NCCL.
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
+#include <array>
 #include <boost/asio/use_future.hpp>
+#include <chrono>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <ringload/group_load.hpp>
 #include <ringload/nccl.hpp>
@@ -30,7 +33,7 @@ namespace {
 
 std::shared_ptr<group> borrowed_group(group& all) { return {std::shared_ptr<void>(), &all}; }
 
-// A rank's stream, and memory of its device that holds `fill`.
+// The stream of a rank, and device memory that is filled with `fill`.
 class rank_memory {
  public:
   rank_memory(std::size_t bytes, unsigned char fill) : bytes_(bytes) {
@@ -72,6 +75,26 @@ void set_async_error(int of) {
   ::dlclose(library);
 }
 
+// Calls a function of the stand-in of NCCL that returns a count.
+int count_of(const char* function) {
+  void* const library = ::dlopen(FAKE_NCCL, RTLD_NOW);
+  const int count = reinterpret_cast<int (*)()>(::dlsym(library, function))();
+  ::dlclose(library);
+  return count;
+}
+
+// The number of communicators that were aborted in this process.
+int aborted_communicators() { return count_of("fake_nccl_aborts"); }
+// The number of broadcasts in this process.
+int broadcasts() { return count_of("fake_nccl_broadcasts"); }
+
+// Waits until `count` returns more than `before`.
+bool becomes_more(int (*count)(), int before) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (count() == before && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  return count() > before;
+}
+
 }  // namespace
 
 TEST_CASE("nccl_group: messages, broadcasts and scatters reach the memory of the other devices") {
@@ -111,6 +134,7 @@ TEST_CASE("nccl_group: what NCCL reports ends the call, and the ranks by their r
   const auto said = all_said(2, [](group& all) {
     const rank_memory own(1000, 1);
     const auto ranks = nccl_of(all, own);
+    all.barrier();  // The error must be the error of a call, not of the setup.
     if (all.rank() == 0) {
       set_async_error(6);
       const std::string first = what_of([&] { ranks->receive(own.bytes(), 1); });
@@ -121,7 +145,8 @@ TEST_CASE("nccl_group: what NCCL reports ends the call, and the ranks by their r
     }
     ranks->barrier();
   });
-  const std::string first = "NCCL: a call: remote process exited or there was a network error";
+  const std::string first =
+      "NCCL: another rank: remote process exited or there was a network error";
   CHECK(said[0] == first + " | rank 0: an earlier call was aborted");
   CHECK(holds(said[1], "rank 0: "));
 }
@@ -134,16 +159,149 @@ TEST_CASE("nccl_group: a call that the device does not end is given up, and can 
     for (const bool interrupted : {false, true}) {
       const auto hosts = std::move(make_thread_ranks(1)[0]);
       const auto ranks = nccl_of(*hosts, own, std::chrono::milliseconds(interrupted ? 60'000 : 30));
-      // With one rank NCCL copies nothing: only the stream does not come to an end.
+      // With one rank, NCCL copies nothing. Only the stream is blocked.
       fake_cudart::hold();
+      const int aborts_before = aborted_communicators();
+      const int broadcasts_before = broadcasts();
       std::jthread other;
-      if (interrupted) other = std::jthread([&] { ranks->interrupt(); });
+      if (interrupted) {
+        other = std::jthread([&] {
+          // A call that is interrupted before it begins leaves the communicator as it is.
+          if (becomes_more(&broadcasts, broadcasts_before)) ranks->interrupt();
+        });
+      }
       const std::string why = what_of([&] { ranks->broadcast(own.bytes(), 0); });
       fake_cudart::let_go();
       (void)cuda::code_of(cudaStreamSynchronize(own.on.get()));
-      if (!holds(why, interrupted ? "interrupted" : "did not end within 30 ms")) return why;
+      if (!holds(why, interrupted ? "interrupted" : "did not answer within 30 ms")) return why;
+      // Without an abort, NCCL's kernels would occupy the device forever.
+      // A thread of the library aborts the communicator, possibly after the call has returned.
+      if (!becomes_more(&aborted_communicators, aborts_before)) {
+        return std::string("the communicator was not aborted");
+      }
     }
     (void)all;
+    return std::string();
+  });
+}
+
+TEST_CASE("nccl_group: a rank that ends long before the others does not wait for them for ever") {
+  const fresh_runtime now;
+  fake_cudart::expect_pageable();
+  on_threads(1, [](group& all) {
+    (void)all;
+    const rank_memory own(1000, 1);
+    const rank_memory theirs(1000, 2);
+    auto hosts = make_thread_ranks(2);
+    std::unique_ptr<group> second;
+    constexpr std::chrono::milliseconds limit{300};
+    std::jthread other([&] { second = nccl_of(*hosts[1], theirs, limit); });
+    std::unique_ptr<group> first = nccl_of(*hosts[0], own, limit);
+    other.join();
+    // NCCL blocks the first call until the second, which the same thread makes.
+    first.reset();
+    second.reset();
+    return std::string();
+  });
+}
+
+TEST_CASE("nccl_group: a call that fails on one rank alone ends within the time limit") {
+  const fresh_runtime now;
+  fake_cudart::expect_pageable();
+  on_threads(1, [](group& all) {
+    (void)all;
+    const rank_memory own(1000, 1);
+    const rank_memory theirs(1000, 2);
+    auto hosts = make_thread_ranks(2);
+    std::unique_ptr<group> second;
+    std::jthread other([&] { second = nccl_of(*hosts[1], theirs); });
+    std::unique_ptr<group> first = nccl_of(*hosts[0], own, std::chrono::milliseconds(300));
+    other.join();
+    set_async_error(6);
+    const std::string why = what_of([&] { first->receive(own.bytes(), 1); });
+    set_async_error(0);
+    return holds(why, "remote process exited") ? std::string() : why;
+  });
+}
+
+TEST_CASE("nccl_group: a rank whose peer does not set up NCCL fails within the time limit") {
+  const fresh_runtime now;
+  const auto said = all_said(2, [](group& all) {
+    if (all.rank() == 1) {
+      // The part of the setup that does not use NCCL.
+      std::array<std::byte, 128> id = {};
+      all.broadcast(id, 0);
+      all.barrier();
+      return;
+    }
+    (void)nccl_group(borrowed_group(all), 0, nullptr, FAKE_NCCL, std::chrono::milliseconds(100));
+  });
+  CHECK(said[0] == "NCCL: ncclCommInitRankConfig: a rank did not answer within 100 ms");
+}
+
+TEST_CASE("nccl_group: each call whose peer never calls fails with the reason, or is interrupted") {
+  const fresh_runtime now;
+  fake_cudart::expect_pageable();
+  const rank_memory own(1000, 1);
+  struct lonely_call {
+    std::string name;
+    std::function<void(group&)> make;
+  };
+  const std::vector<std::span<const std::byte>> parts = {own.bytes().first(10),
+                                                         own.bytes().subspan(10, 10)};
+  const std::vector<lonely_call> calls = {
+      {"ncclSend", [&](group& rank) { rank.send(own.bytes(), 1); }},
+      {"ncclRecv", [&](group& rank) { rank.receive(own.bytes(), 1); }},
+      {"ncclBroadcast", [&](group& rank) { rank.broadcast(own.bytes(), 0); }},
+      {"ncclBroadcast", [&](group& rank) { rank.broadcast(own.bytes(), 1); }},
+      {"ncclGroupEnd", [&](group& rank) { rank.scatter(parts, own.bytes().first(10), 0); }},
+      {"ncclGroupEnd", [&](group& rank) { rank.scatter({}, own.bytes().first(10), 1); }},
+  };
+  for (const lonely_call& call : calls) {
+    for (const bool interrupted : {false, true}) {
+      CAPTURE(call.name);
+      CAPTURE(interrupted);
+      auto hosts = make_thread_ranks(2);
+      std::unique_ptr<group> idle;
+      std::jthread other([&] { idle = nccl_of(*hosts[1], own, std::chrono::milliseconds(100)); });
+      const std::unique_ptr<group> rank =
+          nccl_of(*hosts[0], own, interrupted ? patience : std::chrono::milliseconds(100));
+      other.join();
+      if (interrupted) other = std::jthread([&] { rank->interrupt(); });
+      // The peer ends its communicator meanwhile, so that this rank need not wait.
+      std::jthread peer;
+      if (interrupted) peer = std::jthread([&] { idle.reset(); });
+      const std::string why = what_of([&] { call.make(*rank); });
+      if (interrupted) {
+        other.join();
+        CHECK(holds(why, "interrupted"));
+      } else {
+        CHECK(why == "NCCL: " + call.name + ": a rank did not answer within 100 ms");
+        CHECK(holds(what_of([&] { call.make(*rank); }), "an earlier call was aborted"));
+      }
+    }
+  }
+}
+
+TEST_CASE("nccl_group: a communicator takes the next call when the call before is launched") {
+  const fresh_runtime now;
+  fake_cudart::expect_pageable();
+  on_threads(2, [](group& all) {
+    rank_memory own(1000, static_cast<unsigned char>(all.rank()));
+    const auto ranks = nccl_of(all, own);
+    for (unsigned turn = 0; turn < 50; ++turn) {
+      own.set(static_cast<unsigned char>(2 * turn + all.rank()));
+      if (all.rank() == 0) {
+        ranks->send(own.bytes(), 1);
+        ranks->receive(own.bytes(), 1);
+      } else {
+        ranks->receive(own.bytes(), 0);
+        ranks->send(own.bytes(), 0);
+      }
+      if (!own.holds(static_cast<unsigned char>(2 * turn), 0, 1000)) {
+        return std::string("a message differs");
+      }
+    }
     return std::string();
   });
 }
@@ -171,7 +329,7 @@ TEST_CASE("nccl_group: a load of ranks is of memory of the host") {
     const rank_memory own(8, 1);
     const auto ranks = nccl_of(all, own);
     loader with(host(), small_options(2, read_engine::threads));
-    get(load_async(with, borrowed_group(*ranks), file.name(), {}, boost::asio::use_future));
+    get(load_async(with, borrowed_group(*ranks), file.name(), {}, use_future));
   });
   CHECK(said[0] == "group_load: the group is for device memory, expected a group for host memory");
 }

@@ -1,31 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Memory for a few bytes is missing, at each point of a small load into a device in turn: the load
-// ends, with the right bytes or with an error, and nothing stays taken, on the device neither. An
-// executable of its own: failing_new replaces operator new. On the stand-in only.
+// Each allocation of a small load into a device fails in turn. The load ends, with the correct
+// bytes or with an error, and no host or device memory leaks. A separate executable, because
+// failing_new replaces operator new. Runs only on the stand-in.
 
 #include <doctest/doctest.h>
 
 #include <boost/asio/use_future.hpp>
+#include <boost/system/errc.hpp>
 #include <memory>
 #include <new>
+#include <ringload/keeper.hpp>
+#include <ringload/nccl.hpp>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "cuda/fresh_runtime.hpp"
 #include "cuda/on_device.hpp"
+#include "device/cuda/raii.hpp"
+#include "device/cuda/runtime.hpp"
 #include "support/converted.hpp"
 #include "support/descriptors.hpp"
 #include "support/failing_new.hpp"
+#include "support/rank_threads.hpp"
 #include "support/small_options.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
-// Small pieces that are scattered, large ones, and what can be converted.
+// Small tensors that are scattered, large tensors, and tensors that can be converted.
 std::vector<made_tensor> tensors() {
   std::vector<made_tensor> all = equal_tensors(40, 1000);
   all.push_back({"large", 200'000});
@@ -54,7 +63,7 @@ TEST_CASE("cuda, no memory: at each allocation of a load in turn, it ends and ke
     });
     MESSAGE(points << " points, " << right << " of them without consequence");
     CHECK(points > 10);
-    // The loader is as good as new.
+    // The loader still works.
     CHECK(first_difference_on_device(get(with->load_async(file.name(), use_future))) == "");
     CHECK(open_descriptors() == descriptors);
     with.reset();
@@ -76,7 +85,7 @@ TEST_CASE("cuda, no memory: at each allocation of copies of tensors in turn, the
     const std::int64_t points = for_every_allocation([&] {
       succeeds_or_lacks_memory([&] {
         const tensor here = get(with->copy_async(from, host(), use_future));
-        const tensor there = get(with->copy_async(here, cuda_device(1), dtype::bf16, use_future));
+        const tensor there = get(with->copy_async(here, {cuda_device(1), dtype::bf16}, use_future));
         const tensor beside = get(with->copy_async(from, use_future));
         until_failure = -1;
         CHECK(testing::bytes_of(here) == wanted);
@@ -107,4 +116,137 @@ TEST_CASE("cuda, no memory: at each allocation of a loader's start, it starts or
   });
   CHECK(open_descriptors() == descriptors);
   CHECK(misuse() == "");
+}
+
+TEST_CASE("cuda, no memory: at each allocation of the first load to two devices in turn, it ends") {
+  const made_file file(only("large", 100'000));
+  start_afresh();
+  const std::int64_t points = for_every_allocation([&] {
+    const std::int64_t nth = until_failure.exchange(-1);
+    loader with(std::vector{cuda_device(0), cuda_device(1)}, small_options(2));
+    until_failure = nth;
+    succeeds_or_lacks_memory([&] {
+      const model loaded = get(with.load_async(file.name(), select().replicate("*"), use_future));
+      until_failure = -1;
+      CHECK(first_difference_on_device(loaded) == "");
+    });
+  });
+  CHECK(points > 10);
+  CHECK(left_over() == "");
+  CHECK(misuse() == "");
+}
+
+TEST_CASE(
+    "nccl_group, no memory: at each allocation of fail() in turn, the group ends with its reason") {
+  start_afresh();
+  bool more = true;
+  for (std::int64_t n = 0; more; ++n) {
+    CAPTURE(n);
+    cuda::stream stream;
+    REQUIRE_FALSE(stream.open());
+    const auto ranks =
+        nccl_group(std::move(make_thread_ranks(1)[0]), 0, stream.get(), FAKE_NCCL, patience);
+    {
+      const failing_at now(n);
+      std::thread([&] { ranks->fail("the reason of the failure"); }).join();
+      more = has_failed;
+    }
+    CHECK(what_of([&] { ranks->barrier(); }) == "rank 0: the reason of the failure");
+    CHECK(n < 100);
+  }
+  CHECK(left_over() == "");
+  CHECK(misuse() == "");
+}
+
+namespace {
+
+// A keeper that has published a loaded model as "one".
+struct published_model {
+  published_model() {
+    loader with(shared_host(), small_options(2));
+    keeps.publish("one", get(with.load_async(file.name(), use_future)));
+  }
+
+  const made_file file{tensors()};
+  const temporary_folder folder = temporary_folder::for_sockets();
+  const std::string socket = folder.path() / "keeper";
+  keeper keeps{socket};
+};
+
+}  // namespace
+
+TEST_CASE("keeper, no memory: at each allocation of its thread, the keeper keeps serving") {
+  const published_model kept;
+  const std::int64_t points = for_every_allocation([&] {
+    try {
+      (void)attach(kept.socket, "one");
+    } catch (const error& e) {
+      // The connection ended without a reply, before or after the request was sent.
+      const bool is_closed = e.code() == boost::system::errc::connection_reset ||
+                             e.code() == boost::system::errc::broken_pipe;
+      INFO(e.what());
+      CHECK((is_closed || e.code() == errc::malformed_message));
+    }
+  });
+  CHECK(points > 3);
+  CHECK(first_difference(attach(kept.socket, "one")) == "");
+}
+
+TEST_CASE("attach_async, no memory: at each allocation in turn, the process goes on") {
+  const published_model kept;
+  const std::int64_t points = for_every_allocation([&] {
+    try {
+      const model attached = get(attach_async(kept.socket, "one", use_future));
+      until_failure = -1;
+      CHECK(first_difference(attached) == "");
+    } catch (const std::exception& e) {
+      INFO(e.what());
+    }
+  });
+  CHECK(points > 10);
+}
+
+TEST_CASE("nccl_group, no memory: a rank that lacks memory for its group tells the other rank") {
+  start_afresh();
+  bool was_told = false;
+  bool more = true;
+  for (std::int64_t n = 0; more; ++n) {
+    CAPTURE(n);
+    REQUIRE(n < 1000);
+    auto ranks = make_thread_ranks(2);
+    std::shared_ptr<group> second = std::move(ranks[1]);
+    std::string said;
+    std::promise<void> counted;
+    std::thread other([&] {
+      const certain_memory always;
+      counted.get_future().wait();
+      said = what_of([&] {
+        nccl_group(std::move(ranks[0]), 0, nullptr, FAKE_NCCL, std::chrono::milliseconds(20));
+      });
+    });
+    {
+      const failing_at now(n);
+      counted.set_value();
+      std::thread([&] {
+        try {
+          nccl_group(std::move(second), 1, nullptr, FAKE_NCCL, std::chrono::milliseconds(20));
+        } catch (const std::exception&) {
+        }
+        second = nullptr;
+      }).join();
+      more = has_failed;
+    }
+    other.join();
+    was_told = was_told || holds(said, "out of memory");
+  }
+  CHECK(was_told);
+  CHECK(left_over() == "");
+}
+
+TEST_CASE("cuda, no memory: for work on a device is an error, in the thread and in another") {
+  start_afresh();
+  for (const int index : {0, 1}) {
+    const auto failed = cuda::on_device(index, [] { throw std::bad_alloc(); });
+    CHECK(failed == errc::memory_exceeded);
+  }
 }

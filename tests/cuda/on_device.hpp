@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What was loaded into a device, compared with what the file holds.
+// Compares tensors on a device with the bytes of the file.
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -25,8 +25,8 @@
 
 namespace ringload::testing {
 
-// A load that completes in the thread that asks for it. With a future its error may be destroyed in
-// another thread, and ThreadSanitizer does not see how libstdc++ counts who holds an exception.
+// A load that completes in the calling thread. With a future, another thread may destroy the error,
+// and ThreadSanitizer does not understand the reference count of an exception in libstdc++.
 class pending_load {
  public:
   pending_load(loader& with, const std::string& path,
@@ -36,8 +36,8 @@ class pending_load {
       failed_ = std::move(why);
       loaded_ = std::move(m);
     };
-    with.load_async(path, boost::asio::bind_executor(
-                              here_, boost::asio::bind_cancellation_slot(stop, completed)));
+    with.load_async(path, boost::asio::bind_executor(here_, boost::asio::bind_cancellation_slot(
+                                                                stop, as_exception(completed))));
   }
   pending_load(const pending_load&) = delete;
   pending_load& operator=(const pending_load&) = delete;
@@ -47,7 +47,7 @@ class pending_load {
     return done_;
   }
 
-  // Empty if it succeeds.
+  // Empty if the load succeeds.
   std::optional<error> failure() {
     if (!completes_within(patience)) throw std::runtime_error("it does not complete");
     try {
@@ -58,7 +58,7 @@ class pending_load {
     return std::nullopt;
   }
 
-  // To be asked for after failure().
+  // Must be called after failure().
   const model& loaded() const noexcept { return loaded_; }
 
  private:
@@ -78,7 +78,8 @@ inline std::string bytes_on_device(const tensor& t) {
   return out;
 }
 
-// Empty if the tensor is as in its file; else its name and what is wrong.
+// Returns an empty string if the tensor has the bytes of the file. Otherwise returns its name and
+// the difference.
 inline std::string difference_on_device(const tensor& t, const tensor_info& info,
                                         const catalog& in) {
   if (!t || t.name() != info.name || t.size_bytes() != info.bytes)
@@ -91,7 +92,7 @@ inline std::string difference_on_device(const tensor& t, const tensor_info& info
   return bytes_on_device(t) == wanted ? "" : info.name + ": other bytes";
 }
 
-// Of the first tensor that is not as in its file.
+// Describes the first tensor that differs from the file.
 inline std::string first_difference_on_device(const model& loaded) {
   for (std::size_t i = 0; i < loaded.size(); ++i) {
     std::string wrong =
@@ -101,7 +102,7 @@ inline std::string first_difference_on_device(const model& loaded) {
   return {};
 }
 
-// The last one there is. On the stand-in that is not the one that threads begin with.
+// The last device. On the stand-in, this is not the initial device of a thread.
 inline device last_cuda_device() { return cuda_device(cuda_device_count() - 1); }
 
 }  // namespace ringload::testing

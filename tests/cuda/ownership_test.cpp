@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Who holds what of the device, and until when. On the stand-in only.
+// The lifetime of device resources. Runs only on the stand-in.
 
 #include <doctest/doctest.h>
 
@@ -8,20 +8,97 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <optional>
+#include <ringload/allocation_log.hpp>
 #include <ringload/dlpack.hpp>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "cuda/fresh_runtime.hpp"
+#include "cuda/logged_calls.hpp"
 #include "cuda/on_device.hpp"
+#include "support/converted.hpp"
+#include "support/npz_text.hpp"
 #include "support/small_options.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
+
+namespace {
+
+bool has_engine_thread() {
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::ifstream(thread.path() / "comm") >> name;
+    if (name == "ringload") return true;
+  }
+  return false;
+}
+
+// A stream with a host function of the program that returns only when the test ends it.
+class sleeping_stream {
+ public:
+  sleeping_stream() {
+    REQUIRE(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) == cudaSuccess);
+  }
+  sleeping_stream(const sleeping_stream&) = delete;
+  sleeping_stream& operator=(const sleeping_stream&) = delete;
+  ~sleeping_stream() {
+    over_.set_value();
+    CHECK(cudaStreamSynchronize(stream_) == cudaSuccess);
+    CHECK(cudaStreamDestroy(stream_) == cudaSuccess);
+  }
+
+  void fall_asleep() {
+    const auto sleep = [](void* until) {
+      static_cast<std::promise<void>*>(until)->get_future().wait();
+    };
+    REQUIRE(cudaLaunchHostFunc(stream_, sleep, &over_) == cudaSuccess);
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  std::promise<void> over_;
+};
+
+// Returns true if all engine threads of the process end. The destructor of a loader does not wait
+// for a blocked thread.
+bool engine_threads_end() {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (has_engine_thread() && std::chrono::steady_clock::now() < until) {
+    std::this_thread::yield();
+  }
+  return !has_engine_thread();
+}
+
+}  // namespace
+
+TEST_CASE("cuda: the allocation log has all memory of the device, and the release of all of it") {
+  const fresh_runtime around;
+  const made_file file({f32("a", 20'000), {"b", 777}, {"c", 300'000}});
+  std::ostringstream text;
+  for (const allocation how : {allocation::per_load, allocation::per_tensor}) {
+    loader with(cuda_device(1), small_options(), {}, allocation_log(text));
+    load_options options;
+    options.allocation = how;
+    options.dtype = dtype::bf16;  // So that kernels convert.
+    get(with.load_async(file.name(), options, use_future));
+  }
+  CHECK(left_over() == "");
+  const logged_calls taken(text.str(), "cudaMalloc");
+  const logged_calls released(text.str(), "cudaFree");
+  CHECK(taken.count == fake_cudart::calls()["cudaMalloc"]);
+  CHECK(taken.bytes >= 2 * (40'000 + 777 + 300'000));
+  CHECK(released.count == taken.count);
+  CHECK(released.bytes == taken.bytes);
+}
 
 TEST_CASE("cuda: a loader pins its slots with its first load, no more, and gives everything back") {
   const fresh_runtime around;
@@ -51,7 +128,7 @@ TEST_CASE("cuda: tensors outlive the loader, and any thread may let go of the la
   std::thread([one = std::exchange(last, {})]() mutable { one = {}; }).join();
   CHECK(left_over() == "");
 
-  // This thread was on device 0 and still is.
+  // The current device of this thread is still device 0.
   int now = -1;
   CHECK(cudaGetDevice(&now) == cudaSuccess);
   CHECK(now == 0);
@@ -65,6 +142,7 @@ TEST_CASE("cuda: memory is given back also where the device cannot be set") {
     loader with(cuda_device(1), small_options());
     loaded = get(with.load_async(file.name(), use_future));
   }
+  REQUIRE(engine_threads_end());  // A thread that ends sets the device too.
   fake_cudart::fail("cudaSetDevice", 1, cudaErrorInvalidDevice);
   loaded = {};
 }
@@ -105,7 +183,7 @@ TEST_CASE("cuda: a model that the device cannot hold is refused before the first
   CHECK(holds(failed->what(), "cuda:1 has 67,108,864 of 67,108,864 free"));
   CHECK(fake_cudart::calls().count("cudaMalloc") == 0);
 
-  // Free memory that is not in one piece, also once all is back that was on its way.
+  // The free memory is fragmented, even after all pending releases.
   const made_file small(only("small", 1000));
   for (const unsigned nth : {1U, 2U}) {
     fake_cudart::fail("cudaMalloc", nth, cudaErrorMemoryAllocation);
@@ -117,6 +195,14 @@ TEST_CASE("cuda: a model that the device cannot hold is refused before the first
   CHECK(holds(refused->what(), "cudaErrorMemoryAllocation"));
 }
 
+TEST_CASE("cuda: the page cache does not count as used memory of an integrated GPU") {
+  const fresh_runtime around;
+  fake_cudart::integrate();
+  loader with(cuda_device(1), small_options());
+  const made_file file(equal_tensors(5, 10'000));
+  CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
+}
+
 TEST_CASE("cuda: a load that is cancelled ends when the device has let go of its slots") {
   const fresh_runtime around;
   loader with(cuda_device(1), small_options());
@@ -126,7 +212,7 @@ TEST_CASE("cuda: a load that is cancelled ends when the device has let go of its
   pending_load load(with, file.name(), stop.slot());
   wait_for_copies(4);
   stop.emit(boost::asio::cancellation_type::terminal);
-  // Several looks of the clock later it still waits.
+  // The load still waits after several checks of the clock.
   CHECK_FALSE(load.completes_within(std::chrono::milliseconds(50)));
   fake_cudart::let_go();
   const auto failed = load.failure();
@@ -168,21 +254,34 @@ TEST_CASE("cuda: an event that cannot be slept on does not free its slot") {
 
 TEST_CASE("cuda: a host function of the program that does not return holds up no load") {
   const fresh_runtime around;
-  cudaStream_t stream = nullptr;
-  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
-  std::promise<void> over;
-  const auto sleep = [](void* until) {
-    static_cast<std::promise<void>*>(until)->get_future().wait();
-  };
-  REQUIRE(cudaLaunchHostFunc(stream, sleep, &over) == cudaSuccess);
+  const made_file file(equal_tensors(20, 100'000));
+  // A card may wait for the function when memory is freed, so the loader ends after it.
+  loader with(cuda_device(0), small_options());
+  sleeping_stream program;
+  program.fall_asleep();
+  model loaded = get(with.load_async(file.name(), use_future));
+  CHECK(first_difference_on_device(loaded) == "");
+}
+
+TEST_CASE("cuda: the end of a loader waits for no work of the program") {
+  const fresh_runtime around;
+  const made_file file({f32("a", 1000), {"b", 100'000}});
+  const npz_file compressed(
+      {member("m", npy_text("<f4", false, "100000,", compressible(400'000, 1)), true)});
   {
-    loader with(cuda_device(0), small_options());
-    const made_file file(equal_tensors(20, 100'000));
-    CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
+    sleeping_stream program;
+    {
+      loader with(cuda_device(0), small_options());
+      model loaded = get(with.load_async(file.name(), converting_to(dtype::bf16), use_future));
+      CHECK(bytes_on_device(loaded.at("a")).size() == 2000);
+      loaded = get(with.load_async(compressed.name(), use_future));
+      program.fall_asleep();
+    }
+    // An engine thread that unregistered its slots would wait for the function.
+    CHECK(engine_threads_end());
+    CHECK(fake_cudart::left_over() != "");
   }
-  over.set_value();
-  CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
-  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+  CHECK(left_over() == "");
 }
 
 TEST_CASE("cuda: an event that cannot be asked does not free its slot") {
@@ -198,4 +297,72 @@ TEST_CASE("cuda: an event that cannot be asked does not free its slot") {
   const auto failed = load.failure();
   CHECK((failed && failed->code().category() == cuda_category()));
   CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
+}
+
+TEST_CASE("cuda: a kernel that cannot begin holds up no load that needs none") {
+  const fresh_runtime around;
+  loader with(cuda_device(1), small_options());
+  const made_file converted({f32("a", 100)});
+  const made_file large(only("large", 1'000'000));
+  fake_cudart::hold_kernels();
+  load_options to_bf16;
+  to_bf16.dtype = dtype::bf16;
+  std::future<model> first = with.load_async(converted.name(), to_bf16, use_future);
+  wait_for_copies(1);
+  const model second = get(with.load_async(large.name(), use_future));
+  CHECK(first_difference_on_device(second) == "");
+  CHECK(fake_cudart::waiting_copies() > 0);
+  fake_cudart::let_go();
+  CHECK(get(std::move(first)).size() == 1);
+}
+
+TEST_CASE("cuda: decoded bytes that wait for a kernel hold up no other load") {
+  const fresh_runtime around;
+  loader with(cuda_device(1), small_options());
+  const npz_file compressed(
+      {member("m", npy_text("<f4", false, "20000,", compressible(80'000, 1)), true)});
+  const made_file large(only("large", 1'000'000));
+  fake_cudart::hold_kernels();
+  load_options to_bf16;
+  to_bf16.dtype = dtype::bf16;
+  std::future<model> first = with.load_async(compressed.name(), to_bf16, use_future);
+  wait_for_copies(1);
+  const model second = get(with.load_async(large.name(), use_future));
+  CHECK(first_difference_on_device(second) == "");
+  CHECK(fake_cudart::waiting_copies() > 0);
+  fake_cudart::let_go();
+  const model converted = get(std::move(first));
+  loader on_host(host(), small_options());
+  const model same = get(on_host.load_async(compressed.name(), to_bf16, use_future));
+  CHECK(bytes_on_device(converted.at("m")) == std::string(bytes_of(same.at("m"))));
+}
+
+TEST_CASE("cuda: larger slots need no memory of the device that smaller slots did not need") {
+  const fresh_runtime around;
+  // Freeing memory in the engine thread could wait for the program's kernels.
+  loader_options within = small_options();
+  within.slot_bytes = 2 << 20;
+  loader with(cuda_device(1), within);
+  const made_file small({f32("a", 100)});
+  const made_file large({f32("a", 500'000)});
+  load_options to_bf16;
+  to_bf16.dtype = dtype::bf16;
+  const model first = get(with.load_async(small.name(), to_bf16, use_future));
+  const model second = get(with.load_async(large.name(), to_bf16, use_future));
+  CHECK(fake_cudart::calls().count("cudaFree") == 0);
+}
+
+TEST_CASE("cuda: a save copies from the device into its pinned slot, without a copy on the host") {
+  const fresh_runtime around;
+  loader_options within = small_options();
+  within.slot_bytes = 4 << 20;
+  loader by(cuda_device(1), within);
+  const made_file file(only("large", 3 << 20));
+  const temporary_folder folder;
+  const model loaded = get(by.load_async(file.name(), use_future));
+  const unsigned before = fake_cudart::calls().at("cudaMemcpyAsync");
+  get(by.save_async((folder.path() / "saved.safetensors").string(), refs_of(loaded), {},
+                    use_future));
+  // The last bytes of the file are a separate write, because they are not a whole I/O unit.
+  CHECK(fake_cudart::calls().at("cudaMemcpyAsync") == before + 2);
 }

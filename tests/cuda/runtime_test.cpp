@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The real runtime on whatever machine this is.
+// The real CUDA runtime, with or without a GPU.
 
 #include <doctest/doctest.h>
 

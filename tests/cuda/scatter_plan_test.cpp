@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <vector>
 
 using namespace ringload;
@@ -22,9 +23,12 @@ copy_op copy(std::uint32_t slot_offset, std::uint32_t bytes, conversion as = {})
   return one;
 }
 
+// Only the address of the memory is used.
 transfer planned(const std::vector<copy_op>& copies) {
+  alignas(16) std::byte memory[1] = {};
+  std::byte* const destinations[] = {memory};
   transfer how;
-  cuda::plan_transfer(copies, how);
+  cuda::plan_transfer(copies, destinations, how);
   return how;
 }
 
@@ -51,7 +55,7 @@ TEST_CASE("transfer: from four small copies on they share one, and the large one
                                 copy(large + 35, large - 1)});
   CHECK(offsets(how.direct) == at{30});
   CHECK(offsets(how.scattered) == at{0, 10, large + 30, large + 35});
-  // As much lies between them as a call is worth.
+  // The gap between them costs as much as a call.
   CHECK(how.staged == ranges{{0, 2 * large + 34}});
 }
 
@@ -82,6 +86,20 @@ TEST_CASE(
   CHECK(offsets(how.scattered) == at{400});
   CHECK(offsets(how.boxed) == at{100, 200});
   CHECK(how.staged == ranges{{100, 408}});
+}
+
+TEST_CASE("transfer: a conversion whose elements land at misaligned addresses is a box") {
+  copy_op odd = copy(0, 8, to_bf16);
+  odd.destination_offset = 1;
+  copy_op even = copy(100, 8, to_bf16);
+  even.destination_offset = 2;
+  copy_op bytes = copy(200, 8);
+  bytes.destination_offset = 1;
+  const transfer how = planned({odd, even, bytes});
+  CHECK(offsets(how.boxed) == at{0});
+  CHECK(offsets(how.scattered) == at{100});
+  CHECK(offsets(how.direct) == at{200});
+  CHECK(how.staged == ranges{{0, 108}});
 }
 
 TEST_CASE("transfer: a copy of nothing is none") {

@@ -7,11 +7,14 @@
 
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/use_future.hpp>
+#include <ringload/allocation_log.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 
 #include "cuda/failing_calls.hpp"
 #include "cuda/fresh_runtime.hpp"
+#include "cuda/logged_calls.hpp"
 #include "cuda/on_device.hpp"
 #include "support/converted.hpp"
 #include "support/small_options.hpp"
@@ -19,13 +22,12 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
 std::vector<device> both() { return {cuda_device(0), cuda_device(1)}; }
 
-// Small pieces that are scattered, large ones, and one to be sharded.
+// Small tensors that are scattered, large tensors, and one tensor to shard.
 std::vector<made_tensor> tensors() {
   std::vector<made_tensor> all = equal_tensors(60, 1000);
   all.push_back({"large", 300'001});
@@ -33,9 +35,12 @@ std::vector<made_tensor> tensors() {
   return all;
 }
 
+// Before the first copy from one device to another, a loader tests their connection.
+constexpr std::size_t tested_bytes = 65'536;
+
 selection everywhere() { return select().replicate("*").shard("split", 0); }
 
-// Empty if what a loader of both devices has brought is right.
+// Returns an empty string if the tensors on both devices are correct.
 std::string wrong_in(const model& loaded) {
   std::string split;
   for (std::size_t i = 0; i < loaded.size(); ++i) {
@@ -55,8 +60,8 @@ std::string wrong_in(const model& loaded) {
   return loaded.size() == 124 ? "" : std::to_string(loaded.size()) + " tensors";
 }
 
-// Loads by a loader of their own, one plain and one that converts. Empty if their bytes are right,
-// else the error of the one that failed.
+// Makes two loads with a new loader, one of them with a conversion. Returns an empty string if the
+// bytes are correct, otherwise the error of the failed load.
 std::string one_load(const std::string& path, boost::system::error_code& code) {
   std::string said;
   const auto note = [&](const error& e) {
@@ -67,17 +72,17 @@ std::string one_load(const std::string& path, boost::system::error_code& code) {
   try {
     loader with(both(), small_options());
     try {
-      const model loaded = get(with.load_async(path, everywhere(), {}, use_future));
+      const model loaded = get(with.load_async(path, everywhere(), use_future));
       const std::string wrong = wrong_in(loaded);
       CHECK(wrong == "");
     } catch (const error& e) {
       note(e);
     }
-    const auto failed =
-        failure_of(with.load_async(path, everywhere(), converting_to(dtype::bf16), use_future));
+    const auto failed = failure_of(
+        with.load_async(path, selecting(everywhere(), converting_to(dtype::bf16)), use_future));
     if (failed) note(*failed);
-    // One failure spoils no more than the load that it belongs to.
-    const model again = get(with.load_async(path, everywhere(), {}, use_future));
+    // One failure affects only its own load.
+    const model again = get(with.load_async(path, everywhere(), use_future));
     const std::string wrong = wrong_in(again);
     CHECK(wrong == "");
   } catch (const error& e) {
@@ -99,7 +104,8 @@ TEST_CASE("cuda: one load to two devices reads each byte once, and is right on b
   }
   loader with(both(), small_options());
   for (const read_route route : {read_route::buffered, read_route::automatic}) {
-    const model loaded = get(with.load_async(file.name(), everywhere(), by(route), use_future));
+    const model loaded =
+        get(with.load_async(file.name(), selecting(everywhere(), by(route)), use_future));
     CHECK(wrong_in(loaded) == "");
     const load_stats& s = loaded.stats();
     CHECK(s.bytes_direct + s.bytes_buffered == alone.bytes_direct + alone.bytes_buffered);
@@ -121,16 +127,54 @@ TEST_CASE("cuda: what two devices need goes up once, where they reach each other
     for (const auto& devices : {both(), std::vector{host(), cuda_device(1), cuda_device(0)}}) {
       const auto before = fake_cudart::moved();
       loader with(devices, small_options());
-      const model loaded =
-          get(with.load_async(file.name(), select().replicate("*"), {}, use_future));
+      const model loaded = get(with.load_async(file.name(), select().replicate("*"), use_future));
       const auto after = fake_cudart::moved();
-      CHECK(after.up - before.up == (connected ? bytes : 2 * bytes));
-      CHECK(after.across - before.across == (connected ? bytes : 0));
+      CHECK(after.up - before.up == (connected ? bytes + tested_bytes : 2 * bytes));
+      CHECK(after.across - before.across == (connected ? bytes + tested_bytes : 0));
       const std::string first = bytes_on_device(loaded.at("large", devices.size() == 2 ? 0 : 1));
       CHECK(first == file_bytes(file.path(), loaded.catalog().tensors.front().offset, bytes));
       CHECK((bytes_on_device(loaded.at("large", devices.size() == 2 ? 1 : 2)) == first));
     }
   }
+}
+
+TEST_CASE("cuda: two devices are connected by the first load that replicates large tensors") {
+  const fresh_runtime around;
+  const made_file file(only("large", 1'000'000));
+  loader with(both(), small_options());
+  const model sharded = get(with.load_async(file.name(), select().shard("*", 0), use_future));
+  CHECK(fake_cudart::calls().count("cudaDeviceEnablePeerAccess") == 0);
+  for (int i = 0; i < 2; ++i) {
+    const model loaded = get(with.load_async(file.name(), select().replicate("*"), use_future));
+    CHECK(fake_cudart::calls().at("cudaDeviceEnablePeerAccess") == 1);
+  }
+}
+
+TEST_CASE("cuda: the allocation log has the memory of the test of a connection") {
+  const fresh_runtime around;
+  const made_file file(only("large", 1'000'000));
+  std::ostringstream text;
+  {
+    loader with(both(), small_options(), {}, allocation_log(text));
+    get(with.load_async(file.name(), select().replicate("*"), use_future));
+  }
+  CHECK(left_over() == "");
+  const logged_calls taken(text.str(), "cudaMalloc");
+  CHECK(taken.count == fake_cudart::calls()["cudaMalloc"]);
+  CHECK(logged_calls(text.str(), "cudaFree").count == taken.count);
+}
+
+TEST_CASE("cuda: without copies between devices, each device gets its bytes from the host") {
+  constexpr std::size_t bytes = 1'000'001;
+  const made_file file(only("large", bytes));
+  const fresh_runtime around;
+  loader_options options = small_options();
+  options.peer_copies = false;
+  loader with(both(), options);
+  const model loaded = get(with.load_async(file.name(), select().replicate("*"), use_future));
+  CHECK((bytes_on_device(loaded.at("large", 1)) == bytes_on_device(loaded.at("large", 0))));
+  CHECK(fake_cudart::moved().up == 2 * bytes);
+  CHECK(fake_cudart::calls().count("cudaDeviceCanAccessPeer") == 0);
 }
 
 TEST_CASE("cuda: small tensors and converted ones go up to each device") {
@@ -139,8 +183,8 @@ TEST_CASE("cuda: small tensors and converted ones go up to each device") {
   const made_file large(std::vector<made_tensor>{f32("a", 70'001)});
   loader with(both(), small_options());
   const selection all = select().replicate("*");
-  (void)get(with.load_async(small.name(), all, {}, use_future));
-  (void)get(with.load_async(large.name(), all, converting_to(dtype::bf16), use_future));
+  (void)get(with.load_async(small.name(), all, use_future));
+  (void)get(with.load_async(large.name(), selecting(all, converting_to(dtype::bf16)), use_future));
   CHECK(fake_cudart::moved().across == 0);
 }
 
@@ -148,7 +192,8 @@ TEST_CASE("cuda: a slot is pinned once for two devices, and let go of by both") 
   const fresh_runtime around;
   const made_file file(tensors());
   loader with(both(), small_options(3));
-  (void)get(with.load_async(file.name(), everywhere(), converting_to(dtype::bf16), use_future));
+  (void)get(with.load_async(file.name(), selecting(everywhere(), converting_to(dtype::bf16)),
+                            use_future));
   CHECK(fake_cudart::pinned_memory().size() == 3);
   CHECK(with.stats().pinned_bytes_peak == 3 * small_slot);
   CHECK(with.stats().pinning_reason == "");
@@ -158,8 +203,8 @@ TEST_CASE("cuda: the host and two devices, and one of them twice, in one load") 
   const fresh_runtime around;
   const made_file file(tensors());
   loader with(std::vector{host(), cuda_device(1), cuda_device(0), cuda_device(1)}, small_options());
-  const model loaded = get(
-      with.load_async(file.name(), select().replicate("*"), converting_to(dtype::f16), use_future));
+  const model loaded = get(with.load_async(
+      file.name(), selecting(select().replicate("*"), converting_to(dtype::f16)), use_future));
   const std::string on_host(bytes_of(loaded.at("split", 0)));
   const std::string large(bytes_of(loaded.at("large", 0)));
   for (const std::uint32_t d : {1U, 2U, 3U}) {
@@ -174,7 +219,7 @@ TEST_CASE("cuda: digests are compared on each device, and copies go from one to 
   const fresh_runtime around;
   const made_file file(tensors());
   loader with(both(), small_options());
-  const model loaded = get(with.load_async(file.name(), select().on("large", 1), {}, use_future));
+  const model loaded = get(with.load_async(file.name(), select().on("large", 1), use_future));
   const tensor large = loaded.at("large");
   CHECK(large.device() == cuda_device(1));
   const tensor moved = get(with.copy_async(large, cuda_device(0), use_future));
@@ -192,7 +237,7 @@ TEST_CASE("cuda: where one device has no room, the other keeps none either") {
   const fresh_runtime around;
   const made_file file(tensors());
   for (const int full : {0, 1}) {
-    cuda::wait_for_returned_memory();
+    cuda::wait_for_returned_memory(patience);
     void* taken = nullptr;
     std::thread([&] {
       (void)cudaSetDevice(full);
@@ -201,15 +246,14 @@ TEST_CASE("cuda: where one device has no room, the other keeps none either") {
     REQUIRE(taken != nullptr);
     {
       loader with(both(), small_options());
-      const auto failed = failure_of(with.load_async(file.name(), everywhere(), {}, use_future));
+      const auto failed = failure_of(with.load_async(file.name(), everywhere(), use_future));
       REQUIRE(failed);
       CHECK(failed->code() == errc::memory_exceeded);
       CHECK(holds(failed->what(), cuda_device(full).name() + " has "));
       CHECK(with.memory().tensor_bytes == 0);
-      // What the other has room for alone still goes there.
+      // A tensor that fits only on the other device is still placed there.
       const auto other = static_cast<std::uint32_t>(1 - full);
-      const model loaded =
-          get(with.load_async(file.name(), select().on("*", other), {}, use_future));
+      const model loaded = get(with.load_async(file.name(), select().on("*", other), use_future));
       CHECK(first_difference_on_device(loaded) == "");
     }
     std::thread([&] {
@@ -229,12 +273,12 @@ TEST_CASE("cuda: a load that is cancelled while both devices copy ends when both
     boost::asio::cancellation_signal stop;
     bool done = false;
     boost::system::error_code code;
-    const auto ended = [&](std::exception_ptr why, const model&) {
+    const auto ended = [&](boost::system::error_code why, const model&) {
       done = true;
       code = code_of(why);
     };
     with.load_async(
-        file.name(), everywhere(), {},
+        file.name(), everywhere(),
         boost::asio::bind_executor(here, boost::asio::bind_cancellation_slot(stop.slot(), ended)));
     wait_for_copies(copies);
     stop.emit(boost::asio::cancellation_type::terminal);
@@ -256,7 +300,7 @@ TEST_CASE("cuda: a context that breaks ends loads to either device with its erro
     fake_cudart::break_at_copy(nth, cudaErrorECCUncorrectable);
     {
       loader with(both(), small_options());
-      const auto failed = failure_of(with.load_async(file.name(), everywhere(), {}, use_future));
+      const auto failed = failure_of(with.load_async(file.name(), everywhere(), use_future));
       REQUIRE(failed);
       CHECK(failed->code().category() == cuda_category());
       CHECK(failed->code().value() == cudaErrorECCUncorrectable);
@@ -264,4 +308,42 @@ TEST_CASE("cuda: a context that breaks ends loads to either device with its erro
     CHECK(misuse() == "");
   }
   start_afresh();
+}
+
+// Must be the last test, because the library does not test a connection again if its first test did
+// not end.
+TEST_CASE(
+    "cuda: devices whose connection damages bytes or never ends a copy get all from the host") {
+  constexpr std::size_t bytes = 1'000'001;
+  const made_file file(only("large", bytes));
+  for (const bool is_stuck : {false, true}) {
+    CAPTURE(is_stuck);
+    start_afresh();
+    fake_cudart::badly_connected(is_stuck);
+    if (is_stuck) fake_cudart::free_waits(false);
+    {
+      loader with(both(), small_options());
+      for (int i = 0; i < 2; ++i) {
+        const model loaded = get(with.load_async(file.name(), select().replicate("*"), use_future));
+        const std::string first = bytes_on_device(loaded.at("large", 0));
+        CHECK(first == file_bytes(file.path(), loaded.catalog().tensors.front().offset, bytes));
+        CHECK((bytes_on_device(loaded.at("large", 1)) == first));
+      }
+      CHECK(fake_cudart::moved().up == tested_bytes + 4 * bytes);
+      CHECK(fake_cudart::moved().across == tested_bytes);
+    }
+    // Memory that an endless copy may still use is not freed.
+    const std::string left = left_over();
+    CHECK((left == "") == !is_stuck);
+    {
+      loader next(both(), small_options());
+      const model loaded = get(next.load_async(file.name(), select().replicate("*"), use_future));
+      CHECK((bytes_on_device(loaded.at("large", 1)) == bytes_on_device(loaded.at("large", 0))));
+    }
+    // The next loader does not lose more memory of the device.
+    CHECK(left_over() == left);
+    CHECK(fake_cudart::moved().across == (is_stuck ? 1 : 2) * tested_bytes);
+    CHECK(misuse() == "");
+  }
+  fake_cudart::reset_abandoned();
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes torch/conversions.txt: single elements before and after PyTorch's copy_ on the CPU.
 
-Needs PyTorch 2.12 or newer, which makes what is too large for f8_e4m3 448 and not NaN. Each line
+Needs PyTorch 2.14 or newer, which makes what is too large for f8_e4m3 448 and not NaN. Each line
 is: type, bits, type, bits. Left out is where copy_ is not what fills do, or is not one
 thing: floating to integer out of range, and NaN (undefined in C++); integer to integer out of range
 (copy_ wraps); and values that copy_ rounds twice, to f32 and then to 8 or 16 bits.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """random_fills.py FILL_TOOL [CASES [SEED]]: random checkpoints, slices, shards and destinations.
 What is loaded is compared with NumPy, byte for byte; what is filled with PyTorch, the memory around
-and between the destinations too. Needs numpy and torch 2.12 or newer. No part of ./dev test.
+and between the destinations too. Needs numpy and torch 2.14 or newer. No part of ./dev test.
 
 FILL_TOOL is build/.../tests/apps/fill_tool, which only `ninja fill_tool` builds.
 

@@ -93,7 +93,7 @@ def check(tool, path, listing):
                                       capture_output=True).stdout)
     said = sorted((t["name"], t["dtype"], str(t["shape"])) for t in found["tensors"])
     assert said == sorted(row[:3] for row in listing.rows), path
-    verified = subprocess.run([tool, "verify", path, "--manifest", f"{path}.manifest"],
+    verified = subprocess.run([tool, "verify", path, "--checksums", f"{path}.manifest"],
                               capture_output=True, text=True)
     assert verified.returncode == 0, (path, verified.stdout, verified.stderr)
 

@@ -96,7 +96,7 @@ def compare(tool, path, listing):
     if len(found) != len(listing.rows):
         fail(path, f"{len(found)} tensors instead of {len(listing.rows)}")
     if listing.rows:
-        code, out, error = run(tool, "verify", path, "--manifest", f"{path}.manifest")
+        code, out, error = run(tool, "verify", path, "--checksums", f"{path}.manifest")
         if code != 0:
             fail(path, error.decode() + out.decode())
 

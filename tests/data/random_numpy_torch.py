@@ -107,7 +107,7 @@ def check(tool, path, tensors):
                                       capture_output=True).stdout)
     said = sorted((t["name"], t["dtype"], str(t["shape"])) for t in found["tensors"])
     assert said == sorted(row[:3] for row in listing.rows), path
-    return subprocess.run([tool, "verify", path, "--manifest", f"{path}.manifest"],
+    return subprocess.run([tool, "verify", path, "--checksums", f"{path}.manifest"],
                           capture_output=True, text=True)
 
 

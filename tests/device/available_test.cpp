@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// available_bytes, on a /proc and /sys made of files.
+// available_bytes() with simulated folders /proc and /sys.
 
 #include "device/available.hpp"
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "support/temporary_folder.hpp"
@@ -54,7 +55,7 @@ TEST_CASE("available: the machine's, without a control group's limit") {
   const made_system one;
   one.has(8 * gib);
   CHECK(one.available() == 8 * gib);
-  one.is_in("/a/b");  // Of which nothing is seen.
+  one.is_in("/a/b");  // The folder of this group is not visible.
   CHECK(one.available() == 8 * gib);
   one.has_group("/a/b", "max", 3 * gib);
   CHECK(one.available() == 8 * gib);
@@ -68,7 +69,7 @@ TEST_CASE("available: the least that the control group and its ancestors leave")
   CHECK(one.available() == 3 * gib);
   one.has_group("/a", std::to_string(6 * gib), 4 * gib);
   CHECK(one.available() == 2 * gib);
-  one.has_group("", std::to_string(gib), gib / 2);  // A container sees its own as the topmost.
+  one.has_group("", std::to_string(gib), gib / 2);  // In a container, its own group is the root.
   CHECK(one.available() == gib / 2);
 }
 
@@ -86,6 +87,19 @@ TEST_CASE("available: a control group over its limit leaves nothing") {
   one.is_in("/a");
   one.has_group("/a", std::to_string(gib), 2 * gib);
   CHECK(one.available() == 0);
+}
+
+TEST_CASE("available: memory.high counts as a limit, with and without memory.max") {
+  const made_system one;
+  one.has(8 * gib);
+  one.is_in("/a");
+  one.has_group("/a", "max", gib);
+  one.put("sys/fs/cgroup/a/memory.high", std::to_string(3 * gib) + "\n");
+  CHECK(one.available() == 2 * gib);
+  one.has_group("/a", std::to_string(2 * gib), gib);
+  CHECK(one.available() == gib);
+  one.put("sys/fs/cgroup/a/memory.high", "max\n");
+  CHECK(one.available() == gib);
 }
 
 TEST_CASE("available: a control group's limit, where /proc/meminfo says nothing") {

@@ -27,7 +27,7 @@ namespace {
 
 std::unique_ptr<backend> host_backend() { return host().maker()(host().index()); }
 
-// One copy operation that remembers how it ended.
+// A copy operation that stores its result.
 struct remembered : copy_operation {
   remembered() {
     done = [](copy_operation& self, boost::system::error_code failure) {
@@ -58,7 +58,7 @@ TEST_CASE("host: has a name, and reads may land in its memory") {
   CHECK(host().name() == "host");
   CHECK(host().kind() == device_kind::host);
   CHECK(host() == host());
-  const layout_rules rules = host_backend()->rules();
+  const placement_rules rules = host_backend()->rules();
   CHECK(rules.straight);
   CHECK(rules.tensor_alignment == 1);
 }
@@ -188,7 +188,7 @@ TEST_CASE("host: copies write to their ranges, and nowhere else") {
   for (std::size_t i = 0; i < slot.size(); ++i) slot[i] = noise_at(i);
   REQUIRE(target->attach(loop, {slot, slot.size()}).has_value());
 
-  // The last one ends with the slot and with the arena.
+  // The last copy ends at the end of the slot and of the arena.
   const std::array<copy_op, 3> copies = {
       {{0, 10, 5}, {100, 500, 1}, {block_bytes - 400, 600, 400}}};
   remembered op;

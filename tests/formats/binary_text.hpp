@@ -25,7 +25,7 @@ std::string number_text(T value, std::endian order = std::endian::little) {
   return out;
 }
 
-// Counts what is read of a text, and hands out no more than was asked for.
+// An input that counts the bytes that are read, and returns only the requested bytes.
 class counting_input final : public input {
  public:
   explicit counting_input(std::string_view all) : whole_(bytes_of(all)) {}
@@ -44,7 +44,7 @@ class counting_input final : public input {
   memory_input whole_;
 };
 
-// A file of any size that begins with a text and goes on with zeros, of which none are in memory.
+// A file of any size that consists of a text and zeros. The zeros are not in memory.
 class sparse_input final : public input {
  public:
   sparse_input(std::string begin, std::uint64_t bytes) : begin_(std::move(begin)), bytes_(bytes) {}

@@ -35,7 +35,7 @@ std::string floating(double value) {
   return written([value](cbor_writer& to) { to.floating(value); });
 }
 
-// As the reader understands it.
+// The result of the reader.
 std::string as_json(const std::string& cbor) {
   memory_input from(bytes_of(cbor));
   input_cursor in(from, 0, cbor.size());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a parser finds in a file of tests/data, against what the format's own library said of it:
-// FILE.list and FILE.manifest, which tests/data/listing.py describes.
+// Compares the result of a parser for a file of tests/data with that of the reference library:
+// FILE.list and FILE.checksums, which tests/data/listing.py describes.
 
 #include <doctest/doctest.h>
 
@@ -30,7 +30,7 @@ inline std::string content_of(const std::string& path) {
   return file_text(path);
 }
 
-// One varint after another, each cut to `width` bytes.
+// Decodes varints. Each number is truncated to `width` bytes.
 inline std::string varints_decoded(std::string_view stored, std::size_t width) {
   std::string out;
   std::uint64_t value = 0;
@@ -51,7 +51,7 @@ inline std::string inflated(const stored_stream& what, std::string_view stored) 
     std::string text;
     std::size_t at = 0;
 
-    std::span<std::byte> room() override {
+    std::span<std::byte> next_buffer() override {
       return std::as_writable_bytes(std::span(text)).subspan(at);
     }
     void filled(std::size_t bytes) override { at += bytes; }
@@ -87,8 +87,8 @@ inline std::string gathered(const piece& box, std::string_view decoded, std::siz
   return out;
 }
 
-// The dense bytes of a tensor that is stored in one stream, which is all that the formats tested
-// here have. Nothing for what is compressed with zstd.
+// Returns the dense bytes of a tensor in one stream, as in all formats that are tested here. Empty
+// for zstd.
 inline std::string dense_bytes(const entry& tensor, const std::vector<std::string>& files) {
   if (tensor.stored == nullptr) return files.at(0).substr(tensor.offset, tensor.bytes);
   if (tensor.bytes == 0) return {};
@@ -102,9 +102,9 @@ inline std::string dense_bytes(const entry& tensor, const std::vector<std::strin
   } else {
     out = files.at(from.file).substr(from.offset, from.bytes);
   }
-  if (from.how == codec::varint) out = varints_decoded(out, bits(tensor.dtype) / 8);
-  if (from.how == codec::zstd) return {};
-  if (from.how == codec::deflate) out = inflated(from, out);
+  if (from.stored_codec == codec::varint) out = varints_decoded(out, bits(tensor.dtype) / 8);
+  if (from.stored_codec == codec::zstd) return {};
+  if (from.stored_codec == codec::deflate) out = inflated(from, out);
   REQUIRE(out.size() == from.decoded_bytes);
   if (bits(tensor.dtype) % 8 == 0) {
     out = gathered(whole, out, bits(tensor.dtype) / 8);
@@ -124,7 +124,7 @@ inline void check_expected(const file_entries& found, const std::string& path,
                            const std::vector<std::string>& files) {
   std::ifstream list(path + ".list");
   REQUIRE(list.good());
-  const manifest digests = parse_manifest(content_of(path + ".manifest"));
+  const checksum_list digests = parse_checksum_list(content_of(path + ".manifest"));
   std::size_t rows = 0;
   for (std::string row; std::getline(list, row); ++rows) {
     const std::string name = row.substr(0, row.find('\t'));
@@ -135,7 +135,8 @@ inline void check_expected(const file_entries& found, const std::string& path,
     CHECK(at->name + "\t" + std::string(ringload::name(at->dtype)) + "\t" + shape_text(at->shape) +
               "\t" + at->type + "\t" + original ==
           row);
-    if (at->stored != nullptr && at->stored->pieces.at(0).stored.how == codec::zstd) continue;
+    if (at->stored != nullptr && at->stored->pieces.at(0).stored.stored_codec == codec::zstd)
+      continue;
     const std::string dense = dense_bytes(*at, files);
     CHECK(dense.size() == at->bytes);
     const auto wanted = std::ranges::find(digests.tensors, name, &tensor_digest::name);

@@ -13,7 +13,7 @@
 
 namespace ringload::testing {
 
-// A file of any version and byte order; what it says need not be true.
+// A file of any version and byte order, whose values may be wrong.
 class gguf_text {
  public:
   explicit gguf_text(std::uint32_t version = 3, std::endian order = std::endian::little)
@@ -59,7 +59,7 @@ class gguf_text {
   std::string header() const {
     return "GGUF" + number(version_) + number(infos_) + number(pairs_) + pairs_text_ + infos_text_;
   }
-  // The header, padded, and as many bytes of data.
+  // The padded header, and this number of data bytes.
   std::string file(std::uint64_t data_bytes, std::uint64_t alignment = 32) const {
     std::string out = header();
     out.resize((out.size() + alignment - 1) / alignment * alignment);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What may be said of an HDF5 file, by a process that a hostile file may have taken over, and which
-// tensors that gives.
+// Descriptions of HDF5 files, possibly from a process that a malicious file controls, and the
+// resulting tensors.
 
 #include "formats/hdf5.hpp"
 
@@ -49,7 +49,7 @@ result<file_entries> parsed(hdf5_dataset one, strictness strictness = strictness
 errc refused(hdf5_dataset one) {
   const auto found = parsed(std::move(one));
   REQUIRE_FALSE(found.has_value());
-  CHECK(found.error().where.find("'x'") != std::string::npos);
+  CHECK(found.error().where().find("'x'") != std::string::npos);
   return static_cast<errc>(found.error().code.value());
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("hdf5: chunks at the edge are cut, and keep their own strides") {
 
 TEST_CASE("hdf5: chunks that cannot be are refused") {
   auto one = chunked();
-  one.chunk_origins[6] = 0;  // The last lies where the second does.
+  one.chunk_origins[6] = 0;  // The last chunk has the place of the second chunk.
   CHECK(refused(one) == errc::malformed_header);
   one = chunked();
   one.chunk_origins[2] = 1;
@@ -142,12 +142,12 @@ TEST_CASE("hdf5: filters in the usual order need no chain, masked ones are left 
   const auto found = parsed(one);
   REQUIRE(found.has_value());
   const auto& pieces = found->tensors.at(0).stored->pieces;
-  CHECK(pieces[0].stored.how == codec::zlib);
+  CHECK(pieces[0].stored.stored_codec == codec::zlib);
   CHECK(pieces[0].stored.shuffle_bytes == 4);
   CHECK(pieces[0].stored.fletcher32);
   CHECK(pieces[0].stored.chain == nullptr);
-  CHECK(pieces[1].stored.how == codec::raw);
-  CHECK(pieces[2].stored.how == codec::zlib);
+  CHECK(pieces[1].stored.stored_codec == codec::raw);
+  CHECK(pieces[2].stored.stored_codec == codec::zlib);
   CHECK(pieces[2].stored.shuffle_bytes == 0);
   std::swap(one.filters[0], one.filters[2]);
   const auto other = parsed(one);
@@ -187,15 +187,15 @@ TEST_CASE("hdf5: partial chunks may be without filters") {
   const auto found = parsed(one);
   REQUIRE(found.has_value());
   const auto& pieces = found->tensors.at(0).stored->pieces;
-  CHECK(pieces[0].stored.how == codec::zlib);
-  CHECK(pieces[1].stored.how == codec::raw);
+  CHECK(pieces[0].stored.stored_codec == codec::zlib);
+  CHECK(pieces[1].stored.stored_codec == codec::raw);
 }
 
 TEST_CASE("hdf5: a shape of more than the file can hold is refused before memory is taken") {
   auto one = contiguous();
   one.bytes = 0;  // Never written.
   one.shape = {std::uint64_t{1} << 28};
-  CHECK(parsed(one).has_value());  // As large as is usual.
+  CHECK(parsed(one).has_value());  // The maximum usual size.
   one.shape = {(std::uint64_t{1} << 28) + 1};
   const auto found = parsed(one);
   REQUIRE_FALSE(found.has_value());

@@ -98,7 +98,7 @@ TEST_CASE("layout: shape and offsets must agree to the byte") {
 
 TEST_CASE("layout: an error shows a shape, of a long one its beginning") {
   const auto cause_of = [](const std::vector<std::uint64_t>& shape) {
-    return laid_out({{"a", dtype::u8, shape, 0, 2}}, 2).error().cause;
+    return laid_out({{"a", dtype::u8, shape, 0, 2}}, 2).error().cause();
   };
   CHECK(cause_of({1, 2, 3}).find("U8 [1, 2, 3]") != std::string::npos);
   CHECK(cause_of({1, 1, 1, 1, 1, 1, 1, 9}).find("U8 [1, 1, 1, 1, 1, 1, 1, 9]") !=
@@ -124,7 +124,7 @@ TEST_CASE("layout: a product that does not fit in 64 bits is size_overflow") {
   CHECK(code_of({{"a", dtype::i32, {2, two_to_63 - 1}, 0, 16}}, 16) == errc::size_overflow);
   CHECK(code_of({{"a", dtype::f32, {two_to_63, 2}, 0, 0}}, 0) == errc::size_overflow);
   CHECK(code_of({{"a", dtype::u8, {UINT64_MAX}, 0, 0}}, 0) == errc::size_overflow);
-  // 2^62 + 1 by 4 is 4 in a product that wraps: 16 bytes of F32.
+  // (2^62 + 1) * 4 is 4 modulo 2^64, which would be 16 bytes of F32.
   CHECK(code_of({{"a", dtype::f32, {(two_to_63 >> 1) + 1, 4}, 0, 16}}, 16) == errc::size_overflow);
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("layout: the data ends where the file ends") {
 }
 
 TEST_CASE("layout: sizes that add up to 2^64 - 1 are refused and not wrapped") {
-  // Nine extents without a hole; the last one ends at 2^64 - 1, and the data begins at 100.
+  // Nine extents without gaps. The last extent ends at 2^64 - 1, and the data begins at 100.
   std::vector<stated> tensors;
   const std::uint64_t step = (std::uint64_t{1} << 61) - 1;  // The largest count of bytes as bits.
   std::uint64_t begin = 0;
@@ -168,7 +168,7 @@ TEST_CASE("layout: sizes that add up to 2^64 - 1 are refused and not wrapped") {
 }
 
 TEST_CASE("layout: of several faults the one that the reference finds first is found") {
-  // A hole before a wrong size before a wrong end of the file.
+  // Precedence of errors: a gap, then a wrong size, then a wrong end of the file.
   CHECK(code_of({{"a", dtype::i32, {2}, 1, 2}}, 99) == errc::invalid_offsets);
   CHECK(code_of({{"a", dtype::i32, {2}, 0, 2}, {"b", dtype::i32, {2}, 5, 13}}, 99) ==
         errc::wrong_tensor_bytes);

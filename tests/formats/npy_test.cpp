@@ -135,8 +135,8 @@ TEST_CASE("npy: objects, text, dates and structures are refused by name") {
   CHECK(names("<M8[ns]", "dates"));
   CHECK(names("<m8[s]", "dates"));
   CHECK(names("|V8", "without a type"));
-  CHECK(names("<f16", "not known"));
-  CHECK(names("<c32", "not known"));
+  CHECK(names("<f16", "unknown"));
+  CHECK(names("<c32", "unknown"));
   CHECK(text_of("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }")
             .find("structures") != std::string::npos);
   CHECK(text_of("{'descr': ('<f4', (2,)), 'fortran_order': False, 'shape': (1,), }")
@@ -263,7 +263,7 @@ TEST_CASE("npz: stored arrays are told by their extents, deflated ones by their 
   CHECK(second.bytes == 10'000);
   REQUIRE(second.stored != nullptr);
   const piece& whole = second.stored->pieces[0];
-  CHECK(whole.stored.how == codec::deflate);
+  CHECK(whole.stored.stored_codec == codec::deflate);
   CHECK(whole.stored.decoded_bytes == b.size());
   CHECK(whole.stored.crc32 == crc32(bytes_of(b), 0));
   CHECK(whole.first_byte == b.size() - 10'000);
@@ -297,7 +297,8 @@ TEST_CASE("npz: members that are damaged, or smaller than they say, are refused 
   zip_part damaged = deflated_member("a.npy", array("<f8", "(1,)", 8));
   damaged.stored[0] = '\xFF';
   CHECK(refused(damaged) == errc::malformed_header);
-  // An array of 40 GB of zeros in a small member: deflate can do that, so its size is the refusal.
+  // An array of 40 GB of zeros in a small member. Deflate can reach this ratio, so the array is
+  // refused because of its size.
   CHECK(refused(deflated_member("a.npy", array("<f8", "(5368709120,)", 8))) ==
         errc::extent_outside_file);
 }

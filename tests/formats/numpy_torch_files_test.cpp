@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Files that NumPy and PyTorch have written, against what they say is in them.
+// Compares files of NumPy and PyTorch with the contents that these libraries report.
 
 #include <doctest/doctest.h>
 
@@ -45,6 +45,14 @@ std::string refusal(const std::string& name) {
   return message_of(found.error());
 }
 
+// The reason for the only unreadable object of the file.
+std::string unreadable_reason(const std::string& name) {
+  const auto found = parsed(name, content_of(data_path(name)));
+  REQUIRE(found.has_value());
+  REQUIRE(found->unreadable.size() == 1);
+  return message_of(found->unreadable[0].cause);
+}
+
 }  // namespace
 
 TEST_CASE("numpy files: every array is read as NumPy reads it") {
@@ -82,8 +90,8 @@ TEST_CASE("torch files: every tensor is read as PyTorch reads it") {
 
 TEST_CASE("numpy and torch files: what is not read is refused by name") {
   CHECK(refusal("numpy/objects.npy").find("objects") != std::string::npos);
-  CHECK(refusal("torch/quantised.pt").find("quantised") != std::string::npos);
-  CHECK(refusal("torch/conjugate.pt").find("conjugate") != std::string::npos);
+  CHECK(unreadable_reason("torch/quantised.pt").find("quantised") != std::string::npos);
+  CHECK(unreadable_reason("torch/conjugate.pt").find("conjugate") != std::string::npos);
   CHECK(refusal("torch/namespace.pt").find("argparse.Namespace") != std::string::npos);
   CHECK(refusal("torch/script.pt").find("TorchScript") != std::string::npos);
 }

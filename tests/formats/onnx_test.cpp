@@ -47,7 +47,7 @@ std::vector<std::string> names_in(const file_entries& found) {
   return out;
 }
 
-// external_data, and where it says that the data is.
+// external_data with the location of the data.
 std::string external(const std::vector<std::pair<std::string, std::string>>& pairs) {
   std::string out;
   for (const auto& [key, value] : pairs) {
@@ -90,11 +90,11 @@ TEST_CASE("onnx: packed floats are raw, and packed integers base-128 of the elem
   REQUIRE(shorts.has_value());
   REQUIRE(shorts->tensors.at(0).stored != nullptr);
   const stored_stream& stream = shorts->tensors[0].stored->pieces.at(0).stored;
-  CHECK(stream.how == codec::varint);
+  CHECK(stream.stored_codec == codec::varint);
   CHECK(stream.bytes == values.size());
   CHECK(stream.decoded_bytes == 6);
   CHECK(shorts->tensors[0].stored->pieces[0].stride_bytes == shape_type{2});
-  // Three bytes cannot be four integers, nor 31 three.
+  // Three bytes cannot contain four integers, and 31 bytes cannot contain three integers.
   CHECK(code_of(onnx_text(onnx_tensor_text("s", i16, {4}, proto_bytes(5, "\1\2\3")))) ==
         errc::wrong_tensor_bytes);
   CHECK(code_of(onnx_text(onnx_tensor_text(
@@ -125,7 +125,7 @@ TEST_CASE("onnx: one kind of data each, in the field of its type") {
   const std::string both = raw("abcd") + proto_bytes(4, "abcd");
   CHECK(code_of(onnx_text(onnx_tensor_text("a", f32, {1}, both))) == errc::malformed_header);
   CHECK(message(onnx_text(onnx_tensor_text("a", f32, {1}, both)))
-            .ends_with("it has raw_data, and values in field 4"));
+            .ends_with("the tensor has both raw_data and values in field 4"));
   const std::string two = proto_bytes(4, "abcd") + proto_bytes(5, "a");
   CHECK(code_of(onnx_text(onnx_tensor_text("a", f32, {1}, two))) == errc::malformed_header);
   CHECK(code_of(onnx_text(onnx_tensor_text("a", f32, {1}, proto_bytes(5, "a")))) ==
@@ -198,7 +198,7 @@ TEST_CASE("onnx: external data is a run of a file beside the model") {
   const std::string other = onnx_tensor_text("b", f32, {1}, external({{"location", "sub/w.bin"}}));
   const auto found = parsed(onnx_model_text(proto_bytes(5, tensor) + proto_bytes(5, other)));
   REQUIRE(found.has_value());
-  CHECK(found->files_beside == std::vector<std::string>{"sub/w.bin"});
+  CHECK(found->external_files == std::vector<std::string>{"sub/w.bin"});
   REQUIRE(found->tensors.size() == 2);
   const entry& a = found->tensors[1];
   CHECK(a.name == "a");
@@ -206,7 +206,7 @@ TEST_CASE("onnx: external data is a run of a file beside the model") {
   CHECK(a.stored->pieces.at(0).stored.file == 1);
   CHECK(a.stored->pieces[0].stored.offset == 4096);
   CHECK(a.stored->pieces[0].stored.bytes == 8);
-  CHECK(a.stored->pieces[0].stored.how == codec::raw);
+  CHECK(a.stored->pieces[0].stored.stored_codec == codec::raw);
 }
 
 TEST_CASE("onnx: external data stays in the model's folder and says what it has to") {
@@ -291,7 +291,7 @@ TEST_CASE("onnx: numbers that a constant has instead of a tensor are its value")
         number_text(std::uint64_t{1}) + number_text(std::uint64_t{300}) +
             number_text(~std::uint64_t{0}));
   CHECK(found->notes.size() == 1);  // Strings are left out.
-  // Of another operator, an attribute of that name is nobody's value.
+  // In a node of another operator, an attribute with this name is not a value.
   CHECK(parsed(onnx_model_text(proto_bytes(1, onnx_node_text("Other", "o", "value_float", one))))
             ->tensors.empty());
   CHECK(code_of(onnx_model_text(constant("f", "value_float", one + one))) ==
@@ -309,7 +309,7 @@ TEST_CASE("onnx: graphs inside of nodes have their path before their names") {
   const std::string model = onnx_model_text(inside("i", "then_branch", weight) +
                                             inside("i2", "b", inside("j", "c", weight)) + weight);
   CHECK(names_in(*parsed(model)) == std::vector<std::string>{"i/then_branch/w", "i2/b/j/c/w", "w"});
-  // Messages lie inside each other 64 deep at most: each graph in a node takes three.
+  // Messages can be nested 64 levels deep. Each graph in a node takes three levels.
   std::string deep = weight;
   for (int i = 0; i < 20; ++i) deep = inside("n", "g", deep);
   CHECK_FALSE(code_of(onnx_model_text(deep)));
@@ -365,7 +365,7 @@ TEST_CASE("onnx: what is no protocol buffer, or not of the schema, is refused") 
   CHECK(code_of(proto_key(0, 0)) == errc::malformed_header);
   CHECK(code_of(proto_key(1, 0) + std::string(11, '\xFF')) == errc::malformed_header);
   CHECK(code_of(proto_key(7, 2) + varint_text(UINT64_MAX)) == errc::header_outside_file);
-  // The tensor would end past the graph that holds it, and not past the file.
+  // The tensor would end after its graph, but inside the file.
   const std::string lying = proto_key(5, 2) + varint_text(100);
   CHECK(code_of(onnx_model_text(lying) + proto_bytes(2, std::string(200, 'x'))) ==
         errc::header_outside_file);
@@ -390,7 +390,7 @@ TEST_CASE("onnx: what the package onnx wrote is what is found") {
     std::vector<std::string> files = {content_of(path)};
     const auto found = parsed(files[0]);
     REQUIRE(found.has_value());
-    for (const std::string& beside : found->files_beside) {
+    for (const std::string& beside : found->external_files) {
       files.push_back(content_of(data_path("onnx/" + beside)));
     }
     check_expected(*found, path, files);

@@ -85,7 +85,7 @@ TEST_CASE("pickle: what is remembered is the same value again") {
   REQUIRE(p.has_value());
   const auto& items = p->container(p->root);
   REQUIRE(items.size() == 3);
-  CHECK(items[0].has_kind(pickle_kind::list));  // It holds itself.
+  CHECK(items[0].has_kind(pickle_kind::list));  // The list contains itself.
   CHECK(items[0].a() == p->root.a());
   CHECK(items[2].integer() == 1);
   CHECK(code_of(pickled::pickle("h\0"s)) == errc::malformed_header);
@@ -168,7 +168,7 @@ TEST_CASE("pickle: text and bytes of every length opcode") {
 }
 
 TEST_CASE("pickle: MEMOIZE counts what is remembered") {
-  // A list of three: BINPUT has left a gap, which is not counted.
+  // A list of three values. BINPUT leaves a gap in the memo, which is not counted.
   const std::string bytes = "\x80\x04" + "\x95\0\0\0\0\0\0\0\0"s + "]\x94(K\7q\5K\x08\x94h\2e."s;
   const auto p = read_pickle(bytes_of(bytes));
   REQUIRE(p.has_value());
@@ -222,7 +222,8 @@ TEST_CASE("pickle: a stack that has too little, or the wrong thing, is refused")
     CAPTURE(opcodes);
     CHECK(code_of(pickled::pickle(opcodes)) == errc::malformed_header);
   }
-  // Items set in what is no dictionary: the hole of PyTorch's own restricted reader in 2026.
+  // Items are set in an object that is not a dictionary, a vulnerability of PyTorch's restricted
+  // reader in 2026.
   CHECK(code_of(pickled::pickle("]NNs")) == errc::malformed_header);
   CHECK(code_of(pickled::pickle(pickled::text("a") + "(NNu")) == errc::malformed_header);
 }
@@ -251,7 +252,7 @@ TEST_CASE("pickle: floods are refused by the number of their values, and of thos
   CHECK(flood("(", "N", pickle_stack_max + 1, "t") == errc::header_too_large);
   CHECK(flood("", "(", pickle_stack_max + 1) == errc::header_too_large);
   CHECK(flood("", "]", pickle_values_max / 5 + 1) == errc::header_too_large);
-  // Each value of these is an allocation, and AddressSanitizer takes half a minute for them.
+  // Each of these values is an allocation, so AddressSanitizer needs half a minute.
   if (effort_percent == 100) {
     CHECK(flood("", "(", pickle_stack_max, std::string(pickle_stack_max, 't')) == good);
     CHECK(flood("N", "\x85", pickle_values_max - 1) == good);
@@ -261,7 +262,7 @@ TEST_CASE("pickle: floods are refused by the number of their values, and of thos
   for (int i = 0; i < 10'001; ++i) classes += "cm\n" + std::to_string(i) + "\n";
   CHECK(code_of(classes + ".") == errc::header_too_large);
   CHECK(code_of("\x80\x02Nr\xFF\xFF\xFF\xFF.") == errc::header_too_large);
-  // A memo with a gap is paid for.
+  // A gap in the memo counts against the limit.
   CHECK(code_of("\x80\x02Nr\0\0\x40\0."s) == errc::header_too_large);
   CHECK(code_of("\x80\x02Nr\0\1\0\0."s) == good);
 }

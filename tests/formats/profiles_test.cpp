@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One table of headers, and what each of the two profiles says to them. What the reference profile
-// accepts is what the safetensors crate was measured to accept.
+// A table of headers with the result of both values of `strictness`. `reference` accepts the
+// headers that the safetensors crate accepted in a test.
 
 #include <doctest/doctest.h>
 

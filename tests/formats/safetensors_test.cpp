@@ -23,7 +23,7 @@ using ringload::testing::tensor_text;
 
 namespace {
 
-// As the source layer does: the prefix first, then the header that it promises.
+// Reads like the catalog: first the prefix, then the header of the stated length.
 result<file_entries> read_file(std::string_view file, strictness strictness = strictness::strict) {
   const auto end = safetensors_header_end(bytes_of(file.substr(0, 8)), file.size());
   if (!end) return end.error();
@@ -33,7 +33,7 @@ result<file_entries> read_file(std::string_view file, strictness strictness = st
 boost::system::error_code code_of(std::string_view file) {
   const auto strict = read_file(file, strictness::strict);
   const auto reference = read_file(file, strictness::reference);
-  // The profiles agree on everything in this file.
+  // Both values of `strictness` have the same results in this file.
   CHECK(strict.has_value() == reference.has_value());
   if (strict) return {};
   if (!reference) CHECK(strict.error().code == reference.error().code);
@@ -214,13 +214,13 @@ TEST_CASE("safetensors: a cut header and a liar are refused") {
 TEST_CASE("safetensors: every dtype has its width") {
   for (unsigned i = 0; i < dtype_count; ++i) {
     const auto type = static_cast<dtype>(i);
-    const std::uint64_t bytes = bits(type);  // Of eight elements.
+    const std::uint64_t bytes = bits(type);  // The size of eight elements.
     CAPTURE(name(type));
     const auto file = [&](std::uint64_t end) {
       return safetensors_text(header_text({tensor_text("t", name(type), "2,4", 0, end)}),
                               std::string(end, '\0'));
     };
-    if (type == dtype::c128) {  // Other formats have it.
+    if (type == dtype::c128) {  // Only other formats have this type.
       CHECK(code_of(file(bytes)) == errc::malformed_header);
       continue;
     }
@@ -294,7 +294,7 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// Processor time of this thread, which does not grow because others are at work.
+// Processor time of this thread, which does not depend on other processes.
 double seconds_to_parse(std::uint64_t tensors) {
   std::string header = "{";
   for (std::uint64_t i = 0; i < tensors; ++i) {
@@ -318,14 +318,14 @@ TEST_CASE("safetensors: the time of a header does not grow with the square of it
   const double many = seconds_to_parse(100'000);
   CAPTURE(few);
   CAPTURE(many);
-  CHECK(many < 40 * few);  // Of a quadratic search it would be 100.
+  CHECK(many < 40 * few);  // A quadratic search would take 100 times as long.
 }
 
 TEST_CASE("safetensors: messages name the tensor, the byte of the file and the numbers") {
   CHECK(message(safetensors_text(four_i32, zeros.substr(0, 14))) ==
         "tensor 'test', byte 16: its bytes end at 84 but the file ends at 82");
   CHECK(message(safetensors_text(four_i32, zeros + "xx")) ==
-        "byte 84: the last tensor ends here but the file goes on to 86");
+        "byte 84: the last tensor ends here, but the file ends at 86");
   CHECK(message(safetensors_text(R"({"a":{"dtype":"I3"}})")) ==
         "tensor 'a', byte 22: unknown dtype 'I3'");
   CHECK(message(safetensors_text(R"({"a":{"dtype":"U8","shape":[]}})")) ==

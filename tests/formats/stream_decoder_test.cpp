@@ -55,8 +55,8 @@ bytes zstd_compressed(const bytes& from) {
   return out;
 }
 
-// A frame that does not say how long its content is, as streamed ones do not, and looks back up to
-// 1 KiB: decoding it anywhere takes a window that is used many times over.
+// A frame without a content size, as in streams, that refers back up to 1 KiB. Decoding into
+// separate buffers needs a window that is reused many times.
 bytes zstd_streamed(const bytes& from) {
   const std::unique_ptr<::ZSTD_CCtx, decltype(&::ZSTD_freeCCtx)> with(::ZSTD_createCCtx(),
                                                                       ::ZSTD_freeCCtx);
@@ -80,11 +80,11 @@ bytes shuffled(const bytes& from, std::size_t width) {
   return out;
 }
 
-// Room in pieces of a size that changes.
+// Output buffers of varying size.
 class pieces final : public decoded_output {
  public:
   explicit pieces(std::size_t most) : room_(most) {}
-  std::span<std::byte> room() override {
+  std::span<std::byte> next_buffer() override {
     turn_ = turn_ % room_.size() + 1;
     return std::span(room_).first(turn_);
   }
@@ -98,11 +98,11 @@ class pieces final : public decoded_output {
   std::size_t turn_ = 0;
 };
 
-// One memory for all that is decoded.
+// One buffer for all decoded bytes.
 class one_memory final : public decoded_output {
  public:
   explicit one_memory(std::uint64_t count) : all(static_cast<std::size_t>(count)) {}
-  std::span<std::byte> room() override { return std::span(all).subspan(given); }
+  std::span<std::byte> next_buffer() override { return std::span(all).subspan(given); }
   void filled(std::size_t count) override { given += count; }
   bytes all;
   std::size_t given = 0;
@@ -110,7 +110,7 @@ class one_memory final : public decoded_output {
 
 stored_stream stored(codec how, const bytes& in, std::uint64_t decoded_bytes) {
   stored_stream what;
-  what.how = how;
+  what.stored_codec = how;
   what.bytes = in.size();
   what.decoded_bytes = decoded_bytes;
   return what;
@@ -186,7 +186,8 @@ TEST_CASE("stream_decoder: every codec gives back what was stored, cut anywhere"
       const stored_stream what = stored(how, in, count);
       for (const auto& [in_step, out_most] : std::vector<std::pair<std::size_t, std::size_t>>{
                {1, 3}, {13, 70000}, {70000, 5}, {1 << 20, 1 << 20}}) {
-        if (count > 100000 && in_step * out_most < 100000) continue;  // Minutes, for no more.
+        // Would take minutes without testing more.
+        if (count > 100000 && in_step * out_most < 100000) continue;
         CAPTURE(static_cast<int>(how));
         CAPTURE(count);
         CAPTURE(in_step);
@@ -205,7 +206,7 @@ TEST_CASE("stream_decoder: zstd frames of any kind follow each other, and look b
   const bytes first = compressible(200001, 1);
   const bytes second = compressible(300, 2);
   const bytes third = compressible(300000, 3);
-  // A frame that is to be skipped, of five bytes; and one of none.
+  // A skippable frame of five bytes, and an empty skippable frame.
   const bytes skipped = {std::byte{0x53}, std::byte{0x2A}, std::byte{0x4D}, std::byte{0x18},
                          std::byte{5},    std::byte{},     std::byte{},     std::byte{},
                          std::byte{1},    std::byte{2},    std::byte{3},    std::byte{4},
@@ -225,7 +226,7 @@ TEST_CASE("stream_decoder: zstd frames of any kind follow each other, and look b
       CHECK(done.fault == "");
       CHECK(done.got == all);
     }
-    // One byte less or more than that, at the end of the last frame or in its middle.
+    // One byte less or more, at the end or in the middle of the last frame.
     for (const std::uint64_t said : {all.size() - 1, all.size() + 1, all.size() - 150000}) {
       const outcome done = decoded_in_place(stored(codec::zstd, in, said), in, step);
       CHECK(done.code == errc::malformed_stream);
@@ -298,7 +299,7 @@ TEST_CASE("stream_decoder: damaged bytes are refused, or at least give no more t
       if (done.code) ++refused;
       const outcome in_place = decoded_in_place(stored(how, in, original.size()), in, 777);
       CHECK((in_place.code == errc::malformed_stream || in_place.got == done.got));
-      // zlib's own checksum leaves nothing unseen.
+      // The checksum of zlib detects every error.
       if (how == codec::zlib) CHECK((done.code || done.got == original));
     }
   }

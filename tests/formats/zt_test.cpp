@@ -44,7 +44,7 @@ TEST_CASE("zt: a file without tensors has 48 bytes") {
       "5a54454e31303030a26776657273696f6e65312e322e30676f626a65637473a0"
       "18000000000000005a54454e31303030");
   REQUIRE(file.size() == 48);
-  CHECK(file == zt_text(zt_manifest_text({})));
+  CHECK(file == zt_text(zt_index_text({})));
   const auto found = parsed(file);
   REQUIRE(found.has_value());
   CHECK(found->tensors.empty());
@@ -57,7 +57,7 @@ TEST_CASE("zt: one raw tensor, with and without a digest") {
         cbor_map({{"shape", cbor_numbers({2, 2})},
                   {"format", cbor_text("dense")},
                   {"components", cbor_map({{"data", zt_component_text("f32", 64, 16, digest)}})}});
-    return zt_text(zt_manifest_text({{"t", object}}), blob);
+    return zt_text(zt_index_text({{"t", object}}), blob);
   };
   const std::string plain = file({});
   CHECK(plain.size() == 190);
@@ -121,12 +121,12 @@ TEST_CASE("zt: a compressed tensor is one zstd stream of the size that its shape
   CHECK(t.bytes == 16);
   REQUIRE(t.stored != nullptr);
   const piece& whole = t.stored->pieces.at(0);
-  CHECK(whole.stored.how == codec::zstd);
+  CHECK(whole.stored.stored_codec == codec::zstd);
   CHECK(whole.stored.offset == 64);
   CHECK(whole.stored.bytes == 13);
   CHECK(whole.stored.decoded_bytes == 16);
   CHECK(whole.stride_bytes == shape_type{8, 4});
-  // What no stream of that length can become is refused before anything is allocated.
+  // A decoded length that no stream of this length can have is refused before memory is allocated.
   const auto bomb = [](std::uint64_t decoded) {
     return dense({decoded}, zt_component_text("u8", 64, 16,
                                               {{"encoding", cbor_text("zstd")},
@@ -135,10 +135,10 @@ TEST_CASE("zt: a compressed tensor is one zstd stream of the size that its shape
   CHECK_FALSE(code_of(bomb(4 * 131'072)));
   CHECK(code_of(bomb(5 * 131'072)) == errc::wrong_tensor_bytes);
   CHECK(code_of(bomb(std::uint64_t{1} << 62)) == errc::wrong_tensor_bytes);
-  // No stream at all is a decoder's empty output, and not so many zeros.
+  // An empty stream decodes to no bytes, not to zeros.
   CHECK(code_of(dense({2, 2}, zt_component_text("f32", 64, 0, zstd_of_16))) ==
         errc::wrong_tensor_bytes);
-  // An encoder's length must be there, but in version 1.1, which has none.
+  // The decoded length is required, except in version 1.1, which does not have it.
   const std::string without = zt_component_text("f32", 64, 13, {{"encoding", cbor_text("zstd")}});
   CHECK(code_of(dense({2, 2}, without)) == errc::malformed_header);
   CHECK(parsed(dense({2, 2}, without, "1.1.0"))->tensors.at(0).bytes == 16);
@@ -181,7 +181,7 @@ TEST_CASE("zt: logical types have a dtype where there is one, and stay named") {
   CHECK(parsed(typed("f32", "f32", 16))->tensors.at(0).type.empty());
   CHECK(code_of(typed("f32", "complex64", 16)) == errc::wrong_tensor_bytes);
   CHECK(code_of(typed("f32", "f8_e5m2", 16)) == errc::malformed_header);
-  // Of a type that is not known the elements may be more or fewer than the shape has.
+  // If the type is unknown, the number of elements may differ from the shape.
   const auto same = parsed(typed("u8", "posit8", 4));
   CHECK(same->tensors.at(0).shape == shape_type{4});
   CHECK(same->tensors.at(0).type == "posit8");
@@ -244,7 +244,7 @@ TEST_CASE("zt: a CSR object is three tensors and says what they are") {
   CHECK(code_of(csr({UINT64_MAX, 10}, 5, 5, 0)) == errc::wrong_tensor_bytes);
   CHECK(code_of(csr({20}, 5, 5, 3)) == errc::malformed_header);
   CHECK(code_of(csr({2, 10}, 5, 5, 3, "f64")) == errc::malformed_header);
-  // Against the format's text, as zTensor writes what SciPy has: with a note.
+  // Violates the specification, but zTensor writes it for SciPy. Accepted with a note.
   const auto others = parsed(csr({2, 10}, 5, 5, 3, "i64"));
   REQUIRE(others.has_value());
   CHECK(tensor(*others, "s/indices")->dtype == dtype::i64);
@@ -356,7 +356,7 @@ TEST_CASE("zt: an object that cannot be read leaves the others readable") {
 }
 
 TEST_CASE("zt: 1.1 says nothing of the length of parts, so it is counted") {
-  // A frame of zstd that has one raw block, and neither its length nor a checksum.
+  // A zstd frame with one raw block, without a content size and without a checksum.
   const auto frame = [](const std::string& bytes) {
     const auto block = static_cast<std::uint32_t>(bytes.size() << 3U | 1U);
     std::string out = {'\x28', '\xB5', '\x2F', '\xFD', '\x00', '\x58'};
@@ -376,7 +376,7 @@ TEST_CASE("zt: 1.1 says nothing of the length of parts, so it is counted") {
   const std::string broken = packed("u64", std::string(47, '\0'));
   const auto file = [&](const std::string& second) {
     return zt_text(
-        zt_manifest_text(
+        zt_index_text(
             {{"s", zt_object_text({2, 3}, "sparse_coo", {{"values", values}, {"coords", second}})}},
             "1.1.0"),
         blobs);

@@ -61,7 +61,7 @@ inline std::string zt_text(std::string_view manifest, std::string_view blobs = {
   return out + number_text(std::uint64_t{manifest.size()}) + "ZTEN1000";
 }
 
-inline std::string zt_manifest_text(const cbor_pairs& objects, std::string_view version = "1.2.0") {
+inline std::string zt_index_text(const cbor_pairs& objects, std::string_view version = "1.2.0") {
   return cbor_map({{"version", cbor_text(version)}, {"objects", cbor_map(objects)}});
 }
 
@@ -90,7 +90,7 @@ inline result<file_entries> parsed(std::string_view file) {
   return parse_zt(in, strictness::strict);
 }
 
-// Why the file cannot be read, or the first object of it that cannot be.
+// The reason why the file, or its first unreadable object, cannot be read.
 inline std::optional<fault> refusal(std::string_view file) {
   const auto answer = parsed(file);
   if (!answer) return answer.error();
@@ -110,7 +110,7 @@ inline std::string message(std::string_view file) {
 
 // A file with 256 bytes of blobs.
 inline std::string with(const cbor_pairs& objects, std::string_view version = "1.2.0") {
-  return zt_text(zt_manifest_text(objects, version), std::string(256, '\1'));
+  return zt_text(zt_index_text(objects, version), std::string(256, '\1'));
 }
 
 // A file with the object 't' of one component 'data'.

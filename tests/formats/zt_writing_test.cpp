@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "formats/text/cbor_writer.hpp"
+#include "formats/zt/zt_dtype.hpp"
 #include "zt_text.hpp"
 
 using namespace ringload;
 using namespace ringload::testing;
 
-// The files that these tests expect were written by zTensor 1.2.3, and are given by their
-// manifests.
+// The expected manifests are from files that zTensor 1.2.3 has written.
 namespace zt_written {
 
 zt_component part(std::string name, dtype type, std::uint64_t bytes, std::string digest = {}) {
@@ -46,7 +46,7 @@ zt_object dense(std::string name, std::vector<std::uint64_t> shape, dtype type, 
                 {part("data", type, bytes, std::move(digest))});
 }
 
-// Gives the components their places, in the order in which they are written.
+// Sets the offsets of the components, in the order of the file.
 std::vector<zt_object> placed(std::vector<zt_object> objects) {
   std::uint64_t end = 0;
   for (zt_object& each : objects) {
@@ -233,7 +233,7 @@ TEST_CASE("zt_element_of: every type of whole bytes has a name, and is read agai
   }
 }
 
-TEST_CASE("read_zt_manifest: keeps attributes as they are, so that they can be written again") {
+TEST_CASE("read_zt_index: keeps attributes as they are, so that they can be written again") {
   using namespace zt_written;
   const std::string odd = "\xBF" + cbor_text("k") + "\xFB\x3F\xF8" + std::string(6, '\0') + "\xFF";
   zt_object t = dense("t", {1}, dtype::u8, 1);
@@ -243,7 +243,7 @@ TEST_CASE("read_zt_manifest: keeps attributes as they are, so that they can be w
   const std::string blobs = "ZTEN1000" + std::string(121, '\1');
   const std::string file = blobs + zt_tail("1.2.9", own, objects).value();
   memory_input in(bytes_of(file));
-  const auto kept = read_zt_manifest(in);
+  const auto kept = read_zt_index(in);
   REQUIRE(kept.has_value());
   CHECK(kept->begin == blobs.size());
   CHECK_FALSE(kept->is_0_1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What is true of the entries that any parser makes of any file.
+// Properties of the entries that any parser returns for any file.
 
 #include <cstdint>
 #include <string>
@@ -21,12 +21,12 @@ inline void hold_stream(const stored_stream& stream, std::uint64_t file_bytes) {
     hold(stream.offset <= file_bytes && stream.bytes <= file_bytes - stream.offset,
          "a stream lies in its file");
   }
-  if (stream.how == codec::raw && !stream.fletcher32 && stream.in_memory == nullptr) {
+  if (stream.stored_codec == codec::raw && !stream.fletcher32 && stream.in_memory == nullptr) {
     hold(stream.bytes == stream.decoded_bytes, "raw bytes are their own");
   }
 }
 
-// The elements of the box lie in what comes out of its stream, and the box lies in the tensor.
+// The elements of the box are inside the decoded stream, and the box is inside the tensor.
 inline void hold_piece(const piece& p, const entry& of) {
   const std::size_t rank = of.shape.size();
   hold(p.origin.size() == rank && p.extent.size() == rank && p.stride_bytes.size() == rank,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A fuzzer states what is true of every answer, whatever the input. `hold` is how it says so: it
-// stays in release builds, and what it prints is all that a person sees of a finding.
+// A fuzzer states properties of the result for every input. `hold` checks a property, also in
+// release builds, and prints the name of a violated property.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ inline void hold(bool truth, const char* what) {
   std::abort();
 }
 
-// Numbers out of the input, and zeros when it has ended.
+// Reads numbers from the input. Returns zeros after its end.
 class number_source {
  public:
   explicit number_source(std::span<const std::byte> from) noexcept : from_(from) {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever the bytes, they are refused, or what is found of them lies in the file, tensor after
-// tensor without a gap but for padding.
+// For any input, the parser fails or returns tensors inside the file, without gaps except for
+// padding.
 
 #include "formats/gguf/gguf.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever a process says of an HDF5 file, it is refused, or gives tensors that lie in the file.
+// For any message about an HDF5 file, the result is a fault or tensors inside the file.
 
 #include "formats/hdf5.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever a keeper says, it is refused, or each tensor lies in the memory that came with it.
+// For any reply of a keeper, the result is a fault or tensors inside the received memory.
 
 #include <algorithm>
 
@@ -13,10 +13,10 @@ namespace {
 
 void check(const ringload::detail::kept_description& all, std::uint64_t region_bytes) {
   using ringload::testing::hold;
-  hold(all.where.size() == all.contents.tensors.size(), "each tensor has a place");
-  for (std::size_t t = 0; t < all.where.size(); ++t) {
+  hold(all.tensors.size() == all.contents.tensors.size(), "each tensor has a place");
+  for (std::size_t t = 0; t < all.tensors.size(); ++t) {
     const ringload::tensor_info& info = all.contents.tensors[t];
-    const ringload::detail::kept_tensor& at = all.where[t];
+    const ringload::detail::kept_tensor& at = all.tensors[t];
     const std::uint64_t bytes =
         at.cast.needed() ? info.bytes / at.cast.from_bytes() * at.cast.to_bytes() : info.bytes;
     hold(info.file < all.contents.files.size(), "its file is listed");
@@ -27,7 +27,7 @@ void check(const ringload::detail::kept_description& all, std::uint64_t region_b
     hold(std::ranges::count(all.contents.tensors, info.name, &ringload::tensor_info::name) == 1,
          "and is alone of its name");
   }
-  const auto again = ringload::detail::unpacked_description(packed(all), {{region_bytes}});
+  const auto again = ringload::detail::unpack_description(pack(all), {{region_bytes}});
   hold(again.has_value(), "what was accepted is accepted again");
 }
 
@@ -36,16 +36,17 @@ void check(const ringload::detail::kept_description& all, std::uint64_t region_b
 // The size of the region, then the description.
 int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   const auto bytes = std::as_bytes(std::span(input, size));
-  (void)ringload::detail::unpacked_request(bytes);
-  (void)ringload::detail::unpacked_reply(bytes);
+  (void)ringload::detail::unpack_request(bytes);
+  (void)ringload::detail::unpack_reply(bytes);
   ringload::testing::number_source head(bytes.first(std::min<std::size_t>(size, 4)));
   const std::uint64_t regions[] = {head.take(4)};
-  const auto found = ringload::detail::unpacked_description(
-      bytes.subspan(std::min<std::size_t>(size, 4)), regions);
+  const auto found =
+      ringload::detail::unpack_description(bytes.subspan(std::min<std::size_t>(size, 4)), regions);
   if (found) {
     check(*found, regions[0]);
   } else {
-    ringload::testing::hold(!message_of(found.error()).empty(), "a refusal says something");
+    const std::string text = ringload::message_of(found.error());
+    ringload::testing::hold(!text.empty(), "a refusal says something");
   }
   return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever the bytes, they are refused as an array, or it lies in them.
+// For any input, the parser fails or returns an array inside the file.
 
 #include "formats/npy/npy.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever the bytes, they are refused, or what is found of them lies in the file or in files of
-// the model's folder, each under a name of its own.
+// For any input, the parser fails or returns tensors with unique names inside the file or in files
+// of the model's folder.
 
 #include "formats/onnx/onnx.hpp"
 
@@ -27,10 +27,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
     hold(names.insert(e.name).second, "a name stands once");
     if (e.stored == nullptr) continue;
     for (const piece& p : e.stored->pieces) {
-      hold(p.stored.file <= found->files_beside.size(), "a stream's file is known");
+      hold(p.stored.file <= found->external_files.size(), "a stream's file is known");
     }
   }
-  for (const std::string& path : found->files_beside) {
+  for (const std::string& path : found->external_files) {
     hold(!path.empty() && path.front() != '/', "a path is relative");
     hold(("/" + path + "/").find("/../") == std::string::npos, "a path stays in its folder");
   }

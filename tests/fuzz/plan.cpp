@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever the extents, the plan brings each wanted byte to its place exactly once, converted where
-// it is to be, and asks for no more than a slot at a time.
+// For any extents, the plan copies each wanted byte to its destination exactly once, converted if
+// requested, and no read is larger than a slot.
 
 #include "plan/make_plan.hpp"
 
@@ -23,7 +23,7 @@ constexpr std::size_t tensors_max = 200;
 constexpr float_type float_types[] = {float_type::f32, float_type::f16, float_type::bf16,
                                       float_type::f8_e4m3fn, float_type::f8_e5m2};
 
-// One of the 15 pairs; of those of one type twice, nothing is to be done.
+// One of the 15 pairs. A pair of equal types needs no conversion.
 conversion conversion_of(std::uint64_t number) {
   return {float_types[number % 5], float_types[number / 5 % 3]};
 }
@@ -34,7 +34,7 @@ std::uint64_t landed_bytes(std::uint64_t bytes, conversion as) {
 
 struct setting {
   std::vector<wanted_tensor> wanted;
-  layout_rules rules;
+  placement_rules rules;
   std::uint64_t slot_bytes = 0;
 };
 
@@ -91,7 +91,7 @@ void check_reads(const plan& made, const setting& s) {
   }
 }
 
-// Bytes of a file that come to lie in the arena, by a straight read or by a copy.
+// Bytes of a file that a straight read or a copy writes to the arena.
 struct landing {
   std::uint64_t destination_offset;
   std::uint64_t bytes;  // In the arena.
@@ -123,7 +123,7 @@ void check_tensor(const wanted_tensor& wanted, const placement& at,
         std::min(w.destination_offset + w.bytes, at.destination_offset + bytes);
     if (begin >= end) continue;
     hold(w.cast.needed() == wanted.cast.needed(), "what lands is converted if it is to be");
-    // How far into the landing, and into the tensor, counted in bytes of the file.
+    // Offsets in the written range and in the tensor, in bytes of the file.
     std::uint64_t skipped = begin - w.destination_offset;
     std::uint64_t before = begin - at.destination_offset;
     if (wanted.cast.needed()) {

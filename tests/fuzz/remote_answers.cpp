@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever a server answers: a listing of S3 or of the hub is refused, or it is what its header
-// promises. The first byte chooses which.
+// For any response of a server, the parser of S3 listings, of hub listings or of responses fails,
+// or its result has the properties that its header states. The first byte chooses the parser.
 
 #include <algorithm>
 #include <string>
@@ -25,7 +25,7 @@ void check_page(std::string_view text) {
   }
   for (const http::s3_object& each : page->objects) {
     hold(!each.key.empty(), "an object has a key");
-    // An entity is never shorter than what it stands for; nor is an escape.
+    // An entity or an escape is never shorter than its character.
     hold(each.key.size() + each.etag.size() <= text.size(), "nothing grows");
   }
   hold(page->next.size() <= 2048, "a token is bounded");

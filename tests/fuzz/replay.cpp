@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs a fuzz target over the files of the folders that are named, once each: what a fuzzer has
-// found stays found, also where there is no libFuzzer.
+// Runs a fuzz target once for each file of the named folders. Therefore earlier findings are also
+// tested without libFuzzer.
 
 #include <cstdio>
 #include <filesystem>

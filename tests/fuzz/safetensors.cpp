@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever the bytes, the parser refuses them or returns extents that are safe to plan with. What
-// it accepts, a second reader of the same rules, made of Boost.JSON, reads as the same tensors.
+// For any input, the parser fails or returns extents inside the file. A second reader of the same
+// rules, based on Boost.JSON, must read the same tensors.
 
 #include "formats/safetensors/safetensors.hpp"
 
@@ -18,7 +18,7 @@ using namespace ringload;
 using ringload::testing::hold;
 namespace json = boost::json;
 
-// The input: four bytes for how long the file goes on after the header, then the header.
+// The input: four bytes with the length of the data, then the header.
 constexpr unsigned length_bytes = 4;
 
 void check_extents(const file_entries& found, std::uint64_t data_begin, std::uint64_t file_bytes) {
@@ -38,7 +38,7 @@ void check_extents(const file_entries& found, std::uint64_t data_begin, std::uin
   hold(reached == file_bytes, "tensors reach the end of the file");
 }
 
-// The tensors by name as Boost.JSON sees them.
+// The tensors by name, as Boost.JSON reads them.
 void check_against_second_reader(const file_entries& found, std::string_view text,
                                  std::uint64_t data_begin) {
   json::parse_options options;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever the bytes, an index is refused, or names shards below its own folder, each tensor once.
+// For any input, the parser fails or returns shards inside the folder, and lists each tensor once.
 
 #include "formats/shard_index.hpp"
 

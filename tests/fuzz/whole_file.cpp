@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever a small file holds, loading it through the whole pipeline gives the tensors that its
-// catalog names, with the bytes that the file has there; or the error that reading the catalog
-// gives.
+// For any small file, a load returns the tensors of the catalog with the bytes of the file, or the
+// error that reading the catalog returns.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -42,10 +41,10 @@ void check(loader& with, const std::string& path, std::span<const std::uint8_t> 
            load_options how) {
   std::optional<catalog> wanted;
   try {
-    wanted = read_catalog(path, how.strictness);
+    wanted = read_catalog(path, how.open);
   } catch (const error&) {
   }
-  auto answer = with.load_async(path, how, boost::asio::use_future);
+  auto answer = with.load_async(path, how, as_exception(boost::asio::use_future));
   hold(answer.wait_for(patience) == std::future_status::ready, "a load ends");
   std::optional<model> got;
   try {
@@ -73,8 +72,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   static loader by_choice(host(), small_options(read_engine::automatic));
   static loader by_threads(host(), small_options(read_engine::threads));
 
-  // The input lacks the prefix, which no fuzzer would guess: its first two bytes say how much of
-  // the rest is the header.
+  // The input has no prefix, because a fuzzer would not guess it. The first two bytes state the
+  // length of the header.
   if (size < 2) return 0;
   const std::uint64_t header_bytes = (std::uint64_t{input[0]} << 8 | input[1]) % (size - 1);
   std::vector<std::uint8_t> content(8 + size - 2);
@@ -90,7 +89,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   ::close(fd);
 
   load_options how;
-  how.strictness = header_bytes % 2 == 0 ? strictness::strict : strictness::reference;
+  how.open.strictness = header_bytes % 2 == 0 ? strictness::strict : strictness::reference;
   check(by_choice, path, content, how);
   check(by_threads, path, content, how);
   ::unlink(path.c_str());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever the bytes, they are refused as an archive, or its members lie in it side by side and its
-// arrays or tensors in them.
+// For any input, the parser fails or returns disjoint members inside the file, and arrays or
+// tensors inside the members.
 
 #include "formats/zip/zip.hpp"
 

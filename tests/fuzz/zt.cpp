@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever the bytes, they are refused, or what is found of them lies in the file. The first byte
-// says whether the rest is a whole file or a manifest, which is then given the bytes around it.
+// For any input, the parser fails or returns tensors inside the file. The first byte states whether
+// the rest is a whole file or a manifest, to which the test adds the other bytes of a file.
 
 #include "formats/zt/zt.hpp"
 
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
       for (const entry& e : found->tensors) times += e.name == name ? 1 : 0;
       hold(times == 1, "each part is a tensor");
       ++parts;
-      if (parts > 100) return 0;  // Enough of them.
+      if (parts > 100) return 0;  // A limit for the running time.
     }
   }
   return 0;

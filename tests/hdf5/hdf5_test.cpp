@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// HDF5 files through the loader, libhdf5 in this process and in its own; and what becomes of a
-// process that crashes, hangs, or says what is not true.
+// Loads of HDF5 files, with libhdf5 in this process and in a separate process, and processes that
+// crash, hang, or send wrong messages.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -23,10 +23,10 @@
 #include "support/peak_memory.hpp"
 #include "support/safetensors_text.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/waiting.hpp"
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -38,7 +38,7 @@ hdf5_process in_child(const std::string& program = RINGLOAD_HDF5_PARSE) {
   return how;
 }
 
-// Both ways.
+// Reads with both extensions.
 std::vector<extension> each_way() { return {hdf5(), hdf5(in_child())}; }
 
 std::string refusal(const std::filesystem::path& file, const extension& with,
@@ -75,7 +75,7 @@ TEST_CASE("hdf5: every dataset is loaded as h5py reads it") {
     for (const char* name : {"dtypes", "chunked", "chunked_v110", "user_block", "keras"}) {
       CAPTURE(name);
       const auto path = data / (std::string(name) + ".h5");
-      const manifest expected = parse_manifest(file_text(path.native() + ".manifest"));
+      const checksum_list expected = parse_checksum_list(file_text(path.native() + ".manifest"));
       CHECK(expected.tensors.size() >= 4);
       load_options how;
       how.verify = &expected;
@@ -183,14 +183,15 @@ TEST_CASE("hdf5: a process that crashes, hangs, lies or is not there is an error
   CHECK(has(refusal(file, hdf5(in_child(script(folder, "kill -SEGV $$").native()))),
             "ended by signal 11"));
   CHECK(has(refusal(file, hdf5(in_child(script(folder, "exit 3").native()))), "status 3"));
-  CHECK(has(refusal(file, hdf5(in_child(script(folder, "echo no").native()))), "gave no answer"));
+  CHECK(
+      has(refusal(file, hdf5(in_child(script(folder, "echo no").native()))), "returned no result"));
   CHECK(has(refusal(file, hdf5(in_child("/no/such/program"))), "cannot be run"));
   hdf5_process hurried = in_child(script(folder, "exec 2>&1; while :; do :; done").native());
   hurried.time_max = std::chrono::milliseconds(20);
   CHECK(has(refusal(file, hdf5(hurried)), "was ended"));
   hdf5_process narrow = in_child();
   narrow.memory_bytes_max = 1 << 20;
-  // A sanitizer's own addresses leave nothing to limit.
+  // A sanitizer reserves a huge range of addresses, so no limit can be set.
   if (peak_memory_is_ours) CHECK(refusal(file, hdf5(narrow)) != "nothing");
 }
 
@@ -205,7 +206,7 @@ TEST_CASE("hdf5: the process has the file and the pipe, and nothing else of the 
   REQUIRE(::dup2(2, leaked) == leaked);
   refusal(data / "keras.h5", hdf5(in_child(program.native())));
   ::close(leaked);
-  // Beside 0, 1 and 2 a shell may hold its script open, and what it redirects.
+  // Besides 0, 1 and 2, a shell may have descriptors for its script and for redirections.
   const std::string found = file_text(seen);
   CHECK(found.starts_with("0 1 "));
   CHECK_FALSE(has(found, std::to_string(leaked)));
@@ -257,5 +258,5 @@ TEST_CASE("hdf5 message: what is written is read, and nothing else is taken for 
   const auto refused = h5::decode_message(std::as_bytes(std::span(why)));
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == errc::size_overflow);
-  CHECK(refused.error().where == "'x'");
+  CHECK(refused.error().where() == "'x'");
 }

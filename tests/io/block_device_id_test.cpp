@@ -26,9 +26,9 @@ TEST_CASE("block_device_id: partitions of one disk are one drive, all else is a 
   fs::create_directory_symlink(disk / "sda1", numbers / "8:1");
   CHECK(block_device_id(makedev(8, 1), root.path()) == makedev(8, 0));
   CHECK(block_device_id(makedev(8, 0), root.path()) == makedev(8, 0));
-  // Without a block device of its own, as of tmpfs and NFS.
+  // A file system without a block device, such as tmpfs and NFS.
   CHECK(block_device_id(makedev(0, 27), root.path()) == makedev(0, 27));
-  // A disk that does not say its number.
+  // A disk without a device number.
   std::ofstream(disk / "dev") << "unknown\n";
   CHECK(block_device_id(makedev(8, 1), root.path()) == makedev(8, 1));
 }

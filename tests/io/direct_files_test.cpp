@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t file_bytes = 10'000;
 
-// The tests need a file system that has direct reads.
+// The tests need a file system with direct reads.
 struct file_on_disk {
   file_on_disk() {
     write_noise(path, file_bytes);
@@ -46,14 +46,14 @@ struct file_on_disk {
   bool able = false;
 };
 
-// "yes", the reason why not, or the fault: one text for the parent of a child.
+// Returns "yes", the reason, or the fault as one text, which a child process sends to its parent.
 std::string verdict_on(direct_files& files, int fd, const fs::path& path) {
   const auto opened = files.open(fd, path.string(), file_bytes);
   if (!opened) return "fault: " + message_of(opened.error());
   return opened->fd ? "yes" : opened->refusal;
 }
 
-// From here on no `/proc`: root may do that, and so may everybody in a name space of their own.
+// Hides /proc. Root can do this, and other users can do it in a namespace.
 bool enter_root(const fs::path& folder) {
   if (::chroot(folder.c_str()) != 0 &&
       (::unshare(CLONE_NEWUSER) != 0 || ::chroot(folder.c_str()) != 0)) {
@@ -85,7 +85,7 @@ TEST_CASE("direct_files: a file on a drive gets a second descriptor, for direct 
 }
 
 TEST_CASE("direct_files: reads of the descriptor wait, as those of the buffered one do") {
-  // io_uring answers reads of a non-blocking descriptor with EAGAIN where it would have to wait.
+  // If a descriptor is non-blocking, reads by io_uring fail with EAGAIN instead of waiting.
   const file_on_disk file;
   if (!file.able) return;
   direct_files files;
@@ -188,7 +188,7 @@ TEST_CASE("direct_files: one trial read decides for the whole file system") {
       std::string all = verdict(files, file);
       refuse_calls({SYS_pread64}, EOPNOTSUPP);
       all += "\n" + verdict(files, second);
-      // Who has not asked yet hears something else.
+      // An object without this result gets another result.
       direct_files others;
       return all + "\n" + verdict(others, file);
     });

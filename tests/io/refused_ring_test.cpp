@@ -22,7 +22,7 @@ using namespace ringload::testing;
 
 namespace {
 
-// What ring::make says in a process that refuses the call.
+// Returns the error of ring::make in a process that refuses the call.
 std::string said_when_refused(long call, int error_number) {
   return said_in_child([=]() -> std::string {
     refuse_calls({call}, error_number);
@@ -99,7 +99,7 @@ TEST_CASE("ring: if the kernel refuses submissions, pending reads fail, and it d
     return;
   }
   const std::string said = said_in_child([]() -> std::string {
-    struct answer : ring::completion {
+    struct answer : io_completion {
       int res = 1;
     };
     boost::asio::io_context loop;
@@ -109,13 +109,13 @@ TEST_CASE("ring: if the kernel refuses submissions, pending reads fail, and it d
     std::array<answer, 3> answers;
     std::array<char, 16> room = {};
     const auto start = [&](answer& one) {
-      one.done = [](ring::completion& self, int res) { static_cast<answer&>(self).res = res; };
+      one.done = [](io_completion& self, int res) { static_cast<answer&>(self).res = res; };
       (*made)->start({0, room.data(), 16, 0, -1, false}, one);
     };
     start(answers[0]);
     start(answers[1]);
     while (answers[0].res == 1 || answers[1].res == 1) loop.run_one();
-    start(answers[2]);  // From here on at once.
+    start(answers[2]);  // Later starts fail at once.
     if (answers[2].res != 1) return "answered from inside start";
     while (answers[2].res == 1) loop.run_one();
     (*made)->stop();

@@ -32,7 +32,7 @@ struct file_on_disk {
     write_noise(folder.path() / "noise", pages * page);
     fd = open_file(folder.path() / "noise", O_RDWR);
     make_cold(fd.get());
-    // A read then brings its own pages and none ahead.
+    // A read then caches its own pages without readahead.
     REQUIRE(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM) == 0);
   }
   void warm(std::uint64_t first, std::uint64_t count) const {
@@ -50,7 +50,7 @@ struct file_on_disk {
   unique_fd fd;
 };
 
-// Whether the kernel says anything of a file of ours.
+// Returns true if the kernel supports cachestat for our files.
 bool has_cachestat(const file_on_disk& file) {
   if (file.of_all() != residency::unknown) return true;
   skip("this kernel has no cachestat");
@@ -72,7 +72,7 @@ TEST_CASE("residency: a file that was read is cached, in whole and in part") {
   file.warm(0, pages);
   CHECK(file.of_all() == residency::cached);
   CHECK(file.of(99, 1) == residency::cached);
-  // And cold again.
+  // Drops the pages again.
   make_cold(file.fd.get());
   CHECK(file.of_all() == residency::cold);
 }
@@ -105,7 +105,7 @@ TEST_CASE("residency: looks at the range that it is asked about") {
   CHECK(file.of(50, 50) == residency::cached);
   CHECK(file.of(45, 10) == residency::cold);
   CHECK(file.of(49, 10) == residency::cached);
-  // Bytes that are no whole pages count as the pages they lie in.
+  // A partial page counts as a page.
   CHECK(residency_of(file.fd.get(), 50 * page + 1000, 10) == residency::cached);
   CHECK(residency_of(file.fd.get(), 49 * page + 4000, 90) == residency::cold);
 }
@@ -114,7 +114,7 @@ TEST_CASE("residency: written bytes that are not on the drive yet are dirty") {
   const file_on_disk file;
   if (!has_cachestat(file)) return;
   file.warm(0, pages);
-  // Somebody's `sync` may come between, so it is given more than one chance.
+  // Another process may call sync() at the same time, so the test tries several times.
   bool seen = false;
   for (int i = 0; i < 100 && !seen; ++i) {
     REQUIRE(::pwrite(file.fd.get(), "x", 1, 10 * page) == 1);

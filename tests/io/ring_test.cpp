@@ -39,7 +39,7 @@ struct file_on_disk {
 
 mapping memory_of(std::uint64_t bytes) { return mapping::make(bytes, page_kind::small).value(); }
 
-// Reads of a pipe stay in the kernel until somebody writes.
+// A read of a pipe stays in the kernel until bytes are written to the pipe.
 struct pipe_ends {
   pipe_ends() {
     std::array<int, 2> ends = {};
@@ -109,7 +109,7 @@ TEST_CASE("ring: a refused read completes with -errno") {
   CHECK(r.read(plain_read(-1, into.data(), 4096, 0)) == -EBADF);
   CHECK(r.read(plain_read(folder.get(), into.data(), 4096, 0)) == -EISDIR);
   CHECK(r.read(plain_read(fd.get(), nullptr, 4096, 0)) == -EFAULT);
-  // And it goes on.
+  // The ring still works.
   CHECK(r.read(plain_read(fd.get(), into.data(), 4096, 0)) == 4096);
   CHECK(r->in_kernel() == 0);
 }
@@ -130,23 +130,23 @@ TEST_CASE("ring: reads into registered buffers, each within its own") {
 
   CHECK(r.read({fd.get(), first.data(), 8192, 4096, 0, false}) == 8192);
   CHECK(is_noise(first.span(), 4096));
-  // The second has no memory yet.
+  // The second buffer has no memory yet.
   CHECK(r.read({fd.get(), second.data(), 8192, 20'000, 1, true}) == -EFAULT);
   REQUIRE_FALSE(r->register_buffer(1, {second.data(), 16'384}));
   CHECK(r.read({fd.get(), second.data() + 4096, 8192, 20'000, 1, true}) == 8192);
   CHECK(is_noise(second.span().subspan(4096, 8192), 20'000));
-  // Memory of the second is no part of the first.
+  // The memory of the second buffer is not part of the first.
   CHECK(r.read({fd.get(), second.data(), 4096, 0, 0, false}) == -EFAULT);
   CHECK(r.read({fd.get(), first.data(), 4096, 0, 2, false}) == -EFAULT);
   CHECK(r->register_buffer(2, {second.data(), 16'384}));
-  // Unregistered reads stay possible.
+  // Reads without a registered buffer still work.
   CHECK(r.read(plain_read(fd.get(), second.data(), 4096, 0)) == 4096);
 }
 
 TEST_CASE("ring: a refused registration leaves a ring that reads") {
   turned_ring r(4);
   if (!r) return;
-  // More than 1 GiB in one buffer is more than the kernel takes.
+  // The kernel refuses a buffer of more than 1 GiB.
   const mapping large = memory_of((std::uint64_t{1} << 30) + huge_page_bytes);
   if (const auto refused = r->open_buffers(1)) return skip(refused.message());
   CHECK(r->register_buffer(0, {large.data(), large.bytes()}) == system_code(EFAULT));
@@ -202,11 +202,11 @@ TEST_CASE("ring: reads of one iteration are submitted together, and complete one
 
 namespace {
 
-// Reads its part of the file block by block; every answer starts the next read.
-struct chain : ring::completion {
+// Reads its part of the file block by block. Each completion starts the next read.
+struct chain : io_completion {
   chain(ring& r, int f, std::uint64_t from, std::uint64_t to)
       : with(r), fd(f), at(from), end(to), into(memory_of(4096)) {
-    done = [](ring::completion& self, int got) { static_cast<chain&>(self).arrived(got); };
+    done = [](io_completion& self, int got) { static_cast<chain&>(self).arrived(got); };
   }
   void start() { with.start(plain_read(fd, into.data(), 4096, at), *this); }
   void arrived(int got) {
@@ -248,7 +248,7 @@ TEST_CASE("ring: many more reads than its depth pass through it over time") {
     for (const auto& c : chains) {
       CHECK(c->good);
       CHECK(c->reads == 256);
-      CHECK(c->most_in_kernel < depth);  // Looked at after one has left.
+      CHECK(c->most_in_kernel < depth);  // Checked after one completion.
     }
     CHECK(r->in_kernel() == 0);
   }

@@ -27,8 +27,8 @@ constexpr std::uint64_t kib = 1024;
 constexpr std::uint64_t slot_bytes = 256 * kib;
 constexpr int populate_write = 23;
 
-// A kernel with reserved pages, as far as this process can tell: what is mapped on them is ordinary
-// memory, which cannot be populated where a control group is to forbid it.
+// Simulates a kernel with reserved pages. Mappings on them are ordinary memory, and populating them
+// fails if a simulated control group forbids it.
 struct pretended_pool {
   bool pretended = false;
   bool forbidden = false;
@@ -39,7 +39,7 @@ struct pretended_pool {
 };
 pretended_pool pool;
 
-// Others' calls never see the pool of an earlier case.
+// Calls of other code do not see the pool of an earlier case.
 struct pretending {
   pretending(std::uint64_t free_bytes, bool forbidden) {
     pool = {};
@@ -77,10 +77,10 @@ Function* next_of(const char* name) {
 
 }  // namespace
 
-// Of clang's sanitizers, which have no other way to hear of a mapping when theirs is hidden.
+// For clang's sanitizers, whose own function is hidden by this one.
 extern "C" [[gnu::weak]] void* ___interceptor_mmap(void*, std::size_t, int, int, int, ::off_t);
 
-// In front of the C library's own.
+// Replaces the function of the C library.
 extern "C" void* mmap(void* wanted, std::size_t bytes, int rights, int flags, int fd,
                       ::off_t offset) noexcept {
   using function = void*(void*, std::size_t, int, int, int, ::off_t);
@@ -88,7 +88,7 @@ extern "C" void* mmap(void* wanted, std::size_t bytes, int rights, int flags, in
       ___interceptor_mmap != nullptr ? &___interceptor_mmap : next_of<function>("mmap");
   if (!pool.pretended || (flags & MAP_HUGETLB) == 0) {
     const bool inside = address_of(wanted) >= pool.begin && address_of(wanted) < pool.end;
-    // What is mapped again is no part of the pool any more.
+    // Memory that is mapped again is no longer part of the pool.
     if (inside && (flags & MAP_FIXED) != 0) pool.begin = address_of(wanted) + bytes;
     return real(wanted, bytes, rights, flags, fd, offset);
   }
@@ -111,7 +111,7 @@ extern "C" int madvise(void* at, std::size_t bytes, int advice) noexcept {
   static function* const real = next_of<function>("madvise");
   const bool inside = address_of(at) >= pool.begin && address_of(at) < pool.end;
   if (pool.forbidden && inside && advice == populate_write) {
-    errno = EFAULT;  // As the kernel says it where a page fault would be a SIGBUS.
+    errno = EFAULT;  // The kernel returns this error if a page fault would raise SIGBUS.
     return -1;
   }
   return real(at, bytes, advice);
@@ -169,7 +169,7 @@ TEST_CASE("slots: have no page until they are populated, and then all of theirs"
 
 TEST_CASE("slots: all of them together never take more than their number times their size") {
   if (!can_populate()) return skip("this kernel has no MADV_POPULATE_WRITE");
-  // 2.25 MiB: the last slot lies behind the only whole huge page.
+  // 2.25 MiB, so the last slot is after the only whole huge page.
   const slots made = populated(9, slot_bytes);
   CHECK(resident_pages(made.whole()) == 9 * slot_bytes / 4096);
   CHECK(kind_of(made.at(8)) != page_kind::hugetlb);
@@ -178,7 +178,7 @@ TEST_CASE("slots: all of them together never take more than their number times t
 TEST_CASE("slots: with no huge pages they lie on small ones") {
   const slots made = populated(2, huge_page_bytes, huge_pages::none);
   CHECK(kind_of(made.at(0)) == page_kind::small);
-  CHECK(made.not_reserved() == "");
+  CHECK(made.not_reserved_reason() == "");
 }
 
 TEST_CASE("slots: are on transparent huge pages where available") {
@@ -188,7 +188,8 @@ TEST_CASE("slots: are on transparent huge pages where available") {
   if (enabled.empty() || enabled.find("[never]") != std::string::npos) {
     return skip("this kernel gives no transparent huge pages");
   }
-  // On a machine whose memory is in shreds one attempt may find none; some attempts do.
+  // If the memory is fragmented, one attempt may find no huge page, but one of several attempts
+  // finds some.
   bool seen = false;
   for (int i = 0; i < 20 && !seen; ++i) {
     seen = kind_of(populated(16, slot_bytes).at(0)) == page_kind::transparent;
@@ -211,23 +212,23 @@ TEST_CASE("slots: reserved pages are taken where a slot is whole ones, and only 
   CHECK(pool.asked_bytes == 8 * huge_page_bytes);
   CHECK(address_of(made.whole().data()) == pool.begin);
   CHECK(made.whole().size() == 8 * huge_page_bytes);
-  CHECK(made.not_reserved() == "");
+  CHECK(made.not_reserved_reason() == "");
 }
 
 TEST_CASE("slots: smaller ones than a reserved page lie elsewhere, and say so") {
   const pretending now(64 * huge_page_bytes, false);
-  // 16 of them are two whole pages, but no slot is one.
+  // 16 slots are two whole pages, but one slot is not a whole page.
   const slots made = populated(16, slot_bytes, huge_pages::reserved);
   CHECK(pool.asked_bytes == 0);
   CHECK(made.whole().size() == 16 * slot_bytes);
-  CHECK(made.not_reserved() ==
+  CHECK(made.not_reserved_reason() ==
         "slot_bytes is 262,144, expected a multiple of 2,097,152 for reserved huge pages");
 }
 
 TEST_CASE("slots: where too few reserved pages are free they lie elsewhere, and say so") {
   const pretending now(7 * huge_page_bytes, false);
   const slots made = populated(4, 2 * huge_page_bytes, huge_pages::reserved);
-  CHECK(made.not_reserved() ==
+  CHECK(made.not_reserved_reason() ==
         "mapping 16,777,216 bytes of reserved huge pages: Cannot allocate memory");
   std::ranges::fill(made.whole(), std::byte{1});
 }
@@ -237,7 +238,7 @@ TEST_CASE("slots: reserved pages that a control group forbids are replaced, slot
   const pretending now(64 * huge_page_bytes, true);
   auto made = slots::make(3, huge_page_bytes, huge_pages::reserved);
   REQUIRE(made.has_value());
-  CHECK(made->not_reserved() == "");  // Nothing is known yet.
+  CHECK(made->not_reserved_reason() == "");  // No slot was populated yet.
   std::byte* const first = made->at(0).data();
   const std::string why = made->populate(0).value();
   CHECK(why ==
@@ -247,7 +248,7 @@ TEST_CASE("slots: reserved pages that a control group forbids are replaced, slot
   std::ranges::fill(made->at(0), std::byte{1});
   CHECK(resident_pages(made->at(0)) == huge_page_bytes / 4096);
 
-  // The limit is raised meanwhile: the next one stays where it was mapped.
+  // The limit was raised meanwhile, so the next slot keeps its reserved pages.
   pool.forbidden = false;
   CHECK(made->populate(1).value() == "");
   CHECK(resident_pages(made->whole().subspan(2 * huge_page_bytes)) == 0);
@@ -259,7 +260,7 @@ TEST_CASE("slots: real reserved pages are set aside with the region, and come ba
   {
     auto made = slots::make(2, 2 * huge_page_bytes, huge_pages::reserved);
     REQUIRE(made.has_value());
-    if (made->not_reserved() != "") return skip(made->not_reserved());
+    if (made->not_reserved_reason() != "") return skip(made->not_reserved_reason());
     const std::string why = made->populate(0).value();
     if (why != "") return skip(why);
     CHECK(kind_of(made->at(0)) == page_kind::hugetlb);

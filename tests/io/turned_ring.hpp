@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A ring on a loop that is turned by hand, and reads that remember what came of them.
+// A ring on a loop that the test runs step by step, and reads that store their results.
 
 #include <boost/asio/io_context.hpp>
 #include <climits>
@@ -13,10 +13,10 @@
 
 namespace ringload::testing {
 
-// What the kernel answered. Stays where it is while its read is under way.
-struct answer : ring::completion {
+// The result of the kernel. Must not move while the read is in flight.
+struct answer : io_completion {
   answer() {
-    done = [](ring::completion& self, int got) {
+    done = [](io_completion& self, int got) {
       auto& mine = static_cast<answer&>(self);
       mine.res = got;
       ++mine.times;
@@ -44,7 +44,7 @@ class turned_ring {
     loop.run();
   }
 
-  // False where this machine makes no ring; that has been said then.
+  // False if this machine refuses io_uring. In this case, the test has printed the reason.
   explicit operator bool() const noexcept { return with != nullptr; }
   ring* operator->() const noexcept { return with.get(); }
 
@@ -53,7 +53,7 @@ class turned_ring {
   }
 
   // Starts the read and waits for it.
-  int read(const ring::read& what) {
+  int read(const ring::transfer& what) {
     answer a;
     with->start(what, a);
     turn_until_answered(a);
@@ -65,7 +65,8 @@ class turned_ring {
 };
 
 // A read that uses no registered buffer and no worker.
-inline ring::read plain_read(int fd, void* into, std::uint32_t bytes, std::uint64_t file_offset) {
+inline ring::transfer plain_read(int fd, void* into, std::uint32_t bytes,
+                                 std::uint64_t file_offset) {
   return {fd, into, bytes, file_offset, -1, false};
 }
 

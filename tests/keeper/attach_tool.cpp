@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// attach_tool SOCKET NAME [USER]: attaches, as another user if that is said, reads every byte,
-// prints their CRC-32C or what failed, and holds the model until its standard input ends.
+// attach_tool SOCKET NAME [USER]: attaches a model, as another user if USER is set, prints the
+// CRC-32C of all bytes or the error, and holds the model until its standard input ends.
 
 #include <unistd.h>
 

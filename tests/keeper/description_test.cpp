@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What goes from a keeper to who attaches, there and back, and damaged on the way.
+// Descriptions that a keeper sends to a client, unchanged and damaged.
 
 #include "keeper/description.hpp"
 
@@ -40,7 +40,8 @@ kept_description sample_description() {
   all.contents.metadata = {{"format", "pt"}};
   all.contents.notes = {"a note"};
   const auto q4_0 = element_kind::blocks;
-  all.where = {{0, 64, {element_kind::bf16, element_kind::f32}}, {1, 0, {q4_0, element_kind::f16}}};
+  all.tensors = {{0, 64, {element_kind::bf16, element_kind::f32}},
+                 {1, 0, {q4_0, element_kind::f16}}};
   return all;
 }
 
@@ -48,7 +49,7 @@ const std::vector<std::uint64_t> sample_regions = {64 + 96, 128};
 
 std::string refusal_of(const kept_description& all,
                        const std::vector<std::uint64_t>& regions = sample_regions) {
-  const auto found = unpacked_description(packed(all), regions);
+  const auto found = unpack_description(pack(all), regions);
   if (found) return "accepted";
   CHECK(found.error().code == errc::malformed_message);
   return message_of(found.error());
@@ -63,7 +64,7 @@ std::string refusal_after(const std::function<void(kept_description&)>& change) 
 }  // namespace
 
 TEST_CASE("keeper: a description arrives as it was sent") {
-  const auto found = unpacked_description(packed(sample_description()), sample_regions);
+  const auto found = unpack_description(pack(sample_description()), sample_regions);
   REQUIRE(found.has_value());
   const catalog& what = found->contents;
   REQUIRE(what.tensors.size() == 2);
@@ -78,36 +79,36 @@ TEST_CASE("keeper: a description arrives as it was sent") {
   CHECK(what.composites[0].parts == std::vector<std::string>{"values"});
   CHECK(what.metadata[0].second == "pt");
   CHECK(what.notes[0] == "a note");
-  CHECK(found->where[0].offset == 64);
-  CHECK(found->where[0].cast == conversion{element_kind::bf16, element_kind::f32});
+  CHECK(found->tensors[0].offset == 64);
+  CHECK(found->tensors[0].cast == conversion{element_kind::bf16, element_kind::f32});
 }
 
 TEST_CASE("keeper: a description that is cut off anywhere is refused, and may lie in a page") {
-  std::vector<std::byte> whole = packed(sample_description());
+  std::vector<std::byte> whole = pack(sample_description());
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
-    CHECK_FALSE(unpacked_description(std::span(whole).first(bytes), sample_regions).has_value());
+    CHECK_FALSE(unpack_description(std::span(whole).first(bytes), sample_regions).has_value());
   }
   whole.push_back(std::byte{0});
-  CHECK(unpacked_description(whole, sample_regions).has_value());
+  CHECK(unpack_description(whole, sample_regions).has_value());
 }
 
 TEST_CASE("keeper: with any one byte changed, tensors still lie in their memory or are refused") {
-  const std::vector<std::byte> whole = packed(sample_description());
+  const std::vector<std::byte> whole = pack(sample_description());
   unsigned accepted = 0;
   for (std::size_t at = 0; at < whole.size(); ++at) {
     for (const unsigned change : {0x01U, 0x80U, 0xFFU}) {
       std::vector<std::byte> damaged = whole;
       damaged[at] ^= std::byte(change);
-      const auto found = unpacked_description(damaged, sample_regions);
+      const auto found = unpack_description(damaged, sample_regions);
       if (!found) continue;
       ++accepted;
-      for (const kept_tensor& each : found->where) {
+      for (const kept_tensor& each : found->tensors) {
         REQUIRE(each.region < sample_regions.size());
         CHECK(each.offset <= sample_regions[each.region]);
       }
     }
   }
-  CHECK(accepted > 0);  // Letters of names may be any.
+  CHECK(accepted > 0);  // Damaged letters of names are accepted.
 }
 
 TEST_CASE("keeper: memory that ends with the last tensor is enough, and a byte less is not") {
@@ -129,38 +130,37 @@ TEST_CASE("keeper: a description that contradicts itself says which tensor does"
   CHECK(holds(of_weight([](tensor_info& t) { t.name = "\xFF"; }), "its name is not UTF-8"));
   CHECK(holds(of_weight([](tensor_info& t) { t.file = 1; }), "its file is not listed"));
   CHECK(holds(of_weight([](tensor_info& t) { t.name = "blocks"; }), "duplicate tensor name"));
-  CHECK(holds(refusal_after([](kept_description& all) { all.where[0].offset = 62; }),
+  CHECK(holds(refusal_after([](kept_description& all) { all.tensors[0].offset = 62; }),
               "tensor 'weight'"));
-  CHECK(holds(refusal_after([](kept_description& all) { all.where[0].offset = ~0ULL; }),
+  CHECK(holds(refusal_after([](kept_description& all) { all.tensors[0].offset = ~0ULL; }),
               "ends past the 160 bytes"));
-  CHECK(holds(
-      refusal_after([](kept_description& all) { all.where[1].cast.to = all.where[1].cast.from; }),
-      "accepted"));
+  CHECK(holds(refusal_after(
+                  [](kept_description& all) { all.tensors[1].cast.to = all.tensors[1].cast.from; }),
+              "accepted"));
   CHECK(holds(refusal_after(
                   [](kept_description& all) { all.contents.tensors[1].original_shape = {2, 64}; }),
               sizes));
-  CHECK(holds(refusal_after([](kept_description& all) { all.where.pop_back(); }),
+  CHECK(holds(refusal_after([](kept_description& all) { all.tensors.pop_back(); }),
               "there are 1 places, expected 2"));
   CHECK(holds(refusal_after([](kept_description& all) { all.contents.composites[0].file = 7; }),
               "its file is not listed"));
 }
 
 TEST_CASE("keeper: requests and replies arrive as they were sent, and nothing else is one") {
-  const auto request = packed(keep_request{"a model"});
-  CHECK(unpacked_request(request)->name == "a model");
+  const auto request = pack(keep_request{"a model"});
+  CHECK(unpack_request(request)->name == "a model");
   CHECK(request.size() <= packet_bytes_max);
-  CHECK(packed(keep_request{std::string(name_bytes_max, 'x')}).size() <= packet_bytes_max);
-  CHECK_FALSE(
-      unpacked_request(packed(keep_request{std::string(name_bytes_max + 1, 'x')})).has_value());
+  CHECK(pack(keep_request{std::string(name_bytes_max, 'x')}).size() <= packet_bytes_max);
+  CHECK_FALSE(unpack_request(pack(keep_request{std::string(name_bytes_max + 1, 'x')})).has_value());
 
-  const auto reply = packed(keep_reply{keep_answer::attached, 3, 2});
-  CHECK(unpacked_reply(reply)->version == 3);
-  CHECK(unpacked_reply(reply)->regions == 2);
+  const auto reply = pack(keep_reply{keep_answer::attached, 3, 2});
+  CHECK(unpack_reply(reply)->version == 3);
+  CHECK(unpack_reply(reply)->host_regions == 2);
   CHECK_FALSE(
-      unpacked_reply(packed(keep_reply{keep_answer::attached, 3, descriptors_max})).has_value());
-  CHECK_FALSE(unpacked_reply(packed(keep_reply{static_cast<keep_answer>(9), 3, 2})).has_value());
-  CHECK_FALSE(unpacked_request(reply).has_value());
-  CHECK_FALSE(unpacked_reply(request).has_value());
-  CHECK_FALSE(unpacked_request({}).has_value());
-  CHECK_FALSE(unpacked_reply(std::span(reply).first(reply.size() - 1)).has_value());
+      unpack_reply(pack(keep_reply{keep_answer::attached, 3, descriptors_max})).has_value());
+  CHECK_FALSE(unpack_reply(pack(keep_reply{static_cast<keep_answer>(9), 3, 2})).has_value());
+  CHECK_FALSE(unpack_request(reply).has_value());
+  CHECK_FALSE(unpack_reply(request).has_value());
+  CHECK_FALSE(unpack_request({}).has_value());
+  CHECK_FALSE(unpack_reply(std::span(reply).first(reply.size() - 1)).has_value());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Attaching to what is no honest keeper: nothing that it sends does more harm than an error.
+// Attaching to a malicious keeper. Every message that it sends causes at most an error.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -36,8 +36,8 @@ std::vector<std::byte> one_tensor() {
   t.shape = {4096};
   t.bytes = 4096;
   all.contents.tensors = {t};
-  all.where = {{0, 0, {}}};
-  return packed(all);
+  all.tensors = {{0, 0, {}}};
+  return pack(all);
 }
 
 shared_memory memory_of(std::span<const std::byte> bytes, bool seal = true) {
@@ -48,7 +48,7 @@ shared_memory memory_of(std::span<const std::byte> bytes, bool seal = true) {
   return std::move(*made);
 }
 
-// What attaching says to a keeper that answers its one client by `answer`.
+// Returns the error of attaching to a keeper that calls `answer` for its only client.
 std::string said_to(const std::function<void(const unique_fd& client)>& answer) {
   const temporary_folder folder = temporary_folder::for_sockets();
   const std::string path = (folder.path() / "s").string();
@@ -69,10 +69,19 @@ std::string said_to(const std::function<void(const unique_fd& client)>& answer) 
 }
 
 std::string said_to(const keep_reply& reply, const std::vector<int>& descriptors) {
-  return said_to([&](const unique_fd& to) { (void)send_packet(to, packed(reply), descriptors); });
+  return said_to([&](const unique_fd& to) { (void)send_packet(to, pack(reply), descriptors); });
 }
 
 }  // namespace
+
+TEST_CASE("attach: an error shows the name of a GPU with escapes") {
+  kept_description all = unpack_description(one_tensor(), std::vector<std::uint64_t>{8192}).value();
+  all.device_regions.push_back({"\x1b[31mred\n", 8192, {}});
+  const shared_memory description = memory_of(pack(all));
+  const int any = description.descriptor();
+  CHECK(said_to(keep_reply{keep_answer::attached, 1, 0, 1}, {description.descriptor(), any}) ==
+        "the model is in memory of the GPU \\u001b[31mred\\u000a: attach for that device");
+}
 
 TEST_CASE("attach: a reply that is none is refused") {
   const std::string text(200, 'x');
@@ -86,7 +95,7 @@ TEST_CASE("attach: a reply that is none is refused") {
               "a packet is larger than the protocol allows"));
   CHECK(said_to([](const unique_fd&) {}) == "the keeper closed the connection");
   CHECK(said_to(keep_reply{keep_answer::malformed, 0, 0}, {}) ==
-        "the keeper did not understand the request");
+        "the keeper refused the request as malformed: its version of ringload may differ");
 }
 
 TEST_CASE("attach: a keeper that says nothing is left when the time is over") {
@@ -120,7 +129,7 @@ TEST_CASE("attach: what came must be as many descriptors as it says, of sealed m
   CHECK(said_to(one, {open_region.descriptor(), r}) == "the received memory is not sealed");
   CHECK(said_to(one, {d, files[0].get()}) == "the received memory is not sealed");
   CHECK(said_to(one, {d, files[1].get()}) == "the received memory is empty");
-  CHECK(said_to(one, {r, d}) == "the model description has version 0, expected 3");
+  CHECK(said_to(one, {r, d}) == "the model description has version 0, expected 4");
 }
 
 TEST_CASE("attach: a tensor that is not in the memory that came is refused") {

@@ -26,7 +26,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -182,7 +181,9 @@ TEST_CASE("keeper: memory of one process alone is refused, and so are names of n
   const model of_one = get(alone.load_async(kept.file.name(), use_future));
   const error refused = error_of([&] { kept.keeps->publish("m", of_one); });
   CHECK(refused.code() == errc::device_unavailable);
-  CHECK(holds(refused.what(), "load it for ringload::shared_host()"));
+  CHECK(holds(
+      refused.what(),
+      "the model's memory is private: load the model for ringload::shared_host(), not mapped"));
   CHECK_FALSE(of_one.at("a").read_only());
   CHECK(error_of([&] { kept.keeps->publish("m", model()); }).code() == errc::no_such_tensor);
   CHECK(error_of([&] { kept.keeps->publish("", of_one); }).code() == errc::invalid_source_name);
@@ -198,7 +199,7 @@ TEST_CASE("keeper: a path has one keeper, and one that was left behind is taken 
 
   const std::string left = (kept.folder.path() / "left").string();
   {
-    // Its process ended without removing it.
+    // The process of the keeper ended without removing the socket.
     const auto abandoned = listen_at(left, 0600);
     REQUIRE(abandoned.has_value());
   }

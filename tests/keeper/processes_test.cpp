@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Several processes with one copy of a model, and processes that are killed.
+// Several processes that share one copy of a model, and processes that are killed.
 
 #include <doctest/doctest.h>
 #include <sys/socket.h>
@@ -31,7 +31,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -67,7 +66,7 @@ class kept_noise {
   std::uint64_t count() const { return keeps.models().at(0).attached; }
 };
 
-// Of the mappings of memory like the keeper's, in KiB: a number of the kernel's for each.
+// Sum of a number of the kernel, in KiB, over all mappings of a keeper's memory.
 std::uint64_t of_shared_mappings(pid_t process, const std::string& field) {
   std::ifstream smaps("/proc/" + std::to_string(process) + "/smaps");
   std::uint64_t sum = 0;
@@ -82,7 +81,7 @@ std::uint64_t of_shared_mappings(pid_t process, const std::string& field) {
   return sum;
 }
 
-// What ends in another process reaches the keeper in its own time.
+// The keeper notices the end of another process with a delay.
 bool comes_true(const std::function<bool()>& state) {
   const auto until = std::chrono::steady_clock::now() + patience;
   while (!state()) {
@@ -92,7 +91,7 @@ bool comes_true(const std::function<bool()>& state) {
   return true;
 }
 
-// As many descriptors as before, and nobody attached.
+// The number of descriptors is the same as before, and no client is attached.
 bool settles(const kept_noise& kept, std::size_t descriptors) {
   return comes_true([&] { return kept.count() == 0 && open_descriptors() == descriptors; });
 }
@@ -110,7 +109,7 @@ TEST_CASE("keeper: eight processes that have attached share one copy") {
     CHECK(of_shared_mappings(each.pid(), "Rss") * 1024 >= model_bytes);
     shares_kib += of_shared_mappings(each.pid(), "Pss");
   }
-  // A page's share in each process is its size divided by how many map it.
+  // The share of a page in each process is its size divided by the number of processes that map it.
   CHECK(shares_kib * 1024 <= model_bytes + model_bytes / 8);
   for (child_program& each : all) {
     each.end_input();
@@ -140,18 +139,18 @@ TEST_CASE("keeper: processes that are killed, also while they attach, leave noth
 TEST_CASE("keeper: 1,000 clients that leave at every step of attaching leave nothing behind") {
   kept_noise kept;
   const std::size_t before = open_descriptors();
-  const auto request = detail::packed(detail::keep_request{"m"});
+  const auto request = detail::pack(detail::keep_request{"m"});
   for (int i = 0; i < 1000; ++i) {
     const auto client = connect_to(kept.socket, patience);
     REQUIRE(client.has_value());
-    if (i % 4 == 0) continue;  // Without a word.
+    if (i % 4 == 0) continue;  // Sends no request.
     REQUIRE(send_packet(*client, request).has_value());
-    if (i % 4 == 1) continue;  // Without reading the answer.
+    if (i % 4 == 1) continue;  // Does not read the reply.
     std::array<std::byte, detail::packet_bytes_max> room = {};
     const auto answer = receive_packet(*client, room);
     REQUIRE(answer.has_value());
     CHECK(answer->descriptors.size() == 2);
-    // With a second request, which ends the connection from the other side.
+    // Sends a second request, so the keeper closes the connection.
     if (i % 4 == 3) (void)send_packet(*client, request);
   }
   CHECK(settles(kept, before));
@@ -160,7 +159,7 @@ TEST_CASE("keeper: 1,000 clients that leave at every step of attaching leave not
 
 TEST_CASE("keeper: what is no request is answered with a refusal, and others are served on") {
   kept_noise kept;
-  std::vector<std::byte> request = detail::packed(detail::keep_request{"m"});
+  std::vector<std::byte> request = detail::pack(detail::keep_request{"m"});
   for (std::size_t bytes = 1; bytes < request.size(); ++bytes) {
     const auto client = connect_to(kept.socket, patience);
     REQUIRE(client.has_value());
@@ -168,7 +167,7 @@ TEST_CASE("keeper: what is no request is answered with a refusal, and others are
     std::array<std::byte, detail::packet_bytes_max> room = {};
     const auto answer = receive_packet(*client, room);
     REQUIRE(answer.has_value());
-    const auto reply = detail::unpacked_reply(std::span(room).first(answer->bytes));
+    const auto reply = detail::unpack_reply(std::span(room).first(answer->bytes));
     REQUIRE(reply.has_value());
     CHECK(reply->answer == detail::keep_answer::malformed);
     CHECK(answer->descriptors.empty());

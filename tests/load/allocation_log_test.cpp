@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The record of the memory that a loader takes: every piece of it, and every piece's end.
+// The log of the memory that a loader allocates and frees.
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <boost/asio/use_future.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <ringload/ringload.hpp>
@@ -21,7 +22,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -32,7 +32,7 @@ struct logged_row {
   std::string stack;
 };
 
-// What a log says, row by row, and what is still taken after the last.
+// The rows of a log, and the memory that is still allocated after the last row.
 struct read_log {
   std::vector<logged_row> rows;
   std::map<std::string, logged_row> taken;  // By pointer.
@@ -130,7 +130,7 @@ TEST_CASE(
 }
 
 TEST_CASE("allocation log: memory that came back through a window is not taken anew") {
-  // Each tensor is a group of the window, and has memory of its own.
+  // Each tensor is a group of the window, and has its own allocation.
   constexpr int count = 24;
   constexpr std::uint64_t bytes = 3'000'000;
   const made_file file(equal_tensors(count, bytes));
@@ -140,9 +140,7 @@ TEST_CASE("allocation log: memory that came back through a window is not taken a
       loader_options within = small_options(2);
       within.cached_bytes = cached_bytes;
       loader with(host(), within, {}, allocation_log(text));
-      load_options how;
-      how.window_bytes = 34 << 20;
-      load_operation load = get(with.start_async(file.name(), how, use_future));
+      tensor_stream load = get(with.stream_async(file.name(), 34 << 20, use_future));
       while (get(load.next_async(use_future))) {
       }
     }
@@ -165,9 +163,7 @@ TEST_CASE("allocation log: failed, cancelled and windowed loads balance as well"
       load_operation load = get(with.start_async(file.name(), use_future));
       load.cancel();
     }
-    load_options how;
-    how.window_bytes = 32 << 20;
-    load_operation load = get(with.start_async(file.name(), how, use_future));
+    tensor_stream load = get(with.stream_async(file.name(), 32 << 20, use_future));
     while (get(load.next_async(use_future))) {
     }
     CHECK(read_log(text.str()).rows.size() > 10);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Memory of its own for each tensor or file: the bytes, and what comes back when.
+// Separate allocations for each tensor or file: their bytes, and when they are freed.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -36,7 +35,7 @@ load_options allocating(allocation how, read_route route = read_route::automatic
   return options;
 }
 
-// Long and short ones, some misaligned, one empty.
+// Long and short tensors. Some are misaligned, one is empty.
 std::vector<made_tensor> long_and_short() {
   return {{"a", 999},  f32("b", 20'000), {"c", 300'000},    {"d", 7},    {"none", 0},
           f32("e", 3), {"f", 70'001},    f32("g", 300'000), {"last", 10}};
@@ -109,7 +108,7 @@ TEST_CASE("allocation: per file, the tensors of one file come back together") {
   loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(files.names(), use_future));
   std::optional<model> loaded =
-      get(with.load_async(opened, selection(), allocating(allocation::per_file), use_future));
+      get(with.load_async(opened, allocating(allocation::per_file), use_future));
   CHECK(first_difference(*loaded) == "");
   CHECK(loaded->regions().size() == 2);
   std::optional<tensor> c = loaded->at("c");
@@ -125,8 +124,8 @@ TEST_CASE("allocation: per file, one of which nothing is wanted takes nothing") 
   const two_files files;
   loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(files.names(), use_future));
-  const model loaded = get(
-      with.load_async(opened, select().names({"d"}), allocating(allocation::per_file), use_future));
+  const model loaded = get(with.load_async(
+      opened, selecting(select().names({"d"}), allocating(allocation::per_file)), use_future));
   CHECK(loaded.regions().size() == 1);
   CHECK(settled_memory(with, files.one.name()).tensor_allocations == 1);
 }
@@ -142,7 +141,7 @@ TEST_CASE("allocation: selections, fused tensors and conversions have the same b
     options.dtype = dtype::bf16;
     const selection some =
         select().names({"a", "b", "c", "d"}).slice("d", 0, 5, 90'000).fused("ab", {"a", "b"}, 0);
-    return get(with.load_async(opened, some, options, use_future));
+    return get(with.load_async(opened, selecting(some, options), use_future));
   };
   const model together = loaded(allocation::per_load);
   for (const allocation how : {allocation::per_file, allocation::per_tensor}) {
@@ -191,11 +190,10 @@ TEST_CASE("allocation: kept memory is reused piece by piece") {
 TEST_CASE("allocation: through a window, what is dropped gives room though its neighbour is held") {
   const made_file file(equal_tensors(40, 400'000));
   loader with(host(), small_options());
-  load_options options = allocating(allocation::per_tensor);
-  // Groups of a sixteenth: five tensors each.
-  options.window_bytes = 34 << 20;
+  const load_options options = allocating(allocation::per_tensor);
   const checkpoint opened = get(with.open_async(file.name(), use_future));
-  load_operation load = get(with.start_async(opened, selection(), options, use_future));
+  // A group is a sixteenth of the window: five tensors.
+  tensor_stream load = get(with.stream_async(opened, 34 << 20, options, use_future));
   std::vector<tensor> held;
   for (int i = 0; i < 40; ++i) {
     const auto next = get(load.next_async(use_future));
@@ -232,7 +230,7 @@ TEST_CASE("allocation: a read that fails, or a cancellation, gives all pieces ba
     REQUIRE(reads >= 3);
     for (std::uint64_t n = 0; n < reads; ++n) {
       CAPTURE(n);
-      read_script script([n](const read_request&, std::uint64_t nth) {
+      read_script script([n](const io_request&, std::uint64_t nth) {
         return nth == n ? read_fate{-EIO} : read_fate{};
       });
       scripted_loader with(script, small_options(3), counted_host());
@@ -241,7 +239,7 @@ TEST_CASE("allocation: a read that fails, or a cancellation, gives all pieces ba
       CHECK(holds(failed->what(), "Input/output error"));
       CHECK(arenas_taken == 0);
     }
-    read_script script([](const read_request&, std::uint64_t) {
+    read_script script([](const io_request&, std::uint64_t) {
       return read_fate{.until_released = read_fate::hold::completion};
     });
     scripted_loader with(script, small_options(2), counted_host());

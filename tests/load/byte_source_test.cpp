@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checkpoints that are objects of a store: through the same loads, fills, windows, and failures.
+// Checkpoints that are objects of a store: loads, fills, windows and failures.
 
 #include <doctest/doctest.h>
 
@@ -8,6 +8,8 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/use_future.hpp>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <ringload/ringload.hpp>
 #include <string>
 #include <vector>
@@ -35,7 +37,7 @@ const std::vector<made_tensor> object_tensors{
 struct stored_checkpoints {
   memory_script script;
   std::shared_ptr<memory_store> store = std::make_shared<memory_store>(script);
-  // The same bytes on a drive, to compare with.
+  // The same bytes in a file, for comparison.
   made_file plain{object_tensors, 3};
   npz_file deflated{
       {member("long", npy_text("|u1", false, "400000,", compressible(400'000, 3)), true),
@@ -81,8 +83,8 @@ TEST_CASE("byte_source: an object is loaded as the same file is, and the statist
         CAPTURE(name);
         CAPTURE(slots);
         loader with(host(), small_options(slots, engine), all.with());
-        const model wanted = get(with.load_async(path, asio::use_future));
-        const model found = get(with.load_async(name, asio::use_future));
+        const model wanted = get(with.load_async(path, use_future));
+        const model found = get(with.load_async(name, use_future));
         CHECK(same(found, wanted));
         CHECK(found.catalog().files.front().path.starts_with("memory://"));
         CHECK(found.stats().bytes_remote >= found.catalog().tensors.front().stored_bytes);
@@ -98,33 +100,31 @@ TEST_CASE("byte_source: an object is loaded as the same file is, and the statist
 TEST_CASE("byte_source: selections, conversions, fills, windows and single tensors") {
   stored_checkpoints all;
   loader with(host(), small_options(), all.with());
-  const checkpoint from = get(with.open_async("memory://f/model.safetensors", asio::use_future));
-  const checkpoint file = get(with.open_async(all.plain.name(), asio::use_future));
+  const checkpoint from = get(with.open_async("memory://f/model.safetensors", use_future));
+  const checkpoint file = get(with.open_async(all.plain.name(), use_future));
 
   selection some;
   some.slice("b", 0, 1000, 20'000).names({"d"});
   load_options half;
   half.dtype = dtype::f16;
-  CHECK(same(get(with.load_async(from, some, half, asio::use_future)),
-             get(with.load_async(file, some, half, asio::use_future))));
+  CHECK(same(get(with.load_async(from, selecting(some, half), use_future)),
+             get(with.load_async(file, selecting(some, half), use_future))));
 
   places memory(file, 1);
-  get(with.fill_async(from, memory.into(), asio::use_future));
+  get(with.fill_async(from, memory.into(), use_future));
   CHECK(memory.all_whole());
 
-  load_options windowed;
-  windowed.window_bytes = 32 << 20;
-  load_operation stream =
-      get(with.start_async("memory://f/model.safetensors", windowed, asio::use_future));
+  tensor_stream stream =
+      get(with.stream_async("memory://f/model.safetensors", 32 << 20, use_future));
   std::uint64_t bytes = 0;
-  while (auto next = get(stream.next_async(asio::use_future))) bytes += next->size_bytes();
+  while (auto next = get(stream.next_async(use_future))) bytes += next->size_bytes();
   CHECK(bytes == from.catalog().size_bytes());
   CHECK(stream.progress().bytes_remote >= bytes);
   CHECK(stream.progress().requests == stream.progress().reads);
   CHECK(bytes_of_files(stream.progress_of_files()) == stream.progress().bytes_remote);
 
-  load_operation one = get(with.start_async("memory://f/model.safetensors", asio::use_future));
-  CHECK(get(one.tensor_async("c", asio::use_future)).size_bytes() == 250'000);
+  load_operation one = get(with.start_async("memory://f/model.safetensors", use_future));
+  CHECK(get(one.tensor_async("c", use_future)).size_bytes() == 250'000);
 }
 
 TEST_CASE("byte_source: an index leads to shards beside it, which are announced") {
@@ -136,7 +136,7 @@ TEST_CASE("byte_source: an index leads to shards beside it, which are announced"
                    index_text({{"a", "one.safetensors"}, {"b", second}}));
   };
   loader with(host(), small_options(), all.with());
-  const auto load = [&](const char* name) { return with.load_async(name, asio::use_future); };
+  const auto load = [&](const char* name) { return with.load_async(name, use_future); };
 
   put_index("two.safetensors");
   CHECK(get(load("memory://s/model.safetensors.index.json")).size() == 2);
@@ -172,23 +172,21 @@ TEST_CASE("byte_source: which names are a store's") {
   stored_checkpoints all;
   all.store->put("owner/model.safetensors", one_tensor_text("a", "123"));
   loader with(host(), small_options(), all.with());
-  CHECK(get(with.load_async("owner/in-memory", asio::use_future)).size() == 1);
-  CHECK(code_of(with.load_async("owner/not-in-memory", asio::use_future)) ==
-        errc::source_not_found);
-  const auto none = failure_of(with.load_async("memory://nothing", asio::use_future));
+  CHECK(get(with.load_async("owner/in-memory", use_future)).size() == 1);
+  CHECK(code_of(with.load_async("owner/not-in-memory", use_future)) == errc::source_not_found);
+  const auto none = failure_of(with.load_async("memory://nothing", use_future));
   REQUIRE(none);
   CHECK(none->code() == errc::source_not_found);
   CHECK(holds(none->what(), "there is nothing"));
   const auto listed = failure_of(
-      with.open_async(std::vector<std::string>{all.plain.name(), "memory://f"}, asio::use_future));
+      with.open_async(std::vector<std::string>{all.plain.name(), "memory://f"}, use_future));
   REQUIRE(listed);
   CHECK(listed->code() == errc::not_a_regular_file);
   const std::vector<std::string> both{all.plain.name(), "memory://n/arrays.npz"};
-  CHECK(get(with.open_async(both, asio::use_future)).size() == object_tensors.size() + 2);
+  CHECK(get(with.open_async(both, use_future)).size() == object_tensors.size() + 2);
 
   loader without(host(), small_options());
-  const auto absent =
-      failure_of(without.load_async("https://host/model.safetensors", asio::use_future));
+  const auto absent = failure_of(without.load_async("https://host/model.safetensors", use_future));
   REQUIRE(absent);
   CHECK(absent->code() == errc::source_not_found);
   CHECK(holds(absent->what(), "ringload::remote()"));
@@ -199,32 +197,51 @@ TEST_CASE("byte_source: what needs a file of a file system is refused") {
   all.store->put("h/x.h5", "\x89HDF\r\n\x1a\n" + std::string(600, 'x'));
   loader with(host(), small_options(), all.with());
   const std::string name = "memory://f/model.safetensors";
-  CHECK(code_of(with.load_async(name, by(read_route::direct), asio::use_future)) ==
+  CHECK(code_of(with.load_async(name, by(read_route::direct), use_future)) ==
         errc::direct_unavailable);
   load_options mapped;
   mapped.memory = tensor_memory::mapped;
-  const auto failed = failure_of(with.load_async(name, mapped, asio::use_future));
+  const auto failed = failure_of(with.load_async(name, mapped, use_future));
   REQUIRE(failed);
   CHECK(failed->code() == errc::not_mappable);
   mapped.unmappable = on_unmappable::copy;
-  CHECK(get(with.load_async(name, mapped, asio::use_future)).stats().bytes_mapped == 0);
-  CHECK(code_of(with.load_async("memory://h/x.h5", asio::use_future)) == errc::unsupported_feature);
+  CHECK(get(with.load_async(name, mapped, use_future)).stats().bytes_mapped == 0);
+  CHECK(code_of(with.load_async("memory://h/x.h5", use_future)) == errc::unsupported_feature);
 }
 
 TEST_CASE("byte_source: an object that is replaced meanwhile is a changed file") {
   stored_checkpoints all;
   loader with = all.loads();
-  const checkpoint from = get(with.open_async("memory://f/model.safetensors", asio::use_future));
+  const checkpoint from = get(with.open_async("memory://f/model.safetensors", use_future));
   all.script.follow([&](const source_read&, std::uint64_t n) {
     if (n == 3) all.store->version = 2;
     return object_fate();
   });
-  const auto failed = failure_of(with.load_async(from, asio::use_future));
+  const auto failed = failure_of(with.load_async(from, use_future));
   REQUIRE(failed);
   CHECK(failed->code() == errc::changed_file);
   CHECK(holds(failed->what(), "memory://f/model.safetensors"));
-  CHECK(code_of(with.load_async(from, asio::use_future)) == errc::changed_file);
+  CHECK(code_of(with.load_async(from, use_future)) == errc::changed_file);
   CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("byte_source: a file that is written while the next one is opened is a changed file") {
+  stored_checkpoints all;
+  const made_file file({{"x", 5'000}}, 1);
+  loader with = all.loads();
+  all.script.follow([&](const source_read&, std::uint64_t n) {
+    // The size stays the same, but a byte of the data changes.
+    if (n == 0)
+      std::fstream(file.path(), std::ios::in | std::ios::out).seekp(-1, std::ios::end) << '?';
+    return object_fate();
+  });
+  const std::vector<std::string> files = {file.name(), "memory://f/model.safetensors"};
+  const auto failed = failure_of(with.load_async(files, use_future));
+  REQUIRE(failed);
+  CHECK(failed->code() == errc::changed_file);
+  CHECK(holds(failed->what(), file.name()));
+  all.script.follow({});
+  CHECK(get(with.load_async(files, use_future)).size() == 5);
 }
 
 TEST_CASE("byte_source: each read in turn fails, or throws: the load says which byte and why") {
@@ -234,7 +251,7 @@ TEST_CASE("byte_source: each read in turn fails, or throws: the load says which 
     {
       loader with = all.loads();
       all.script.follow({});
-      get(with.load_async(name, asio::use_future));
+      get(with.load_async(name, use_future));
       reads = all.script.reads();
     }
     REQUIRE(reads > 6);
@@ -246,7 +263,7 @@ TEST_CASE("byte_source: each read in turn fails, or throws: the load says which 
           return object_fate{nth == n ? how : fate::read};
         });
         loader with = all.loads();
-        const auto failed = failure_of(with.load_async(name, asio::use_future));
+        const auto failed = failure_of(with.load_async(name, use_future));
         REQUIRE(failed);
         CHECK(failed->code() == system_code(EIO));
         CHECK(holds(failed->what(), name));
@@ -265,7 +282,7 @@ TEST_CASE("byte_source: cancelled while each read in turn is held, also of a hea
   std::uint64_t reads = 0;
   {
     loader with = all.loads();
-    get(with.load_async(name, asio::use_future));
+    get(with.load_async(name, use_future));
     reads = all.script.reads();
   }
   for (std::uint64_t n = 0; n < reads; ++n) {
@@ -276,8 +293,7 @@ TEST_CASE("byte_source: cancelled while each read in turn is held, also of a hea
       });
       std::optional<loader> with(std::in_place, counted_host(), small_options(3), all.with());
       asio::cancellation_signal signal;
-      auto ends =
-          with->load_async(name, asio::bind_cancellation_slot(signal.slot(), asio::use_future));
+      auto ends = with->load_async(name, asio::bind_cancellation_slot(signal.slot(), use_future));
       REQUIRE(all.script.wait_until_held(1));
       if (destroyed) {
         with.reset();
@@ -301,13 +317,13 @@ TEST_CASE("from_memory: bytes are loaded as the file is that has them, of any fo
     const auto bytes = std::as_bytes(std::span<const char>(*text));
     for (const std::uint32_t slots : {1U, 4U}) {
       loader with(host(), small_options(slots));
-      const model wanted = get(with.load_async(path, asio::use_future));
+      const model wanted = get(with.load_async(path, use_future));
       const std::weak_ptr<const std::string> kept = text;
-      const model found = get(with.load_async(from_memory(bytes, name, text), asio::use_future));
+      const model found = get(with.load_async(from_memory(bytes, name, text), use_future));
       CHECK(same(found, wanted));
       CHECK(found.catalog().files.front().path == name);
-      const checkpoint opened = get(with.open_async(from_memory(bytes, name), asio::use_future));
-      CHECK(same(get(with.load_async(opened, asio::use_future)), wanted));
+      const checkpoint opened = get(with.open_async(from_memory(bytes, name), use_future));
+      CHECK(same(get(with.load_async(opened, use_future)), wanted));
     }
     CHECK(text.use_count() == 1);
   }
@@ -318,23 +334,22 @@ TEST_CASE("from_memory: what is no checkpoint is refused by its name") {
   const std::string text = stored_checkpoints::whole_text(made_file(object_tensors, 3).name());
   const auto failure = [&](std::size_t bytes, std::string name) {
     const auto some = std::as_bytes(std::span<const char>(text)).first(bytes);
-    return failure_of(with.load_async(from_memory(some, std::move(name)), asio::use_future));
+    return failure_of(with.load_async(from_memory(some, std::move(name)), use_future));
   };
   const auto cut = failure(text.size() - 1, "cut.safetensors");
   REQUIRE(cut);
   CHECK(holds(cut->what(), "cut.safetensors"));
   CHECK(failure(0, "empty.safetensors"));
   CHECK(failure(text.size(), ""));
-  CHECK(failure_of(with.load_async(found_source(), asio::use_future))->code() ==
-        errc::source_not_found);
+  CHECK(failure_of(with.load_async(found_source(), use_future))->code() == errc::source_not_found);
 }
 
 TEST_CASE("from_memory: what a writer made in memory is loaded from there") {
   const std::string bytes = noise(3'000'000, 5);
   writer out = writer::in_memory();
-  get(out.add_async(tensor_ref("a", bytes.data(), dtype::f32, {750, 1000}), asio::use_future));
-  const write_result made = get(out.finish_async(asio::use_future));
+  get(out.add_async(tensor_ref("a", bytes.data(), dtype::f32, {750, 1000}), use_future));
+  const write_result made = get(out.finish_async(use_future));
   loader with(host(), small_options(2));
-  const model back = get(with.load_async(from_memory(made.file, "made.zt"), asio::use_future));
+  const model back = get(with.load_async(from_memory(made.file, "made.zt"), use_future));
   CHECK(bytes_of(back.at("a")) == bytes);
 }

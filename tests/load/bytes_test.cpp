@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <boost/asio/use_future.hpp>
+#include <filesystem>
 #include <ringload/ringload.hpp>
 
 #include "support/made_checkpoint.hpp"
@@ -47,7 +48,7 @@ seen check_by_all_ways(const std::string& source, const std::vector<std::filesys
         CAPTURE(int(engine));
         CAPTURE(int(route));
         CAPTURE(cold);
-        auto future = with->load_async(source, by(route), asio::use_future);
+        auto future = with->load_async(source, by(route), use_future);
         try {
           const model loaded = get(std::move(future));
           const load_stats& s = loaded.stats();
@@ -106,7 +107,8 @@ TEST_CASE("bytes: tensors that lie misaligned for their type") {
                           {"i64", 8, "I64", 8}},
                          spaces);
     const seen all = check_by_all_ways(file, 7);
-    CHECK(all.staged > 0);
+    // Only direct reads need the slots, and a file system in memory has none.
+    if (!is_in_memory(file.path())) CHECK(all.staged > 0);
   }
 }
 
@@ -150,10 +152,10 @@ TEST_CASE("bytes: 20,000 tiny tensors") {
     for (const read_route route : {read_route::automatic, read_route::buffered}) {
       make_cold(file.path());
       loader with(host(), small_options(4, engine));
-      load_operation load = get(with.start_async(file.name(), by(route), asio::use_future));
-      const tensor last = get(load.tensor_async("layer.19999", asio::use_future));
+      load_operation load = get(with.start_async(file.name(), by(route), use_future));
+      const tensor last = get(load.tensor_async("layer.19999", use_future));
       CHECK(last.size_bytes() == 19'999 % 23);
-      const model loaded = get(load.finish_async(asio::use_future));
+      const model loaded = get(load.finish_async(use_future));
       REQUIRE(loaded.size() == 20'000);
       unsigned wrong = 0;
       for (std::size_t i = 0; i < loaded.size(); ++i) {

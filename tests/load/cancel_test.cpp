@@ -29,11 +29,11 @@ namespace {
 const boost::system::error_code aborted = asio::error::operation_aborted;
 const boost::system::error_code fine;
 
-read_fate held(const read_request&, std::uint64_t) {
+read_fate held(const io_request&, std::uint64_t) {
   return {.until_released = read_fate::hold::start};
 }
 
-read_fate held_when_read(const read_request&, std::uint64_t) {
+read_fate held_when_read(const io_request&, std::uint64_t) {
   return {.until_released = read_fate::hold::completion};
 }
 
@@ -46,11 +46,11 @@ struct watched {
 
   auto handler() {
     return asio::bind_executor(
-        context,
-        asio::bind_cancellation_slot(signal.slot(), [this](std::exception_ptr failure, auto&&) {
-          ++calls;
-          code = code_of(failure);
-        }));
+        context, asio::bind_cancellation_slot(signal.slot(),
+                                              [this](boost::system::error_code failure, auto&&) {
+                                                ++calls;
+                                                code = failure;
+                                              }));
   }
 };
 
@@ -73,7 +73,7 @@ TEST_CASE("load_async: every type of cancellation ends it, after the last read h
       script.release(0);
       with.settle();
       one.context.poll();
-      CHECK(one.calls == 0);  // And now one.
+      CHECK(one.calls == 0);  // One read is still in flight.
       script.release_all();
       one.context.run_for(patience);
       CHECK(one.calls == 1);
@@ -89,10 +89,12 @@ TEST_CASE("load_async: may be cancelled at once, before the file is open") {
   read_script script(held);
   scripted_loader with(script, small_options(2), counted_host());
   for (int i = 0; i < 100; ++i) {
+    script.hold_again();  // The load cannot complete first.
     watched one;
     with.load_async(file.name(), {}, one.handler());
     one.signal.emit(asio::cancellation_type::terminal);
-    if (i % 2 == 0) one.signal.emit(asio::cancellation_type::terminal);  // Once more: no effect.
+    // A second cancellation has no effect.
+    if (i % 2 == 0) one.signal.emit(asio::cancellation_type::terminal);
     with.settle();
     script.release_all();
     one.context.run_for(patience);
@@ -118,27 +120,27 @@ TEST_CASE("start_async: may be cancelled while it opens the file") {
 
 TEST_CASE("start_async: cancelling what has completed changes nothing") {
   const made_file file(equal_tensors(2, small_slot));
-  read_script script([](const read_request&, std::uint64_t) {
+  read_script script([](const io_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::start};
   });
   scripted_loader with(script, small_options());
   asio::io_context context;
   asio::cancellation_signal signal;
   std::optional<load_operation> started;
-  const auto keep = [&](std::exception_ptr failure, load_operation load) {
+  const auto keep = [&](boost::system::error_code failure, load_operation load) {
     CHECK_FALSE(failure);
     started = std::move(load);
   };
   with.start_async(file.name(), {},
                    asio::bind_executor(context, asio::bind_cancellation_slot(signal.slot(), keep)));
-  // Reading has begun, so it has completed; its handler has not run.
+  // The load has started, so the operation is complete, but its handler has not run.
   REQUIRE(script.wait_until_held(1));
   signal.emit(asio::cancellation_type::terminal);
   with.settle();
   context.run_for(patience);
   REQUIRE(started.has_value());
   script.release_all();
-  CHECK(first_difference(get(started->finish_async(asio::use_future))) == "");
+  CHECK(first_difference(get(started->finish_async(use_future))) == "");
 }
 
 TEST_CASE("a signal that was emitted before the operation began has no effect on it") {
@@ -155,10 +157,10 @@ TEST_CASE("a signal that was emitted before the operation began has no effect on
 TEST_CASE("finish_async: cancelling what has completed changes nothing") {
   const made_file file(equal_tensors(2, small_slot));
   loader with(host(), small_options());
-  load_operation load = get(with.start_async(file.name(), asio::use_future));
+  load_operation load = get(with.start_async(file.name(), use_future));
   watched one;
   load.finish_async(one.handler());
-  get(load.finish_async(asio::use_future));  // Both complete together.
+  get(load.finish_async(use_future));  // Both complete together.
   SUBCASE("before its handler has run") {
     one.signal.emit(asio::cancellation_type::terminal);
     one.context.run_for(patience);
@@ -170,22 +172,22 @@ TEST_CASE("finish_async: cancelling what has completed changes nothing") {
   }
   CHECK(one.calls == 1);
   CHECK(one.code == fine);
-  CHECK(first_difference(get(load.finish_async(asio::use_future))) == "");
+  CHECK(first_difference(get(load.finish_async(use_future))) == "");
 }
 
 TEST_CASE("tensor_async, next_async: cancelling one does not cancel the load") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
   scripted_loader with(script, small_options(2));
-  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
+  load_operation load = get(with.start_async(file.name(), {}, use_future));
   REQUIRE(script.wait_until_held(2));
   watched tensor_wait;
   watched next_wait;
   load.tensor_async("t5", tensor_wait.handler());
   load.next_async(next_wait.handler());
-  auto other_tensor = load.tensor_async("t5", asio::use_future);
-  auto other_next = load.next_async(asio::use_future);
-  auto finish = load.finish_async(asio::use_future);
+  auto other_tensor = load.tensor_async("t5", use_future);
+  auto other_next = load.next_async(use_future);
+  auto finish = load.finish_async(use_future);
   tensor_wait.signal.emit(asio::cancellation_type::total);
   next_wait.signal.emit(asio::cancellation_type::partial);
   // A wait holds no buffer, so it ends while the reads are held.
@@ -201,21 +203,21 @@ TEST_CASE("tensor_async, next_async: cancelling one does not cancel the load") {
   CHECK(get(std::move(other_tensor)).name() == "t5");
   CHECK(get(std::move(other_next)).has_value());
   CHECK(first_difference(get(std::move(finish))) == "");
-  for (int i = 1; i < 8; ++i) CHECK(get(load.next_async(asio::use_future)).has_value());
-  CHECK_FALSE(get(load.next_async(asio::use_future)).has_value());
+  for (int i = 1; i < 8; ++i) CHECK(get(load.next_async(use_future)).has_value());
+  CHECK_FALSE(get(load.next_async(use_future)).has_value());
 }
 
 TEST_CASE("finish_async: cancelling it cancels the load and all its operations") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
   scripted_loader with(script, small_options(2), counted_host());
-  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
+  load_operation load = get(with.start_async(file.name(), {}, use_future));
   REQUIRE(script.wait_until_held(2));
   watched one;
   load.finish_async(one.handler());
-  auto tensor_wait = load.tensor_async("t5", asio::use_future);
-  auto next = load.next_async(asio::use_future);
-  auto finish = load.finish_async(asio::use_future);
+  auto tensor_wait = load.tensor_async("t5", use_future);
+  auto next = load.next_async(use_future);
+  auto finish = load.finish_async(use_future);
   one.signal.emit(asio::cancellation_type::terminal);
   with.settle();
   CHECK_FALSE(ready(tensor_wait));
@@ -226,8 +228,8 @@ TEST_CASE("finish_async: cancelling it cancels the load and all its operations")
   CHECK(code_of(std::move(tensor_wait)) == aborted);
   CHECK(code_of(std::move(next)) == aborted);
   CHECK(code_of(std::move(finish)) == aborted);
-  CHECK(code_of(load.tensor_async("t0", asio::use_future)) == aborted);
-  CHECK(code_of(load.next_async(asio::use_future)) == aborted);
+  CHECK(code_of(load.tensor_async("t0", use_future)) == aborted);
+  CHECK(code_of(load.next_async(use_future)) == aborted);
   CHECK(script.started() == 2);
   CHECK(arenas_taken == 0);
 }
@@ -241,11 +243,11 @@ TEST_CASE("a storm of cancelled loads: each handler is called once, and the load
   std::deque<asio::cancellation_signal> signals(loads);
   asio::thread_pool pool(2);
   for (std::size_t i = 0; i < loads; ++i) {
-    // A slot belongs to one strand, as Asio demands.
+    // Asio requires that a cancellation slot is used on one strand.
     auto strand = asio::make_strand(pool);
     asio::post(strand, [&, strand, i] {
-      auto handler = [&](std::exception_ptr failure, const model& loaded) {
-        const auto code = code_of(failure);
+      auto handler = [&](boost::system::error_code failure, const model& loaded) {
+        const auto code = failure;
         const bool good = code == aborted ? loaded.empty() : !code && loaded.size() == 8;
         if (!good) ++wrong;
         ++ended;
@@ -261,7 +263,7 @@ TEST_CASE("a storm of cancelled loads: each handler is called once, and the load
   pool.join();
   CHECK(ended == loads);
   CHECK(wrong == 0);
-  CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
+  CHECK(first_difference(get(with.load_async(file.name(), use_future))) == "");
 }
 
 TEST_CASE("a storm of cancelled waits: the load goes on, and the others get what they wait for") {
@@ -269,7 +271,7 @@ TEST_CASE("a storm of cancelled waits: the load goes on, and the others get what
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
   scripted_loader with(script, small_options(2));
-  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
+  load_operation load = get(with.start_async(file.name(), {}, use_future));
   REQUIRE(script.wait_until_held(2));
   std::deque<watched> all(waits);
   for (std::size_t i = 0; i < waits; ++i) {
@@ -279,13 +281,13 @@ TEST_CASE("a storm of cancelled waits: the load goes on, and the others get what
     } else {
       load.tensor_async("t" + std::to_string(i % 8), one.handler());
     }
-    // Some at once, some after all have begun, some never.
+    // Cancels some loads at once, some after all have started, and some never.
     if (i % 3 == 0) one.signal.emit(asio::cancellation_type::terminal);
   }
   for (std::size_t i = 1; i < waits; i += 3) all[i].signal.emit(asio::cancellation_type::terminal);
   with.settle();
   script.release_all();
-  CHECK(first_difference(get(load.finish_async(asio::use_future))) == "");
+  CHECK(first_difference(get(load.finish_async(use_future))) == "");
   int wrong = 0;
   for (std::size_t i = 0; i < waits; ++i) {
     all[i].context.run_for(patience);

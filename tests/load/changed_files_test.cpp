@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <boost/asio/use_future.hpp>
+#include <filesystem>
 #include <ringload/ringload.hpp>
 
 #include "support/counted_device.hpp"
@@ -23,14 +24,14 @@ namespace {
 std::vector<made_tensor> some_tensors() { return {{"a", 999}, f32("b", 50'000), {"c", 250'000}}; }
 
 read_script::rule all_held(read_fate::hold until) {
-  return [=](const read_request&, std::uint64_t) { return read_fate{.until_released = until}; };
+  return [=](const io_request&, std::uint64_t) { return read_fate{.until_released = until}; };
 }
 
 // Begins a load, holds its reads, calls `meddle` on the file, and releases the reads.
 template <class Meddle>
 std::future<model> load_meanwhile(scripted_loader& with, read_script& script, const made_file& file,
                                   read_route route, Meddle meddle) {
-  auto loaded = with.load_async(file.name(), by(route), asio::use_future);
+  auto loaded = with.load_async(file.name(), by(route), use_future);
   if (!script.wait_until_held(1)) throw std::runtime_error("no read is begun");
   meddle();
   script.release_all();
@@ -66,12 +67,12 @@ TEST_CASE("a file that is cut when all is read is truncated_file, with both size
   std::uint64_t reads = 0;
   {
     loader plain(host(), small_options(16));
-    reads = get(plain.load_async(file.name(), asio::use_future)).stats().reads;
+    reads = get(plain.load_async(file.name(), use_future)).stats().reads;
   }
   REQUIRE(reads <= 16);
   read_script script(all_held(read_fate::hold::completion));
   scripted_loader with(script, small_options(16), counted_host());
-  auto loaded = with.load_async(file.name(), {}, asio::use_future);
+  auto loaded = with.load_async(file.name(), {}, use_future);
   REQUIRE(script.wait_until_held(reads));
   std::filesystem::resize_file(file.path(), 4'000);
   script.release_all();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Where, when and how often a handler is called, and what keeps its context running until then.
+// A handler is called once, on its executor, and its context runs until then.
 
 #include <doctest/doctest.h>
 #include <pthread.h>
@@ -57,8 +57,8 @@ struct counting_allocator {
   counts* into;
 };
 
-// A handler that can only be copied, so that each place it has been to has one to destroy; it
-// counts those that the engine thread had to.
+// A handler that can be copied but not moved, so that each holder must destroy a copy. Counts the
+// copies that the engine thread destroys.
 struct left_behind {
   left_behind(asio::thread_pool& p, std::atomic<int>& n) : pool(&p), in_engine(&n) {}
   left_behind(const left_behind&) = default;
@@ -72,14 +72,14 @@ struct left_behind {
   executor_type get_executor() const noexcept { return pool->get_executor(); }
 
   template <class T>
-  void operator()(const std::exception_ptr&, const T&) const {}
+  void operator()(boost::system::error_code, const T&) const {}
 
   asio::thread_pool* pool;
   std::atomic<int>* in_engine;
 };
 
-// Runs what is posted to it where it was posted, so that a handler runs before the engine thread
-// goes on.
+// Runs posted functions at once in the posting thread, so that a handler runs before the engine
+// thread continues.
 class at_once {
  public:
   explicit at_once(asio::execution_context& in) noexcept : context_(&in) {}
@@ -96,13 +96,13 @@ class at_once {
   asio::execution_context* context_;
 };
 
-// Starts an operation whose handler's context is not running yet; counts the handler's calls before
-// it runs, and after.
+// Starts an operation whose handler's context does not run yet. Counts the calls of the handler
+// before and after the context runs.
 template <class Start>
 std::pair<int, int> calls_before_and_after(Start start) {
   asio::io_context context;
   int calls = 0;
-  start(asio::bind_executor(context, [&](std::exception_ptr, auto&&) { ++calls; }));
+  start(asio::bind_executor(context, [&](boost::system::error_code, auto&&) { ++calls; }));
   const int before = calls;
   context.run_for(patience);
   return {before, calls};
@@ -125,8 +125,9 @@ TEST_CASE("every operation: never completes inline, and its handler is called on
           only_after);
   }
 
-  load_operation load = get(with.start_async(file.name(), asio::use_future));
-  get(load.finish_async(asio::use_future));  // From here on every answer is known beforehand.
+  load_operation load = get(with.start_async(file.name(), use_future));
+  // The results of all later operations are known when they start.
+  get(load.finish_async(use_future));
   CHECK(calls_before_and_after([&](auto h) { load.tensor_async("t1", std::move(h)); }) ==
         only_after);
   CHECK(calls_before_and_after([&](auto h) { load.tensor_async("none", std::move(h)); }) ==
@@ -139,10 +140,11 @@ TEST_CASE("every operation: who drops what it was given has freed it") {
   const made_file file(equal_tensors(3, 100'000));
   asio::thread_pool context(1);
   std::promise<int> left;
-  // The engine thread holds nothing of it any more, or the memory would still be taken.
+  // The engine thread has released the operation, because otherwise the memory would still be
+  // allocated.
   const auto dropping = [&] {
     left = {};
-    return asio::bind_executor(at_once(context), [&](std::exception_ptr, auto given) {
+    return asio::bind_executor(at_once(context), [&](boost::system::error_code, auto given) {
       given = {};
       left.set_value(arenas_taken);
     });
@@ -151,11 +153,11 @@ TEST_CASE("every operation: who drops what it was given has freed it") {
   with.load_async(file.name(), dropping());
   CHECK(left.get_future().get() == 0);
 
-  const checkpoint opened = get(with.open_async(file.name(), asio::use_future));
+  const checkpoint opened = get(with.open_async(file.name(), use_future));
   with.load_async(opened, selection().names({"t1"}), dropping());
   CHECK(left.get_future().get() == 0);
 
-  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  const model loaded = get(with.load_async(file.name(), use_future));
   with.copy_async(loaded[0], dropping());
   CHECK(left.get_future().get() == 1);
 }
@@ -168,13 +170,14 @@ TEST_CASE("every operation: holds outstanding work of its handler's context") {
   asio::io_context context;
   bool loaded = false;
   bool landed = false;
-  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
+  load_operation load = get(with.start_async(file.name(), {}, use_future));
   REQUIRE(script.wait_until_held(1));
-  load.tensor_async("t2", asio::bind_executor(context, [&](std::exception_ptr, const tensor& t) {
+  load.tensor_async("t2",
+                    asio::bind_executor(context, [&](boost::system::error_code, const tensor& t) {
                       landed = t.size_bytes() == 100'000;
                     }));
   load.finish_async(asio::bind_executor(
-      context, [&](std::exception_ptr, const model& m) { loaded = m.size() == 3; }));
+      context, [&](boost::system::error_code, const model& m) { loaded = m.size() == 3; }));
   // Without outstanding work run() would return here, before the handlers are called.
   CHECK(context.poll() == 0);
   CHECK_FALSE(context.stopped());
@@ -190,7 +193,8 @@ TEST_CASE("load_async: calls the handler in the pool that it is bound to") {
   loader with(host(), small_options());
   asio::thread_pool pool(2);
   std::promise<bool> called;
-  with.load_async(file.name(), asio::bind_executor(pool, [&](std::exception_ptr, const model&) {
+  with.load_async(file.name(),
+                  asio::bind_executor(pool, [&](boost::system::error_code, const model&) {
                     called.set_value(pool.get_executor().running_in_this_thread());
                   }));
   CHECK(get(called.get_future()));
@@ -207,7 +211,7 @@ TEST_CASE("load_async: calls the handlers of one strand one after the other") {
   std::promise<void> all;
   std::atomic<int> elsewhere = 0;
   for (int i = 0; i < loads; ++i) {
-    with.load_async(file.name(), asio::bind_executor(strand, [&](std::exception_ptr, model) {
+    with.load_async(file.name(), asio::bind_executor(strand, [&](boost::system::error_code, model) {
                       if (!strand.running_in_this_thread() || ++inside != 1) ++elsewhere;
                       --inside;
                       if (++done == loads) all.set_value();
@@ -224,7 +228,7 @@ TEST_CASE("load_async: gives memory of the handler's allocator back before it ca
   counts memory;
   int taken = 0;
   int held = -1;
-  auto handler = [&](std::exception_ptr, const model&) {
+  auto handler = [&](boost::system::error_code, const model&) {
     taken = memory.taken;
     held = memory.taken - memory.given_back;
   };
@@ -241,7 +245,7 @@ TEST_CASE("every operation: no handler is destroyed in the engine thread") {
   loader with(host(), small_options());
   std::atomic<int> in_engine = 0;
   asio::thread_pool pool(1);
-  load_operation load = get(with.start_async(file.name(), asio::use_future));
+  load_operation load = get(with.start_async(file.name(), use_future));
   with.load_async(file.name(), left_behind(pool, in_engine));
   with.load_async("/no/such/file", left_behind(pool, in_engine));
   with.start_async(file.name(), left_behind(pool, in_engine));
@@ -256,13 +260,13 @@ TEST_CASE("every operation: takes handlers that can only be moved") {
   const made_file file(equal_tensors(3, 100'000));
   loader with(host(), small_options());
   asio::io_context context;
-  load_operation load = get(with.start_async(file.name(), asio::use_future));
+  load_operation load = get(with.start_async(file.name(), use_future));
   int sum = 0;
   const auto adding = [&](int what) {
-    return asio::bind_executor(
-        context, [&sum, mine = std::make_unique<int>(what)](std::exception_ptr failure, auto&&) {
-          if (!failure) sum += *mine;
-        });
+    return asio::bind_executor(context, [&sum, mine = std::make_unique<int>(what)](
+                                            boost::system::error_code failure, auto&&) {
+      if (!failure) sum += *mine;
+    });
   };
   with.load_async(file.name(), adding(1));
   load.tensor_async("t0", adding(10));
@@ -276,15 +280,15 @@ TEST_CASE("every operation: takes handlers that can only be moved") {
 TEST_CASE("every operation: may be begun by many threads at once") {
   const made_file file(equal_tensors(6, 100'000));
   loader with(host(), small_options());
-  load_operation load = get(with.start_async(file.name(), asio::use_future));
+  load_operation load = get(with.start_async(file.name(), use_future));
   std::atomic<int> right = 0;
   std::vector<std::thread> threads;
   for (unsigned n = 0; n < 4; ++n) {
     threads.emplace_back([&, n] {
       for (unsigned i = 0; i < 10; ++i) {
         const std::string name = "t" + std::to_string((n + i) % 6);
-        auto one = load.tensor_async(name, asio::use_future);
-        auto other = with.load_async(file.name(), asio::use_future);
+        auto one = load.tensor_async(name, use_future);
+        auto other = with.load_async(file.name(), use_future);
         right += get(std::move(one)).name() == name ? 1 : 0;
         right += get(std::move(other)).size() == 6 ? 1 : 0;
         right += load.progress().tensors_total == 6 ? 1 : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Many loads at once on one loader: they share it fairly and within its limits, and do not affect
-// each other.
+// Many loads at the same time on one loader share the loader fairly and within its limits, and do
+// not affect each other.
 
 #include <doctest/doctest.h>
 
@@ -13,6 +13,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
 #include <deque>
+#include <filesystem>
 #include <future>
 #include <optional>
 #include <ringload/ringload.hpp>
@@ -35,7 +36,7 @@ std::vector<made_tensor> some_tensors(std::uint64_t more) {
   return {{"a", 999 + more}, f32("b", 10'000 + more), {"none", 0}, {"c", 150'000 + more}};
 }
 
-std::string path_of(const read_request& what) {
+std::string path_of(const io_request& what) {
   return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(what.fd)).string();
 }
 
@@ -43,11 +44,11 @@ std::vector<made_tensor> only_f32() { return {f32("f", 1000)}; }
 
 read_fate held_at_the_start() { return {.until_released = read_fate::hold::start}; }
 
-// A reader that serves one read at a time, on demand, and records whose it was.
+// A reader that completes one read at a time, on demand, and records its file.
 class one_by_one {
  public:
   explicit one_by_one(std::uint32_t slots)
-      : script_([this](const read_request& what, std::uint64_t) {
+      : script_([this](const io_request& what, std::uint64_t) {
           const std::lock_guard lock(mutex_);
           started_.push_back(path_of(what));
           return held_at_the_start();
@@ -74,7 +75,7 @@ class one_by_one {
   scripted_loader with_;
 };
 
-// The place of the last read of that file among all.
+// The position of the last read of the file among all reads.
 std::size_t last_of(const std::vector<std::string>& reads, const std::string& path) {
   for (std::size_t at = reads.size(); at > 0; --at) {
     if (reads[at - 1] == path) return at;
@@ -99,7 +100,7 @@ TEST_CASE("concurrency: 64 loads at once, from several threads and executors, ar
     asio::io_context context;
     std::atomic<int> right = 0;
     std::atomic<int> answered = 0;
-    const auto count = [&](std::exception_ptr failure, const model& loaded) {
+    const auto count = [&](boost::system::error_code failure, const model& loaded) {
       if (!failure && first_difference(loaded) == "") ++right;
       ++answered;
     };
@@ -130,13 +131,13 @@ TEST_CASE("concurrency: 64 loads at once, from several threads and executors, ar
 
 TEST_CASE("concurrency: with 64 loads there is still one read for each slot, and not more") {
   const made_file file(equal_tensors(4, small_slot));
-  read_script script([](const read_request&, std::uint64_t) { return held_at_the_start(); });
+  read_script script([](const io_request&, std::uint64_t) { return held_at_the_start(); });
   loader_options within = small_options(3);
   within.bytes_in_flight = 64 * small_slot;
   scripted_loader with(script, within, counted_host());
   std::vector<std::future<model>> loads;
   for (int i = 0; i < 64; ++i) {
-    loads.push_back(with.load_async(file.name(), by(read_route::buffered), asio::use_future));
+    loads.push_back(with.load_async(file.name(), by(read_route::buffered), use_future));
   }
   for (int turn = 0; turn < 200; ++turn) {
     REQUIRE(script.wait_until_held(3));
@@ -156,12 +157,12 @@ TEST_CASE("concurrency: two equal loads end within a fifth of each other, in rea
   const made_file a(equal_tensors(40, small_slot));
   const made_file b(equal_tensors(40, small_slot));
   one_by_one reader(4);
-  auto first = reader.with().load_async(a.name(), by(read_route::buffered), asio::use_future);
-  REQUIRE(reader.script().wait_until_held(4));  // All slots are the first one's.
+  auto first = reader.with().load_async(a.name(), by(read_route::buffered), use_future);
+  REQUIRE(reader.script().wait_until_held(4));  // The first load has all slots.
   load_operation second =
-      get(reader.with().start_async(b.name(), by(read_route::buffered), asio::use_future));
+      get(reader.with().start_async(b.name(), by(read_route::buffered), use_future));
   reader.with().settle();
-  auto finished = second.finish_async(asio::use_future);
+  auto finished = second.finish_async(use_future);
   while (!ready(first) || !ready(finished)) {
     if (reader.script().held() > 0)
       reader.serve_one();
@@ -181,24 +182,25 @@ TEST_CASE("concurrency: a small load is not stuck behind a large one") {
   const made_file large(equal_tensors(200, small_slot));
   const made_file small(equal_tensors(3, small_slot));
   one_by_one reader(4);
-  auto slow = reader.with().load_async(large.name(), by(read_route::buffered), asio::use_future);
+  auto slow = reader.with().load_async(large.name(), by(read_route::buffered), use_future);
   REQUIRE(reader.script().wait_until_held(4));
   for (int i = 0; i < 20; ++i) {
     reader.serve_one();
     REQUIRE(reader.script().wait_until_held(4));
   }
   load_operation quick =
-      get(reader.with().start_async(small.name(), by(read_route::buffered), asio::use_future));
+      get(reader.with().start_async(small.name(), by(read_route::buffered), use_future));
   reader.with().settle();
-  auto done = quick.finish_async(asio::use_future);
-  // What held the slots when it came, its own, and as many of the other's. Then nothing more is
-  // served, and it must end all the same.
+  auto done = quick.finish_async(use_future);
+  // The reads that held the slots at the start, the reads of the small load, and the same number of
+  // reads of the large load. No further read is completed, but the small load must end.
   for (int i = 0; i < 4 + 2 * 4; ++i) reader.serve_one();
   const model loaded = get(std::move(done));
   CHECK(first_difference(loaded) == "");
   const auto reads = reader.started();
   const std::size_t own = last_of(reads, small.name()) - first_of(reads, small.name()) + 1;
-  // Four reads, as the header moves the bytes; each waits for one of the large load's at most.
+  // Four reads, because the header shifts the bytes. Each waits for at most one read of the large
+  // load.
   CHECK(own <= 2 * 4);
   CHECK_FALSE(ready(slow));
   reader.script().release_all();
@@ -209,11 +211,11 @@ TEST_CASE("concurrency: an awaited tensor comes before the reads of other loads"
   const made_file large(equal_tensors(100, small_slot));
   const made_file other(equal_tensors(50, small_slot));
   one_by_one reader(2);
-  auto slow = reader.with().load_async(large.name(), by(read_route::buffered), asio::use_future);
+  auto slow = reader.with().load_async(large.name(), by(read_route::buffered), use_future);
   REQUIRE(reader.script().wait_until_held(2));
   load_operation load =
-      get(reader.with().start_async(other.name(), by(read_route::buffered), asio::use_future));
-  auto last = load.tensor_async("t49", asio::use_future);
+      get(reader.with().start_async(other.name(), by(read_route::buffered), use_future));
+  auto last = load.tensor_async("t49", use_future);
   reader.with().settle();
   for (int i = 0; i < 6; ++i) reader.serve_one();
   CHECK(get(std::move(last)).name() == "t49");
@@ -225,10 +227,10 @@ TEST_CASE("concurrency: loads that fail, each in its own way, disturb no other")
   const made_file unreadable(some_tensors(5), 3);
   const made_file refused(some_tensors(7), 3);
   const std::string bad_path = unreadable.name();
-  read_script script([bad_path](const read_request& what, std::uint64_t) {
+  read_script script([bad_path](const io_request& what, std::uint64_t) {
     return path_of(what) == bad_path ? read_fate{-EIO} : read_fate();
   });
-  manifest listed;  // Of none of its tensors.
+  checksum_list listed;  // A list without its tensors.
   load_options checked;
   checked.verify = &listed;
   scripted_loader with(script, small_options(4), counted_host());
@@ -237,14 +239,14 @@ TEST_CASE("concurrency: loads that fail, each in its own way, disturb no other")
   std::deque<load_operation> cancelled;
   for (int i = 0; i < 64; ++i) {
     switch (i % 8) {
-      case 1: bads.push_back(with.load_async(bad_path, {}, asio::use_future)); break;
-      case 3: bads.push_back(with.load_async(refused.name(), checked, asio::use_future)); break;
-      case 5: bads.push_back(with.load_async(bad_path + "x", {}, asio::use_future)); break;
+      case 1: bads.push_back(with.load_async(bad_path, {}, use_future)); break;
+      case 3: bads.push_back(with.load_async(refused.name(), checked, use_future)); break;
+      case 5: bads.push_back(with.load_async(bad_path + "x", {}, use_future)); break;
       case 7:
-        cancelled.push_back(get(with.start_async(good.name(), {}, asio::use_future)));
+        cancelled.push_back(get(with.start_async(good.name(), {}, use_future)));
         cancelled.back().cancel();
         break;
-      default: goods.push_back(with.load_async(good.name(), {}, asio::use_future));
+      default: goods.push_back(with.load_async(good.name(), {}, use_future));
     }
   }
   for (auto& one : bads) CHECK(code_of(std::move(one)));
@@ -260,16 +262,17 @@ TEST_CASE("concurrency: a load that awaits many tensors does not starve one that
   const made_file modest(equal_tensors(60, small_slot));
   one_by_one reader(1);
   load_operation first =
-      get(reader.with().start_async(greedy.name(), by(read_route::buffered), asio::use_future));
+      get(reader.with().start_async(greedy.name(), by(read_route::buffered), use_future));
   load_operation second =
-      get(reader.with().start_async(modest.name(), by(read_route::buffered), asio::use_future));
+      get(reader.with().start_async(modest.name(), by(read_route::buffered), use_future));
   std::vector<std::future<tensor>> many;
   for (int i = 10; i < 50; ++i) {
-    many.push_back(first.tensor_async("t" + std::to_string(i), asio::use_future));
+    many.push_back(first.tensor_async("t" + std::to_string(i), use_future));
   }
-  auto one = second.tensor_async("t55", asio::use_future);
+  auto one = second.tensor_async("t55", use_future);
   reader.with().settle();
-  // What held the slot; then one or two of the tensor's own reads, and as many of the other's.
+  // The read that held the slot, then one or two reads of the tensor, and the same number of reads
+  // of the other load.
   for (int i = 0; i < 1 + 2 * 2; ++i) reader.serve_one();
   CHECK(get(std::move(one)).name() == "t55");
   reader.script().release_all();
@@ -278,12 +281,11 @@ TEST_CASE("concurrency: a load that awaits many tensors does not starve one that
 TEST_CASE("concurrency: a load ends, or is cancelled, while others are slow to open") {
   const made_file file(equal_tensors(4, small_slot));
   const made_file floats(only_f32());
-  read_script script([](const read_request&, std::uint64_t) { return held_at_the_start(); });
+  read_script script([](const io_request&, std::uint64_t) { return held_at_the_start(); });
   scripted_loader with(script, small_options(), counted_host());
-  load_operation load =
-      get(with.start_async(file.name(), by(read_route::buffered), asio::use_future));
+  load_operation load = get(with.start_async(file.name(), by(read_route::buffered), use_future));
   load_operation unwanted =
-      get(with.start_async(file.name(), by(read_route::buffered), asio::use_future));
+      get(with.start_async(file.name(), by(read_route::buffered), use_future));
 
   struct slowness {
     std::promise<void> go;
@@ -292,21 +294,19 @@ TEST_CASE("concurrency: a load ends, or is cancelled, while others are slow to o
   } slow;
   load_options how;
   how.dtype = dtype::bf16;
-  how.converts = [](const tensor_info&, void* with_what) {
-    auto& it = *static_cast<slowness*>(with_what);
-    ++it.inside;
-    it.gone.wait();
+  how.converts = [&slow](const tensor_info&) {
+    ++slow.inside;
+    slow.gone.wait();
     return false;
   };
-  how.converts_with = &slow;
   std::vector<std::future<model>> opening;
   for (int i = 0; i < 4; ++i) {
-    opening.push_back(with.load_async(floats.name(), how, asio::use_future));
+    opening.push_back(with.load_async(floats.name(), how, use_future));
   }
   while (slow.inside < 2) std::this_thread::yield();
 
-  auto landed = load.finish_async(asio::use_future);
-  auto cancelled = unwanted.finish_async(asio::use_future);
+  auto landed = load.finish_async(use_future);
+  auto cancelled = unwanted.finish_async(use_future);
   unwanted.cancel();
   script.release_all();
   CHECK(first_difference(get(std::move(landed))) == "");
@@ -317,14 +317,14 @@ TEST_CASE("concurrency: a load ends, or is cancelled, while others are slow to o
 
 namespace {
 
-// Of a load by two workers: when each read was started, and when the first copy was asked for.
+// A load by two workers: when each read was started, and when the first copy was requested.
 struct first_copy {
   std::vector<trace_event::clock::time_point> started;
   std::optional<trace_event::clock::time_point> asked;
-  int slots = 0;  // Of which the memory is there.
+  int slots = 0;  // Number of populated slots.
   std::promise<void> both_slots;
 
-  // In the engine thread, as the rule of a script is.
+  // Runs in the engine thread, like the rule of a script.
   static void add(const trace_event& what, void* with) noexcept {
     auto& self = *static_cast<first_copy*>(with);
     if (what.step == load_step::copied && !self.asked) self.asked = what.asked;
@@ -336,11 +336,11 @@ struct first_copy {
 }  // namespace
 
 TEST_CASE("two workers: the read that waits for another's end is started before that is copied") {
-  // Staged, because they are converted; and there is room on the way for one read alone.
+  // Staged, because the tensors are converted. Only one read may be in flight.
   const made_file file({f32("a", 40'000)});
   make_cold(file.path());
   first_copy seen;
-  read_script script([&seen](const read_request&, std::uint64_t number) {
+  read_script script([&seen](const io_request&, std::uint64_t number) {
     seen.started.push_back(trace_event::clock::now());
     const bool first = number == 0;
     return read_fate{.until_released = first ? read_fate::hold::completion : read_fate::hold::none};
@@ -352,8 +352,8 @@ TEST_CASE("two workers: the read that waits for another's end is started before 
   how.dtype = dtype::bf16;
   how.trace = &first_copy::add;
   how.trace_with = &seen;
-  auto load = with.load_async(file.name(), how, asio::use_future);
-  get(seen.both_slots.get_future());  // The second read waits from then on.
+  auto load = with.load_async(file.name(), how, use_future);
+  get(seen.both_slots.get_future());  // The second read then waits.
   REQUIRE(script.wait_until_held(1));
   script.release(0);
   get(std::move(load));

@@ -19,7 +19,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -38,7 +37,7 @@ std::string first_error(const model& loaded, dtype to) {
 TEST_CASE("convert: floating tensors are converted, at any offset in the file") {
   for (const auto engine : {read_engine::automatic, read_engine::threads}) {
     loader with(host(), small_options(4, engine));
-    // Off by one, elements lie across the borders of slots.
+    // With an offset of one byte, elements cross the borders of slots.
     for (const std::size_t spaces : {0U, 1U, 2U, 4093U}) {
       const made_file file(tensors_of_all_types(), spaces);
       for (const auto route : {read_route::automatic, read_route::buffered}) {
@@ -79,11 +78,10 @@ TEST_CASE("convert: the predicate chooses, and is called for convertible tensors
       std::vector<made_tensor>{f32("w", 9), f32("norm", 5), {"i", 4, "I32", 4}, f32("v", 1)});
   std::vector<std::string> asked;
   load_options options = converting_to(dtype::f16);
-  options.converts = [](const tensor_info& which, void* to) {
-    static_cast<std::vector<std::string>*>(to)->push_back(which.name);
+  options.converts = [&asked](const tensor_info& which) {
+    asked.push_back(which.name);
     return which.name != "norm";
   };
-  options.converts_with = &asked;
   const model loaded = get(with.load_async(file.name(), options, use_future));
   CHECK(asked == std::vector<std::string>{"w", "norm", "v"});
   CHECK(loaded.at("w").dtype() == dtype::f16);
@@ -97,7 +95,7 @@ TEST_CASE("convert: a predicate that throws fails its load") {
   loader with(host(), small_options());
   const made_file file(std::vector<made_tensor>{f32("w", 9)});
   load_options options = converting_to(dtype::f16);
-  options.converts = [](const tensor_info&, void*) -> bool { throw std::runtime_error("no idea"); };
+  options.converts = [](const tensor_info&) -> bool { throw std::runtime_error("no idea"); };
   const auto failed = failure_of(with.load_async(file.name(), options, use_future));
   REQUIRE(failed.has_value());
   CHECK(holds(failed->what(), "no idea"));
@@ -152,8 +150,7 @@ TEST_CASE("convert: parts of tensors of blocks are those of the whole, dequantis
   write_file(path, made.file());
   loader with(host(), small_options());
   const checkpoint file = get(with.open_async(path, use_future));
-  const model whole =
-      get(with.load_async(file, selection(), converting_to(dtype::f32), use_future));
+  const model whole = get(with.load_async(file, converting_to(dtype::f32), use_future));
   const model stored = get(with.load_async(file, use_future));
   for (const blocks_text::row& type : made.types) {
     CAPTURE(type.name);
@@ -174,33 +171,35 @@ TEST_CASE("convert: parts of tensors of blocks are those of the whole, dequantis
       }
       return out;
     };
-    const model wide = get(with.load_async(file, part, converting_to(dtype::f32), use_future));
+    const model wide =
+        get(with.load_async(file, selecting(part, converting_to(dtype::f32)), use_future));
     CHECK(wide[0].dtype() == dtype::f32);
     CHECK(std::ranges::equal(wide[0].shape(), std::vector<std::uint64_t>{2, 3, 2 * type.elements}));
     CHECK((bytes_of(wide[0]) == part_of(whole.at(type.name), 4 * type.elements)));
-    const model as_stored = get(with.load_async(file, part, load_options(), use_future));
+    const model as_stored = get(with.load_async(file, part, use_future));
     CHECK(as_stored[0].dtype() == dtype::u8);
     CHECK((bytes_of(as_stored[0]) == part_of(stored.at(type.name), type.bytes)));
 
     const selection twice = select().except("*").fused("twice", {type.name, type.name}, 0);
-    const model fused = get(with.load_async(file, twice, converting_to(dtype::f32), use_future));
+    const model fused =
+        get(with.load_async(file, selecting(twice, converting_to(dtype::f32)), use_future));
     const std::string once(bytes_of(whole.at(type.name)));
     CHECK((bytes_of(fused[0]) == once + once));
     CHECK(fused[0].shape()[0] == 2 * made.planes);
   }
   const selection unlike = select().fused("both", {"q4_0", "iq4_nl"}, 0);
-  CHECK(code_of(with.load_async(file, unlike, load_options(), use_future)) ==
-        errc::invalid_selection);
+  CHECK(code_of(with.load_async(file, unlike, use_future)) == errc::invalid_selection);
 }
 
 TEST_CASE("convert: a range that cuts a block is refused, by file and tensor") {
   loader with(host(), small_options());
   const std::string path = std::string(RINGLOAD_TEST_DATA_DIR) + "/gguf/blocks.gguf";
-  const auto failed = failure_of(
-      with.load_async(path, select().slice("q4_0", 1, 16, 16), load_options(), use_future));
+  const auto failed =
+      failure_of(with.load_async(path, select().slice("q4_0", 1, 16, 16), use_future));
   REQUIRE(failed.has_value());
   CHECK(failed->code() == errc::invalid_selection);
   const std::string what = failed->what();
-  CHECK(holds(what, "tensor 'q4_0': elements 16 to 32 of dimension 1, whose blocks have 32"));
+  CHECK(
+      holds(what, "tensor 'q4_0': the range from 16 to 32 of dimension 1 cuts a quantised block"));
   CHECK(what.find("blocks.gguf") == what.rfind("blocks.gguf"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors of their own: copies out of a load's memory.
+// Copies of tensors into their own memory.
 
 #include <doctest/doctest.h>
 
@@ -27,11 +27,10 @@
 namespace asio = boost::asio;
 using namespace ringload;
 using namespace ringload::testing;
-using asio::use_future;
 
 namespace {
 
-// Of less than a block, of many slots, and of nothing.
+// Tensors of less than a block, of many slots, and of 0 bytes.
 std::vector<made_tensor> tensors_to_copy() {
   return {f32("many", 200'001), {"odd", 77}, f32("one", 1), {"none", 0}, {"two", 2 * small_slot}};
 }
@@ -57,7 +56,7 @@ TEST_CASE("copy: has the bytes, the name and the shape, and memory of its own") 
       CHECK(difference(made, loaded->catalog().tensors[copies.size() - 1], loaded->catalog()) ==
             "");
     }
-    // What they were loaded with goes.
+    // Copies do not need the model from which they were made.
     const std::string before(bytes_of(copies[1]));
     CHECK(settled_memory(with, file.name()).tensor_allocations == 1 + copies.size());
     loaded.reset();
@@ -76,7 +75,7 @@ TEST_CASE("copy: converts as fills do") {
   const model loaded = get(with.load_async(file.name(), use_future));
   const tensor many = loaded.at("many");
   for (const dtype to : {dtype::f16, dtype::bf16, dtype::f64, dtype::i8, dtype::f8_e4m3fn}) {
-    const tensor made = get(with.copy_async(many, host(), to, use_future));
+    const tensor made = get(with.copy_async(many, {host(), to}, use_future));
     CHECK(made.dtype() == to);
     CHECK(made.size_bytes() == 200'001 * bits(to) / 8);
     if (to == dtype::f64) {
@@ -85,14 +84,14 @@ TEST_CASE("copy: converts as fills do") {
       CHECK((bytes_of(made) == reference_bytes(std::string(bytes_of(many)), dtype::f32, to)));
     }
   }
-  CHECK(get(with.copy_async(many, host(), dtype::f32, use_future)).dtype() == dtype::f32);
+  CHECK(get(with.copy_async(many, {host(), dtype::f32}, use_future)).dtype() == dtype::f32);
 }
 
 TEST_CASE("copy: what cannot be done is refused with the tensor's name") {
   const made_file file(std::vector<made_tensor>{{"a", 16, "C64", 8}});
   loader with(host(), small_options());
   const tensor a = get(with.load_async(file.name(), use_future)).at("a");
-  const auto converted = failure_of(with.copy_async(a, host(), dtype::f16, use_future));
+  const auto converted = failure_of(with.copy_async(a, {host(), dtype::f16}, use_future));
   REQUIRE(converted);
   CHECK(converted->code() == errc::unsupported_dtype);
   CHECK(holds(converted->what(), "tensor 'a'"));
@@ -151,19 +150,19 @@ TEST_CASE("copy: the n-th piece that cannot be read fails it with the tensor's n
     read_script counting;
     {
       scripted_loader with(counting, small_options(1));
-      get(with.copy_async(many, host(), as, use_future));
+      get(with.copy_async(many, {host(), as}, use_future));
     }
     REQUIRE(counting.started() >= 12);
     for (std::uint64_t n = 0; n < counting.started(); ++n) {
-      read_script script([n](const read_request&, std::uint64_t nth) {
+      read_script script([n](const io_request&, std::uint64_t nth) {
         return nth == n ? read_fate{-EIO} : read_fate{};
       });
       scripted_loader with(script, small_options(3), counted_host());
-      const auto failed = failure_of(with.copy_async(many, host(), as, use_future));
+      const auto failed = failure_of(with.copy_async(many, {host(), as}, use_future));
       REQUIRE(failed);
       CHECK(holds(failed->what(), "tensor 'many'"));
       CHECK(arenas_taken == 0);
-      CHECK(get(with.copy_async(many, host(), as, use_future)).size_bytes() > 0);
+      CHECK(get(with.copy_async(many, {host(), as}, use_future)).size_bytes() > 0);
     }
   }
   CHECK(arenas_taken == 0);
@@ -171,13 +170,13 @@ TEST_CASE("copy: the n-th piece that cannot be read fails it with the tensor's n
 
 TEST_CASE("copy: a piece of which less comes than asked for is gone on with") {
   const made_file file(tensors_to_copy());
-  read_script script([](const read_request& what, std::uint64_t nth) {
+  read_script script([](const io_request& what, std::uint64_t nth) {
     return nth % 2 == 0 ? read_fate{static_cast<int>(what.bytes / 2)} : read_fate{};
   });
-  // One worker: of two, one could have all that come short, until nothing comes.
+  // One worker, because with two workers one of them could get all short reads.
   scripted_loader with(script, small_options(1));
   const model loaded = get(with.load_async(file.name(), {}, use_future));
-  CHECK(bytes_of(get(with.copy_async(loaded.at("many"), host(), {}, use_future))) ==
+  CHECK(bytes_of(get(with.copy_async(loaded.at("many"), host(), use_future))) ==
         bytes_of(loaded.at("many")));
 }
 
@@ -185,13 +184,12 @@ TEST_CASE("copy: cancelled, it completes when nothing is in flight, with the ten
   const made_file file(tensors_to_copy());
   loader by_itself(host(), small_options());
   std::optional<tensor> many = get(by_itself.load_async(file.name(), use_future)).at("many");
-  read_script script([](const read_request&, std::uint64_t) {
+  read_script script([](const io_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::completion};
   });
   scripted_loader with(script, small_options(2), counted_host());
   asio::cancellation_signal stop;
-  auto copy =
-      with.copy_async(*many, host(), {}, asio::bind_cancellation_slot(stop.slot(), use_future));
+  auto copy = with.copy_async(*many, host(), asio::bind_cancellation_slot(stop.slot(), use_future));
   many.reset();
   REQUIRE(script.wait_until_held(2));
   stop.emit(asio::cancellation_type::terminal);

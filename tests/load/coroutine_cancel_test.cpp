@@ -27,7 +27,7 @@ using namespace ringload::testing;
 
 namespace {
 
-read_fate held(const read_request&, std::uint64_t) {
+read_fate held(const io_request&, std::uint64_t) {
   return {.until_released = read_fate::hold::start};
 }
 
@@ -94,13 +94,12 @@ TEST_CASE("a load || a timer: the timer wins, and the load has freed everything 
   read_script script(held);
   scripted_loader with(script, small_options(2), counted_host());
   asio::io_context context;
-  auto outcome =
-      asio::co_spawn(context, load_or_alarm(with, script, file.name()), asio::use_future);
+  auto outcome = asio::co_spawn(context, load_or_alarm(with, script, file.name()), use_future);
   bool early = true;
   std::thread letting_go([&] {
     if (!script.wait_until_held(2)) return;
-    // Some turns of the context: enough for the timer to go off, and for `||` to cancel the load.
-    for (int turn = 0; turn < 50; ++turn) get(asio::post(context, asio::use_future));
+    // Enough iterations of the context for the timer to expire, and for `||` to cancel the load.
+    for (int turn = 0; turn < 50; ++turn) get(asio::post(context, use_future));
     with.settle();
     early = ready(outcome);
     script.release_all();
@@ -117,7 +116,7 @@ TEST_CASE("a load || a timer: the load wins") {
   const made_file file(equal_tensors(8, small_slot));
   loader with(host(), small_options(2));
   asio::io_context context;
-  auto outcome = asio::co_spawn(context, load_with_timeout(with, file.name()), asio::use_future);
+  auto outcome = asio::co_spawn(context, load_with_timeout(with, file.name()), use_future);
   context.run_for(patience);
   CHECK(get(std::move(outcome)));
 }

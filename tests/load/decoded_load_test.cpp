@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads of what is not stored as it is used: deflated members of an NPZ archive, Fortran order,
-// big-endian numbers. The archives are made here, byte by byte.
+// Loads of encoded tensors: deflated members of an NPZ archive, Fortran order, and big-endian
+// numbers. The test builds the archives.
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -33,7 +32,7 @@ std::string loaded_bytes(const model& from, const std::string& name) {
 TEST_CASE("decoded: deflated members of any size are loaded, with any number of slots") {
   std::vector<zip_part> parts;
   std::vector<std::string> originals;
-  // Much smaller than a slot, and many slots long.
+  // Tensors that are much smaller than a slot, and tensors of many slots.
   for (const std::uint64_t bytes : {1U, 100U, 60'000U, 200'000U, 1'500'000U, 3'000'000U, 0U}) {
     originals.push_back(compressible(bytes, bytes + 1));
     const std::string i = std::to_string(originals.size() - 1);
@@ -156,7 +155,7 @@ TEST_CASE("decoded: a damaged stream fails the load, and names tensor and cause"
     CHECK((code == errc::malformed_stream || code == errc::malformed_header));
     if (code) ++refused;
   }
-  CHECK(refused == 40);  // The checksum leaves nothing unseen.
+  CHECK(refused == 40);  // The checksum detects every error.
   const npz_file whole({part});
   CHECK((loaded_bytes(get(with.load_async(whole.name(), use_future)), "w") == original));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads from two drives by one loader: reads of the one that do not come do not hold up the other.
+// Loads from two drives by one loader. Blocked reads of one drive do not delay the other drive.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -20,7 +20,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -30,12 +29,12 @@ namespace {
   return status.st_dev;
 }
 
-::dev_t device_of(const read_request& what) {
+::dev_t device_of(const io_request& what) {
   struct ::stat status = {};
   return ::fstat(what.fd, &status) == 0 ? status.st_dev : 0;
 }
 
-// A copy of the file in memory: on a drive of its own.
+// A copy of the file in memory, which counts as another drive.
 class copy_elsewhere {
  public:
   explicit copy_elsewhere(const std::filesystem::path& of)
@@ -63,7 +62,7 @@ class copy_elsewhere {
 std::size_t reads_from(const read_script& script, ::dev_t device) {
   const auto log = script.log();
   return static_cast<std::size_t>(std::ranges::count_if(
-      log, [device](const read_request& one) { return device_of(one) == device; }));
+      log, [device](const io_request& one) { return device_of(one) == device; }));
 }
 
 }  // namespace
@@ -77,17 +76,17 @@ TEST_CASE("drives: one that does not answer keeps its share of the workers, and 
   }
   const ::dev_t slow_device = device_of(slow.path());
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
-    read_script script([&](const read_request& what, std::uint64_t) {
+    read_script script([&](const io_request& what, std::uint64_t) {
       const bool holds_up = device_of(what) == slow_device;
       return read_fate{.until_released = holds_up ? read_fate::hold::start : read_fate::hold::none};
     });
     loader_options within = small_options(4, engine);
     within.reader_threads = 4;
     scripted_loader with(script, within);
-    // As long as no other is known it may have all workers.
+    // While no other drive is known, the drive may use all workers.
     auto first = with.load_async(slow.name(), by(read_route::buffered), use_future);
     REQUIRE(script.wait_until_held(4));
-    // When they are free again half of them are the other's.
+    // When the workers are free again, half of them belong to the other drive.
     load_operation other =
         get(with.start_async(fast.path().string(), by(read_route::buffered), use_future));
     for (int n = 0; n < 2; ++n) {
@@ -99,7 +98,7 @@ TEST_CASE("drives: one that does not answer keeps its share of the workers, and 
     CHECK_FALSE(ready(first));
     CHECK(reads_from(script, slow_device) == 4);
 
-    // One that comes later finds its half free.
+    // A later load finds its half free.
     CHECK(first_difference(get(
               with.load_async(fast.path().string(), by(read_route::buffered), use_future))) == "");
     CHECK_FALSE(ready(first));
@@ -120,7 +119,7 @@ TEST_CASE(
     return;
   }
   const ::dev_t slow_device = device_of(slow.path());
-  read_script script([&](const read_request& what, std::uint64_t) {
+  read_script script([&](const io_request& what, std::uint64_t) {
     const bool holds_up = device_of(what) == slow_device;
     return read_fate{.until_released = holds_up ? read_fate::hold::start : read_fate::hold::none};
   });
@@ -132,7 +131,7 @@ TEST_CASE(
   }
   load_operation load = get(with.start_async(both, by(read_route::buffered), use_future));
   auto awaited = load.tensor_async("t19", use_future);
-  // All of the fast one comes, whatever is awaited of the other.
+  // All reads of the fast drive complete, even if tensors of the other drive are awaited.
   for (int t = 0; t < 20; ++t) {
     CHECK(get(load.tensor_async("t" + std::to_string(t) + ".fast", use_future)).size_bytes() ==
           small_slot);

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <boost/asio/use_future.hpp>
+#include <filesystem>
 #include <ringload/ringload.hpp>
 
 #include "support/counted_device.hpp"
@@ -27,7 +28,7 @@ std::vector<made_tensor> mixed_tensors() {
 }
 
 read_script::rule failing(std::uint64_t n, int number) {
-  return [=](const read_request&, std::uint64_t nth) {
+  return [=](const io_request&, std::uint64_t nth) {
     return nth == n ? read_fate{-number} : read_fate();
   };
 }
@@ -41,8 +42,8 @@ std::string with_commas(std::uint64_t number) {
   return text;
 }
 
-// Whether the text names a tensor that has bytes in that read.
-bool names_a_tensor_of(const std::string& text, const read_request& read, const catalog& in) {
+// Returns true if the text names a tensor that has bytes in the read.
+bool names_a_tensor_of(const std::string& text, const io_request& read, const catalog& in) {
   for (const tensor_info& t : in.tensors) {
     const bool inside =
         read.file_offset < t.offset + t.bytes && t.offset < read.file_offset + read.bytes;
@@ -60,7 +61,7 @@ TEST_CASE("EIO at the n-th read: the load fails with the place, and frees its me
   std::uint64_t reads = 0;
   {
     scripted_loader with(counting, small_options(1));
-    reads = get(with.load_async(file.name(), {}, asio::use_future)).stats().reads;
+    reads = get(with.load_async(file.name(), {}, use_future)).stats().reads;
   }
   REQUIRE(reads >= 6);
   for (std::uint32_t slots = 1; slots <= 4; slots += 3) {
@@ -68,16 +69,16 @@ TEST_CASE("EIO at the n-th read: the load fails with the place, and frees its me
       CAPTURE(n);
       read_script script(failing(n, EIO));
       scripted_loader with(script, small_options(slots), counted_host());
-      const auto failed = failure_of(with.load_async(file.name(), {}, asio::use_future));
+      const auto failed = failure_of(with.load_async(file.name(), {}, use_future));
       CHECK(arenas_taken == 0);
       REQUIRE(failed);
       CHECK(failed->code() == io_error);
-      const read_request at = script.log()[n];
+      const io_request at = script.log()[n];
       CHECK(names_a_tensor_of(failed->what(), at, described));
       CHECK(holds(failed->what(), ": byte " + with_commas(at.file_offset) + ":"));
       CHECK(holds(failed->what(), "Input/output error"));
       // The loader still works.
-      CHECK(first_difference(get(with.load_async(file.name(), {}, asio::use_future))) == "");
+      CHECK(first_difference(get(with.load_async(file.name(), {}, use_future))) == "");
     }
   }
 }
@@ -86,20 +87,20 @@ TEST_CASE("EIO at the n-th read: all operations fail with it, pending and later 
   const made_file file(mixed_tensors(), 3);
   for (std::uint64_t n = 0; n < 6; ++n) {
     CAPTURE(n);
-    read_script script([&](const read_request&, std::uint64_t nth) {
+    read_script script([&](const io_request&, std::uint64_t nth) {
       return read_fate{nth == n ? -EIO : read_fate::as_read,
                        nth == 0 ? read_fate::hold::start : read_fate::hold::none};
     });
     scripted_loader with(script, small_options(1), counted_host());
     {
-      load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
+      load_operation load = get(with.start_async(file.name(), {}, use_future));
       std::vector<std::future<tensor>> tensors;
       std::vector<std::future<std::optional<tensor>>> nexts;
       for (const tensor_info& t : load.catalog().tensors) {
-        tensors.push_back(load.tensor_async(t.name, asio::use_future));
-        nexts.push_back(load.next_async(asio::use_future));
+        tensors.push_back(load.tensor_async(t.name, use_future));
+        nexts.push_back(load.next_async(use_future));
       }
-      auto finish = load.finish_async(asio::use_future);
+      auto finish = load.finish_async(use_future);
       script.release_all();
       unsigned landed = 0;
       unsigned failed = 0;
@@ -116,9 +117,9 @@ TEST_CASE("EIO at the n-th read: all operations fail with it, pending and later 
       CHECK(failed > 0);
       CHECK(landed == 2 * load.progress().tensors);
       CHECK(code_of(std::move(finish)) == io_error);
-      CHECK(code_of(load.finish_async(asio::use_future)) == io_error);
-      CHECK(code_of(load.tensor_async("a", asio::use_future)) == io_error);
-      CHECK(code_of(load.next_async(asio::use_future)) == io_error);
+      CHECK(code_of(load.finish_async(use_future)) == io_error);
+      CHECK(code_of(load.tensor_async("a", use_future)) == io_error);
+      CHECK(code_of(load.next_async(use_future)) == io_error);
     }
     with.close();
     CHECK(arenas_taken == 0);
@@ -127,13 +128,13 @@ TEST_CASE("EIO at the n-th read: all operations fail with it, pending and later 
 
 TEST_CASE("the first error is kept, and reported once no read is in flight") {
   const made_file file(equal_tensors(8, small_slot));
-  read_script script([](const read_request&, std::uint64_t nth) {
+  read_script script([](const io_request&, std::uint64_t nth) {
     return read_fate{nth == 0 ? -EIO : -ENXIO, read_fate::hold::completion};
   });
   scripted_loader with(script, small_options(3), counted_host());
-  auto loaded = with.load_async(file.name(), {}, asio::use_future);
+  auto loaded = with.load_async(file.name(), {}, use_future);
   REQUIRE(script.wait_until_held(3));
-  // Which of them was begun first is known, which of them was read first is not.
+  // The order of the starts is known, but the order of the reads is not.
   script.release(0);
   with.settle();
   CHECK_FALSE(ready(loaded));
@@ -147,20 +148,19 @@ TEST_CASE("the first error is kept, and reported once no read is in flight") {
 TEST_CASE("one load that fails does not harm the others of its loader") {
   const made_file bad(equal_tensors(8, small_slot));
   const made_file good(equal_tensors(8, small_slot));
-  read_script script([](const read_request&, std::uint64_t) {
+  read_script script([](const io_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::start};
   });
   scripted_loader with(script, small_options(1));
   load_operation failing_load =
-      get(with.start_async(bad.name(), by(read_route::buffered), asio::use_future));
+      get(with.start_async(bad.name(), by(read_route::buffered), use_future));
   REQUIRE(script.wait_until_held(1));
-  load_operation other =
-      get(with.start_async(good.name(), by(read_route::buffered), asio::use_future));
-  script.follow([bad_fd = script.log()[0].fd](const read_request& what, std::uint64_t nth) {
+  load_operation other = get(with.start_async(good.name(), by(read_route::buffered), use_future));
+  script.follow([bad_fd = script.log()[0].fd](const io_request& what, std::uint64_t nth) {
     return what.fd == bad_fd && nth < 3 ? read_fate{-EIO} : read_fate();
   });
-  auto whole = other.finish_async(asio::use_future);
-  auto never = failing_load.finish_async(asio::use_future);
+  auto whole = other.finish_async(use_future);
+  auto never = failing_load.finish_async(use_future);
   script.release_all();
   CHECK(first_difference(get(std::move(whole))) == "");
   CHECK(code_of(std::move(never)) == io_error);
@@ -169,11 +169,11 @@ TEST_CASE("one load that fails does not harm the others of its loader") {
 TEST_CASE("EINVAL at the first direct read: the automatic route goes on buffered and says so") {
   const made_file file(mixed_tensors(), 3);
   make_cold(file.path());
-  read_script script([](const read_request& what, std::uint64_t) {
+  read_script script([](const io_request& what, std::uint64_t) {
     return what.direct ? read_fate{-EINVAL} : read_fate();
   });
   scripted_loader with(script, small_options(2));
-  const model loaded = get(with.load_async(file.name(), {}, asio::use_future));
+  const model loaded = get(with.load_async(file.name(), {}, use_future));
   CHECK(first_difference(loaded) == "");
   if (!script.log()[0].direct) return skip("no direct reads of files in the temporary folder");
   CHECK(loaded.stats().bytes_direct == 0);
@@ -184,10 +184,9 @@ TEST_CASE("EINVAL at the first direct read: the automatic route goes on buffered
 
 TEST_CASE("EINVAL at the first direct read: the direct route fails and says so") {
   const made_file file(mixed_tensors(), 3);
-  read_script script([](const read_request&, std::uint64_t) { return read_fate{-EINVAL}; });
+  read_script script([](const io_request&, std::uint64_t) { return read_fate{-EINVAL}; });
   scripted_loader with(script, small_options(2), counted_host());
-  const auto failed =
-      failure_of(with.load_async(file.name(), by(read_route::direct), asio::use_future));
+  const auto failed = failure_of(with.load_async(file.name(), by(read_route::direct), use_future));
   REQUIRE(failed);
   CHECK(failed->code() == errc::direct_unavailable);
   CHECK(holds(failed->what(), "model.safetensors"));
@@ -200,27 +199,25 @@ TEST_CASE("an exception thrown into the library fails the load, and is reported 
   load_options how;
   how.dtype = dtype::bf16;
   SUBCASE("an error of its own kind") {
-    how.converts = [](const tensor_info&, void*) -> bool {
+    how.converts = [](const tensor_info&) -> bool {
       throw error(errc::unsupported_dtype, "the place", "the cause");
     };
-    const auto failed = failure_of(with.load_async(file.name(), how, asio::use_future));
+    const auto failed = failure_of(with.load_async(file.name(), how, use_future));
     REQUIRE(failed);
     CHECK(failed->code() == errc::unsupported_dtype);
     CHECK(failed->place() == "the place");
     CHECK(std::string(failed->what()) == "the place: the cause");
   }
   SUBCASE("an error without a place") {
-    how.converts = [](const tensor_info&, void*) -> bool {
-      throw error(errc::unsupported_dtype, "", "");
-    };
-    const auto failed = failure_of(with.load_async(file.name(), how, asio::use_future));
+    how.converts = [](const tensor_info&) -> bool { throw error(errc::unsupported_dtype, "", ""); };
+    const auto failed = failure_of(with.load_async(file.name(), how, use_future));
     REQUIRE(failed);
     CHECK(failed->place() == "");
     CHECK(failed->code().message() == failed->what());
   }
   SUBCASE("what is no exception of the standard's") {
-    how.converts = [](const tensor_info&, void*) -> bool { throw 42; };
-    CHECK(failure_of(with.load_async(file.name(), how, asio::use_future)));
+    how.converts = [](const tensor_info&) -> bool { throw 42; };
+    CHECK(failure_of(with.load_async(file.name(), how, use_future)));
   }
   CHECK(arenas_taken == 0);
 }
@@ -232,11 +229,11 @@ TEST_CASE("a file whose name is no text makes a message of one line") {
     const made_file made(equal_tensors(1, small_slot));
     std::filesystem::copy_file(made.path(), path);
   }
-  read_script script([](const read_request&, std::uint64_t) {
+  read_script script([](const io_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::completion};
   });
   scripted_loader with(script, small_options());
-  auto loaded = with.load_async(path.string(), {}, asio::use_future);
+  auto loaded = with.load_async(path.string(), {}, use_future);
   REQUIRE(script.wait_until_held(1));
   std::filesystem::resize_file(path, 100);
   script.release_all();

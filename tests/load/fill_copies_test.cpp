@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Fills whose bytes are copied in other ways: to a device, to the host beside it, out of decoders.
+// Fills with other kinds of copies: to a device, to the host in a loader of a device, and from
+// decoders.
 
 #include <doctest/doctest.h>
 
@@ -24,17 +25,17 @@
 namespace asio = boost::asio;
 using namespace ringload;
 using namespace ringload::testing;
-using asio::use_future;
 
 namespace {
 
-// The host as another device, which nothing lands in straight. It remembers where it copied to.
+// The host as another device, into which no file is read directly. Stores the targets of its
+// copies.
 class apart_backend final : public backend {
  public:
   static inline std::mutex mutex;
   static inline std::set<std::uint64_t> copied_to;  // Addresses. Guarded by the mutex.
 
-  layout_rules rules() const noexcept override { return {}; }
+  placement_rules rules() const noexcept override { return {}; }
   void keep(std::uint64_t) override {}
   result<std::shared_ptr<arena>> allocate(std::uint64_t) override {
     return fault{errc::memory_exceeded, "", "a fill needs none"};
@@ -43,7 +44,24 @@ class apart_backend final : public backend {
     loop_ = &loop;
     return {};
   }
+  result<std::unique_ptr<uploader>> take_uploader() override {
+    struct own_uploader final : uploader {
+      boost::system::error_code start(const copy_operation& op) override {
+        make_copies(op);
+        return {};
+      }
+      boost::system::error_code finish() override { return {}; }
+    };
+    return std::make_unique<own_uploader>();
+  }
   void start(copy_operation& op) noexcept override {
+    make_copies(op);
+    asio::post(*loop_, [&op] { op.done(op, {}); });
+  }
+  void detach() noexcept override { loop_ = nullptr; }
+
+ private:
+  static void make_copies(const copy_operation& op) noexcept {
     {
       const std::lock_guard lock(mutex);
       for (const copy_op& c : op.copies) {
@@ -51,11 +69,8 @@ class apart_backend final : public backend {
       }
     }
     run_copies(op);
-    asio::post(*loop_, [&op] { op.done(op, {}); });
   }
-  void detach() noexcept override { loop_ = nullptr; }
 
- private:
   asio::io_context* loop_ = nullptr;
 };
 
@@ -115,7 +130,7 @@ TEST_CASE("fill: a loader of a device fills memory of the device and of the host
     const auto failed = failure_of(with.fill_async(opened, into, use_future));
     REQUIRE(failed);
     CHECK(failed->code() == errc::device_unavailable);
-    CHECK(holds(failed->what(), "destination 't3': it is in the memory of cuda:1"));
+    CHECK(holds(failed->what(), "destination 't3': its memory is on cuda:1"));
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Fills of the caller's memory: every byte of it, and none around it; policies, and what is left
-// behind by a fill that fails.
+// Fills of the caller's memory: every byte of the memory and no other byte, the options, and the
+// state after a failed fill.
 
 #include <doctest/doctest.h>
 
@@ -11,6 +11,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
 #include <deque>
+#include <filesystem>
 #include <random>
 #include <ringload/ringload.hpp>
 
@@ -26,7 +27,6 @@
 namespace asio = boost::asio;
 using namespace ringload;
 using namespace ringload::testing;
-using asio::use_future;
 
 namespace {
 
@@ -62,7 +62,7 @@ std::string text_of(const std::vector<shaped>& tensors, std::size_t spaces) {
   return safetensors_text(header + '}' + std::string(spaces, ' '), noise(at, spaces));
 }
 
-// Dense memory of its own for one tensor.
+// Dense memory for one tensor.
 struct one_place {
   guarded_memory memory;
   destination into;
@@ -77,7 +77,7 @@ checkpoint open_file(const made_file& file) {
   return get(by.open_async(file.name(), use_future));
 }
 
-// A random tensor, and a random place for it.
+// A random tensor, and a random destination.
 class random_fill {
  public:
   explicit random_fill(unsigned seed) : random_(seed) {}
@@ -89,7 +89,7 @@ class random_fill {
     constexpr dtype types[] = {dtype::u8,  dtype::f32, dtype::bf16,      dtype::f16,
                                dtype::f64, dtype::i32, dtype::f8_e4m3fn, dtype::f8_e5m2};
     shaped t = {"t" + std::to_string(i), types[below(std::size(types))], {}};
-    if (one_in(3)) {  // Long enough for reads that land straight.
+    if (one_in(3)) {  // Long enough for straight reads.
       t.size = {1 + below(3), 70'000 + below(60'000)};
       return t;
     }
@@ -98,7 +98,7 @@ class random_fill {
     return t;
   }
 
-  // Keeps its memory. The strides are of any order of the dimensions, with gaps and either sign.
+  // Owns its memory. The dimensions have any order, gaps, and positive or negative strides.
   void add(const shaped& t, const checkpoint& from) {
     std::string bytes = stored_bytes(from, t.name);
     dtype type = t.type;
@@ -184,7 +184,7 @@ TEST_CASE("fill: any tensor fills any memory, element by element, and nothing ar
     if (cold) make_cold(file.path());
     const load_options options = by(cold ? read_route::automatic : read_route::buffered);
     const fill_result done =
-        get(with.fill_async(opened, setting.into, how, selection(), options, use_future));
+        get(with.fill_async(opened, setting.into, filling(how, options), use_future));
     REQUIRE(setting.as_expected());
     CHECK(done.missing.empty());
     std::sort(unexpected.begin(), unexpected.end());
@@ -202,14 +202,14 @@ TEST_CASE("fill: reads land straight in memory that is aligned, and buffered one
   for (const std::size_t misalignment : {std::size_t{0}, std::size_t{1}, std::size_t{511}}) {
     CAPTURE(misalignment);
     places memory(opened, misalignment);
-    const fill_result done = get(with.fill_async(opened, memory.into(), fill_options(), selection(),
-                                                 by(read_route::buffered), use_future));
+    const fill_result done = get(
+        with.fill_async(opened, memory.into(), filling({}, by(read_route::buffered)), use_future));
     CHECK(memory.all_whole());
     CHECK(done.stats.bytes_straight >= 1'700'001 - 4 * 4096);
     REQUIRE(done.stats_of_files.size() == 1);
     CHECK(done.stats_of_files.front().bytes_read == done.stats.bytes_buffered);
   }
-  // At the offset within 512 bytes that the tensors have in the file, direct reads land too.
+  // With the same offset modulo 512 as in the file, direct reads are straight too.
   std::deque<guarded_memory> memory;
   std::vector<destination> into;
   for (const tensor_info& t : opened) {
@@ -262,7 +262,7 @@ TEST_CASE("fill: columns of one matrix are filled from several tensors, a select
   wanted.fused("kv", {"v", "k"}, 0).slice("k", 0, 10, 10).slice("v", 0, 10, 10);
   fill_options how;
   how.shape = fill_options::on_shape::broadcast;
-  get(with.fill_async(opened, {kv}, how, wanted, use_future));
+  get(with.fill_async(opened, {kv}, filling(how, wanted), use_future));
   CHECK(repeated.as_expected());
 }
 
@@ -313,8 +313,7 @@ TEST_CASE("fill: what is refused before the first byte is a plain error, and wri
     places memory(opened);
     std::vector<destination> into = memory.into();
     change(into);
-    const auto failed =
-        failure_of(with.fill_async(opened, into, fill_options(), selection(), options, use_future));
+    const auto failed = failure_of(with.fill_async(opened, into, filling({}, options), use_future));
     CHECK(memory.untouched());
     return failed ? failed->code() : boost::system::error_code();
   };
@@ -335,7 +334,7 @@ TEST_CASE("fill: a file that is cut meanwhile leaves whole and torn destinations
     const made_file file(equal_tensors(9, 30'000));
     const checkpoint opened = open_file(file);
     places memory(opened);
-    read_script script([&](const read_request&, std::uint64_t nth) {
+    read_script script([&](const io_request&, std::uint64_t nth) {
       return read_fate{.until_released = nth < 3 ? read_fate::hold::none : read_fate::hold::start};
     });
     scripted_loader with(script, small_options(1, engine));
@@ -360,13 +359,14 @@ TEST_CASE("fill: a file that is cut meanwhile leaves whole and torn destinations
 
 TEST_CASE(
     "fill: tensors are completed one after the other, so an early failure leaves most alone") {
-  // Each begins and ends inside of a block, which is staged; so up to five reads for each.
+  // Each tensor begins and ends inside a block, which is staged. Therefore each tensor has up to
+  // five reads.
   const made_file file(equal_tensors(9, 200'001), 3);
   const checkpoint opened = open_file(file);
   for (std::uint64_t failing = 6; failing < 30; failing += 4) {
     CAPTURE(failing);
     places memory(opened);
-    read_script script([=](const read_request&, std::uint64_t nth) {
+    read_script script([=](const io_request&, std::uint64_t nth) {
       return read_fate{nth == failing ? -EIO : read_fate::as_read};
     });
     scripted_loader with(script, small_options(1));
@@ -388,7 +388,7 @@ TEST_CASE("fill: a failure before any byte is written is no fill_error") {
   const made_file file(equal_tensors(2, 1'000));
   const checkpoint opened = open_file(file);
   places memory(opened);
-  read_script script([](const read_request&, std::uint64_t) { return read_fate{-EIO}; });
+  read_script script([](const io_request&, std::uint64_t) { return read_fate{-EIO}; });
   scripted_loader with(script, small_options());
   auto done = with.fill_async(opened, memory.into(), {}, use_future);
   bool plain = false;
@@ -408,7 +408,7 @@ TEST_CASE("fill: is cancelled, completes when no read is in flight, and releases
   for (const auto hold : {read_fate::hold::start, read_fate::hold::completion}) {
     places memory(opened);
     read_script script(
-        [=](const read_request&, std::uint64_t) { return read_fate{.until_released = hold}; });
+        [=](const io_request&, std::uint64_t) { return read_fate{.until_released = hold}; });
     scripted_loader with(script, small_options(2));
     asio::io_context context;
     asio::cancellation_signal signal;
@@ -417,9 +417,9 @@ TEST_CASE("fill: is cancelled, completes when no read is in flight, and releases
     const auto owner = std::make_shared<int>();
     std::vector<destination> into = memory.into();
     into.front().owner = owner;
-    auto handler = [&](const std::exception_ptr& failure, const fill_result&) {
+    auto handler = [&](boost::system::error_code failure, const fill_result&) {
       ++calls;
-      code = code_of(failure);
+      code = failure;
       CHECK(owner.use_count() == 1);
     };
     with.fill_async(
@@ -436,4 +436,28 @@ TEST_CASE("fill: is cancelled, completes when no read is in flight, and releases
     CHECK(calls == 1);
     CHECK(code == asio::error::operation_aborted);
   }
+}
+
+TEST_CASE("fill_async: total cancellation is ignored, so that no destination is torn") {
+  const made_file file(equal_tensors(4, 200'000));
+  const checkpoint opened = open_file(file);
+  places memory(opened);
+  read_script script([](const io_request&, std::uint64_t) {
+    return read_fate{.until_released = read_fate::hold::start};
+  });
+  scripted_loader with(script, small_options(2));
+  asio::io_context context;
+  asio::cancellation_signal signal;
+  std::optional<boost::system::error_code> code;
+  auto handler = [&](boost::system::error_code failure, const fill_result&) { code = failure; };
+  with.fill_async(
+      opened, memory.into(), by(read_route::buffered),
+      asio::bind_executor(context, asio::bind_cancellation_slot(signal.slot(), handler)));
+  REQUIRE(script.wait_until_held(2));
+  signal.emit(asio::cancellation_type::total);
+  with.settle();
+  script.release_all();
+  context.run_for(patience);
+  REQUIRE(code);
+  CHECK_FALSE(*code);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Destruction in every order: the handler's context, the loader, the loading, the model, the
-// tensors.
+// Destruction of the handler's context, the loader, the load_operation, the model and the tensors
+// in every order.
 
 #include <doctest/doctest.h>
 
@@ -29,11 +29,11 @@ namespace {
 
 const boost::system::error_code aborted = asio::error::operation_aborted;
 
-read_fate held(const read_request&, std::uint64_t) {
+read_fate held(const io_request&, std::uint64_t) {
   return {.until_released = read_fate::hold::start};
 }
 
-// Awaits everything at once, which never completes; `alive` lies in its frame.
+// Awaits operations that never complete. Its frame contains `alive`.
 asio::awaitable<void> wait_in_vain(load_operation load, std::shared_ptr<int> alive) {
   const std::shared_ptr<int> kept = alive;
   const tensor t = co_await load.tensor_async("t7");
@@ -55,10 +55,10 @@ asio::awaitable<void> own_a_loader(read_script& script, std::string path,
   *kept = static_cast<int>(loaded.size());
 }
 
-// Returns once the engine takes no more commands; it waits for held reads.
+// Returns when the engine accepts no more commands and waits for held reads.
 void wait_until_closing(scripted_loader& with) {
   for (;;) {
-    if (code_of(with.load_async("/no/such/file", {}, asio::use_future)) == aborted) return;
+    if (code_of(with.load_async("/no/such/file", {}, use_future)) == aborted) return;
   }
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("destroying a context destroys the handlers of its operations, and can
     asio::io_context context;
     const auto handler_in = [&](auto executor) {
       return asio::bind_executor(executor,
-                                 [alive](std::exception_ptr, const model&) { *alive = 1; });
+                                 [alive](boost::system::error_code, const model&) { *alive = 1; });
     };
     SUBCASE("of a callback") {
       with.load_async(file.name(), {}, handler_in(context.get_executor()));
@@ -87,7 +87,7 @@ TEST_CASE("destroying a context destroys the handlers of its operations, and can
       context.poll();
     }
     SUBCASE("of a coroutine that owns the loading") {
-      load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
+      load_operation load = get(with.start_async(file.name(), {}, use_future));
       asio::co_spawn(context, wait_in_vain(std::move(load), alive), asio::detached);
       context.poll();
     }
@@ -124,12 +124,12 @@ TEST_CASE("a handler may destroy the loader") {
     auto with = std::make_unique<loader>(counted_host(), small_options(2));
     loader& same = *with;
     std::promise<std::size_t> called;
-    auto other = same.load_async(file.name(), asio::use_future);
-    same.load_async(file.name(),
-                    [&called, owned = std::move(with)](std::exception_ptr, const model& m) mutable {
-                      owned.reset();
-                      called.set_value(m.size());
-                    });
+    auto other = same.load_async(file.name(), use_future);
+    same.load_async(file.name(), [&called, owned = std::move(with)](boost::system::error_code,
+                                                                    const model& m) mutable {
+      owned.reset();
+      called.set_value(m.size());
+    });
     CHECK(get(called.get_future()) == 8);
     const auto code = code_of(std::move(other));
     CHECK((!code || code == aborted));
@@ -142,10 +142,11 @@ TEST_CASE("destroying a pool with operations outstanding leaves the loader as it
   for (int round = 0; round < 50; ++round) {
     asio::thread_pool pool(1);
     for (int i = 0; i < 4; ++i) {
-      with.load_async(file.name(), asio::bind_executor(pool, [](std::exception_ptr, model) {}));
+      with.load_async(file.name(),
+                      asio::bind_executor(pool, [](boost::system::error_code, model) {}));
     }
   }
-  CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
+  CHECK(first_difference(get(with.load_async(file.name(), use_future))) == "");
 }
 
 TEST_CASE("a handler that was posted and never run is destroyed with its context") {
@@ -154,9 +155,10 @@ TEST_CASE("a handler that was posted and never run is destroyed with its context
   const auto alive = std::make_shared<int>(0);
   {
     asio::io_context context;
-    load_operation load = get(with->start_async(file.name(), asio::use_future));
-    load.finish_async(asio::bind_executor(context, [alive](std::exception_ptr, const model&) {}));
-    get(load.finish_async(asio::use_future));  // Both are answered together.
+    load_operation load = get(with->start_async(file.name(), use_future));
+    load.finish_async(
+        asio::bind_executor(context, [alive](boost::system::error_code, const model&) {}));
+    get(load.finish_async(use_future));  // Both operations complete together.
     CHECK(alive.use_count() == 2);
   }
   CHECK(alive.use_count() == 1);
@@ -169,11 +171,11 @@ TEST_CASE(
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
   scripted_loader with(script, small_options(2), counted_host());
-  auto whole = with.load_async(file.name(), {}, asio::use_future);
-  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
-  auto wait = load.tensor_async("t7", asio::use_future);
-  auto next = load.next_async(asio::use_future);
-  auto finish = load.finish_async(asio::use_future);
+  auto whole = with.load_async(file.name(), {}, use_future);
+  load_operation load = get(with.start_async(file.name(), {}, use_future));
+  auto wait = load.tensor_async("t7", use_future);
+  auto next = load.next_async(use_future);
+  auto finish = load.finish_async(use_future);
   REQUIRE(script.wait_until_held(2));
   auto closed = std::async(std::launch::async, [&] { with.close(); });
   wait_until_closing(with);
@@ -195,7 +197,7 @@ TEST_CASE("a loader may be destroyed while its loads open their files") {
     {
       loader with(counted_host(), small_options(2));
       for (int i = 0; i < 5; ++i) {
-        all.push_back(with.load_async(file.name(), asio::use_future));
+        all.push_back(with.load_async(file.name(), use_future));
       }
     }
     for (auto& one : all) {
@@ -209,17 +211,17 @@ TEST_CASE("a loader may be destroyed while its loads open their files") {
 TEST_CASE("operations on a destroyed loader complete with operation_aborted") {
   const made_file file(equal_tensors(2, small_slot));
   std::optional<loader> with(std::in_place, host(), small_options());
-  load_operation load = get(with->start_async(file.name(), asio::use_future));
-  const model loaded = get(load.finish_async(asio::use_future));
+  load_operation load = get(with->start_async(file.name(), use_future));
+  const model loaded = get(load.finish_async(use_future));
   auto later = with->load_async(file.name(), asio::deferred);
   auto start_later = with->start_async(file.name(), asio::deferred);
   with.reset();
-  CHECK(code_of(std::move(later)(asio::use_future)) == aborted);
-  CHECK(code_of(std::move(start_later)(asio::use_future)) == aborted);
-  CHECK(code_of(load.tensor_async("t0", asio::use_future)) == aborted);
-  CHECK(code_of(load.tensor_async("none", asio::use_future)) == errc::no_such_tensor);
-  CHECK(code_of(load.next_async(asio::use_future)) == aborted);
-  const auto failed = failure_of(load.finish_async(asio::use_future));
+  CHECK(code_of(std::move(later)(use_future)) == aborted);
+  CHECK(code_of(std::move(start_later)(use_future)) == aborted);
+  CHECK(code_of(load.tensor_async("t0", use_future)) == aborted);
+  CHECK(code_of(load.tensor_async("none", use_future)) == errc::no_such_tensor);
+  CHECK(code_of(load.next_async(use_future)) == aborted);
+  const auto failed = failure_of(load.finish_async(use_future));
   REQUIRE(failed);
   CHECK(failed->code() == aborted);
   CHECK(holds(failed->what(), "the loader was destroyed"));
@@ -238,11 +240,11 @@ TEST_CASE("tensors outlive model, loading and loader") {
   catalog described;
   {
     loader with(counted_host(), small_options());
-    load_operation load = get(with.start_async(path, asio::use_future));
+    load_operation load = get(with.start_async(path, use_future));
     described = load.catalog();
-    first = get(load.tensor_async("t0", asio::use_future));
-    second = get(load.next_async(asio::use_future)).value();
-    third = get(load.finish_async(asio::use_future)).at("t2");
+    first = get(load.tensor_async("t0", use_future));
+    second = get(load.next_async(use_future)).value();
+    third = get(load.finish_async(use_future)).at("t2");
   }
   const tensor copy = first;
   CHECK(difference(copy, described.tensors[0], described) == "");
@@ -260,17 +262,17 @@ TEST_CASE("tensors outlive model, loading and loader") {
 TEST_CASE("a tensor loaded before the load was cancelled stays valid") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(
-      [](const read_request&, std::uint64_t nth) { return nth < 3 ? read_fate() : held({}, nth); });
+      [](const io_request&, std::uint64_t nth) { return nth < 3 ? read_fate() : held({}, nth); });
   scripted_loader with(script, small_options(1), counted_host());
   tensor landed;
   catalog described;
   {
-    load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
+    load_operation load = get(with.start_async(file.name(), {}, use_future));
     described = load.catalog();
-    landed = get(load.tensor_async("t0", asio::use_future));
+    landed = get(load.tensor_async("t0", use_future));
     REQUIRE(script.wait_until_held(1));
     load.cancel();
-    auto finish = load.finish_async(asio::use_future);
+    auto finish = load.finish_async(use_future);
     with.settle();
     script.release_all();
     CHECK(code_of(std::move(finish)) == aborted);
@@ -285,17 +287,17 @@ TEST_CASE("a tensor loaded before the load was cancelled stays valid") {
 TEST_CASE(
     "lifetime: if a read never completes, closing returns all the same, and leaks its memory") {
   const made_file file(equal_tensors(2, small_slot));
-  read_script script([](const read_request&, std::uint64_t) {
+  read_script script([](const io_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::start};
   });
   {
     scripted_loader with(script, small_options(2), counted_host());
-    auto loaded = with.load_async(file.name(), {}, asio::use_future);
+    auto loaded = with.load_async(file.name(), {}, use_future);
     REQUIRE(script.wait_until_held(2));
     with.close(std::chrono::milliseconds(1));
     CHECK_FALSE(ready(loaded));
     CHECK(arenas_taken == 1);
-    // The read completes after all: then the detached thread ends.
+    // When the read completes, the detached thread ends.
     script.release_all();
     CHECK(code_of(std::move(loaded)) == asio::error::operation_aborted);
   }
@@ -310,8 +312,8 @@ TEST_CASE("the last owner of a load's storage frees its memory at once") {
   const made_file file(equal_tensors(2, small_slot));
   read_script script;
   scripted_loader with(script, small_options(), counted_host());
-  std::optional<load_operation> load(get(with.start_async(file.name(), {}, asio::use_future)));
-  model loaded = get(load->finish_async(asio::use_future));
+  std::optional<load_operation> load(get(with.start_async(file.name(), {}, use_future)));
+  model loaded = get(load->finish_async(use_future));
   with.settle();
   loaded = {};
   CHECK(arenas_taken == 1);  // A `load_operation` gives access to its tensors.

@@ -31,7 +31,7 @@ std::vector<std::string> names(const model& of) {
 TEST_CASE("load_async: loads one file") {
   const made_file file({{"a", 1000}, f32("b", 30'000), {"c", 7}});
   loader with(host(), small_options());
-  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  const model loaded = get(with.load_async(file.name(), use_future));
   CHECK(names(loaded) == std::vector<std::string>{"a", "b", "c"});
   CHECK(first_difference(loaded) == "");
   CHECK(loaded.at("b").dtype() == dtype::f32);
@@ -55,7 +55,7 @@ TEST_CASE("load_async: loads shards by their index, and by their folder") {
                          {"d", "model-00002-of-00002.safetensors"}}));
   loader with(host(), small_options());
   for (const auto& source : {folder.path(), folder.path() / "model.safetensors.index.json"}) {
-    const model loaded = get(with.load_async(source.string(), asio::use_future));
+    const model loaded = get(with.load_async(source.string(), use_future));
     CHECK(loaded.size() == 4);
     CHECK(loaded.catalog().files.size() == 2);
     CHECK(first_difference(loaded) == "");
@@ -65,40 +65,40 @@ TEST_CASE("load_async: loads shards by their index, and by their folder") {
 TEST_CASE("load_async: loads a checkpoint without tensors") {
   const made_file file(std::vector<made_tensor>{});
   loader with(host(), small_options());
-  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  const model loaded = get(with.load_async(file.name(), use_future));
   CHECK(loaded.empty());
   CHECK(loaded.begin() == loaded.end());
   CHECK(loaded.stats().reads == 0);
-  load_operation load = get(with.start_async(file.name(), asio::use_future));
-  CHECK_FALSE(get(load.next_async(asio::use_future)).has_value());
-  CHECK(get(load.finish_async(asio::use_future)).empty());
+  load_operation load = get(with.start_async(file.name(), use_future));
+  CHECK_FALSE(get(load.next_async(use_future)).has_value());
+  CHECK(get(load.finish_async(use_future)).empty());
 }
 
 TEST_CASE("load_async: loads a checkpoint of tensors of 0 bytes") {
   const made_file file({{"none", 0}, f32("nothing", 0)});
   loader with(host(), small_options());
-  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  const model loaded = get(with.load_async(file.name(), use_future));
   CHECK(loaded.size() == 2);
   CHECK(loaded.at("none").size_bytes() == 0);
   CHECK(loaded.at("none").data() != nullptr);
   CHECK(loaded.at("nothing").data() != nullptr);
   CHECK(loaded.stats().reads == 0);
   CHECK(loaded.stats().tensors == 2);
-  load_operation load = get(with.start_async(file.name(), asio::use_future));
-  CHECK(get(load.tensor_async("nothing", asio::use_future)).name() == "nothing");
-  CHECK(get(load.next_async(asio::use_future)).has_value());
-  CHECK(get(load.next_async(asio::use_future)).has_value());
-  CHECK_FALSE(get(load.next_async(asio::use_future)).has_value());
+  load_operation load = get(with.start_async(file.name(), use_future));
+  CHECK(get(load.tensor_async("nothing", use_future)).name() == "nothing");
+  CHECK(get(load.next_async(use_future)).has_value());
+  CHECK(get(load.next_async(use_future)).has_value());
+  CHECK_FALSE(get(load.next_async(use_future)).has_value());
 }
 
 TEST_CASE("load_async: says what is wrong with the source") {
   const made_file bad(made_file::as_it_is::text, std::string("\x04\0\0\0\0\0\0\0nope", 12));
   loader with(host(), small_options());
-  const auto missing = failure_of(with.load_async("/no/such/file", asio::use_future));
+  const auto missing = failure_of(with.load_async("/no/such/file", use_future));
   REQUIRE(missing);
   CHECK(missing->code() == errc::source_not_found);
   CHECK(holds(missing->what(), "/no/such/file"));
-  const auto malformed = failure_of(with.start_async(bad.name(), asio::use_future));
+  const auto malformed = failure_of(with.start_async(bad.name(), use_future));
   REQUIRE(malformed);
   CHECK(malformed->code() == errc::malformed_header);
   CHECK(holds(malformed->what(), "model.safetensors"));
@@ -107,7 +107,7 @@ TEST_CASE("load_async: says what is wrong with the source") {
 TEST_CASE("model: finds tensors by name and by position, in the order of the file") {
   const made_file file({{"z", 10}, {"a", 20}, {"", 30}});
   loader with(host(), small_options());
-  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  const model loaded = get(with.load_async(file.name(), use_future));
   CHECK(names(loaded) == std::vector<std::string>{"z", "a", ""});
   CHECK(loaded[1].name() == "a");
   CHECK(loaded.at("").size_bytes() == 30);
@@ -138,8 +138,7 @@ TEST_CASE("stats: bytes, route, engine and reasons") {
   const std::uint64_t bytes = 5 * 100'000;
   const made_file file(equal_tensors(5, 100'000));
   loader with(host(), small_options());
-  const model loaded =
-      get(with.load_async(file.name(), by(read_route::buffered), asio::use_future));
+  const model loaded = get(with.load_async(file.name(), by(read_route::buffered), use_future));
   REQUIRE(loaded.stats_of_files().size() == 1);
   CHECK(model().stats_of_files().empty());
   const load_stats& s = loaded.stats();
@@ -150,7 +149,7 @@ TEST_CASE("stats: bytes, route, engine and reasons") {
   CHECK(s.tensors_total == 5);
   CHECK(s.bytes_direct == 0);
   CHECK(s.bytes_buffered >= bytes);
-  CHECK(s.bytes_straight == s.bytes_buffered);  // U8 may lie anywhere.
+  CHECK(s.bytes_straight == s.bytes_buffered);  // U8 needs no alignment.
   CHECK(s.reads >= bytes / small_slot);
   CHECK(s.short_reads == 0);
   CHECK(s.retries == 0);
@@ -181,7 +180,7 @@ TEST_CASE("stats: of a load through slots say what these are") {
   loader with(host(), small_options());
   load_options converting;
   converting.dtype = dtype::f16;
-  const load_stats s = get(with.load_async(file.name(), converting, asio::use_future)).stats();
+  const load_stats s = get(with.load_async(file.name(), converting, use_future)).stats();
   CHECK(s.bytes_straight == 0);
   CHECK(s.pinned_bytes_peak == 4 * small_slot);
   CHECK(s.page_kind == "4k");
@@ -192,23 +191,21 @@ TEST_CASE("stats: of a load through slots say what these are") {
 TEST_CASE("several loads on one loader are served in turn") {
   const made_file one(equal_tensors(8, small_slot));
   const made_file other(equal_tensors(8, small_slot));
-  read_script script([](const read_request&, std::uint64_t nth) {
+  read_script script([](const io_request&, std::uint64_t nth) {
     return read_fate{.until_released = nth == 0 ? read_fate::hold::start : read_fate::hold::none};
   });
   scripted_loader with(script, small_options(1));
-  // By one route, so that each load reads by one descriptor.
-  load_operation first =
-      get(with.start_async(one.name(), by(read_route::buffered), asio::use_future));
+  // One route, so that each load uses one descriptor.
+  load_operation first = get(with.start_async(one.name(), by(read_route::buffered), use_future));
   REQUIRE(script.wait_until_held(1));
-  load_operation second =
-      get(with.start_async(other.name(), by(read_route::buffered), asio::use_future));
+  load_operation second = get(with.start_async(other.name(), by(read_route::buffered), use_future));
   script.release_all();
-  CHECK(first_difference(get(first.finish_async(asio::use_future))) == "");
-  CHECK(first_difference(get(second.finish_async(asio::use_future))) == "");
+  CHECK(first_difference(get(first.finish_async(use_future))) == "");
+  CHECK(first_difference(get(second.finish_async(use_future))) == "");
 
-  const std::vector<read_request> log = script.log();
+  const std::vector<io_request> log = script.log();
   REQUIRE(log.size() % 2 == 0);
-  // The first is from before there were two, and the last from after.
+  // The first part was read before the second load started, and the last part after its end.
   for (std::size_t i = 1; i + 2 < log.size(); ++i) {
     CAPTURE(i);
     CHECK(log[i].fd != log[i + 1].fd);
@@ -217,11 +214,11 @@ TEST_CASE("several loads on one loader are served in turn") {
 
 TEST_CASE("a loader makes as many reads at once as it has slots") {
   const made_file file(equal_tensors(8, small_slot));
-  read_script script([](const read_request&, std::uint64_t) {
+  read_script script([](const io_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::start};
   });
   scripted_loader with(script, small_options(3));
-  auto loaded = with.load_async(file.name(), {}, asio::use_future);
+  auto loaded = with.load_async(file.name(), {}, use_future);
   REQUIRE(script.wait_until_held(3));
   with.settle();
   CHECK(script.started() == 3);
@@ -236,7 +233,7 @@ TEST_CASE("a loader makes as many reads at once as it has slots") {
 TEST_CASE("tensor::as gives elements of its own type, and refuses others") {
   const made_file file(std::vector<made_tensor>{f32("f", 3'000), {"i", 8'000, "I64", 8}, {"b", 5}});
   loader with(host(), small_options());
-  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  const model loaded = get(with.load_async(file.name(), use_future));
   const std::span<const float> floats = loaded.at("f").as<const float>();
   CHECK(floats.size() == 3'000);
   CHECK(std::as_bytes(floats).data() == loaded.at("f").data());
@@ -259,7 +256,7 @@ TEST_CASE("tensor::as gives elements of its own type, and refuses others") {
 TEST_CASE("model::regions: every tensor lies in one of them") {
   const made_file file(equal_tensors(7, 30'001));
   loader with(host(), small_options());
-  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  const model loaded = get(with.load_async(file.name(), use_future));
   const std::vector<memory_region> regions = loaded.regions();
   REQUIRE(regions.size() == 1);
   CHECK(regions[0].device == host());

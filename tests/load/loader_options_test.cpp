@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// limits: which are refused, and what works at the bounds.
+// Options that are refused, and options at the limits.
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/use_future.hpp>
 #include <cerrno>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <ringload/ringload.hpp>
 #include <span>
+#include <thread>
 
 #include "base/mapping.hpp"
 #include "device/backend.hpp"
@@ -30,10 +33,11 @@ constexpr std::uint64_t mib = 1024 * 1024;
 
 std::vector<made_tensor> some_tensors() { return {{"a", 999}, f32("b", 50'000), {"c", 250'000}}; }
 
-// Empty if a loader with these limits loads the file correctly, else what is wrong.
+// Returns an empty string if a loader with these limits loads the file correctly. Otherwise returns
+// the error.
 std::string load_within(const loader_options& within, const made_file& file) {
   loader with(host(), within);
-  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  const model loaded = get(with.load_async(file.name(), use_future));
   if (loaded.size() != 3) return "too few tensors";
   return first_difference(loaded);
 }
@@ -41,10 +45,10 @@ std::string load_within(const loader_options& within, const made_file& file) {
 std::atomic<int> slots_pinned = 0;
 std::atomic<int> refusals_left = 0;
 
-// The host's memory behind a device that must pin slots and cannot be read into.
+// Host memory as a device that must pin slots and into which files cannot be read directly.
 class staged_backend final : public backend {
  public:
-  layout_rules rules() const noexcept override { return {}; }
+  placement_rules rules() const noexcept override { return {}; }
   void keep(std::uint64_t bytes_max) override { real_->keep(bytes_max); }
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
     return real_->allocate(bytes);
@@ -79,15 +83,23 @@ TEST_CASE("loader_options: invalid ones are refused by name") {
     std::function<void(loader_options&)> make;
   };
   const std::vector<wrong> all = {
-      {"slots must", [](loader_options& l) { l.slots = 1025; }},
-      {"slot_bytes", [](loader_options& l) { l.slot_bytes = 0; }},
-      {"slot_bytes", [](loader_options& l) { l.slot_bytes = 32 * 1024; }},
-      {"slot_bytes", [](loader_options& l) { l.slot_bytes = 64 * 1024 + 1; }},
-      {"slot_bytes", [](loader_options& l) { l.slot_bytes = 3 * mib; }},
-      {"slot_bytes", [](loader_options& l) { l.slot_bytes = 128 * mib; }},
-      {"copy_threads", [](loader_options& l) { l.copy_threads = 65; }},
-      {"reader_threads", [](loader_options& l) { l.reader_threads = 0; }},
-      {"reader_threads", [](loader_options& l) { l.reader_threads = 65; }},
+      {"loader_options::slots: the value is 1,025, expected 1 to 1,024",
+       [](loader_options& l) { l.slots = 1025; }},
+      {"loader_options::slot_bytes: the value is", [](loader_options& l) { l.slot_bytes = 0; }},
+      {"loader_options::slot_bytes: the value is",
+       [](loader_options& l) { l.slot_bytes = 32 * 1024; }},
+      {"loader_options::slot_bytes: the value is",
+       [](loader_options& l) { l.slot_bytes = 64 * 1024 + 1; }},
+      {"loader_options::slot_bytes: the value is",
+       [](loader_options& l) { l.slot_bytes = 3 * mib; }},
+      {"loader_options::slot_bytes: the value is",
+       [](loader_options& l) { l.slot_bytes = 128 * mib; }},
+      {"loader_options::copy_threads: the value is",
+       [](loader_options& l) { l.copy_threads = 65; }},
+      {"loader_options::reader_threads: the value is",
+       [](loader_options& l) { l.reader_threads = 0; }},
+      {"loader_options::reader_threads: the value is",
+       [](loader_options& l) { l.reader_threads = 65; }},
   };
   for (const wrong& one : all) {
     CAPTURE(one.named);
@@ -131,7 +143,7 @@ TEST_CASE(
     "allowed") {
   const made_file file(equal_tensors(8, small_slot));
   make_cold(file.path());
-  read_script script([](const read_request&, std::uint64_t) {
+  read_script script([](const io_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::start};
   });
   loader_options within = small_options(4);
@@ -140,9 +152,9 @@ TEST_CASE(
   SUBCASE("one slot") { within.bytes_in_flight = small_slot, at_once = 1; }
   SUBCASE("three slots") { within.bytes_in_flight = 3 * small_slot, at_once = 3; }
   scripted_loader with(script, within);
-  auto loaded = with.load_async(file.name(), {}, asio::use_future);
+  auto loaded = with.load_async(file.name(), {}, use_future);
   REQUIRE(script.wait_until_held(at_once));
-  // Only where the ring reads directly: threads bound themselves.
+  // The limit applies only to direct reads by the ring.
   const bool bounded = with.stats().engine == read_engine::ring && script.log()[0].direct;
   while (bounded && !ready(loaded) && script.started() < 8) {
     with.settle();
@@ -160,7 +172,7 @@ TEST_CASE(
 TEST_CASE("loader_options: the stats have the queue depth, given or tuned") {
   loader_options within = small_options(4);
   const auto told = [&within] { return loader(host(), within).stats().bytes_in_flight; };
-  CHECK(told() == 4 * small_slot);  // All there is, and less than a loader begins with.
+  CHECK(told() == 4 * small_slot);  // All slots, which is less than the first value of the tuner.
   within.bytes_in_flight = 3 * small_slot;
   CHECK(told() == 3 * small_slot);
   within.bytes_in_flight = 100 * small_slot;
@@ -169,31 +181,31 @@ TEST_CASE("loader_options: the stats have the queue depth, given or tuned") {
 }
 
 TEST_CASE(
-    "loader_options: arena_bytes_max bounds what a load takes, and the error has both numbers") {
+    "loader_options: arena_bytes_max limits a load, and the error has its name and both numbers") {
   const made_file file(equal_tensors(1, 1'000'000));
   loader_options within = small_options();
   within.arena_bytes_max = 999'999;
   loader with(host(), within);
-  const auto failed = failure_of(with.load_async(file.name(), asio::use_future));
+  const auto failed = failure_of(with.load_async(file.name(), use_future));
   REQUIRE(failed);
   CHECK(failed->code() == errc::memory_exceeded);
-  CHECK(holds(failed->what(), "999,999"));
-  CHECK(holds(failed->what(), "need 1,0"));  // With the padding that straight reads need.
+  CHECK(holds(failed->what(), "arena_bytes_max is 999,999"));
+  CHECK(holds(failed->what(), "need 1,0"));  // Includes the padding for straight reads.
   CHECK(holds(failed->what(), "model.safetensors"));
-  CHECK(code_of(with.start_async(file.name(), asio::use_future)) == errc::memory_exceeded);
+  CHECK(code_of(with.start_async(file.name(), use_future)) == errc::memory_exceeded);
 
   const made_file smaller(equal_tensors(1, 900'000));
-  CHECK(first_difference(get(with.load_async(smaller.name(), asio::use_future))) == "");
+  CHECK(first_difference(get(with.load_async(smaller.name(), use_future))) == "");
 }
 
 TEST_CASE("loader_options: pinned memory is slots times slot_bytes at most, whatever is loaded") {
-  // One of the others lies misaligned in the file, and is too short to be read straight.
+  // One other tensor is misaligned in the file and too short for a straight read.
   const made_file file({f32("b", 15'000), {"a", 2 * mib + 1}, f32("c", 15'000)});
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
     loader with(host(), small_options(2, engine));
     CHECK(with.stats().pinned_bytes_peak == 0);
-    const model loaded = get(with.load_async(file.name(), asio::use_future));
-    // One worker may be quick enough to take every read.
+    const model loaded = get(with.load_async(file.name(), use_future));
+    // One fast worker may take all reads.
     CHECK(loaded.stats().pinned_bytes_peak >= small_slot);
     CHECK(loaded.stats().pinned_bytes_peak <= 2 * small_slot);
     CHECK(loaded.stats().page_kind == "4k");  // 128 KiB are not even one huge page.
@@ -205,12 +217,12 @@ TEST_CASE("loader_options: no slot has memory before a read needs it") {
   const made_file straight({{"a", mib}});
   const made_file staged({{"a", 999}, f32("b", 5'000)}, 1);
   loader with(host(), small_options(4));
-  CHECK(get(with.load_async(straight.name(), asio::use_future)).stats().pinned_bytes_peak == 0);
+  CHECK(get(with.load_async(straight.name(), use_future)).stats().pinned_bytes_peak == 0);
   CHECK(with.stats().page_kind == "");
   CHECK_FALSE(with.stats().slots_registered);
   CHECK(with.stats().registration_reason != "");
   // One read.
-  const model loaded = get(with.load_async(staged.name(), asio::use_future));
+  const model loaded = get(with.load_async(staged.name(), use_future));
   CHECK(loaded.stats().pinned_bytes_peak == small_slot);
   CHECK(first_difference(loaded) == "");
 }
@@ -221,8 +233,8 @@ TEST_CASE(
   {
     loader with(staged_device(), small_options(8));
     CHECK(slots_pinned == 0);
-    CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
-    CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
+    CHECK(first_difference(get(with.load_async(file.name(), use_future))) == "");
+    CHECK(first_difference(get(with.load_async(file.name(), use_future))) == "");
   }
   CHECK(slots_pinned == 8);
 }
@@ -230,25 +242,25 @@ TEST_CASE(
 TEST_CASE(
     "loader_options: a slot that cannot be pinned fails the load, and is tried again by the next") {
   const made_file file({{"a", mib}});
-  // As many tries as the preparation and one read have.
+  // The number of attempts of the preparation and of one read.
   loader with(staged_device(2), small_options(1));
-  const auto failed = failure_of(with.load_async(file.name(), asio::use_future));
+  const auto failed = failure_of(with.load_async(file.name(), use_future));
   REQUIRE(failed);
   CHECK(failed->code() == system_code(ENOLCK));
   CHECK(holds(failed->what(), "model.safetensors"));
   CHECK(holds(failed->what(), "pinning a slot"));
   CHECK(with.stats().pinned_bytes_peak == 0);
-  CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
+  CHECK(first_difference(get(with.load_async(file.name(), use_future))) == "");
   CHECK(with.stats().pinned_bytes_peak == small_slot);
 }
 
 TEST_CASE("loader_options: with no huge pages a loader's memory lies on small ones") {
-  // One of the others lies misaligned in the file and is short, so it needs a slot.
+  // One other tensor is misaligned in the file and short, so it needs a slot.
   const made_file file({f32("b", 1'000), {"a", 4 * mib + 1}, f32("c", 1'000)});
   loader_options within;
   within.huge_pages = huge_pages::none;
   loader with(host(), within);
-  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  const model loaded = get(with.load_async(file.name(), use_future));
   CHECK(loaded.stats().page_kind == "4k");
   const tensor a = loaded.at("a");
   CHECK(kind_of({static_cast<const std::byte*>(a.data()), a.size_bytes()}) == page_kind::small);
@@ -263,7 +275,7 @@ TEST_CASE(
   loader with(host(), within);
   load_options converting;
   converting.dtype = dtype::f16;
-  const load_stats s = get(with.load_async(file.name(), converting, asio::use_future)).stats();
+  const load_stats s = get(with.load_async(file.name(), converting, use_future)).stats();
   CHECK(s.pinned_bytes_peak == 4 * small_slot);
   CHECK(s.page_kind == "4k");
   CHECK(holds(s.page_kind_reason, "slot_bytes is 65,536"));
@@ -285,8 +297,15 @@ TEST_CASE("loader_options: what is left to the loader is chosen by device, and n
   CHECK(on_gpu.copy_threads >= 3);
   CHECK(on_gpu.copy_threads <= 8);
   CHECK(on_gpu.slot_bytes == 2 * mib);
+  // Slots and threads for each GPU, up to a limit.
+  CHECK(chosen_options(within, device_kind::cuda, 2).slots == 64);
+  CHECK(chosen_options(within, device_kind::cuda, 8).slots == 128);
+  CHECK(chosen_options(within, device_kind::host, 8).slots == 16);
+  const std::uint32_t half = std::thread::hardware_concurrency() / 2;
+  CHECK(chosen_options(within, device_kind::cuda, 8).copy_threads == std::clamp(half, 3U, 32U));
   within.slots = 1;
   within.copy_threads = 64;
+  CHECK(chosen_options(within, device_kind::cuda, 8).slots == 1);
   CHECK(chosen_options(within, device_kind::cuda).slots == 1);
   CHECK(chosen_options(within, device_kind::cuda).copy_threads == 64);
 }
@@ -298,7 +317,7 @@ TEST_CASE("loader_options: the requested engine reads") {
   CHECK(holds(with.stats().engine_reason, "was requested"));
   CHECK_FALSE(with.stats().slots_registered);
   CHECK(with.stats().registration_reason != "");
-  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  const model loaded = get(with.load_async(file.name(), use_future));
   CHECK(loaded.stats().engine == read_engine::threads);
   CHECK(first_difference(loaded) == "");
 }
@@ -317,7 +336,7 @@ TEST_CASE("loader_options: a sparse file of many TiB is refused before a plan is
     return;
   }
   loader with(host(), small_options());
-  const auto failed = failure_of(with.load_async(path.string(), asio::use_future));
+  const auto failed = failure_of(with.load_async(path.string(), use_future));
   REQUIRE(failed);
   CHECK(failed->code() == errc::memory_exceeded);
   CHECK(holds(failed->what(), "need 4,398,046,511,104 bytes"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors that are views of their files.
+// Tensors that are mapped from their files.
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -27,7 +27,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -45,7 +44,7 @@ std::vector<made_tensor> aligned_tensors() {
 
 std::string why_refused(loader& with, const checkpoint& from, const selection& some,
                         load_options options) {
-  const auto failed = failure_of(with.load_async(from, some, options, use_future));
+  const auto failed = failure_of(with.load_async(from, selecting(some, options), use_future));
   REQUIRE(failed);
   CHECK(failed->code() == errc::not_mappable);
   return failed->what();
@@ -157,7 +156,7 @@ TEST_CASE("mapped: pages are brought in, if that is asked for, and a tensor wait
 
 TEST_CASE("mapped: a file that is truncated before its pages are there fails the load") {
   const made_file file(equal_tensors(5, 300'000));
-  read_script script([](const read_request&, std::uint64_t) {
+  read_script script([](const io_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::start};
   });
   scripted_loader with(script, small_options(2));
@@ -175,8 +174,7 @@ TEST_CASE("mapped: a file that was truncated before is refused, as in other load
   loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   REQUIRE(::truncate(file.name().c_str(), 20'000) == 0);
-  CHECK(code_of(with.load_async(opened, selection(), mapped_by(), use_future)) ==
-        errc::truncated_file);
+  CHECK(code_of(with.load_async(opened, mapped_by(), use_future)) == errc::truncated_file);
 }
 
 TEST_CASE("mapped: pages that cannot be read fail the load with their place") {
@@ -189,7 +187,7 @@ TEST_CASE("mapped: pages that cannot be read fail the load with their place") {
     reads = get(with.load_async(file.name(), options, use_future)).stats().reads;
   }
   for (std::uint64_t n = 0; n < reads; ++n) {
-    read_script script([n](const read_request&, std::uint64_t nth) {
+    read_script script([n](const io_request&, std::uint64_t nth) {
       return nth == n ? read_fate{-EIO} : read_fate{};
     });
     scripted_loader with(script, small_options(2));
@@ -203,7 +201,7 @@ TEST_CASE("mapped: pages that cannot be read fail the load with their place") {
 
 TEST_CASE("mapped: a load that is cancelled while its pages come keeps no mapping") {
   const made_file file(equal_tensors(8, small_slot));
-  read_script script([](const read_request&, std::uint64_t) {
+  read_script script([](const io_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::completion};
   });
   scripted_loader with(script, small_options(2));
@@ -217,16 +215,15 @@ TEST_CASE("mapped: a load that is cancelled while its pages come keeps no mappin
 }
 
 TEST_CASE("mapped: what cannot be a view is refused by name and reason, or copied") {
-  // No tensor of f32 is aligned then.
+  // Then no f32 tensor is aligned.
   const made_file file(aligned_tensors(), spaces_to_align(aligned_tensors()) + 3);
   loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   const std::string said = why_refused(with, opened, selection(), mapped_by());
   CHECK(holds(said, "tensor 'a'"));
-  CHECK(holds(said, "its elements must be at multiples of 4"));
+  CHECK(holds(said, "expected a multiple of 4"));
 
-  const model loaded =
-      get(with.load_async(opened, selection(), mapped_by(on_unmappable::copy), use_future));
+  const model loaded = get(with.load_async(opened, mapped_by(on_unmappable::copy), use_future));
   CHECK(first_difference(loaded) == "");
   CHECK_FALSE(loaded.at("a").read_only());
   CHECK(loaded.at("c").read_only());
@@ -241,13 +238,13 @@ TEST_CASE("mapped: conversions, fused tensors and slices of rows are no views") 
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   load_options converting = mapped_by();
   converting.dtype = dtype::f16;
-  CHECK(holds(why_refused(with, opened, selection(), converting), "it is converted"));
+  CHECK(holds(why_refused(with, opened, selection(), converting), "the tensor is converted"));
   const selection fused = select().fused("ab", {"a", "b"}, 0);
-  CHECK(holds(why_refused(with, opened, fused, mapped_by()), "put together"));
+  CHECK(holds(why_refused(with, opened, fused, mapped_by()), "fused from several tensors"));
 
-  // A range of the first dimension is one.
-  const model part = get(with.load_async(opened, select().names({"b"}).slice("b", 0, 10, 500),
-                                         mapped_by(), use_future));
+  // A range of the first dimension can be mapped.
+  const model part = get(with.load_async(
+      opened, selecting(select().names({"b"}).slice("b", 0, 10, 500), mapped_by()), use_future));
   CHECK(part.at("b").size_bytes() == 2000);
   CHECK(part.at("b").read_only());
   const tensor_info& b = opened.at("b");
@@ -268,9 +265,9 @@ TEST_CASE("mapped: members of an archive that are stored as they are, in order, 
                        mapped_by());
   };
   CHECK(holds(refused(archive(member("a", npy_text("|u1", false, "4, 6", numbers), true))),
-              "its bytes are not stored as they are"));
+              "its bytes are stored encoded"));
   CHECK(holds(refused(archive(member("a", npy_text("|u1", true, "4, 6", numbers), false))),
-              "not stored side by side and in order"));
+              "its elements are not contiguous in the file"));
 }
 
 TEST_CASE("mapped: each tensor may have a mapping of its own") {
@@ -287,9 +284,9 @@ TEST_CASE("mapped: each tensor may have a mapping of its own") {
   CHECK(settled_memory(with, file.name()).mapped_bytes < 60'000);
 }
 
-TEST_CASE("mapped: views are checked against a manifest like all tensors") {
+TEST_CASE("mapped: views are checked against a checksum list like all tensors") {
   const made_file file(equal_tensors(2, 100'000));
-  manifest listed;
+  checksum_list listed;
   for (const tensor_info& t : read_catalog(file.name()).tensors) {
     const std::string bytes = file_bytes(file.name(), t.offset, t.bytes);
     tensor_digest& one = listed.tensors.emplace_back();
@@ -311,14 +308,12 @@ TEST_CASE("mapped: views are checked against a manifest like all tensors") {
 TEST_CASE("mapped: neither windows nor fills are") {
   const made_file file(aligned_tensors(), spaces_to_align(aligned_tensors()));
   loader with(host(), small_options());
-  load_options options = mapped_by();
-  options.window_bytes = 1 << 20;
-  const auto windowed = failure_of(with.start_async(file.name(), options, use_future));
+  const auto windowed =
+      failure_of(with.stream_async(file.name(), 1 << 20, mapped_by(), use_future));
   REQUIRE(windowed);
   CHECK(windowed->code() == errc::invalid_options);
   const checkpoint opened = get(with.open_async(file.name(), use_future));
-  const auto filled =
-      failure_of(with.fill_async(opened, {}, fill_options(), selection(), mapped_by(), use_future));
+  const auto filled = failure_of(with.fill_async(opened, {}, filling({}, mapped_by()), use_future));
   REQUIRE(filled);
   CHECK(filled->code() == errc::invalid_options);
   CHECK(holds(filled->what(), "load_options::memory"));

@@ -9,6 +9,7 @@
 #include <boost/asio/use_future.hpp>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <ringload/ringload.hpp>
 
 #include "support/made_checkpoint.hpp"
@@ -24,7 +25,7 @@ namespace {
 
 constexpr long tmpfs_magic = 0x01021994;
 
-// A file in /dev/shm, if that is in memory here.
+// A file in /dev/shm, if this folder is in memory.
 class shared_file {
  public:
   shared_file() {
@@ -57,7 +58,7 @@ TEST_CASE("a file in memory is loaded through the page cache, and the stats say 
   if (!file.there()) return skip("/dev/shm is no tmpfs that can be written to");
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
     loader with(host(), small_options(4, engine));
-    const model loaded = get(with.load_async(file.name(), asio::use_future));
+    const model loaded = get(with.load_async(file.name(), use_future));
     CHECK(loaded.size() == 3);
     CHECK(first_difference(loaded) == "");
     CHECK(loaded.stats().bytes_direct == 0);
@@ -70,8 +71,7 @@ TEST_CASE("a file in memory: the direct route fails") {
   const shared_file file;
   if (!file.there()) return skip("/dev/shm is no tmpfs that can be written to");
   loader with(host(), small_options());
-  const auto failed =
-      failure_of(with.load_async(file.name(), by(read_route::direct), asio::use_future));
+  const auto failed = failure_of(with.load_async(file.name(), by(read_route::direct), use_future));
   REQUIRE(failed);
   CHECK(failed->code() == errc::direct_unavailable);
   CHECK(holds(failed->what(), file.name()));
@@ -81,8 +81,7 @@ TEST_CASE("a file in memory by the buffered route: the stats give no reason") {
   const shared_file file;
   if (!file.there()) return skip("/dev/shm is no tmpfs that can be written to");
   loader with(host(), small_options());
-  const model loaded =
-      get(with.load_async(file.name(), by(read_route::buffered), asio::use_future));
+  const model loaded = get(with.load_async(file.name(), by(read_route::buffered), use_future));
   CHECK(first_difference(loaded) == "");
   CHECK(loaded.stats().route_reason == "");
 }

@@ -22,16 +22,16 @@ using namespace ringload::testing;
 
 namespace {
 
-std::atomic<int> until_failure = -1;  // Below 0: none is to come.
+std::atomic<int> until_failure = -1;  // If negative, no failure follows.
 std::atomic<bool> has_failed = false;
 
 }  // namespace
 
-// Of clang's sanitizers, which have no other way to hear of a thread when theirs is hidden.
+// For clang's sanitizers, which notice threads only in this function.
 extern "C" [[gnu::weak]] int ___interceptor_pthread_create(::pthread_t*, const ::pthread_attr_t*,
                                                            void* (*)(void*), void*);
 
-// In front of the C library's own.
+// Replaces the function of the C library.
 extern "C" int pthread_create(::pthread_t* thread, const ::pthread_attr_t* how,
                               void* (*work)(void*), void* with) noexcept {
   using function = int (*)(::pthread_t*, const ::pthread_attr_t*, void* (*)(void*), void*);
@@ -47,7 +47,7 @@ extern "C" int pthread_create(::pthread_t* thread, const ::pthread_attr_t* how,
 
 TEST_CASE("no threads: whichever is refused, the loader says so, and ends those that it has") {
   const made_file file({{"a", 999}, f32("b", 20'000)});
-  manifest listed;
+  checksum_list listed;
   for (const char* name : {"a", "b"}) {
     tensor_digest one;
     one.name = name;
@@ -57,11 +57,10 @@ TEST_CASE("no threads: whichever is refused, the loader says so, and ends those 
   }
   load_options checked;
   checked.verify = &listed;
-  // Asio's own threads, in which futures are made ready, are started by the first that is asked
-  // for.
+  // Asio starts its own threads, which complete futures, at the first use.
   {
     loader first;
-    get(first.load_async(file.name(), asio::use_future));
+    get(first.load_async(file.name(), use_future));
   }
   loader_options within = small_options(2);
   within.copy_threads = 3;
@@ -73,8 +72,8 @@ TEST_CASE("no threads: whichever is refused, the loader says so, and ends those 
     until_failure = refused;
     try {
       loader with(counted_host(), within);
-      // Those that hash are started for the first load that asks.
-      const auto failed = failure_of(with.load_async(file.name(), checked, asio::use_future));
+      // The hashing threads are started for the first load that needs digests.
+      const auto failed = failure_of(with.load_async(file.name(), checked, use_future));
       until_failure = -1;
       REQUIRE(failed);
       CHECK(holds(failed->what(), "a thread could not be started: ") == has_failed);
@@ -82,7 +81,7 @@ TEST_CASE("no threads: whichever is refused, the loader says so, and ends those 
                               ? boost::system::error_code(EAGAIN, boost::system::system_category())
                               : make_error_code(errc::wrong_digest);
       CHECK(failed->code() == wanted);
-      CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
+      CHECK(first_difference(get(with.load_async(file.name(), use_future))) == "");
     } catch (const error& e) {
       CHECK(e.code() == boost::system::error_code(EAGAIN, boost::system::system_category()));
       CHECK(holds(e.what(), "a thread could not be started: "));

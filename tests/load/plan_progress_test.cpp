@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The progress of a plan, without files, threads or a loop: reads and tensors are numbers here.
+// The progress of a plan, without files, threads or an event loop. Reads and tensors are numbers.
 
 #include "load/plan_progress.hpp"
 
@@ -37,7 +37,7 @@ plan_progress four_reads() {
           {{0, 2}, {1, 2}, {1, 4}, {2, 4}}};
 }
 
-// The tensors that got their last bytes with this read.
+// The tensors that this read completes.
 numbers completed_by(plan_progress& of, std::uint32_t read) {
   numbers complete;
   of.arrived(read, [&](std::uint32_t t) { complete.push_back(t); });
@@ -80,7 +80,7 @@ TEST_CASE("work_list: each lane is taken by itself, in its order") {
   CHECK(list.take_next(1) == 1U);
   CHECK(list.take_prioritized(1) == 5U);
   CHECK(list.take_next(1) == 3U);
-  CHECK(list.has_next(1));  // It may be: 5 was taken out of turn.
+  CHECK(list.has_next(1));  // True is allowed, although 5 was already taken as a prioritized index.
   CHECK(!list.take_next(1));
   CHECK_FALSE(list.has_next(1));
   CHECK(take_all(list) == numbers{0, 2, 4});
@@ -93,7 +93,7 @@ TEST_CASE("work_list: prioritizing what was taken does nothing") {
   CHECK(list.take_next() == 0);
   list.prioritize(0);
   CHECK(!list.has_prioritized());
-  // Taken in its turn after it was prioritized:
+  // Taken in the normal order after it was prioritized:
   list.prioritize(1);
   CHECK(list.take_next() == 1);
   CHECK(!list.take_prioritized());
@@ -185,8 +185,8 @@ TEST_CASE("plan_progress: a plan without tensors is loaded from the beginning") 
 
 namespace {
 
-// Reads 0 and 4 bring tensor 0. Reads 1 to 3 are a stream, in which tensors 1 and 2 lie, and 5 is
-// one that fits in a read, of tensor 0 again. Taken in an order in which the chain takes turns.
+// Tensor 0 needs the reads 0 and 4, and a stream that fits in read 5. The reads 1 to 3 are a stream
+// with the tensors 1 and 2. The order interleaves the chain with other reads.
 plan_progress with_streams() {
   return {{{0, 5}, {1, 2}, {2, 3}},
           {{0, {0, 1}}, {1, {1, 4}, 0}, {2, {1, 4}, 0}, {0, {4, 5}}, {0, {5, 6}, 1}},

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Opened checkpoints, and what is chosen of them: the bytes of slices, shards and fused tensors.
+// Open checkpoints, and the bytes of slices, shards and fused tensors.
 
 #include <doctest/doctest.h>
 
 #include <boost/asio/use_future.hpp>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <ringload/loader.hpp>
@@ -17,7 +18,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -49,7 +49,7 @@ std::string text_of(const std::vector<shaped>& tensors, std::size_t spaces) {
   return safetensors_text(header + '}' + std::string(spaces, ' '), noise(at, spaces));
 }
 
-// Element by element: the bytes of a box of a row-major tensor.
+// Returns the bytes of a box of a row-major tensor, element by element.
 std::string box_of(const std::string& whole, const shaped& t,
                    const std::vector<std::pair<std::uint64_t, std::uint64_t>>& ranges) {
   std::string out;
@@ -95,10 +95,10 @@ TEST_CASE("open: a checkpoint is opened once, for several loads of several loade
     CHECK(first_difference(get(std::move(one))) == "");
     CHECK(first_difference(get(std::move(two))) == "");
   }
-  // Neither the loader that opened it nor the name is needed any more.
+  // The loader that opened the checkpoint, and the name, are no longer needed.
   std::filesystem::rename(file.path(), file.path().string() + ".moved");
   loader second(host(), small_options(4, read_engine::threads));
-  const model again = get(second.load_async(opened, opened["t4"], use_future));
+  const model again = get(second.load_async(opened, opened.only("t4"), use_future));
   REQUIRE(again.size() == 1);
   CHECK(again[0].name() == "t4");
   std::filesystem::rename(file.path().string() + ".moved", file.path());
@@ -111,7 +111,7 @@ TEST_CASE("open: one tensor of a checkpoint costs one read") {
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   for (const char* name : {"t0", "t17", "t49"}) {
     make_cold(file.path());
-    const model one = get(with.load_async(opened, opened[name], use_future));
+    const model one = get(with.load_async(opened, opened.only(name), use_future));
     CHECK(bytes_of(one.at(name)) == original(opened, name));
     CHECK(one.stats().reads == 1);
   }
@@ -157,7 +157,7 @@ TEST_CASE("open: the route is the load's, though the files are open for both") {
   make_cold(file.path());
   load_options how;
   how.route = read_route::buffered;
-  const model loaded = get(with.load_async(opened, select(), how, use_future));
+  const model loaded = get(with.load_async(opened, how, use_future));
   CHECK(loaded.stats().bytes_direct == 0);
   CHECK(loaded.stats().bytes_buffered >= 4 * 256 * 1024);
 }
@@ -268,7 +268,7 @@ TEST_CASE("selection: shards are converted too, and fused tensors lie behind eac
     const auto k = box_of(original(opened, "k"), tensors[2],
                           dim == 0 ? std::vector{all, part} : std::vector{part, all});
     std::string expected = v + k;
-    if (dim == 1) {  // Row by row.
+    if (dim == 1) {  // Compares row by row.
       expected.clear();
       for (std::uint64_t row = 0; row < part.second - part.first; ++row) {
         expected += v.substr(row * 300, 300) + k.substr(row * 300, 300);

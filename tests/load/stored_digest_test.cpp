@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Digests that files hold of their own tensors, by .zt files made byte by byte: what does not match
-// is never handed out, however it is stored and whatever becomes of it.
+// Digests in .zt files that the test builds. A tensor that does not match its digest is never
+// returned, for any encoding and any conversion.
 
 #include <doctest/doctest.h>
 
@@ -10,10 +10,13 @@
 #include <filesystem>
 #include <memory>
 #include <ringload/ringload.hpp>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/checksum_list.hpp"
+#include "formats/sparse_indices.hpp"
 #include "formats/zt_text.hpp"
 #include "support/counted_device.hpp"
 #include "support/made_checkpoint.hpp"
@@ -23,11 +26,10 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
-// Frames of stored blocks: whatever their bytes become, they can be decoded.
+// Frames of stored blocks, which can be decoded even if their bytes are damaged.
 std::string zstd_of_stored_blocks(const std::string& content) {
   constexpr std::size_t block_max = 100'000;
   std::string out("\x28\xB5\x2F\xFD\x00\x58", 6);
@@ -48,7 +50,7 @@ std::string crc_digest(const std::string& stored) {
   return text;
 }
 
-// In place of SHA-256, which this library has not: 32 bytes.
+// A substitute for SHA-256, with 32 bytes, because the library has no SHA-256.
 hasher thirty_two_bytes() {
   const auto crc = std::make_shared<std::uint32_t>(0);
   hasher one;
@@ -70,7 +72,7 @@ std::string sha_digest(const std::string& stored) {
 // A .zt file that is put together component by component.
 class zt_maker {
  public:
-  // A component, with more fields: its digest.
+  // A component with further fields, such as its digest.
   std::string component(std::string_view type, const std::string& stored, cbor_pairs more = {}) {
     while (blobs_.size() % zt_alignment != 0) blobs_ += '\0';
     const std::uint64_t offset = zt_alignment + blobs_.size();
@@ -95,7 +97,7 @@ class zt_maker {
               std::string_view format, const cbor_pairs& components) {
     objects_.emplace_back(name, zt_object_text(shape, format, components));
   }
-  std::string text() const { return zt_text(zt_manifest_text(objects_), blobs_); }
+  std::string text() const { return zt_text(zt_index_text(objects_), blobs_); }
   std::uint64_t blobs_end() const { return zt_alignment + blobs_.size(); }
 
  private:
@@ -127,7 +129,7 @@ cbor_pairs csr_parts(zt_maker& to, const std::vector<std::uint64_t>& indices,
           {"indptr", to.raw("u64", u64_text(indptr), crc_digest(u64_text(indptr)))}};
 }
 
-// Everything that has a digest in a .zt file.
+// A .zt file in which everything has a digest.
 zt_maker of_all_kinds() {
   zt_maker to;
   const std::string small = noise(40, 1);
@@ -193,7 +195,7 @@ TEST_CASE("stored digests: any stored byte that is another fails the load, by fi
       const bool frame = holds(t.encoding, "zstd") && at == 0;  // The first byte of its magic.
       CHECK(failed->code() == (frame ? errc::malformed_stream : errc::wrong_digest));
       CHECK(holds(failed->what(), "model.zt: tensor '" + t.name + "': "));
-      CHECK((frame || holds(failed->what(), ", but the file says ")));
+      CHECK((frame || holds(failed->what(), ", but the digest in the file is ")));
       CHECK(arenas_taken == 0);
     }
   }
@@ -233,12 +235,13 @@ TEST_CASE("stored digests: required, each tensor must have one that is known and
   zt_maker lacking;
   lacking.dense("a", {10}, lacking.raw("f32", content, crc_digest(content)));
   lacking.dense("b", {10}, lacking.component("f32", content));
-  CHECK(holds(failure(lacking, required), "model.zt: tensor 'b': its file has no digest of it"));
+  CHECK(holds(failure(lacking, required),
+              "model.zt: tensor 'b': the file has no digest of the tensor"));
   CHECK(failure(lacking, if_present) == "none");
 
   zt_maker unknown;
   unknown.dense("x", {10}, unknown.raw("f32", content, "md5:00"));
-  CHECK(holds(failure(unknown, required), "tensor 'x': its file has no digest of it"));
+  CHECK(holds(failure(unknown, required), "tensor 'x': the file has no digest of the tensor"));
   CHECK(failure(unknown, if_present) == "none");
 
   zt_maker hashed;
@@ -246,36 +249,39 @@ TEST_CASE("stored digests: required, each tensor must have one that is known and
   for (const auto how : {embedded_digests::require, embedded_digests::if_present}) {
     load_options without;
     without.verify = how;
-    CHECK(holds(failure(hashed, without), "tensor 'h': its digest is a sha256, and no hasher"));
+    CHECK(holds(failure(hashed, without),
+                "tensor 'h': its digest is a sha256, but no sha256 hasher"));
   }
   CHECK(failure(hashed, required) == "none");
-  load_options by_manifest = if_present;
-  by_manifest.verify.sha256 = nullptr;
-  manifest m;
+  load_options by_list = if_present;
+  by_list.verify.sha256 = nullptr;
+  checksum_list m;
   m.tensors.push_back({"h", digest_algorithm::crc32c, {}});
   const std::uint32_t crc = crc32c(bytes_of(content));
   for (unsigned shift = 32; shift > 0; shift -= 8) {
     m.tensors[0].bytes.push_back(static_cast<std::byte>(crc >> (shift - 8)));
   }
   m.sha256 = thirty_two_bytes;
-  by_manifest.verify.checksums = &m;
-  CHECK(failure(hashed, by_manifest) == "none");
+  by_list.verify.checksums = &m;
+  CHECK(failure(hashed, by_list) == "none");
   m.tensors[0].bytes[0] ^= std::byte{1};
-  CHECK(holds(failure(hashed, by_manifest), "but manifest says"));
+  CHECK(holds(failure(hashed, by_list), "but the digest in checksum list is"));
 }
 
 TEST_CASE("stored digests: a part cannot be checked; required it is refused, else it is loaded") {
   const zt_file file(of_all_kinds().text());
   loader with(host(), small_options());
   const selection part = select().names({"large"}).slice("large", 0, 1, 1);
-  CHECK(get(with.load_async(file.name(), part, if_present, use_future)).size() == 1);
-  const auto failed = failure_of(with.load_async(file.name(), part, required, use_future));
+  CHECK(get(with.load_async(file.name(), selecting(part, if_present), use_future)).size() == 1);
+  const auto failed =
+      failure_of(with.load_async(file.name(), selecting(part, required), use_future));
   REQUIRE(failed.has_value());
   CHECK(failed->code() == errc::digest_unavailable);
-  CHECK(holds(failed->what(), "model.zt: tensor 'large': the digest is of the whole tensor"));
+  CHECK(holds(failed->what(), "model.zt: tensor 'large': the digest covers the whole tensor"));
   const selection all_of_it = select().names({"large"}).slice("large", 0, 0, 2);
-  CHECK(get(with.load_async(file.name(), all_of_it, required, use_future)).stats().bytes_verified ==
-        400'000);
+  CHECK(get(with.load_async(file.name(), selecting(all_of_it, required), use_future))
+            .stats()
+            .bytes_verified == 400'000);
 }
 
 TEST_CASE("stored digests: of what is converted, fused, filled and passed through a window") {
@@ -296,10 +302,11 @@ TEST_CASE("stored digests: of what is converted, fused, filled and passed throug
     };
     load_options converted = required;
     converted.dtype = dtype::bf16;
-    check(code_of(with.load_async(file.name(), select().names(names), converted, use_future)));
-    // Both have 100,000 elements, in other shapes: each is fused with itself only.
+    check(code_of(
+        with.load_async(file.name(), selecting(select().names(names), converted), use_future)));
+    // Both have 100,000 elements but different shapes, so each is fused only with itself.
     const selection fused = select().except("*").fused("twice", {"large", "large"}, 0);
-    check(code_of(with.load_async(file.name(), fused, required, use_future)));
+    check(code_of(with.load_async(file.name(), selecting(fused, required), use_future)));
 
     std::vector<float> memory(100'000);
     const checkpoint opened = get(with.open_async(file.name(), use_future));
@@ -308,11 +315,9 @@ TEST_CASE("stored digests: of what is converted, fused, filled and passed throug
                       host());
     fill_options how;
     how.unexpected = fill_options::on_unexpected::ignore;
-    check(code_of(with.fill_async(opened, into, how, selection(), required, use_future)));
+    check(code_of(with.fill_async(opened, into, filling(how, required), use_future)));
 
-    load_options windowed = required;
-    windowed.window_bytes = std::uint64_t{4} << 20;
-    load_operation load = get(with.start_async(file.name(), windowed, use_future));
+    tensor_stream load = get(with.stream_async(file.name(), 4 << 20, required, use_future));
     boost::system::error_code code;
     for (bool more = true; more;) {
       auto next = load.next_async(use_future);
@@ -364,11 +369,13 @@ TEST_CASE("stored digests: where they are asked for, the indices of sparse tenso
   };
   CHECK(csr({8, 0, 5}, {0, 1, 1, 3}) == "none");
   CHECK(holds(csr({8, 9, 5}, {0, 1, 1, 3}),
-              "model.zt: tensor 's/indices': element 1 is 9, and the dimension has 9"));
-  CHECK(holds(csr({8, 0, 5}, {1, 1, 1, 3}), "tensor 's/indptr': it begins with 1, and not with 0"));
-  CHECK(holds(csr({8, 0, 5}, {0, 2, 1, 3}), "tensor 's/indptr': element 2 is 1, after 2"));
+              "model.zt: tensor 's/indices': element 1 is 9, but the dimension has 9"));
+  CHECK(
+      holds(csr({8, 0, 5}, {1, 1, 1, 3}), "tensor 's/indptr': the first element is 1, expected 0"));
+  CHECK(holds(csr({8, 0, 5}, {0, 2, 1, 3}),
+              "tensor 's/indptr': element 2 is 1, expected at least 2"));
   CHECK(holds(csr({8, 0, 5}, {0, 1, 1, 2}),
-              "tensor 's/indptr': it ends with 2, and there are 3 values"));
+              "tensor 's/indptr': the last element is 2, but there are 3 values"));
 
   const auto coo = [&](const std::vector<std::uint64_t>& coords) {
     zt_maker to;
@@ -380,6 +387,74 @@ TEST_CASE("stored digests: where they are asked for, the indices of sparse tenso
     return failed ? std::string(failed->what()) : "none";
   };
   CHECK(coo({6, 0, 2, 0}) == "none");
-  CHECK(holds(coo({7, 0, 2, 0}), "tensor 'c/coords': element 0 is 7, and the dimension has 7"));
-  CHECK(holds(coo({6, 0, 0, 3}), "tensor 'c/coords': element 3 is 3, and the dimension has 3"));
+  CHECK(holds(coo({7, 0, 2, 0}), "tensor 'c/coords': element 0 is 7, but the dimension has 7"));
+  CHECK(holds(coo({6, 0, 0, 3}), "tensor 'c/coords': element 3 is 3, but the dimension has 3"));
+}
+
+TEST_CASE("stored digests: indices of each integer type are looked at") {
+  loader with(host(), small_options());
+  const auto csr = [&](const char* type, std::string_view indices, std::string_view indptr) {
+    zt_maker to;
+    to.object("s", {2, 100}, "sparse_csr",
+              {{"values", to.component("u8", "ab")},
+               {"indices", to.component(type, std::string(indices))},
+               {"indptr", to.component(type, std::string(indptr))}});
+    const auto failed =
+        failure_of(with.load_async(zt_file(to.text()).name(), if_present, use_future));
+    return failed ? std::string(failed->what()) : "none";
+  };
+  using namespace std::string_view_literals;
+  for (const char* type : {"i8", "u8"}) {
+    CAPTURE(type);
+    CHECK(csr(type, "\x63\x00"sv, "\x00\x01\x02"sv) == "none");
+    CHECK(holds(csr(type, "\x63\x64"sv, "\x00\x01\x02"sv),
+                "tensor 's/indices': element 1 is 100, but the dimension has 100"));
+    CHECK(holds(csr(type, "\x63\x00"sv, "\x00\x03\x02"sv),
+                "'s/indptr': element 2 is 2, expected at least 3"));
+  }
+  CHECK(holds(csr("i8", "\x00\xff"sv, "\x00\x01\x02"sv), "tensor 's/indices': element 1 is -1"));
+  CHECK(holds(csr("u8", "\x00\xff"sv, "\x00\x01\x02"sv), "tensor 's/indices': element 1 is 255"));
+  for (const char* type : {"i32", "u32"}) {
+    CAPTURE(type);
+    CHECK(csr(type, "\x63\0\0\0\x01\0\0\0"sv, "\0\0\0\0\1\0\0\0\2\0\0\0"sv) == "none");
+    CHECK(holds(csr(type, "\x63\0\0\0\x01\1\0\0"sv, "\0\0\0\0\1\0\0\0\2\0\0\0"sv),
+                "tensor 's/indices': element 1 is 257, but the dimension has 100"));
+  }
+  CHECK(holds(csr("i16", "\xff\xff\x01\x00"sv, "\0\0\1\0\2\0"sv), "element 0 is -1"));
+  CHECK(holds(csr("i64", "\0\0\0\0\0\0\0\x80\0\0\0\0\0\0\0\0"sv,
+                  "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0"sv),
+              "element 0 is -9223372036854775808"));
+}
+
+TEST_CASE("index rules: coordinates of PyTorch and of ONNX have their own order") {
+  const auto fault_of = [](const char* layout, std::vector<std::string> parts, const char* part,
+                           std::vector<std::uint64_t> shape, std::vector<std::uint64_t> indices) {
+    composite_info whole;
+    whole.layout = layout;
+    whole.shape = {7, 3};
+    whole.parts = std::move(parts);
+    tensor_info tensor;
+    tensor.dtype = dtype::i64;
+    tensor.shape = std::move(shape);
+    const auto rule = index_rule_of(whole, part, tensor, 2);
+    REQUIRE(rule);
+    index_checker checker(*rule);
+    const std::string bytes = u64_text(indices);
+    auto status = checker.take(std::as_bytes(std::span(bytes)));
+    if (status) status = checker.finish();
+    return status ? std::string() : status.error().cause();
+  };
+  const std::vector<std::string> torch = {"indices", "values"};
+  CHECK(fault_of("sparse_coo", torch, "indices", {2, 2}, {6, 0, 2, 0}).empty());
+  CHECK(holds(fault_of("sparse_coo", torch, "indices", {2, 2}, {6, 0, 0, 3}), "element 3 is 3"));
+  CHECK(fault_of("sparse_coo", torch, "indices", {1, 2}, {6, 3}).empty());
+  const std::vector<std::string> onnx = {"values", "indices"};
+  CHECK(fault_of("sparse_coo", onnx, "indices", {2, 2}, {6, 0, 0, 2}).empty());
+  CHECK(holds(fault_of("sparse_coo", onnx, "indices", {2, 2}, {0, 0, 2, 3}), "element 3 is 3"));
+  CHECK(fault_of("sparse_coo", onnx, "indices", {2}, {20, 0}).empty());
+  CHECK(holds(fault_of("sparse_coo", onnx, "indices", {2}, {0, 21}), "element 1 is 21"));
+  const std::vector<std::string> csr = {"crow_indices", "col_indices", "values"};
+  CHECK(holds(fault_of("sparse_csr", csr, "col_indices", {2}, {0, 3}), "element 1 is 3"));
+  CHECK(
+      holds(fault_of("sparse_csr", csr, "crow_indices", {3}, {0, 1, 1}), "the last element is 1"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Where the decoded bytes of a stream go.
+// The destinations of the decoded bytes of a stream.
 
 #include "load/stream_state.hpp"
 
@@ -19,13 +19,13 @@ using namespace ringload::testing;
 
 namespace {
 
-// A deflated stream, and the tensors that lie in it.
+// A deflated stream and its tensors.
 struct test_stream {
   explicit test_stream(std::size_t bytes)
       : original(compressible(bytes, 1)), stored(deflated(original)) {
     format.bytes = stored.size();
     format.decoded_bytes = bytes;
-    format.how = codec::deflate;
+    format.stored_codec = codec::deflate;
     format.crc32 = crc32(bytes_of(original), 0);
     from = {&format, 1, nullptr};
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The steps of a load, as load_options::trace is told of them.
+// The steps of a load that load_options::trace receives.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -60,7 +59,7 @@ struct seen_steps {
   }
 };
 
-// Of two steps of one worker, the one ends before the other is asked for.
+// A step of a worker ends before the next step of that worker begins.
 bool follow_each_other(const seen_steps& seen) {
   std::map<std::uint32_t, std::vector<trace_event>> by_slot;
   for (const seen_event& e : seen.all) {
@@ -78,7 +77,7 @@ bool follow_each_other(const seen_steps& seen) {
 }  // namespace
 
 TEST_CASE("trace: every byte is read and every tensor lands, in times that follow each other") {
-  // Of one type each staged tensor is copied; and of a cold file memory is populated.
+  // Each staged tensor is copied, and memory is populated for a cold file.
   const made_file file({{"a", 999}, f32("b", 20'000), {"c", 300'000}, {"none", 0}}, 3);
   for (const auto engine : {read_engine::automatic, read_engine::threads}) {
     for (const auto route : {read_route::automatic, read_route::buffered}) {
@@ -114,7 +113,7 @@ TEST_CASE("trace: every byte is read and every tensor lands, in times that follo
 
 TEST_CASE("trace: reads out of the page cache name the thread that was busy with them") {
   const made_file file(equal_tensors(4, 100'000));
-  file_bytes(file.name(), 0, 400'000);  // Now it is cached.
+  file_bytes(file.name(), 0, 400'000);  // The file is now cached.
   seen_steps seen;
   loader_options within = small_options(2);
   within.copy_threads = 2;
@@ -148,7 +147,7 @@ TEST_CASE("trace: pieces of a compressed stream, and the tensors that are handed
   std::multiset<std::string> handed_out;
   for (const seen_event& e : seen.of(load_step::handed_out)) handed_out.insert(e.tensor);
   CHECK(handed_out == std::multiset<std::string>{"raw", "w", "w"});
-  // The model, also when the load is over already.
+  // The model is reported even if the load has already ended.
   get(load.finish_async(use_future));
   get(load.finish_async(use_future));
   CHECK(seen.of(load_step::handed_out).size() == 5);
@@ -165,7 +164,7 @@ TEST_CASE("trace: a fill and a load that fails tell what they did, and nothing a
     into.push_back({"t" + std::to_string(i), memory.data() + i * 100'000, dtype::u8, {100'000}});
   }
   for (const std::uint64_t failing : {std::uint64_t{2}, ~std::uint64_t{0}}) {
-    read_script script([=](const read_request&, std::uint64_t nth) {
+    read_script script([=](const io_request&, std::uint64_t nth) {
       return read_fate{nth == failing ? -EIO : read_fate::as_read};
     });
     seen_steps seen;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// RLIMIT_MEMLOCK too low for registered buffers. A process of its own, because it drops privileges
-// for good.
+// RLIMIT_MEMLOCK is too low for registered buffers. A separate process, because it drops privileges
+// permanently.
 
 #include <doctest/doctest.h>
 #include <linux/capability.h>
@@ -24,7 +24,7 @@ using namespace ringload::testing;
 
 namespace {
 
-// From here on the threads that this one starts may lock 64 KiB and no more.
+// Threads that this thread starts later may lock only 64 KiB.
 bool lock_little() {
   const ::rlimit little = {64 * 1024, 64 * 1024};
   if (::setrlimit(RLIMIT_MEMLOCK, &little) != 0) return false;
@@ -45,14 +45,13 @@ TEST_CASE("RLIMIT_MEMLOCK too low: the slots stay unregistered, the loader says 
   const made_file file({{"a", 999}, f32("b", 300'000), {"c", 1'000'000}}, 3);
   for (const read_route route : {read_route::automatic, read_route::buffered}) {
     make_cold(file.path());
-    const model loaded = get(with.load_async(file.name(), by(route), asio::use_future));
+    const model loaded = get(with.load_async(file.name(), by(route), use_future));
     CHECK(loaded.size() == 3);
     CHECK(first_difference(loaded) == "");
-    // What is converted goes through slots.
+    // Converted tensors are staged in slots.
     load_options converting = by(route);
     converting.dtype = dtype::f16;
-    const load_stats slotted =
-        get(with.load_async(file.name(), converting, asio::use_future)).stats();
+    const load_stats slotted = get(with.load_async(file.name(), converting, use_future)).stats();
     CHECK(slotted.bytes_straight < slotted.bytes_total);
     CHECK_FALSE(slotted.slots_registered);
     CHECK(holds(slotted.registration_reason, "RLIMIT_MEMLOCK"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each thing that a fill, a load through a window, or a load of compressed tensors awaits fails
-// once, and the operation is cancelled at each: it ends, says why, and has written to nothing but
-// its destinations.
+// In a fill, a load with a window, and a load of compressed tensors, each awaited operation fails
+// once, and the load is cancelled at each. The load must end with the right error, and must write
+// only to its destinations.
 
 #include <doctest/doctest.h>
 
@@ -30,7 +30,6 @@
 namespace asio = boost::asio;
 using namespace ringload;
 using namespace ringload::testing;
-using asio::use_future;
 
 namespace {
 
@@ -49,10 +48,10 @@ std::string zstd_file_text(const std::string& content) {
       "u8", 64, blob.size(),
       {{"encoding", cbor_text("zstd")}, {"uncompressed_length", cbor_number(content.size())}});
   const std::string object = zt_object_text({content.size()}, "dense", {{"data", component}});
-  return zt_text(zt_manifest_text({{"t", object}}), blob);
+  return zt_text(zt_index_text({{"t", object}}), blob);
 }
 
-// What is walked over: tensors of which one is staged, and what deflate and zstd have compressed.
+// The files of the tests: a staged tensor, and tensors compressed by deflate and zstd.
 struct walked_files {
   made_file plain{{{"a", 999}, f32("b", 10'000), {"c", 150'000}, {"d", 70'001}}, 3};
   npz_file deflated{
@@ -73,7 +72,8 @@ model loaded_plainly(const checkpoint& from) {
   return get(with.load_async(from, use_future));
 }
 
-// Of a fill that has ended somehow: what it says is whole is so, and nothing around was written.
+// Checks a fill that has ended: the tensors that it reports as whole are correct, and no other byte
+// has changed.
 void check_filled(places& memory, const std::exception_ptr& failure) {
   CHECK(memory.guards_are_whole());
   if (!failure) {
@@ -90,7 +90,7 @@ void check_filled(places& memory, const std::exception_ptr& failure) {
   }
 }
 
-// A fill whose handler runs here, and that can be cancelled.
+// A fill whose handler runs in this thread, and that can be cancelled.
 struct watched_fill {
   asio::io_context context;
   asio::cancellation_signal signal;
@@ -99,11 +99,12 @@ struct watched_fill {
 
   auto handler() {
     return asio::bind_executor(
-        context, asio::bind_cancellation_slot(signal.slot(),
-                                              [this](std::exception_ptr how, const fill_result&) {
-                                                ++calls;
-                                                failure = std::move(how);
-                                              }));
+        context,
+        asio::bind_cancellation_slot(
+            signal.slot(), as_exception([this](std::exception_ptr how, const fill_result&) {
+              ++calls;
+              failure = std::move(how);
+            })));
   }
   void end() {
     context.run_for(patience);
@@ -113,14 +114,8 @@ struct watched_fill {
 
 constexpr std::uint64_t walked_window = 32 << 20;
 
-load_options through_window() {
-  load_options how;
-  how.window_bytes = walked_window;
-  return how;
-}
-
-// Takes tensors in order until there are no more, or the load fails; each is right.
-boost::system::error_code take_all(load_operation& load, const model& whole) {
+// Takes all tensors in order, or until the load fails, and checks each tensor.
+boost::system::error_code take_all(tensor_stream& load, const model& whole) {
   for (std::size_t i = 0;; ++i) {
     std::optional<tensor> next;
     try {
@@ -166,7 +161,7 @@ TEST_CASE("walk: at each read of a fill in turn an error, and then it is cancell
           CAPTURE(n);
           {
             places memory(whole, 77);
-            read_script script([n](const read_request&, std::uint64_t nth) {
+            read_script script([n](const io_request&, std::uint64_t nth) {
               return read_fate{nth == n ? -EIO : read_fate::as_read};
             });
             scripted_loader with(script, small_options(slots, engine));
@@ -181,7 +176,7 @@ TEST_CASE("walk: at each read of a fill in turn an error, and then it is cancell
           }
           for (const auto hold : {read_fate::hold::start, read_fate::hold::completion}) {
             places memory(whole, 77);
-            read_script script([n, hold](const read_request&, std::uint64_t nth) {
+            read_script script([n, hold](const io_request&, std::uint64_t nth) {
               return read_fate{.until_released = nth == n ? hold : read_fate::hold::none};
             });
             scripted_loader with(script, small_options(slots, engine));
@@ -212,30 +207,30 @@ TEST_CASE("walk: at each read through a window an error, and then it is cancelle
       read_script counting;
       {
         scripted_loader with(counting, small_options(2, engine), counted_host());
-        load_operation load = get(with.start_async(name, through_window(), use_future));
+        tensor_stream load = get(with.stream_async(name, walked_window, use_future));
         CHECK(!take_all(load, whole));
       }
       CHECK(arenas_taken == 0);
       for (std::uint64_t n = 0; n < counting.started(); ++n) {
         CAPTURE(n);
         {
-          read_script script([n](const read_request&, std::uint64_t nth) {
+          read_script script([n](const io_request&, std::uint64_t nth) {
             return read_fate{nth == n ? -EIO : read_fate::as_read};
           });
           scripted_loader with(script, small_options(2, engine), counted_host());
-          load_operation load = get(with.start_async(name, through_window(), use_future));
+          tensor_stream load = get(with.stream_async(name, walked_window, use_future));
           CHECK(take_all(load, whole) == walk_error);
           CHECK(code_of(load.next_async(use_future)) == walk_error);
           load = {};
           with.close();
           CHECK(arenas_taken == 0);
         }
-        read_script script([n](const read_request&, std::uint64_t nth) {
+        read_script script([n](const io_request&, std::uint64_t nth) {
           return read_fate{.until_released =
                                nth == n ? read_fate::hold::completion : read_fate::hold::none};
         });
         scripted_loader with(script, small_options(2, engine), counted_host());
-        load_operation load = get(with.start_async(name, through_window(), use_future));
+        tensor_stream load = get(with.stream_async(name, walked_window, use_future));
         auto first = load.next_async(use_future);
         REQUIRE(script.wait_until_held(1));
         load.cancel();
@@ -271,13 +266,12 @@ TEST_CASE(
           the_device_script.begin(n, what);
           make_cold(name);
           if (windowed) {
-            load_operation load =
-                get(with.start_async(opened, selection(), through_window(), use_future));
+            tensor_stream load = get(with.stream_async(opened, walked_window, use_future));
             auto next = load.next_async(use_future);
             if (what == fate::held) {
               const auto goes_on = [&] { return !ready(next); };
               if (the_device_script.wait_until_held(goes_on)) load.cancel();
-              the_device_script.release();  // Also of a call that is yet to come.
+              the_device_script.release();  // Also releases a call that has not started yet.
             }
             auto code = code_of(std::move(next));
             for (std::size_t i = 1; i < whole.size() && !code; ++i) {

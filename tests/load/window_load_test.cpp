@@ -19,17 +19,10 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
-
-load_options through(std::uint64_t window_bytes) {
-  load_options options;
-  options.window_bytes = window_bytes;
-  return options;
-}
 
 std::vector<std::uint32_t> sizes_of(const std::vector<detail::window_group>& groups) {
   std::vector<std::uint32_t> out;
@@ -42,33 +35,49 @@ std::vector<std::uint32_t> sizes_of(const std::vector<detail::window_group>& gro
 TEST_CASE("window: tensors are grouped up to a sixteenth of it, larger ones are alone") {
   constexpr std::uint64_t page = 4096;
   std::uint32_t culprit = 0;
-  // A sixteenth of 64 MiB is 4 MiB, of which two blocks a tensor may be lost.
+  // A sixteenth of 64 MiB is 4 MiB. Each tensor may waste two blocks.
   const auto groups = detail::make_window_groups({mib, mib, mib, mib, 5 * mib, 10, 20 * mib, 0, 0},
-                                                 64 * mib, page, culprit);
+                                                 64 * mib, page, culprit, 4 * mib);
   REQUIRE(groups.has_value());
   CHECK(sizes_of(*groups) == std::vector<std::uint32_t>{3, 1, 1, 1, 1, 2});
   CHECK((*groups)[0].bytes == 3 * mib + 6 * page);
   CHECK((*groups)[2].bytes == 5 * mib + 2 * page);
   CHECK((*groups)[3].bytes == 3 * page);
-  CHECK(detail::make_window_groups({}, mib, page, culprit)->empty());
-  const auto by_huge_pages = detail::make_window_groups({mib, 10}, 64 * mib, 2 * mib, culprit);
+  CHECK(detail::make_window_groups({}, mib, page, culprit, 4 * mib)->empty());
+  const auto by_huge_pages =
+      detail::make_window_groups({mib, 10}, 64 * mib, 2 * mib, culprit, 4 * mib);
   CHECK(by_huge_pages->at(0).bytes == 2 * mib);
 
-  const auto too_large = detail::make_window_groups({mib, 64 * mib, mib}, 64 * mib, page, culprit);
+  const auto too_large =
+      detail::make_window_groups({mib, 64 * mib, mib}, 64 * mib, page, culprit, 4 * mib);
   REQUIRE(!too_large.has_value());
   CHECK(too_large.error().code == errc::memory_exceeded);
   CHECK(culprit == 1);
-  CHECK(!detail::make_window_groups({~0ULL, ~0ULL}, 64 * mib, page, culprit).has_value());
-  CHECK(!detail::make_window_groups({~0ULL, ~0ULL}, ~0ULL, page, culprit).has_value());
+  CHECK(!detail::make_window_groups({~0ULL, ~0ULL}, 64 * mib, page, culprit, 4 * mib).has_value());
+  CHECK(!detail::make_window_groups({~0ULL, ~0ULL}, ~0ULL, page, culprit, 4 * mib).has_value());
+}
+
+TEST_CASE("window: what may lie before a long run of neighbours counts, unless the run is alone") {
+  constexpr std::uint64_t page = 4096;
+  std::uint32_t culprit = 0;
+  // The second tensor may begin up to one slot after the end of the first.
+  const std::vector<std::uint64_t> bytes = {20 * mib, 100 * mib};
+  const auto joined = detail::make_window_groups(bytes, 2048 * mib, page, culprit, 4 * mib);
+  CHECK(sizes_of(*joined) == std::vector<std::uint32_t>{2});
+  CHECK(joined->front().bytes == 124 * mib + 4 * page);
+  const auto apart = detail::make_window_groups(bytes, 2048 * mib, page, culprit, 16 * mib);
+  CHECK(sizes_of(*apart) == std::vector<std::uint32_t>{1, 1});
+  const auto alone = detail::make_window_groups({100 * mib}, 101 * mib, page, culprit, 64 * mib);
+  CHECK(alone->front().bytes == 100 * mib + 2 * page);
 }
 
 TEST_CASE("window: a message about too small a window has the number that is compared") {
   std::uint32_t culprit = 0;
-  const auto refused = detail::make_window_groups({24}, 8192, 4096, culprit);
+  const auto refused = detail::make_window_groups({24}, 8192, 4096, culprit, 4 * mib);
   REQUIRE(!refused.has_value());
-  CHECK(holds(refused.error().cause, "12,288 bytes"));
-  CHECK(holds(refused.error().cause, "8,192"));
-  CHECK(detail::make_window_groups({24}, 12'288, 4096, culprit).has_value());
+  CHECK(holds(refused.error().cause(), "12,288 bytes"));
+  CHECK(holds(refused.error().cause(), "8,192"));
+  CHECK(detail::make_window_groups({24}, 12'288, 4096, culprit, 4 * mib).has_value());
 }
 
 TEST_CASE("window: memory of the host is taken in pages of 4 KiB, unless huge ones are kept") {
@@ -87,13 +96,13 @@ TEST_CASE("window: a small one holds small tensors, several to a load") {
   // A sixteenth of 31 MiB has room for 125 tensors of 8,000 bytes, and no load has fewer.
   std::uint32_t culprit = 0;
   const std::vector<std::uint64_t> many(2'000, 8'000);
-  const auto groups = detail::make_window_groups(many, 31 * mib, 4096, culprit);
+  const auto groups = detail::make_window_groups(many, 31 * mib, 4096, culprit, 4 * mib);
   REQUIRE(groups.has_value());
   CHECK(groups->size() == 16);
 
   const made_file file(equal_tensors(100, 24));
   loader with(host(), small_options());
-  load_operation load = get(with.start_async(file.name(), through(mib), use_future));
+  tensor_stream load = get(with.stream_async(file.name(), mib, use_future));
   std::vector<tensor> held;  // All of them fit.
   while (auto next = get(load.next_async(use_future))) held.push_back(std::move(*next));
   CHECK(held.size() == 100);
@@ -107,7 +116,7 @@ TEST_CASE("window: all tensors come, in order, and never more of them than fit")
     loader with(host(), small_options(4, engine));
     const checkpoint opened = get(with.open_async(file.name(), use_future));
     make_cold(file.path());
-    load_operation load = get(with.start_async(opened, selection(), through(34 * mib), use_future));
+    tensor_stream load = get(with.stream_async(opened, 34 * mib, use_future));
     CHECK(load.catalog().tensors.size() == 60);
     for (int i = 0; i < 60; ++i) {
       const auto next = get(load.next_async(use_future));
@@ -130,7 +139,7 @@ TEST_CASE("window: all tensors come, in order, and never more of them than fit")
 TEST_CASE("window: what is held leaves no room, and dropping it makes room again") {
   const made_file file(equal_tensors(12, 3'000'000));
   loader with(host(), small_options());
-  load_operation load = get(with.start_async(file.name(), through(16 * mib), use_future));
+  tensor_stream load = get(with.stream_async(file.name(), 16 * mib, use_future));
   std::vector<tensor> held;
   std::optional<error> full;
   while (!full) {
@@ -157,8 +166,8 @@ TEST_CASE("window: what was dropped leaves room, also while its load is still co
   const made_file file(equal_tensors(40, 1'500'000));
   loader with(host(), small_options());
   for (int turn = 0; turn < 20; ++turn) {
-    // Room for one tensor and none beside it.
-    load_operation load = get(with.start_async(file.name(), through(2 * mib), use_future));
+    // Memory for exactly one tensor.
+    tensor_stream load = get(with.stream_async(file.name(), 2 * mib, use_future));
     int came = 0;
     while (get(load.next_async(use_future))) ++came;
     CHECK(came == 40);
@@ -168,31 +177,27 @@ TEST_CASE("window: what was dropped leaves room, also while its load is still co
 TEST_CASE("window: a tensor that is larger is refused by name, before anything is read") {
   const made_file file(std::vector<made_tensor>{{"small", 1000}, {"large", 9'000'000}});
   loader with(host(), small_options());
-  const auto failed = failure_of(with.start_async(file.name(), through(8 * mib), use_future));
+  const auto failed = failure_of(with.stream_async(file.name(), 8 * mib, use_future));
   REQUIRE(failed.has_value());
   CHECK(failed->code() == errc::memory_exceeded);
   CHECK(holds(failed->what(), "tensor 'large'"));
   CHECK(with.memory().tensor_bytes_peak == 0);
 }
 
-TEST_CASE("window: selections and conversions pass through it; a model does not") {
+TEST_CASE("window: selections and conversions pass through it; 0 bytes are refused") {
   const made_file file(
       std::vector<made_tensor>{f32("a", 500'000), f32("b", 700'000), f32("c", 9), {"d", 11}});
   loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
-  load_options options = through(16 * mib);
+  load_options options = select().names({"b", "d"}).slice("b", 0, 100, 300'000);
   options.dtype = dtype::bf16;
-  load_operation load = get(with.start_async(
-      opened, select().names({"b", "d"}).slice("b", 0, 100, 300'000), options, use_future));
+  tensor_stream load = get(with.stream_async(opened, 16 * mib, options, use_future));
   const auto b = get(load.next_async(use_future));
   CHECK(b->dtype() == dtype::bf16);
   CHECK(b->size_bytes() == 600'000);
   CHECK(get(load.next_async(use_future))->name() == "d");
   CHECK(!get(load.next_async(use_future)).has_value());
-  CHECK(code_of(load.finish_async(use_future)) == errc::invalid_options);
-  CHECK(code_of(load.tensor_async("b", use_future)) == errc::invalid_options);
-  CHECK(code_of(with.load_async(opened, selection(), options, use_future)) ==
-        errc::invalid_options);
+  CHECK(code_of(with.stream_async(opened, 0, use_future)) == errc::invalid_options);
 }
 
 TEST_CASE("window: cancelled, destroyed or truncated, it ends, and holds no memory") {
@@ -200,7 +205,7 @@ TEST_CASE("window: cancelled, destroyed or truncated, it ends, and holds no memo
   for (int turn = 0; turn < 12; ++turn) {
     loader with(host(), small_options());
     const checkpoint opened = get(with.open_async(file.name(), use_future));
-    load_operation load = get(with.start_async(opened, selection(), through(32 * mib), use_future));
+    tensor_stream load = get(with.stream_async(opened, 32 * mib, use_future));
     for (int i = 0; i < turn; ++i) get(load.next_async(use_future));
     auto next = load.next_async(use_future);
     load.cancel();
@@ -210,13 +215,13 @@ TEST_CASE("window: cancelled, destroyed or truncated, it ends, and holds no memo
   }
   {
     loader with(host(), small_options());
-    load_operation load = get(with.start_async(file.name(), through(32 * mib), use_future));
+    tensor_stream load = get(with.stream_async(file.name(), 32 * mib, use_future));
     auto next = load.next_async(use_future);
     load = {};
     code_of(std::move(next));
   }
   loader with(host(), small_options());
-  load_operation load = get(with.start_async(file.name(), through(32 * mib), use_future));
+  tensor_stream load = get(with.stream_async(file.name(), 32 * mib, use_future));
   std::filesystem::resize_file(file.path(), 20'000'000);
   boost::system::error_code code;
   for (int i = 0; i < 41 && !code; ++i) code = code_of(load.next_async(use_future));
@@ -226,7 +231,7 @@ TEST_CASE("window: cancelled, destroyed or truncated, it ends, and holds no memo
 TEST_CASE("window: a file that is written meanwhile is changed_file, at the end if not before") {
   const made_file file(equal_tensors(3, 100'000));
   loader with(host(), small_options());
-  load_operation load = get(with.start_async(file.name(), through(32 * mib), use_future));
+  tensor_stream load = get(with.stream_async(file.name(), 32 * mib, use_future));
   std::filesystem::last_write_time(
       file.path(), std::filesystem::last_write_time(file.path()) + std::chrono::seconds(1));
   boost::system::error_code code;

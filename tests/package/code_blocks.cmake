@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Every block of C++ and C in README.md, in the guide and in the public headers is part of a program
-# that the tests compile; README's program is the consumer's, to the letter. Indentation may differ.
+# Every block of C++ and C in README.md, in the guide and in the public headers must be part of a
+# program that the tests compile. The program in README is exactly the consumer's program, except
+# for indentation.
 #
 #   cmake -P code_blocks.cmake
 
@@ -28,8 +29,8 @@ function(flatten text result)
 endfunction()
 
 set(programs "")
-file(GLOB sources ${root}/apps/examples/*.cpp ${root}/tests/consumer/*.cpp
-  ${root}/tests/consumer/*.c ${root}/tests/package/*.cpp)
+file(GLOB sources ${root}/apps/examples/*.cpp ${root}/apps/examples/*.c ${root}/tests/consumer/*.cpp
+  ${root}/tests/consumer/*.c ${root}/tests/package/*.cpp ${root}/tests/package/*.c)
 foreach(source IN LISTS sources)
   file(READ ${source} text)
   flatten("${text}" flat)
@@ -71,7 +72,7 @@ foreach(page IN LISTS pages)
 endforeach()
 
 # In a header an example is indented by three spaces or more in a comment of whole lines.
-file(GLOB headers ${root}/include/ringload/*.hpp)
+file(GLOB headers ${root}/include/ringload/*.hpp ${root}/include/ringload/*.h)
 foreach(header IN LISTS headers)
   file(READ ${header} text)
   string(REGEX REPLACE "\n *///?(   +)" "\n<example>" text "${text}")

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Has the compiler read each source of the library alone, as it is built by who does not join
-# sources: what a file forgets to include it may find in the file before it. Every template is
-# instantiated and every warning is an error, but no code is generated.
+# Compiles each source of the library alone, as a build that does not join sources. In a joined
+# source, a missing include may be hidden by the previous file. Every template is instantiated and
+# every warning is an error, but no code is generated.
 #
 #   cmake -D SOURCE=tree -D WORK=folder -D COMPILER=program -D FLAGS=text -P front_end.cmake
 
 cmake_minimum_required(VERSION 3.23)
 
 file(REMOVE_RECURSE ${WORK})
-# The rules that would make objects and an archive of them make nothing.
+# The rules for objects and archives produce nothing.
 set(read "<CMAKE_CXX_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -fsyntax-only <SOURCE>")
 execute_process(
   COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK} -G Ninja

@@ -3,9 +3,13 @@
 // The examples in the comments of the public headers. This file is compiled and never run;
 // code_blocks.cmake checks that it has every example.
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <ringload/byte_source.hpp>
 #include <ringload/group_load.hpp>
@@ -20,6 +24,19 @@
 
 namespace asio = boost::asio;
 
+// as_exception.hpp
+void with_a_future(ringload::loader& loader, const std::string& path) {
+  ringload::model m = loader.load_async(path, ringload::as_exception(asio::use_future)).get();
+}
+
+// diagnostics.hpp
+asio::awaitable<void> with_the_place(ringload::loader& loader, std::string path) {
+  ringload::diagnostics where;
+  auto [code, model] = co_await loader.load_async(
+      path, ringload::bind_diagnostics(where, asio::as_tuple(asio::use_awaitable)));
+  if (code) std::puts(where.message().c_str());
+}
+
 // byte_source.hpp
 asio::awaitable<void> from_a_store(std::shared_ptr<ringload::byte_store> my_store) {
   ringload::loader loader{ringload::host(), {}, {ringload::extension(my_store)}};
@@ -32,7 +49,7 @@ asio::awaitable<void> from_bytes(ringload::loader& loader, std::span<const std::
 
 // extension.hpp, hdf5.hpp
 void with_hdf5() {
-  // libhdf5 is asked in this process.
+  // libhdf5 runs in this process.
   ringload::loader loader{ringload::host(), {}, {ringload::hdf5()}};
 }
 
@@ -42,6 +59,16 @@ asio::awaitable<void> over_http() {
   co_await loader.load_async("https://host/path/model.safetensors");
 }
 
+// delta.hpp
+asio::awaitable<void> make_delta(ringload::loader& loader) {
+  co_await ringload::save_delta_async(loader, "v2.delta.zt", "v1.safetensors", "v2.safetensors");
+}
+
+asio::awaitable<void> apply_delta(ringload::loader& loader) {
+  ringload::model v1 = co_await loader.load_async("v1.safetensors");
+  ringload::model v2 = co_await ringload::apply_async(loader, v1, "v2.delta.zt");
+}
+
 // group.hpp
 void groups_of_ranks(std::uint32_t rank, std::uint32_t ranks) {
   // One group for each thread of a process:
@@ -49,12 +76,15 @@ void groups_of_ranks(std::uint32_t rank, std::uint32_t ranks) {
 
   // This process' group, of the processes of a machine:
   std::unique_ptr<ringload::group> group = ringload::join_group("/run/job7", rank, ranks);
+
+  // This process' group, of the processes of several machines:
+  auto machines = ringload::join_group("tcp://10.0.0.1:29500", rank, ranks);
 }
 
 // group_load.hpp
 asio::awaitable<void> with_ranks(ringload::loader& loader, std::shared_ptr<ringload::group> group) {
   // On every rank, and the same calls on all of them:
-  auto load = co_await ringload::load_async(loader, group, "Qwen/Qwen3-8B", {});
+  auto load = co_await ringload::load_async(loader, group, "Qwen/Qwen3-8B");
   auto norm = co_await load.tensor_async("model.norm.weight");
   auto q = co_await load.shard_async("model.layers.0.self_attn.q_proj.weight", 0);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The version, the licence, the dependencies and the features stand in several files, which agree.
+# Checks that the version, the licence, the dependencies and the features are the same in several
+# files.
 
 cmake_minimum_required(VERSION 3.23)
 
@@ -13,7 +14,7 @@ function(expect what is should_be)
   endif()
 endfunction()
 
-# names_of(MANIFEST PATH...): the dependencies listed there but those of the host, sorted.
+# names_of(MANIFEST PATH...): the dependencies listed there, without host dependencies, sorted.
 function(names_of out manifest)
   string(JSON count ERROR_VARIABLE none LENGTH "${manifest}" ${ARGN})
   set(names "")
@@ -61,13 +62,16 @@ file(READ ${root}/CHANGELOG.md changelog)
 string(REGEX MATCH "VERSION ([0-9.]+)\n  DESCRIPTION \"([^\"]+)\"" found "${project}")
 set(project_version "${CMAKE_MATCH_1}")
 set(project_description "${CMAKE_MATCH_2}")
+string(REGEX MATCH "\n  REPO ([^\n]+)\n" found "${portfile}")
+set(repository "${CMAKE_MATCH_1}")
 foreach(from manifest port)
-  foreach(field name version description license supports)
+  foreach(field name version description homepage license supports)
     string(JSON ${field} GET "${${from}}" ${field})
   endforeach()
   expect("${from}: name" "${name}" ringload)
   expect("${from}: version" "${version}" "${project_version}")
   expect("${from}: description" "${description}" "${project_description}")
+  expect("${from}: homepage" "${homepage}" "https://github.com/${repository}")
   expect("${from}: license" "${license}" Apache-2.0)
   expect("${from}: supports" "${supports}" linux)
 endforeach()
@@ -78,13 +82,12 @@ endif()
 if(NOT changelog MATCHES "\n## ${project_version}[^0-9]")
   string(APPEND wrong "\n  CHANGELOG.md says nothing of ${project_version}")
 endif()
-string(REGEX MATCH "^[0-9]+\\.[0-9]+" minor_version "${project_version}")
-if(NOT usage MATCHES "find_package\\(ringload ${minor_version} ")
-  string(APPEND wrong "\n  usage does not ask for ${minor_version}")
+if(usage MATCHES "find_package\\(ringload [0-9]")
+  string(APPEND wrong "\n  usage asks for a version: the port has only one")
 endif()
 
-# --- Features: those of the port are those of the project but its tests and examples, and the
-# portfile acts on each. What a feature needs, both need.
+# --- Features: the port has the features of the project except tests and examples, and the portfile
+# uses each. Both list the same dependencies of a feature.
 features_of(all "${manifest}")
 features_of(ported "${port}")
 set(for_users ${all})
@@ -97,6 +100,9 @@ foreach(option EXAMPLES TESTS BENCH)
 endforeach()
 foreach(feature IN LISTS ported)
   string(TOUPPER ${feature} upper)
+  if(feature STREQUAL "tools")  # vcpkg's usual name for programs.
+    set(upper APPS)
+  endif()
   if(NOT portfile MATCHES "\n    ${feature} RINGLOAD_${upper}[\n)]")
     string(APPEND wrong "\n  the portfile does not switch on RINGLOAD_${upper}")
   endif()
@@ -108,7 +114,7 @@ foreach(feature IN LISTS ported)
   expect("what feature ${feature} of the port needs" "${here}" "${there}")
 endforeach()
 
-# --- Dependencies: the same in both manifests, and each stands where CMake and pkg-config look.
+# --- Dependencies: the same in both manifests, in the CMake files and in the pkg-config files.
 names_of(needed "${manifest}" dependencies)
 names_of(needed_by_port "${port}" dependencies)
 expect("dependencies of the port" "${needed_by_port}" "${needed}")
@@ -125,14 +131,14 @@ if(NOT pc MATCHES "@pc_requires@: liburing@pc_codecs@\n$")
   string(APPEND wrong "\n  ringload.pc does not name liburing and the codecs")
 endif()
 
-# --- Targets: each that the usage text names is exported.
+# --- Targets: each target in the usage text is exported.
 string(REGEX MATCHALL "ringload::[a-z0-9_]+" targets "${usage}")
 file(READ ${root}/cmake/install.cmake install)
 foreach(target IN LISTS targets)
   string(REPLACE "ringload::" "" name ${target})
   set(exports "\ninstall\\(TARGETS ringload EXPORT ")
   if(NOT name STREQUAL ringload)
-    # Of a list of components, each of which is exported under its own name.
+    # Each component of a list is exported under its own name.
     set(exports "\nforeach\\(component( [a-z0-9_]+)* ${name}( [a-z0-9_]+)*\\)\n[^\n]*TARGET \
 ringload_\\\${component}[^\n]*\n *install\\(TARGETS ringload_\\\${component} EXPORT ")
   endif()
@@ -140,9 +146,14 @@ ringload_\\\${component}[^\n]*\n *install\\(TARGETS ringload_\\\${component} EXP
     string(APPEND wrong "\n  usage names ${target}, which is not exported")
   endif()
 endforeach()
-if(NOT targets)
-  string(APPEND wrong "\n  usage names no target")
-endif()
+string(REGEX MATCH "\nforeach\\(component ([a-z0-9_ ]+)\\)" found "${install}")
+string(REPLACE " " ";" components "${CMAKE_MATCH_1}")
+list(TRANSFORM components PREPEND "ringload::")
+foreach(target ringload::ringload ${components})
+  if(NOT target IN_LIST targets)
+    string(APPEND wrong "\n  usage does not name ${target}")
+  endif()
+endforeach()
 
 if(wrong)
   message(FATAL_ERROR "the manifests disagree:${wrong}")

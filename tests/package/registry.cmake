@@ -29,7 +29,7 @@ foreach(said "${newest}#${newest_port}" "${base}#${base_port}")
   endif()
 endforeach()
 
-# Git computes the tree in an index and an object store of this test's own.
+# Git computes the tree in a separate index and object store.
 find_program(git git)
 if(NOT git)
   message("skipped: no git, so the port's tree cannot be computed")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Several arenas, and views of files.
+// Plans with several arenas, and with mapped tensors.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ using namespace ringload::testing;
 
 namespace {
 
-// Tensor t goes to arena t.
+// Tensor t is placed in arena t.
 result<plan> plan_apart(std::vector<wanted_tensor> tensors,
                         mapping_request views = mapping_request::none, bool present = false,
                         std::uint32_t* culprit = nullptr,
@@ -24,8 +24,8 @@ result<plan> plan_apart(std::vector<wanted_tensor> tensors,
   for (std::uint32_t t = 0; t < tensors.size(); ++t) tensors[t].arena = t;
   all.tensors = tensors;
   all.arenas = static_cast<std::uint32_t>(tensors.size());
-  all.views = views;
-  all.views_present = present;
+  all.mapping = views;
+  all.populates_mappings = present;
   plan_limits within = {slot};
   within.arena_bytes_max = arena_bytes_max;
   return make_plan(all, host_rules(), within, culprit);
@@ -35,8 +35,8 @@ result<plan> plan_views(const std::vector<wanted_tensor>& tensors, mapping_reque
                         bool present = false) {
   plan_input all;
   all.tensors = tensors;
-  all.views = views;
-  all.views_present = present;
+  all.mapping = views;
+  all.populates_mappings = present;
   return make_plan(all, host_rules(), {slot});
 }
 
@@ -44,13 +44,13 @@ std::string refusal(const wanted_tensor& tensor, std::span<const wanted_stream> 
   plan_input all;
   all.tensors = {&tensor, 1};
   all.streams = streams;
-  all.views = mapping_request::all;
+  all.mapping = mapping_request::all;
   std::uint32_t culprit = no_index;
   const auto made = make_plan(all, host_rules(), {slot}, &culprit);
   if (made) return "";
   CHECK(made.error().code == errc::not_mappable);
   CHECK(culprit == 0);
-  return made.error().cause;
+  return made.error().cause();
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ TEST_CASE("arenas: long tensors that lie side by side are read straight, each in
   const plan p = plan_apart({wanted(4096, 70'000), wanted(74'096, 100'000)}).value();
   CHECK(asked_of(p) == std::vector<asked>{
                            {4096, 0, 73'728, 70'000},
-                           // The block in which both lie is read twice.
+                           // The block that contains bytes of both tensors is read twice.
                            {73'728, 0, 102'400, 100'368},
                        });
   CHECK(p.reads[0].destination == 0);
@@ -76,7 +76,7 @@ TEST_CASE("arenas: long tensors that lie side by side are read straight, each in
 TEST_CASE("arenas: short tensors that lie side by side share a staged read") {
   const plan p = plan_apart({wanted(0, 1000, 4), wanted(1000, 600, 8), wanted(1600, 30)}).value();
   REQUIRE(p.reads.size() == 2);
-  // The last is a run that nobody cuts.
+  // The last run is not cut.
   CHECK(p.reads[0].straight());
   CHECK(p.reads[0].destination == 2);
   CHECK_FALSE(p.reads[1].straight());
@@ -119,9 +119,9 @@ TEST_CASE("arenas: tensors with the same stored bytes share memory in one arena 
 
 namespace {
 
-// Each of the tensors goes to all arenas, which follow these rules.
+// Each tensor is placed in all arenas, which have these rules.
 plan plan_replicated(const std::vector<wanted_tensor>& tensors,
-                     const std::vector<layout_rules>& rules) {
+                     const std::vector<placement_rules>& rules) {
   std::vector<wanted_tensor> all;
   for (const wanted_tensor& each : tensors) {
     for (std::uint32_t a = 0; a < rules.size(); ++a) {
@@ -149,7 +149,7 @@ TEST_CASE("arenas: what goes to several is read once, straight into the first, a
   CHECK(copied_bytes[0] == 0);
   CHECK(copied_bytes[1] == 70'000 + 3 * slot);
   CHECK(copied_bytes[2] == 70'000 + 3 * slot);
-  // The second follows the first in both, so they are copied as one.
+  // In both arenas, the second tensor follows the first, so one copy covers both.
   CHECK(p.reads[0].copies_end - p.reads[0].copies_begin == 2);
   CHECK(part_of(p, 1).reads_begin == part_of(p, 0).reads_begin);
   CHECK(part_of(p, 5).reads_end == p.reads.size());
@@ -169,7 +169,7 @@ TEST_CASE("arenas: where one takes copies from slots only, all have theirs from 
     CHECK(copied_bytes[0] >= 75'000);
     CHECK(copied_bytes[1] >= 75'000);
     for (std::size_t t = 0; t < 4; ++t) {
-      const layout_rules& its = rules[t % 2];
+      const placement_rules& its = rules[t % 2];
       CHECK(p.tensors[t].destination_offset % its.tensor_alignment == 0);
     }
   }
@@ -181,7 +181,7 @@ TEST_CASE("arenas: of those that are straight and those that are not each follow
   tensors[1].arena = 1;
   in.tensors = tensors;
   in.arenas = 2;
-  const std::vector<layout_rules> rules = {host_rules(), cuda_like_rules()};
+  const std::vector<placement_rules> rules = {host_rules(), cuda_like_rules()};
   const plan p = make_plan(in, rules, {slot}).value();
   CHECK(part_of(p, 0).straight);
   CHECK_FALSE(part_of(p, 1).straight);
@@ -239,8 +239,8 @@ TEST_CASE("views: of arenas of their own each has a mapping of its own") {
 TEST_CASE("views: what cannot be one is refused with the reason") {
   CHECK(refusal(wanted(4, 40, 4)) == "");
   CHECK(refusal(wanted(1002, 40, 4)) ==
-        "it begins at byte 1,002 of the file, and its elements must be at multiples of 4");
-  CHECK(refusal({0, 4, 0, 40, {float_type::f32, float_type::f16}}) == "it is converted");
+        "it begins at byte 1,002 of the file, expected a multiple of 4");
+  CHECK(refusal({0, 4, 0, 40, {float_type::f32, float_type::f16}}) == "the tensor is converted");
 
   const std::vector<std::uint64_t> shape = {4, 10};
   const std::vector<range> columns = {{0, 4}, {2, 5}};
@@ -248,14 +248,12 @@ TEST_CASE("views: what cannot be one is refused with the reason") {
   tensor_form form;
   form.shape = shape;
   form.box = columns;
-  CHECK(refusal({0, 1, 0, 40, {}, &form}) ==
-        "its elements are not stored side by side and in order");
+  CHECK(refusal({0, 1, 0, 40, {}, &form}) == "its elements are not contiguous in the file");
   form.box = rows;
   CHECK(refusal({0, 1, 0, 40, {}, &form}) == "");
   form.element_bits = 16;
   form.swap_bytes = 2;
-  CHECK(refusal({0, 2, 0, 80, {}, &form}) ==
-        "its elements are not stored side by side and in order");
+  CHECK(refusal({0, 2, 0, 80, {}, &form}) == "its elements are not contiguous in the file");
 
   const std::vector<std::uint64_t> origin = {0, 0};
   const std::vector<std::uint64_t> strides = {10, 1};
@@ -265,9 +263,9 @@ TEST_CASE("views: what cannot be one is refused with the reason") {
   packed.shape = shape;
   packed.in_pieces = true;
   packed.pieces = pieces;
-  CHECK(refusal({0, 1, 0, 40, {}, &packed}, streams) == "its bytes are not stored as they are");
+  CHECK(refusal({0, 1, 0, 40, {}, &packed}, streams) == "its bytes are stored encoded");
   packed.pieces = {};
-  CHECK(refusal({0, 1, 0, 40, {}, &packed}) == "not all of it is stored");
+  CHECK(refusal({0, 1, 0, 40, {}, &packed}) == "only a part of the tensor is stored in the file");
 }
 
 TEST_CASE("views: where they are only possible, the others are brought") {

@@ -16,7 +16,7 @@ class chance {
  public:
   explicit chance(unsigned seed) : engine_(seed) {}
 
-  // From `least` to `most`, both included.
+  // Returns a number in [least, most].
   std::uint64_t number(std::uint64_t least, std::uint64_t most) {
     return std::uniform_int_distribution<std::uint64_t>(least, most)(engine_);
   }
@@ -35,7 +35,7 @@ class chance {
   std::mt19937_64 engine_;
 };
 
-// A file is a window of the same noise as the others, but not at the same place.
+// All files are windows of the same random bytes, at different positions.
 class noise_files {
  public:
   noise_files() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Plans of tensors that are converted as they land: staged always, in whole elements, each in a
-// copy of its own.
+// Plans of tensors that are converted during a load: always staged, in whole elements, with a
+// separate copy for each tensor.
 
 #include <doctest/doctest.h>
 
@@ -40,7 +40,7 @@ TEST_CASE("plan: what is converted is staged, and takes the room of what it beco
 }
 
 TEST_CASE("plan: copies that are converted are joined with no other") {
-  layout_rules rules;
+  placement_rules rules;
   const plan p =
       planned({wanted(0, 256, 4), converted(256, 256, {float_type::f16, float_type::bf16}),
                wanted(512, 256, 4)},
@@ -49,8 +49,8 @@ TEST_CASE("plan: copies that are converted are joined with no other") {
 }
 
 TEST_CASE("plan: an element across a slot's border is read with the next slot, a block earlier") {
-  // The tensor begins at byte 2, so of the slot's last 4 bytes 2 belong to an element that ends in
-  // the next one. That begins a block before the border.
+  // The tensor begins at byte 2, so the last 2 bytes of the slot belong to an element that ends in
+  // the next slot. The next read therefore begins one block earlier.
   const plan p = planned({converted(2, slot + 100, f32_to_bf16)}, cuda_like_rules());
   CHECK(asked_of(p) == std::vector<asked>{{0, read_op::staged, slot, slot - 2},
                                           {slot - block_bytes, read_op::staged, 2 * block_bytes,

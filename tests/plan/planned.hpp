@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Extents and plans in few words, for tests that compare plans with numbers.
+// Short descriptions of extents and plans, for tests that compare plans with numbers.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,14 +19,14 @@ inline constexpr std::uint64_t mib = 1024 * kib;
 inline constexpr std::uint64_t slot = 2 * mib;
 inline constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
-inline layout_rules host_rules() {
-  layout_rules rules;
+inline placement_rules host_rules() {
+  placement_rules rules;
   rules.straight = true;
   return rules;
 }
 
-inline layout_rules cuda_like_rules() {
-  layout_rules rules;
+inline placement_rules cuda_like_rules() {
+  placement_rules rules;
   rules.tensor_alignment = 256;
   return rules;
 }
@@ -36,8 +36,9 @@ inline wanted_tensor wanted(std::uint64_t offset, std::uint64_t bytes, std::uint
   return {file, alignment, offset, bytes};
 }
 
-inline result<plan> try_plan(const std::vector<wanted_tensor>& tensors, const layout_rules& rules,
-                             std::uint64_t slot_bytes, std::uint64_t arena_bytes_max) {
+inline result<plan> try_plan(const std::vector<wanted_tensor>& tensors,
+                             const placement_rules& rules, std::uint64_t slot_bytes,
+                             std::uint64_t arena_bytes_max) {
   plan_input all;
   all.tensors = tensors;
   plan_limits within = {slot_bytes};
@@ -45,12 +46,12 @@ inline result<plan> try_plan(const std::vector<wanted_tensor>& tensors, const la
   return make_plan(all, rules, within);
 }
 
-inline plan planned(const std::vector<wanted_tensor>& tensors, const layout_rules& rules,
+inline plan planned(const std::vector<wanted_tensor>& tensors, const placement_rules& rules,
                     std::uint64_t slot_bytes = slot) {
   return try_plan(tensors, rules, slot_bytes, no_limit).value();
 }
 
-// Of a tensor that comes one way; of one of 0 bytes, a part without reads.
+// The part of a tensor with one route. For a tensor of 0 bytes, a part without reads.
 inline part part_of(const plan& p, std::size_t tensor) {
   const placement& of = p.tensors[tensor];
   for (std::uint32_t i = of.parts_begin; i < of.parts_end; ++i) {
@@ -59,7 +60,7 @@ inline part part_of(const plan& p, std::size_t tensor) {
   return {static_cast<std::uint32_t>(tensor), 0, 0};
 }
 
-// Whether the read knows of the tensor.
+// Returns true if the read lists the tensor.
 inline bool feeds(const plan& p, std::uint32_t read, std::size_t tensor) {
   for (std::uint32_t i = p.reads[read].parts_begin; i < p.reads[read].parts_end; ++i) {
     if (p.parts[i].tensor == tensor && p.parts[i].fed_by(read)) return true;
@@ -67,7 +68,7 @@ inline bool feeds(const plan& p, std::uint32_t read, std::size_t tensor) {
   return false;
 }
 
-// The part of a read that says what is asked for and where it goes.
+// The requested range and the destination of a read.
 struct asked {
   std::uint64_t file_offset;
   std::uint64_t destination_offset;  // Or read_op::staged.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is true of every plan, tried on some thousands of random layouts. Each plan is carried out
-// with memcpy, its reads in a random order, and then every byte must lie where it belongs.
+// Properties of every plan, checked for some thousands of random layouts. Each plan is carried out
+// with memcpy, with its reads in a random order. Then every byte must be at its destination.
 
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ constexpr std::uint64_t block = block_bytes;
 struct layout {
   std::vector<wanted_tensor> extents;
   std::vector<std::uint64_t> file_bytes;
-  layout_rules rules;
+  placement_rules rules;
   std::uint64_t slot_bytes = 0;
 };
 
@@ -71,14 +71,14 @@ layout random_layout(unsigned seed) {
       made.extents.push_back(wanted(at, random_bytes(by), alignment, file));
       at += made.extents.back().bytes;
     }
-    // The file may end with its last tensor, or go on.
+    // The file may have bytes after its last tensor.
     made.file_bytes.push_back(at + (by.one_in(2) ? 0 : by.number(0, 10'000)));
   }
   return made;
 }
 
-// Reads are aligned, no longer than a slot, and neither need bytes past the end of the file nor ask
-// for a block past it. Within a file, and among the reads of one kind, none is read twice.
+// Reads are aligned and at most one slot long. They need no byte after the end of the file, and
+// request no block after it. Reads of one kind do not read a byte of a file twice.
 void check_reads(const layout& of, const plan& p) {
   for (std::size_t i = 0; i < p.reads.size(); ++i) {
     const read_op& r = p.reads[i];
@@ -96,7 +96,7 @@ void check_reads(const layout& of, const plan& p) {
       REQUIRE(of.rules.straight);
       REQUIRE(r.destination_offset % block == 0);
       REQUIRE(r.destination_offset + r.bytes <= p.arena_bytes);
-      // It stays between two multiples of the slot size.
+      // The read does not cross a multiple of the slot size.
       REQUIRE(r.destination_offset / of.slot_bytes ==
               (r.destination_offset + r.bytes - 1) / of.slot_bytes);
     }
@@ -111,7 +111,7 @@ void check_reads(const layout& of, const plan& p) {
   for (std::size_t i = 1; i < p.reads.size(); ++i) REQUIRE(p.reads[i - 1].file <= p.reads[i].file);
 }
 
-// Copies stay in their slot and in the arena, and every copy belongs to exactly one read.
+// Copies are inside their slot and the arena, and every copy belongs to exactly one read.
 void check_copies(const plan& p) {
   std::uint32_t seen = 0;
   for (const read_op& r : p.reads) {
@@ -152,7 +152,8 @@ void check_places(const layout& of, const plan& p) {
   }
 }
 
-// A tensor waits for exactly the reads that bring its bytes, and each of them knows the tensor.
+// A tensor waits for exactly the reads that have its bytes, and each of these reads lists the
+// tensor.
 void check_landing(const layout& of, const plan& p) {
   for (std::uint32_t t = 0; t < of.extents.size(); ++t) {
     CAPTURE(t);
@@ -174,7 +175,8 @@ void check_landing(const layout& of, const plan& p) {
   }
 }
 
-// The kernel may write all that was asked for, also past the end of the file: noise, here.
+// The kernel may write all requested bytes, also after the end of the file. The test writes random
+// bytes there.
 void carry_out(const layout& of, const plan& p, const noise_files& files, chance& by) {
   std::vector<std::byte> arena(p.arena_bytes, std::byte{0});
   std::vector<std::byte> slot_memory(of.slot_bytes);
@@ -216,7 +218,7 @@ TEST_CASE("make_plan: brings every byte of every tensor to its place, whatever t
     carry_out(of, p, files, order);
     for (const read_op& r : p.reads) ++(r.straight() ? straight_reads : staged_reads);
   }
-  // Both ways were tried, or the layouts have become too tame.
+  // Both kinds of reads must occur. Otherwise the random layouts are too simple.
   CHECK(straight_reads > 10'000);
   CHECK(staged_reads > 10'000);
 }

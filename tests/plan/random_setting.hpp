@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Random wishes: tensors of any form, boxes of them, and places for them.
+// Random plan inputs: tensors of any form, boxes, and destinations.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,10 +19,10 @@ namespace ringload::testing::random_plans {
 using bytes = std::vector<std::byte>;
 using numbers = std::vector<std::uint64_t>;
 
-// The last of the noise_files is what streams in memory hold.
+// The last of the noise_files has the bytes of streams in memory.
 inline constexpr std::uint32_t memory_file = 7;
 
-// What a stored_box and a tensor_form point into.
+// The memory to which the spans of a stored_box and a tensor_form refer.
 struct own_piece {
   numbers origin, extent, stride;
 };
@@ -35,7 +35,7 @@ struct setting {
   std::uint32_t arenas = 1;
   mapping_request views = mapping_request::none;
   bool views_present = false;
-  std::vector<layout_rules> rules = {{}};  // By arena, or one for all.
+  std::vector<placement_rules> rules = {{}};  // Indexed by arena, or one element for all.
   plan_limits within = {0};
   std::uint64_t file_end[3] = {};
 
@@ -64,13 +64,13 @@ inline numbers box_counts(const tensor_form& form) {
   return counts;
 }
 
-// Makes room in a file.
+// Reserves a range of a file.
 inline std::uint64_t taken(setting& s, chance& by, std::uint32_t file, std::uint64_t count,
                            std::uint64_t alignment) {
   std::uint64_t at = s.file_end[file];
   if (by.one_in(3)) at += by.number(1, by.one_in(4) ? 70'000 : 5'000);
   if (!by.one_in(4)) at = round_up(at, alignment);
-  // Far into the file, what others have is had once more.
+  // In a large file, reuses a range of earlier tensors.
   if (at > 8 * mib) at = by.number(0, mib);
   s.file_end[file] = std::max(s.file_end[file], at + count);
   return at;
@@ -107,7 +107,7 @@ inline void add_strided_piece(setting& s, chance& by, tensor_form& form, std::ui
   form.pieces = s.pieces.back();
 }
 
-// A grid of boxes, each a stream of its own; some may be missing.
+// A grid of boxes with separate streams. Some boxes may be missing.
 inline void add_grid(setting& s, chance& by, tensor_form& form, std::uint32_t element) {
   const numbers shape(form.shape.begin(), form.shape.end());
   numbers chunk;
@@ -178,7 +178,7 @@ inline void choose_destination(setting& s, chance& by, tensor_form& form, std::u
   if (form.element_bits % 8 != 0) {
     most = product(counts) * form.element_bits / 8;
   } else if (by.one_in(2)) {
-    // Strides of its own: the dimensions in some order, with room between.
+    // Destination strides: the dimensions in any order, with gaps.
     std::vector<std::int64_t>& strides = s.strides.emplace_back(counts.size());
     std::vector<std::size_t> order(counts.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -202,17 +202,17 @@ inline void choose_destination(setting& s, chance& by, tensor_form& form, std::u
                         static_cast<std::uint32_t>(by.number(0, s.arenas - 1))});
     form.block = static_cast<std::uint32_t>(s.blocks.size() - 1);
   } else {
-    // Often where direct reads may land.
+    // Often an address that allows direct reads.
     const std::uint64_t address =
         by.number(1, 100) * block_bytes + (by.one_in(2) ? by.number(0, 5000) : 0);
     s.destinations.push_back({address, room, !by.one_in(4)});
     form.destination = static_cast<std::uint32_t>(s.destinations.size());
-    // As a checkpoint of aligned tensors has it.
+    // As in a checkpoint with aligned tensors.
     if (by.one_in(2)) form.destination_offset = 0;
   }
 }
 
-// The last tensor goes to other arenas too.
+// The last tensor is also placed in other arenas.
 inline void replicate(setting& s, chance& by) {
   const std::uint32_t first = s.tensors.back().arena;
   s.tensors.back().replicated = true;
@@ -255,7 +255,7 @@ inline void add_tensor(setting& s, chance& by) {
   } else if (kind == 1) {
     add_grid(s, by, form, element);
   } else if (kind == 2 && !shape.empty() && !tensor.cast.needed()) {
-    // Two to a byte.
+    // Two elements in one byte.
     form.element_bits = 4;
     form.swap_bytes = 0;
     tensor.alignment = 1;
@@ -266,7 +266,7 @@ inline void add_tensor(setting& s, chance& by) {
     tensor.offset = taken(s, by, tensor.file, tensor.bytes, element);
   }
   if (form.element_bits == 4) {
-    // Whole bytes: an even range of the last dimension.
+    // An even range of the last dimension, so that it has whole bytes.
     choose_box(s, by, form);
     if (!form.box.empty()) {
       range& last = s.boxes.back().back();
@@ -288,7 +288,7 @@ inline void add_tensor(setting& s, chance& by) {
                          {},
                          nullptr,
                          tensor.arena});
-  // The same again: where it goes to the arena they may share its memory.
+  // The same tensor again. In the same arena, both may share their memory.
   if (by.one_in(10) && form.destination == 0 && form.block == tensor_form::no_block) {
     s.tensors.push_back(tensor);
   }
@@ -306,7 +306,7 @@ inline setting random_setting(unsigned seed) {
   s.within.streams_at_once = static_cast<std::uint32_t>(by.number(1, 4));
   if (by.one_in(2)) s.arenas = static_cast<std::uint32_t>(by.number(2, 4));
   s.rules.resize(by.one_in(2) ? s.arenas : 1);
-  for (layout_rules& each : s.rules) {
+  for (placement_rules& each : s.rules) {
     each.straight = by.one_in(2);
     each.tensor_alignment = by.one_of<std::uint64_t>({1, 64, 256});
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Plans of random wishes are carried out, and compared with one element at a time.
+// Carries out plans of random inputs, and compares the results element by element.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::byte untouched{0xA5};
 
-// Where a stored element is: the file's bytes, or the fill's; or null, for zeros.
+// The address of a stored element in the bytes of the file or of the fill value. Null for zeros.
 const std::byte* stored_element(const setting& s, const wanted_tensor& t, const numbers& index,
                                 const noise_files& files) {
   const tensor_form& form = *t.form;
@@ -60,7 +60,7 @@ void land(const std::byte* stored, std::byte* to, const wanted_tensor& t) {
   std::memcpy(to, one.data(), one.size());
 }
 
-// One element at a time. `to` is where the box's first element goes.
+// Copies element by element. `to` is the destination of the box's first element.
 void land_all(const setting& s, const wanted_tensor& t, std::byte* to, const noise_files& files) {
   if (!t.form) {
     std::memcpy(to, files.at(t.file, t.offset), t.bytes);
@@ -83,7 +83,7 @@ void land_all(const setting& s, const wanted_tensor& t, std::byte* to, const noi
       }
     }
     if (form.element_bits == 4) {
-      // Both of a byte at once.
+      // Copies both elements of a byte.
       if (n % 2 == 0) to[n / 2] = *stored_element(s, t, index, files);
       continue;
     }
@@ -131,7 +131,7 @@ class execution {
   const noise_files& files_;
   std::vector<bytes> memory_;  // By destination.
   std::vector<bytes> wanted_;
-  std::vector<bytes> streams_;  // What has come of each.
+  std::vector<bytes> streams_;  // The received bytes of each stream.
   std::vector<std::uint32_t> missing_;
   std::uint32_t whole_ = 0;
 };
@@ -168,7 +168,7 @@ void execution::fill() {
 void execution::complete(std::uint32_t tensor) {
   REQUIRE(missing_[tensor] > 0);
   if (--missing_[tensor] > 0) return;
-  // All of it is there at this moment; what lies between its elements is looked at in the end.
+  // All elements must have arrived. The bytes between the elements are checked at the end.
   const placement& place = p_.tensors[tensor];
   const wanted_tensor& t = s_.tensors[tensor];
   ++whole_;
@@ -208,7 +208,8 @@ void execution::decode(std::uint32_t index) {
 void execution::carry_out(std::uint32_t index) {
   const read_op& r = p_.reads[index];
   bytes slot(s_.within.slot_bytes, std::byte{0xEE});
-  // The kernel may write all that was asked for, also past the end of the file: noise, here.
+  // The kernel may write all requested bytes, also after the end of the file. The test writes
+  // random bytes there.
   std::byte* const into =
       r.straight() ? memory_[r.destination].data() + r.destination_offset : slot.data();
   std::memcpy(into, files_.at(r.file, r.file_offset), r.bytes);
@@ -231,7 +232,7 @@ void execution::carry_out(std::uint32_t index) {
   for (std::uint32_t f = r.feeds_begin; f < r.feeds_end; ++f) {
     const feed_op& feed = p_.feeds[f];
     const stream_op& of = p_.streams[feed.stream];
-    // A read that is one of several of a stream holds nothing else.
+    // A read of a chain contains no other bytes.
     if (of.chain()) REQUIRE((r.feeds_end - r.feeds_begin == 1 && r.copies_begin == r.copies_end));
     REQUIRE(streams_[feed.stream].size() == feed.stream_offset);
     streams_[feed.stream].insert(streams_[feed.stream].end(), slot.begin() + feed.slot_offset,
@@ -250,14 +251,14 @@ void execution::run(chance& by) {
   if (order.empty()) {
     for (std::uint32_t r = 0; r < p_.reads.size(); ++r) order.push_back(r);
   }
-  // Only the reads of a chain need theirs.
+  // Only the reads of a chain need their order.
   if (std::ranges::none_of(p_.streams, &stream_op::chain)) {
     std::shuffle(order.begin(), order.end(), by.engine());
   }
   REQUIRE(order.size() == p_.reads.size());
   for (const std::uint32_t r : order) carry_out(r);
   for (const std::uint32_t missing : missing_) REQUIRE(missing == 0);
-  // Of arenas, what lies between tensors may be anything.
+  // In arenas, bytes between tensors may have any value.
   for (std::size_t d = 1; d <= s_.destinations.size(); ++d) {
     CAPTURE(d);
     REQUIRE(memory_[d] == wanted_[d]);
@@ -270,7 +271,7 @@ void execution::run(chance& by) {
     if (form && form->block != tensor_form::no_block) continue;
     REQUIRE(std::memcmp(at(memory_, place), at(wanted_, place), place.bytes) == 0);
   }
-  // A block belongs to its tensors from beginning to end.
+  // All bytes of a block belong to its tensors.
   for (std::size_t b = 0; b < s_.blocks.size(); ++b) {
     const auto from = static_cast<std::ptrdiff_t>(p_.blocks[b]);
     const auto to = from + static_cast<std::ptrdiff_t>(s_.blocks[b].bytes);
@@ -311,7 +312,7 @@ TEST_CASE(
     turns += made->order.empty() ? 0 : 1;
     for (const planned_arena& a : made->arenas) views += a.mapped() ? 1 : 0;
   }
-  // All of it was tried, or the settings have become too tame.
+  // Every case must occur. Otherwise the random inputs are too simple.
   CHECK(maps * 10 > settings * 3);
   CHECK(chains * 10 > settings);
   CHECK(straight * 40 > settings);

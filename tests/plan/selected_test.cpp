@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Plans of slices, and of what goes to memory of the caller's, in numbers.
+// Plans of slices and of destinations in caller memory, compared with numbers.
 
 #include <doctest/doctest.h>
 
@@ -16,7 +16,7 @@ namespace {
 using numbers = std::vector<std::uint64_t>;
 
 plan selected(const std::vector<wanted_tensor>& tensors, const std::vector<caller_memory>& memory,
-              const layout_rules& rules) {
+              const placement_rules& rules) {
   plan_input all;
   all.tensors = tensors;
   all.destinations = memory;
@@ -76,8 +76,7 @@ TEST_CASE("make_plan: rows that lie 64 KiB apart are read one by one") {
 }
 
 TEST_CASE("make_plan: memory of the caller's is read straight in whole blocks, neighbours share") {
-  // Two tensors, one after the other in the file; their memory begins as far from a multiple of 512
-  // as they do.
+  // Two adjacent tensors in the file. Their memory has the same offset modulo 512.
   tensor_form first;
   first.destination = 1;
   tensor_form second;
@@ -131,7 +130,7 @@ TEST_CASE("make_plan: a box of half a byte is refused") {
 }
 
 TEST_CASE("make_plan: tensors that are the same bytes lie at the same place, staged or straight") {
-  for (const layout_rules& rules : {host_rules(), cuda_like_rules()}) {
+  for (const placement_rules& rules : {host_rules(), cuda_like_rules()}) {
     const plan p =
         planned({wanted(4096, 5000, 4), wanted(4096, 5000, 4), wanted(5096, 100, 4)}, rules);
     CHECK(p.tensors[0].destination_offset == p.tensors[1].destination_offset);

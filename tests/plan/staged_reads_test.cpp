@@ -25,7 +25,7 @@ TEST_CASE("make_plan: a staged tensor is read into a slot and copied to its plac
 }
 
 TEST_CASE("make_plan: a staged tensor of many slots is cut where its reads end") {
-  // It ends one byte into the sixth slot, because it begins one byte into the first.
+  // The tensor begins at byte 1 of the first slot, so it ends at byte 1 of the sixth slot.
   const plan p = planned({wanted(1, 10 * mib, 2)}, cuda_like_rules());
   CHECK(asked_of(p) == std::vector<asked>{{0, staged, slot, slot},
                                           {slot, staged, slot, slot},
@@ -60,21 +60,23 @@ TEST_CASE("make_plan: neighbours in file and arena are one copy") {
 }
 
 TEST_CASE("make_plan: padding that is the same in file and arena is copied with its neighbours") {
-  // 156 bytes lie between the two in the file, and the arena's alignment leaves 156 as well.
+  // The gap between the two has 156 bytes both in the file and, because of the alignment, in the
+  // arena.
   const plan p = planned({wanted(4096, 100), wanted(4352, 50)}, cuda_like_rules());
   CHECK(p.tensors[1].destination_offset == 256);
   CHECK(copies_of(p, 0) == std::vector<copied>{{0, 0, 306}});
 }
 
 TEST_CASE("make_plan: where file and arena part, a second copy begins") {
-  // The second tensor follows at once in the file, but at the next multiple of 256 in the arena.
+  // The second tensor follows directly in the file, but begins at the next multiple of 256 in the
+  // arena.
   const plan p = planned({wanted(4096, 100), wanted(4196, 50)}, cuda_like_rules());
   CHECK(p.tensors[1].destination_offset == 256);
   CHECK(copies_of(p, 0) == std::vector<copied>{{0, 0, 100}, {100, 256, 50}});
 }
 
 TEST_CASE("make_plan: a copy never goes on from one read into the next") {
-  // The distance of file and arena is the same in both reads.
+  // Both reads have the same distance between file offset and arena offset.
   const plan p = planned({wanted(0, 2 * slot)}, cuda_like_rules());
   REQUIRE(p.reads.size() == 2);
   CHECK(copies_of(p, 0) == std::vector<copied>{{0, 0, slot}});
@@ -104,7 +106,7 @@ TEST_CASE("make_plan: staged tensors nearer than 64 KiB share a read, others do 
 }
 
 TEST_CASE("make_plan: a tensor that begins past the slot's end begins a read of its own") {
-  // It is near enough, but the open read ends at 64 KiB.
+  // The gap is short enough, but the current read ends at 64 KiB.
   const plan p =
       planned({wanted(0, 64 * kib - 10), wanted(64 * kib + 5, 20)}, cuda_like_rules(), 64 * kib);
   CHECK(asked_of(p) ==
@@ -119,7 +121,8 @@ TEST_CASE("make_plan: a staged tensor of no bytes costs nothing, and parts nothi
 }
 
 TEST_CASE("make_plan: what is staged is read beside what lies near it, and not at the end") {
-  // Two tensors of the caller's memory: their whole blocks are read straight, their ends staged.
+  // Two tensors in caller memory. Their whole blocks are read straight, and the bytes at their ends
+  // are staged.
   std::vector<tensor_form> forms(2);
   const std::vector<caller_memory> memory = {{1 * mib, mib, true}, {3 * mib, mib, true}};
   std::vector<wanted_tensor> tensors;
@@ -140,7 +143,8 @@ TEST_CASE("make_plan: what is staged is read beside what lies near it, and not a
     CHECK(p.reads[r].file_offset >= at);
     at = p.reads[r].file_offset;
   }
-  // The first block; the first body; a tensor's end with the next one's beginning; and so on.
+  // The reads in order: the first block, the whole blocks of the first tensor, the end of a tensor
+  // with the beginning of the next, and so on.
   CHECK_FALSE(p.reads[p.order[0]].straight());
   CHECK(p.reads[p.order[1]].straight());
   CHECK_FALSE(p.reads[p.order[2]].straight());
@@ -157,9 +161,8 @@ TEST_CASE("make_plan: what its elements misalign is read straight where reads la
   CHECK_FALSE(part_of(make_plan(all, host_rules(), within).value(), 0).straight);
   within.direct_alignment = 1;
   const plan p = make_plan(all, host_rules(), within).value();
-  // The first lands half a block and 3 bytes further on, so that it begins at a multiple of 8; the
-  // second is too short for that. The others share their memory, behind what the first is read
-  // into.
+  // The first tensor is shifted by half a block and 3 bytes, so that it begins at a multiple of 8.
+  // The second tensor is too short for a shift. The other tensors follow the memory of the first.
   CHECK(asked_of(p) == std::vector<asked>{{0, 2051, 204 * kib, 200 * kib + 101},
                                           {400 * kib, 208 * kib + 2049, 100 * kib, 99 * kib + 1},
                                           {300 * kib, read_op::staged, 4096, 84}});
@@ -171,8 +174,8 @@ TEST_CASE("make_plan: what its elements misalign is read straight where reads la
 }
 
 TEST_CASE("make_plan: neighbours that are misaligned alike are read in one go") {
-  // Two land half a block and 3 bytes further on, the third as it lies, so that its first block is
-  // read twice.
+  // Two tensors are shifted by half a block and 3 bytes. The third is not shifted, so its first
+  // block is read twice.
   const std::vector<wanted_tensor> tensors = {wanted(5, 100 * kib, 8),
                                               wanted(5 + 100 * kib, 100 * kib, 8),
                                               wanted(8 + 200 * kib, 80 * kib, 8)};
@@ -185,7 +188,8 @@ TEST_CASE("make_plan: neighbours that are misaligned alike are read in one go") 
                                           {200 * kib, 208 * kib, 84 * kib, 80 * kib + 8}});
   CHECK(p.tensors[1].destination_offset == 2056 + 100 * kib);
   CHECK(p.tensors[2].destination_offset == 8 + 208 * kib);
-  // They are cut as all others are: where what they would land in unshifted crosses a slot.
+  // Shifted reads are split like all others: where the unshifted position crosses a multiple of the
+  // slot size.
   within.slot_bytes = 128 * kib;
   const plan cut = make_plan(all, host_rules(), within).value();
   CHECK(cut.reads[1].file_offset == 128 * kib);

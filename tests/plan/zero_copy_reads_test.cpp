@@ -10,7 +10,7 @@ using namespace ringload;
 using namespace ringload::testing;
 
 TEST_CASE("make_plan: a straight tensor keeps its distance from the beginning of a block") {
-  // Tensor bytes [8200, 8300) lie in the third block of the file, 8 bytes from its beginning.
+  // The tensor bytes [8200, 8300) begin at byte 8 of the third block of the file.
   const plan p = planned({wanted(8200, 100, 8)}, host_rules());
   CHECK(asked_of(p) == std::vector<asked>{{8192, 0, 4096, 108}});
   CHECK(p.copies.empty());
@@ -32,7 +32,8 @@ TEST_CASE("make_plan: a straight read asks for whole blocks and needs the wanted
 }
 
 TEST_CASE("make_plan: a straight run is cut where the arena crosses a multiple of the slot size") {
-  // The first file's MiB goes to the arena's beginning, so the 5 MiB of the second begin at 1 MiB.
+  // The 1 MiB of the first file is at the beginning of the arena, so the 5 MiB of the second file
+  // begin at 1 MiB.
   const plan p = planned({wanted(0, mib), wanted(8192, 5 * mib, 1, 1)}, host_rules());
   CHECK(asked_of(p) == std::vector<asked>{
                            {0, 0, mib, mib},
@@ -76,7 +77,7 @@ TEST_CASE("make_plan: a long run begins on a multiple of the slot size, a shorte
   const std::vector<wanted_tensor> shorter = {wanted(0, 100), wanted(far, 64 * mib - 4096)};
   CHECK(planned(shorter, host_rules()).tensors[1].destination_offset == 4096);
 
-  layout_rules rules = host_rules();
+  placement_rules rules = host_rules();
   rules.aligned_run_bytes = 64 * mib - 4096;
   CHECK(planned(shorter, rules).tensors[1].destination_offset == slot);
 }
@@ -109,7 +110,7 @@ TEST_CASE("make_plan: each straight read names the tensors that it feeds") {
 }
 
 TEST_CASE("make_plan: a tensor that is misaligned for its type is staged, the others are not") {
-  // b, of 4-byte elements, lies at an odd offset; as bytes it could land where it is.
+  // b has 4-byte elements at an odd offset. A tensor of bytes would need no shift.
   const std::vector<wanted_tensor> extents = {wanted(8, 8, 8), wanted(17, 40, 4), wanted(64, 8, 8)};
   const plan p = planned(extents, host_rules());
   CHECK(asked_of(p) == std::vector<asked>{{0, 0, 4096, 72}, {0, read_op::staged, 4096, 57}});
@@ -128,7 +129,7 @@ TEST_CASE("make_plan: a tensor that is misaligned for its type is staged, the ot
 }
 
 TEST_CASE("make_plan: where the device asks for more than the type, that decides") {
-  layout_rules rules = host_rules();
+  placement_rules rules = host_rules();
   rules.tensor_alignment = 64;
   const plan p = planned({wanted(64, 8, 8), wanted(72, 8, 8)}, rules);
   CHECK(part_of(p, 0).straight);

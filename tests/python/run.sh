@@ -26,7 +26,7 @@ cd "$work"
 [ -x venv/bin/python ] || "$python" -m venv venv
 pip() { venv/bin/python -m pip --disable-pip-version-check -q "$@"; }
 pip install 'scikit-build-core>=0.11' 'nanobind>=3.1,<4' 'nanobind-backend>=1.0,<2' ninja numpy \
-  ml_dtypes pytest || skip "the packages cannot be had"
+  ml_dtypes pytest mypy tqdm || skip "the packages cannot be had"
 
 # install_package FLAGS OPTION...
 install_package() {

@@ -20,6 +20,16 @@ def test_hand_over(sample):
     assert len({line.split()[-1] for line in lines}) == 1 < len(lines), ran.stdout
 
 
+def test_follow_training(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, examples / "follow_training.py", tmp_path / "run", "3"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "equal to the trainer's weights"
+    assert "version 3: " in ran.stdout
+
+
 def test_what_is_measured_of_python_can_be(sample):
     for how in (["import"], ["await", sample]):
         command = [sys.executable, examples.parents[2] / "bench/python.py", *how, "--runs", "1"]

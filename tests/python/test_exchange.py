@@ -9,7 +9,7 @@ import struct
 
 import numpy
 import pytest
-from conftest import same
+from conftest import same, write_safetensors
 
 import ringload
 
@@ -95,6 +95,22 @@ def test_tensors_and_models_are_not_pickled(sample):
             pickle.dumps(checkpoint)
 
 
+def test_handles_say_what_to_send_in_their_place(sample):
+    with ringload.Loader() as loader:
+        operation, load = loader.load(sample), loader.start(sample).result()
+        handles = [
+            (loader, "a Loader cannot be pickled or copied: make one in each process"),
+            (operation, "an Operation cannot.*send what its result gives"),
+            (load, "a Load cannot.*numpy"),
+            (loader.stream(sample), "a Stream cannot.*numpy"),
+        ]
+        for handle, text in handles:
+            for way in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(TypeError, match=text):
+                    way(handle)
+        operation.result()
+
+
 def test_torch_asarray_is_right_or_refused(sample, arrays):
     torch = pytest.importorskip("torch")
     model = ringload.load(sample)
@@ -161,6 +177,30 @@ def test_jax_takes_what_it_has(sample, arrays, tmp_path):
     ringload.save(path, {"a": numpy.ones((256, 1024), numpy.float32)}, alignment=4096)
     tensor = ringload.load(path)["a"]
     assert tensor.jax().unsafe_buffer_pointer() == tensor.data_ptr
+
+
+def test_jax_narrows_no_values(tmp_path):
+    jax = pytest.importorskip("jax")
+    if jax.config.jax_enable_x64:
+        pytest.skip("this JAX has types of 64 bits")
+    arrays = {
+        "small": numpy.array([-5, 2**31 - 1]),
+        "large": numpy.array([-5, 2**31]),
+        "exact": numpy.array([0.5, numpy.nan]),
+        "rounded": numpy.array([0.1]),
+        "infinite": numpy.array([1e300]),
+        "unsigned": numpy.array([2**63], "u8"),
+    }
+    model = ringload.load(write_safetensors(tmp_path / "x.safetensors", arrays))
+    for name in ("small", "exact"):
+        narrowed = numpy.asarray(model[name].jax())
+        assert numpy.array_equal(narrowed, arrays[name], equal_nan=True), name
+    for name in ("large", "rounded", "infinite", "unsigned"):
+        with pytest.raises(TypeError, match="other values"):
+            model[name].jax()
+        with pytest.raises(TypeError, match="other values"):
+            jax.numpy.asarray(model[name])
+
 
 
 def test_fill_by_arrays(sample, arrays):
@@ -318,6 +358,17 @@ def test_save_refuses_what_is_no_tensor(tmp_path):
     with pytest.raises(TypeError, match="cannot be described"):
         ringload.save(tmp_path / "t.safetensors", {"a": numpy.array(["text"])})
     assert not (tmp_path / "t.safetensors").exists()
+
+
+def test_save_refuses_masked_elements(tmp_path):
+    path = tmp_path / "t.safetensors"
+    masked = numpy.ma.masked_array([1.0, 2.0], mask=[False, True])
+    with pytest.raises(TypeError, match="masked elements"):
+        ringload.save(path, {"a": masked})
+    assert not path.exists()
+    ringload.save(path, {"a": masked.filled(7), "b": numpy.ma.masked_array([3.0])})
+    loaded = ringload.load(path)
+    assert (loaded["a"].tolist(), loaded["b"].tolist()) == ([1, 7], [3])
 
 
 def test_copy_has_memory_of_its_own(sample, arrays):

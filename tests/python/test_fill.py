@@ -48,6 +48,21 @@ def test_fill_of_unaligned_memory(six):
     assert numpy.array_equal(into, expected) and memory[0] == 0
 
 
+def test_fill_of_arrays_that_ignore_assignments(six):
+    path, expected = six
+
+    class Ignores(numpy.ndarray):
+        def __setitem__(self, key, value):
+            pass
+
+    for dtype in ("<f4", ">f4"):
+        masked = numpy.ma.masked_array(numpy.zeros((2, 3), dtype), mask=True, hard_mask=True)
+        ignores = numpy.zeros((2, 3), dtype).view(Ignores)
+        for into in (masked, ignores):
+            ringload.fill(path, {"x": into})
+            assert numpy.array_equal(numpy.asarray(into), expected)
+
+
 def test_fill_of_strange_memory_is_all_or_error(six):
     path, _ = six
     into = numpy.zeros((2, 3), ">f4")
@@ -142,6 +157,49 @@ def test_fill_of_a_module(tmp_path):
     path = write_safetensors(tmp_path / "y.safetensors", state)
     ringload.fill(path, module.state_dict())
     assert numpy.array_equal(module.embedding.weight.detach().numpy(), state["head.weight"])
+
+
+def test_load_into_a_module(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = torch.nn.Embedding(5, 3)
+            self.norm = torch.nn.BatchNorm1d(3)
+            self.head = torch.nn.Linear(3, 5, bias=False)
+            self.head.weight = self.embedding.weight
+            self.embedding.weight.requires_grad_(False)
+
+    saved = Tied()
+    saved.norm.running_mean += 3
+    state = {name: t.detach().double().numpy() for name, t in saved.state_dict().items()}
+    state["norm.num_batches_tracked"] = numpy.array(7)
+    del state["head.weight"]
+    path = write_safetensors(tmp_path / "x.safetensors", state)
+    with torch.device("meta"):
+        empty = Tied()
+    for module in (Tied(), empty):
+        assert ringload.load_into(module, path).missing == []
+        assert module.head.weight is module.embedding.weight
+        assert module.norm.num_batches_tracked.item() == 7
+        assert not module.head.weight.requires_grad
+        for name, tensor in saved.state_dict().items():
+            if name != "norm.num_batches_tracked":
+                assert torch.equal(module.state_dict()[name], tensor), name
+
+    state["other"] = state.pop("norm.weight")
+    path = write_safetensors(tmp_path / "y.safetensors", state)
+    with torch.device("meta"):
+        empty = Tied()
+    with pytest.raises(ringload.Error):
+        ringload.load_into(empty, path)
+    assert all(tensor.is_meta for tensor in empty.state_dict().values())
+    done = ringload.load_into(empty, path, strict=False)
+    assert (done.missing, done.unexpected) == (["norm.weight"], ["other"])
+    assert [n for n, t in empty.state_dict().items() if t.is_meta] == ["norm.weight"]
+    with pytest.raises(TypeError, match="module"):
+        ringload.load_into({}, path)
 
 
 def test_fill_of_conjugated_and_negated_views(tmp_path):

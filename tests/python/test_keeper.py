@@ -84,3 +84,14 @@ def test_keeper_of_the_parent_is_refused_in_a_child(socket):
             os._exit(1)
         assert os.waitpid(child, 0)[1] == 0
         assert keeper.models() == []
+
+
+def test_metrics_name_the_models_and_the_loader(socket, sample):
+    with ringload.Loader("shared") as loader, ringload.Keeper(socket) as keeper:
+        keeper.publish('a "b"', loader.load(sample).result())
+        text = keeper.metrics()
+        assert "ringload_keeper_models 1\n" in text
+        assert 'ringload_keeper_model_version{model="a \\"b\\""} 1\n' in text
+        assert 'ringload_loader_tensor_allocations{loader="x"} 1\n' in loader.metrics("x")
+    with pytest.raises(RuntimeError, match="closed"):
+        loader.metrics()

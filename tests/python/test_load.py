@@ -5,10 +5,14 @@ import concurrent.futures
 import copy
 import errno
 import hashlib
+import io
+import json
 import multiprocessing
 import os
 import pathlib
 import pickle
+import re
+import resource
 import struct
 import traceback
 
@@ -18,6 +22,7 @@ import pytest
 from conftest import same, write_safetensors
 
 import ringload
+from ringload import _core
 
 
 def test_load_gives_every_tensor_as_it_is_in_the_file(sample, arrays):
@@ -128,6 +133,25 @@ def test_selection_slices_shards_and_fuses(sample, arrays):
     part = ringload.select().names(names).shard("*", 1, 1, 2).fused("both", names, 0)
     expected = numpy.concatenate([arrays[name][:, 35:] for name in names])
     assert same(ringload.load(sample, select=part)["both"].numpy(), expected)
+
+
+def test_progress_is_shown_by_tqdm(sample, tmp_path):
+    tqdm = pytest.importorskip("tqdm")
+    shown = io.StringIO()
+
+    class Bar(tqdm.tqdm):
+        def __init__(self, **options):
+            super().__init__(**options, file=shown)
+
+    total = ringload.load(sample).stats["bytes_total"]
+    ringload.load(sample, progress=Bar)
+    with tqdm.tqdm(file=shown) as bar:
+        ringload.load(sample, progress=bar)
+        assert (bar.n, bar.total) == (total, total)
+    with tqdm.tqdm(total=3, file=shown) as bar:
+        ringload.save(tmp_path / "x.safetensors", ringload.load(sample), progress=bar.update)
+        assert bar.n >= total
+    assert shown.getvalue().count("100%") >= 2
 
 
 def test_progress_is_told_and_ends_whole(sample):
@@ -322,25 +346,64 @@ def test_arguments_of_another_type_are_named(sample, tmp_path):
         ringload.Loader(slots="many")
     with pytest.raises(TypeError, match="route must be a str"):
         ringload.load(sample, route=3)
-    with pytest.raises(TypeError, match="size must be"):
+    with pytest.raises(TypeError, match="slot_bytes must be"):
         ringload.Loader(slot_bytes=[])
     assert not path.exists()
 
 
 def test_messages_have_pythons_words(sample, tmp_path):
     with pytest.raises(ringload.SourceNotFoundError) as failed:
-        ringload.load("s3://bucket/key")
-    assert str(failed.value).startswith("s3://bucket/key: addresses are not read")
+        ringload.load("s3://bucket/key", remote=False)
+    assert str(failed.value).startswith("s3://bucket/key: addresses cannot be read")
     assert failed.value.filename == "s3://bucket/key"
     with pytest.raises(ringload.UsageError) as failed:
         ringload.save(tmp_path / "x.bin", {"a": numpy.ones(3)})
     assert "::" not in str(failed.value)
     with pytest.raises(ringload.Error) as failed:
+        next(iter(ringload.stream(sample, window=0)))
+    assert str(failed.value).startswith("stream(): ")
+    with pytest.raises(ringload.UsageError, match="no option window"):
         ringload.load(sample, window="1GiB")
-    assert str(failed.value).startswith("window: ") and "_async" not in str(failed.value)
     with pytest.raises(ringload.Error) as failed:
         ringload.load(sample, dtype="i8")
     assert str(failed.value).startswith("dtype: ")
+
+
+def _of_loader(name, value):
+    ringload.Loader(**{name: value}).close()
+
+
+@pytest.mark.parametrize("value", [-1, 2**64, 2**70, 1.5, "text", "-1", "1e999", b"x", []])
+def test_wrong_numbers_name_the_option(sample, tmp_path, value):
+    sizes = ("slot_bytes", "bytes_in_flight", "arena_bytes_max", "cached_bytes")
+    wrong = (ringload.UsageError, TypeError)
+    for name in (*sizes, "slots", "copy_threads", "reader_threads"):
+        with pytest.raises(wrong, match=f"^{name}"):
+            _of_loader(name, value)
+    with pytest.raises(wrong, match="^window"):
+        next(iter(ringload.stream(sample, window=value)))
+    for name in ("shard_bytes", "shard_count", "alignment", "zstd_level"):
+        for path in ("x.safetensors", "x.zt"):
+            with pytest.raises(wrong, match=f"{name}"):
+                ringload.save(tmp_path / path, {"a": numpy.ones(3)}, **{name: value})
+    assert not list(tmp_path.glob("x.*"))
+
+
+@pytest.mark.parametrize("wrong", [("slot_bytes", 0), ("slot_bytes", "3MiB"), ("slots", 1025),
+                                   ("copy_threads", 65), ("reader_threads", 0)])  # fmt: skip
+def test_limits_of_the_loader_name_the_option(wrong):
+    name, value = wrong
+    with pytest.raises(ringload.UsageError, match=f"^{name}: the value is [0-9,]*, expected "):
+        _of_loader(name, value)
+
+
+def test_options_of_other_files_are_named(tmp_path):
+    arrays = {"a": numpy.ones(3)}
+    with pytest.raises(ringload.UsageError, match="^zstd_level can be used only for .* .zt"):
+        ringload.save(tmp_path / "x.safetensors", arrays, zstd_level=3)
+    for path in ("x.safetensors", "x.zt"):
+        with pytest.raises(ringload.UsageError, match="shard_bytes and shard_count"):
+            ringload.save(tmp_path / path, arrays, shard_count=2)
 
 
 def test_closed_checkpoint_says_so(sample):
@@ -380,6 +443,7 @@ def test_too_much_memory_is_a_MemoryError(sample):
         with pytest.raises(MemoryError) as failed:
             loader.load(sample).result()
     assert failed.value.kind == "memory_exceeded"
+    assert re.search(r"the tensors need [0-9,]+ bytes, arena_bytes_max is 4,096$", str(failed.value))
 
 
 def test_unreadable_file_is_a_PermissionError(sample, tmp_path):
@@ -401,7 +465,7 @@ def test_wrong_options_are_ValueErrors(sample):
         ringload.load(sample, dtype="f7")
     with pytest.raises(ValueError, match="no device"):
         ringload.load(sample, device="tpu")
-    with pytest.raises(ValueError, match="no size"):
+    with pytest.raises(ValueError, match="not a size"):
         ringload.Loader(slot_bytes="much")
     with pytest.raises(ringload.UsageError):
         ringload.Loader(slots=5000)
@@ -416,18 +480,18 @@ def test_predicate_that_raises_fails_the_load(sample):
 
 
 @pytest.mark.parametrize("digest", ["crc32c", "sha256"])
-def test_manifest_is_compared(arrays, tmp_path, digest):
+def test_checksum_list_is_compared(arrays, tmp_path, digest):
     path = tmp_path / "x.safetensors"
     array = arrays["model.layers.0.weight"]
     saved = ringload.save(path, {"a": array}, digest=digest)
     if digest == "sha256":
         assert saved.digests["a"].split()[1] == hashlib.sha256(array.tobytes()).hexdigest()
-    manifest = tmp_path / "x.sums"
-    manifest.write_text(saved.digests["a"] + "\n")
-    assert ringload.load(path, verify=manifest).stats["bytes_verified"] == array.nbytes
+    listed = tmp_path / "x.sums"
+    listed.write_text(saved.digests["a"] + "\n")
+    assert ringload.load(path, verify=listed).stats["bytes_verified"] == array.nbytes
     ringload.save(path, {"a": array + 1})
     with pytest.raises(ringload.InvalidFileError) as failed:
-        ringload.load(path, verify=manifest)
+        ringload.load(path, verify=listed)
     assert failed.value.kind == "wrong_digest"
 
 
@@ -435,8 +499,8 @@ def test_digests_of_a_save_are_what_a_load_verifies(arrays, tmp_path):
     path = tmp_path / "digests.safetensors"
     saved = ringload.save(path, {"f32": arrays["f32"], "u8": arrays["u8"]}, digest="sha256")
     assert len(ringload.load(path, verify=saved.digests)) == 2
-    (tmp_path / "manifest").write_text(saved.manifest)
-    assert len(ringload.load(path, verify=tmp_path / "manifest")) == 2
+    (tmp_path / "list").write_text(saved.checksums)
+    assert len(ringload.load(path, verify=tmp_path / "list")) == 2
     other = ringload.save(path, {"f32": arrays["f32"] + 1, "u8": arrays["u8"]}, digest="crc32c")
     with pytest.raises(ringload.InvalidFileError, match="f32") as failed:
         ringload.load(path, verify=saved.digests)
@@ -458,3 +522,40 @@ def test_signal_while_an_exception_is_made_is_what_is_raised(tmp_path, monkeypat
         monkeypatch.undo()
         with pytest.raises(FileNotFoundError):
             operation.result()
+
+
+@pytest.mark.skipif(not _core.has_hdf5, reason="built without libhdf5")
+def test_hdf5_is_read_by_a_process():
+    path = pathlib.Path(__file__).parents[1] / "data/hdf5/chunked.h5"
+    for options in ({}, {"hdf5": True}):
+        ringload.load(path, verify=f"{path}.manifest", **options)
+    assert "libhdf5" not in pathlib.Path("/proc/self/maps").read_text()
+    with pytest.raises(ringload.Error, match="hdf5=True"):
+        ringload.load(path, hdf5=False)
+
+
+def test_more_shards_than_the_soft_limit_of_open_files(tmp_path):
+    """A library changes no limit of its process: the program raises the soft limit, as the error says."""
+    shards = 1200
+    weight_map = {}
+    for number in range(shards):
+        name = f"model-{number + 1:05}-of-{shards:05}.safetensors"
+        write_safetensors(tmp_path / name, {f"t{number}": numpy.full(4, number, numpy.int32)})
+        weight_map[f"t{number}"] = name
+    index = {"metadata": {"total_size": 16 * shards}, "weight_map": weight_map}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] != resource.RLIM_INFINITY and before[1] < 3 * shards:
+        pytest.skip(f"the hard limit of open files is {before[1]}")
+    try:
+        few = (1024, before[1])
+        resource.setrlimit(resource.RLIMIT_NOFILE, few)
+        with pytest.raises(OSError, match="RLIMIT_NOFILE, ulimit -n") as refused:
+            ringload.load(tmp_path)
+        assert refused.value.errno == errno.EMFILE
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == few
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3 * shards, before[1]))
+        model = ringload.load(tmp_path)
+        assert all((model[f"t{n}"].numpy() == n).all() for n in range(shards))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -4,6 +4,8 @@
 import concurrent.futures
 import dataclasses
 import enum
+import functools
+import http.server
 import sys
 import threading
 import time
@@ -15,6 +17,7 @@ from conftest import write_safetensors
 
 torch = pytest.importorskip("torch")
 
+from ringload import _core  # noqa: E402
 from ringload.plugins import _weights  # noqa: E402
 
 
@@ -40,6 +43,7 @@ class LoadConfig:
     model_loader_extra_config: object = dataclasses.field(default_factory=dict)
     draft_model_idx: object = None
     use_tqdm_on_load: bool = False
+    safetensors_load_strategy: object = None
 
 
 @dataclasses.dataclass
@@ -143,7 +147,7 @@ def numbered(path, count, mebibytes):
 def test_a_list_of_all_weights_needs_no_room_in_the_window(monkeypatch, impatient, tmp_path):
     path = numbered(tmp_path / "a.safetensors", 12, 8)
     loader = vllm_loader(monkeypatch, {"window": "48MiB", "device": "cpu"})
-    with pytest.warns(RuntimeWarning, match="still held.*larger 'window'"):
+    with pytest.warns(RuntimeWarning, match="is full: release tensors.*larger 'window'"):
         weights = list(loader._get_weights_iterator(Source([path])))
     assert sorted(name for name, _ in weights) == [f"t{i:02}" for i in range(12)]
     assert all(int(tensor[0]) == int(tensor[-1]) == int(name[1:]) for name, tensor in weights)
@@ -234,10 +238,39 @@ def test_progress_is_shown_when_the_engine_asks_for_it(monkeypatch, files, wante
     assert [(bar.left, bar.is_closed) for bar in bars] == ([(0, True)] if wanted else [])
 
 
-def test_files_of_pytorch_are_left_to_the_engine(monkeypatch):
+def test_files_of_pytorch_are_read_and_those_of_other_objects_are_left_to_the_engine(
+    monkeypatch, tmp_path
+):
+    plain, other = str(tmp_path / "pytorch_model.bin"), str(tmp_path / "other.bin")
+    torch.save({"w": torch.arange(5)}, plain)
+    torch.save({"w": torch.arange(5), "object": Source([])}, other)
     loader = vllm_loader(monkeypatch, {"device": "cpu"})
-    source = Source(["pytorch_model.bin"])
-    assert list(loader._get_weights_iterator(source)) == [("own", ["pytorch_model.bin"])]
+    found = dict(loader._get_weights_iterator(Source([plain], prefix="m.")))
+    assert found.keys() == {"m.w"} and torch.equal(found["m.w"], torch.arange(5))
+    assert list(loader._get_weights_iterator(Source([other]))) == [("own", [other])]
+    assert list(loader._get_weights_iterator(Source(["gone.bin"]))) == [("own", ["gone.bin"])]
+
+
+def test_a_strategy_that_only_the_engine_has_is_left_to_it(monkeypatch, files):
+    loader = vllm_loader(monkeypatch, {"device": "cpu"}, safetensors_load_strategy="torchao")
+    assert list(loader._get_weights_iterator(Source(files))) == [("own", files)]
+    for strategy in ("lazy", "eager", "prefetch", None):
+        loader = vllm_loader(monkeypatch, {"device": "cpu"}, safetensors_load_strategy=strategy)
+        assert len(list(loader._get_weights_iterator(Source(files)))) == 5
+
+
+@pytest.mark.skipif(not _core.has_remote, reason="built without remote sources")
+def test_an_address_is_read_without_a_download(monkeypatch, files, tmp_path):
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path)
+    monkeypatch.setattr(http.server.SimpleHTTPRequestHandler, "log_message", lambda *_: None)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}/b.safetensors"
+        loader = vllm_loader(monkeypatch, {"device": "cpu"})
+        assert loader._prepare_weights(address, None, None, True, None)[1] == [address]
+        found = dict(loader._get_weights_iterator(Source(address)))
+        server.shutdown()
+    assert torch.equal(found["norm"], torch.ones(5, dtype=torch.float16))
 
 
 def test_sglang_is_chosen_by_its_key_alone(monkeypatch, files):
@@ -269,3 +302,6 @@ def test_sglang_is_chosen_by_its_key_alone(monkeypatch, files):
                              "x.l.experts.3.w", "x.norm"]  # fmt: skip
     own = loader._get_weights_iterator(Source(["model.pt"]))
     assert list(own) == [("own", ["model.pt"])]
+    loader = hook(lambda config: "theirs", LoadConfig(model_loader_extra_config=extra,
+                                                      safetensors_load_strategy="torchao"))  # fmt: skip
+    assert list(loader._get_weights_iterator(Source(files))) == [("own", files)]

@@ -39,6 +39,46 @@ def test_import_makes_nothing():
     )
 
 
+def test_small_files_leave_no_thread_to_a_fork(sample):
+    """They are loaded by a loader that is kept. From 3.12 on Python warns of a fork with threads."""
+    python(
+        "import os, sys, threading, ringload\n"
+        "def load(): return ringload.load(sys.argv[1])['i32'].tolist()\n"
+        "expected = load()\n"
+        "assert len(os.listdir('/proc/self/task')) > 1\n"
+        "assert load() == expected\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    assert len(os.listdir('/proc/self/task')) == 1\n"
+        "    assert load() == expected\n"
+        "    os._exit(0)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0\n"
+        "assert load() == expected\n",
+        sample,
+        flags=("-W", "error"),
+    )
+
+
+def test_a_fork_during_a_load_of_a_small_file_ends_no_load(sample):
+    python(
+        "import os, sys, threading, ringload\n"
+        "failures = []\n"
+        "def load():\n"
+        "    try:\n"
+        "        for _ in range(300): ringload.load(sys.argv[1])\n"
+        "    except BaseException as failure: failures.append(failure)\n"
+        "threads = [threading.Thread(target=load) for _ in range(3)]\n"
+        "for thread in threads: thread.start()\n"
+        "for _ in range(20):\n"
+        "    child = os.fork()\n"
+        "    if child == 0: os._exit(0)\n"
+        "    os.waitpid(child, 0)\n"
+        "for thread in threads: thread.join()\n"
+        "assert not failures, failures\n",
+        sample,
+    )
+
+
 def test_loader_of_the_parent_is_refused_in_a_child(sample, stalled):
     """A load is in flight when the process forks, and waits for a server that does not answer.
 
@@ -118,7 +158,9 @@ def test_interrupt_ends_the_waiting(sample, request, phase):
     if phase in of_a_server:
         server = request.getfixturevalue("stalled")(0 if phase == "opening" else 1)
     program = (
-        "import asyncio, os, sys, ringload\n"
+        "import asyncio, os, signal, sys, ringload\n"
+        # A shell that starts the tests in the background ignores the signal for all of them.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def bytearray_of(size):\n"
         "    import numpy\n"
         "    return numpy.zeros(size, numpy.uint8)\n"

@@ -7,6 +7,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import socket as socket_module
 import subprocess
 import sys
 import threading
@@ -99,6 +100,21 @@ def test_a_rank_knows_its_group_and_what_the_checkpoint_holds(checkpoint):
     ]
 
 
+def test_a_list_of_files_is_one_checkpoint(checkpoint, tmp_path):
+    path, arrays = checkpoint
+    files = [tmp_path / "a.safetensors", os.fsencode(tmp_path / "b.safetensors")]
+    for file, names in zip(files, (sorted(arrays)[::2], sorted(arrays)[1::2])):
+        ringload.save(file, {name: arrays[name] for name in names})
+    for rank, found in enumerate(on_threads(3, lambda group: all_calls(group, files))):
+        check_calls(found, arrays, rank, 3)
+
+
+def test_a_group_load_takes_no_checkpoint(checkpoint):
+    with ringload.open(checkpoint[0]) as opened, ringload.Loader() as loader:
+        with pytest.raises(TypeError, match="pass its name, not a Checkpoint"):
+            loader.group_load(ringload.make_thread_ranks(1)[0], opened)
+
+
 def test_ranks_of_one_event_loop_await_each_other(checkpoint):
     path, arrays = checkpoint
 
@@ -130,19 +146,41 @@ def test_a_load_of_one_group_follows_another(checkpoint):
 # --- Processes
 
 
-def _rank_of_process(socket, rank, ranks, path):
-    return all_calls(ringload.join_group(socket, rank, ranks, timeout=patience), path)
+def unused_port():
+    """A port outside the range from which the kernel chooses ports."""
+    for port in range(20_000 + os.getpid() * 61 % 10_000, 32_000):
+        with socket_module.socket() as server, contextlib.suppress(OSError):
+            server.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
-def test_processes_get_tensors_shards_and_fused_tensors(checkpoint, tmp_path):
+def _rank_of_process(address, rank, ranks, path):
+    return all_calls(ringload.join_group(address, rank, ranks, timeout=patience), path)
+
+
+@pytest.mark.parametrize("transport", ["socket", "tcp"])
+def test_processes_get_tensors_shards_and_fused_tensors(checkpoint, tmp_path, transport):
     path, arrays = checkpoint
     socket = tmp_path / "socket"
+    address = socket if transport == "socket" else f"tcp://127.0.0.1:{unused_port()}/a token"
     spawned = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(3, mp_context=spawned) as pool:
-        running = [pool.submit(_rank_of_process, socket, rank, 3, path) for rank in range(3)]
+        running = [pool.submit(_rank_of_process, address, rank, 3, path) for rank in range(3)]
         for rank, one in enumerate(running):
             check_calls(one.result(patience), arrays, rank, 3)
     assert not socket.exists()
+
+
+def test_ranks_that_do_not_meet_over_tcp_are_an_error():
+    address = f"tcp://127.0.0.1:{unused_port()}"
+    failed = raised(lambda: ringload.join_group(address + "/hidden", 0, 2, timeout=0.01))
+    assert isinstance(failed, ringload.RankFailedError) and "1 ranks did not join" in str(failed)
+    assert address in str(failed) and "hidden" not in str(failed)
+    with pytest.raises(ConnectionRefusedError):
+        ringload.join_group(address, 1, 2, timeout=0.01)
+    wrong = raised(lambda: ringload.join_group("tcp://127.0.0.1", 0, 2))
+    assert wrong.kind == "invalid_options" and "tcp://host:port" in str(wrong)
 
 
 def _rank_that_is_killed(socket, path):
@@ -336,10 +374,9 @@ def test_options_that_make_no_sense_are_refused(checkpoint):
             loader.group_load(only_rank(), path, colour="red")
         with pytest.raises(TypeError):
             loader.group_load("rank 0", path)
-        for how in ({"window": "1MiB"}, {"memory": "mapped"}):
-            assert raised(loader.group_load(only_rank(), path, **how).result).kind == (
-                "invalid_options"
-            )
+        assert raised(loader.group_load(only_rank(), path, memory="mapped").result).kind == (
+            "invalid_options"
+        )
         with pytest.raises(TypeError):
             loader.group_load(only_rank(), path).result().shard("q", -1)
     for ranks in (0, 128):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ended_ranks.py RANKS_TOOL socket|mpi [--mpirun PROGRAM]
+"""ended_ranks.py RANKS_TOOL socket|tcp|mpi [--mpirun PROGRAM]
 
 Four processes are in a call, of which rank 0 has not come yet. One of them is killed, or its call
 is cancelled: every other says so, within the time limit, and none is left behind. By MPI, mpirun
@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -32,6 +33,19 @@ def make_checkpoint(path):
         file.write(struct.pack("<Q", len(text)) + text + os.urandom(4 * size))
 
 
+def unused_port():
+    """A port outside the range from which the kernel chooses ports."""
+    for port in range(20_000 + os.getpid() * 61 % 10_000, 32_000):
+        with socket.socket() as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                server.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    sys.exit("no port is free")
+
+
 class Ranks:
     """The processes. Each has a file with its process id, and one of what it says."""
 
@@ -45,9 +59,11 @@ class Ranks:
                  f'exec "$@" > {folder}/said.$r')
         tool = ["sh", "-c", shell, options.tool, options.tool]
         rest = [str(RANKS), str(TIMEOUT_S * 1000), "divided", f"{folder}/model.safetensors", folder]
-        if options.way == "socket":
+        if options.way != "mpi":
+            tcp = options.way == "tcp"
+            address = f"tcp://127.0.0.1:{unused_port()}" if tcp else f"{folder}/socket"
             self.started = [
-                subprocess.Popen([*tool, f"{folder}/socket", str(r), *rest,
+                subprocess.Popen([*tool, address, str(r), *rest,
                                   *(["wait"] if r == 0 else []), *calls],
                                  stdin=subprocess.PIPE if r == 0 else subprocess.DEVNULL)
                 for r in range(RANKS)]
@@ -133,7 +149,7 @@ def check_killed_by_mpirun(options, folder):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tool")
-    parser.add_argument("way", choices=["socket", "mpi"])
+    parser.add_argument("way", choices=["socket", "tcp", "mpi"])
     parser.add_argument("--mpirun", default="")
     options = parser.parse_args()
     if options.way == "mpi" and not os.path.exists(options.mpirun):

@@ -33,7 +33,6 @@
 
 using namespace ringload;
 using namespace ringload::testing;
-using boost::asio::use_future;
 
 namespace {
 
@@ -68,7 +67,7 @@ std::vector<shaped> random_shapes(std::mt19937_64& random) {
   return all;
 }
 
-// The file's text; each tensor gets its bytes.
+// Returns the text of the file, and sets the bytes of each tensor.
 std::string text_of(std::vector<shaped>& all, std::uint64_t seed) {
   std::string header = "{";
   std::string data;
@@ -84,7 +83,7 @@ std::string text_of(std::vector<shaped>& all, std::uint64_t seed) {
   return safetensors_text(header + "}", data);
 }
 
-// The bytes of indices [begin, end) of a dimension, found element by element.
+// Returns the bytes of the indices [begin, end) of a dimension, element by element.
 std::string block_of_elements(const shaped& t, std::size_t dim, std::uint64_t begin,
                               std::uint64_t end) {
   std::uint64_t inner = 1;
@@ -129,8 +128,8 @@ std::string all_right(group_load& load, const std::vector<shaped>& tensors, std:
   return {};
 }
 
-// Ranks of a program's own: a queue of messages from each rank to each. A message that nobody
-// sends is waited for until `lost_after`.
+// A group that a program implements: a queue of messages between each pair of ranks. receive()
+// waits for a message until `lost_after`.
 constexpr std::chrono::seconds lost_after{60};
 
 struct message_queues {
@@ -183,7 +182,7 @@ class queue_group final : public group {
 }  // namespace
 
 TEST_CASE("group_load: a group of the program's own never sees an empty message") {
-  // Of five ranks, the last have no part of most blocks of `few`, and none has one of `empty`.
+  // With five ranks, the last ranks have no part of `few`, and no rank has a part of `empty`.
   std::vector<shaped> tensors = {{"long", "F32", 4, {100, 7}},
                                  {"few", "U8", 1, {3, 5}},
                                  {"empty", "F32", 4, {0, 3}},
@@ -399,9 +398,9 @@ TEST_CASE("group_load: options that ranks cannot have are refused") {
       begin(with, all, file.name(), how);
     })[0];
   };
-  CHECK(holds(refused([](group_options& o) { o.load.window_bytes = 100; }), "window"));
+  CHECK(holds(refused([](group_options& o) { o.load.select.names({"a"}); }), "no selection"));
   CHECK(holds(refused([](group_options& o) { o.load.memory = tensor_memory::mapped; }), "mapped"));
-  const manifest listed;
-  CHECK(holds(refused([&](group_options& o) { o.load.verify = &listed; }), "manifest"));
+  const checksum_list listed;
+  CHECK(holds(refused([&](group_options& o) { o.load.verify = &listed; }), "checksum list"));
   CHECK(refused([](group_options&) {}) == "");
 }

@@ -6,7 +6,7 @@
 
 namespace {
 
-// Begun before the first group, and ended after the last.
+// Initialised before the first group, and finalised after the last group.
 struct mpi_session {
   mpi_session() {
     int level = 0;

@@ -5,5 +5,6 @@
 #include <memory>
 #include <ringload/group.hpp>
 
-// The ranks of MPI_COMM_WORLD. MPI is begun with the first call, and ended with the program.
+// The ranks of MPI_COMM_WORLD. MPI is initialised by the first call, and finalised at the end of
+// the program.
 std::shared_ptr<ringload::group> mpi_ranks(std::chrono::milliseconds timeout);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""random_ranks.py RANKS_TOOL socket|mpi|machines [--mpirun PROGRAM] [--rounds N] [--seed N]
+"""random_ranks.py RANKS_TOOL socket|tcp|mpi|machines [--mpirun PROGRAM] [--rounds N] [--seed N]
 
 Makes random checkpoints, lets several processes load each together, and compares what every rank
 got of every call with NumPy, or, where that is not installed, with a few lines of Python that do
@@ -15,6 +15,7 @@ import json
 import math
 import os
 import random
+import socket
 import struct
 import subprocess
 import sys
@@ -168,10 +169,21 @@ def command_on_machines(options, command):
             "--host", "10.77.0.1:8,10.77.0.2:8", "--map-by", "node", *command[1:]]
 
 
+def unused_port():
+    """A port outside the range from which the kernel chooses ports."""
+    for port in range(20_000 + os.getpid() * 61 % 10_000, 32_000):
+        with socket.socket() as server, contextlib.suppress(OSError):
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind(("127.0.0.1", port))
+            return port
+    sys.exit("no port is free")
+
+
 def start(options, folder, ranks, how, source, calls):
-    tool = [options.tool, f"{folder}/socket" if options.way == "socket" else "mpi"]
+    address = {"socket": f"{folder}/socket", "tcp": f"tcp://127.0.0.1:{unused_port()}/random"}
+    tool = [options.tool, address.get(options.way, "mpi")]
     rest = ["60000", how, source, folder, *calls]
-    if options.way == "socket":
+    if options.way in address:
         return [subprocess.Popen([*tool, str(r), str(ranks), *rest], stdout=subprocess.PIPE,
                                  stdin=subprocess.DEVNULL, text=True) for r in range(ranks)]
     command = [options.mpirun, "-n", str(ranks), "--oversubscribe"]
@@ -219,12 +231,12 @@ def check(options, rng, ranks, how):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tool")
-    parser.add_argument("way", choices=["socket", "mpi", "machines"])
+    parser.add_argument("way", choices=["socket", "tcp", "mpi", "machines"])
     parser.add_argument("--mpirun", default="")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    if options.way != "socket" and not os.path.exists(options.mpirun):
+    if options.way in ("mpi", "machines") and not os.path.exists(options.mpirun):
         print("skipped: this ringload was built without MPI, or there is no mpirun")
         sys.exit(77)
     with contextlib.ExitStack() as kept:

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ranks_tool SOCKET RANK RANKS TIMEOUT_MS own|divided SOURCE OUT CALL...
+// ranks_tool ADDRESS RANK RANKS TIMEOUT_MS own|divided|meet SOURCE OUT CALL...
 //
-// One rank of a load. Meets the others at SOCKET, or by MPI where that is "mpi"; makes the calls,
-// and writes what each gives into OUT/RANK.NUMBER: a line with type and shape, or "nothing", then
-// the bytes. Prints "ready" when its part is read, at the end how many bytes it has read, or what
-// has failed, with exit code 1. A call is a word, then what it takes, separated by commas:
+// A rank of a load. Connects to the other ranks at ADDRESS, or by MPI if ADDRESS is "mpi". Makes
+// the calls, and writes the result of each call to OUT/RANK.NUMBER: a line with type and shape, or
+// "nothing", then the bytes. Prints "ready" when its part is read, and at the end the number of
+// bytes that it has read. After a failure, prints the error and exits with 1. A call is a word and
+// its arguments, separated by commas:
 //
 //   tensor,NAME   shard,NAME,DIM   fused,AS,DIM,NAME...   push,NAME,TO
 //   cancel,RANK,CALL   this call, which that rank cancels once it has begun it
 //   wait               until the end of the standard input
+//
+// With "meet", the ranks only wait for each other, and print "met".
 
 #include <unistd.h>
 
@@ -32,8 +35,6 @@
 
 namespace {
 
-using boost::asio::use_future;
-
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
   std::istringstream from(text);
@@ -46,17 +47,24 @@ ringload::tensor made_by(ringload::group_load& load, const std::vector<std::stri
     return static_cast<std::uint32_t>(std::stoul(call.at(at)));
   };
   const std::string& what = call.at(0);
-  if (what == "tensor") return load.tensor_async(call.at(1), use_future).get();
-  if (what == "shard") return load.shard_async(call.at(1), number(2), use_future).get();
-  if (what == "push") return load.push_async(call.at(1), number(2), use_future).get();
+  if (what == "tensor")
+    return load.tensor_async(call.at(1), ringload::as_exception(boost::asio::use_future)).get();
+  if (what == "shard")
+    return load.shard_async(call.at(1), number(2), ringload::as_exception(boost::asio::use_future))
+        .get();
+  if (what == "push")
+    return load.push_async(call.at(1), number(2), ringload::as_exception(boost::asio::use_future))
+        .get();
   if (what == "fused") {
     const std::vector<std::string> names(call.begin() + 3, call.end());
-    return load.fused_async(call.at(1), names, number(2), use_future).get();
+    return load
+        .fused_async(call.at(1), names, number(2), ringload::as_exception(boost::asio::use_future))
+        .get();
   }
   throw std::invalid_argument("there is no call " + what);
 }
 
-// A call is cancelled while it waits for the others, or before.
+// A call is cancelled before it waits for the others, or during this wait.
 ringload::tensor made_or_cancelled(ringload::group_load& load, const ringload::group& ranks,
                                    std::vector<std::string> call) {
   if (call.at(0) != "cancel") return made_by(load, call);
@@ -64,8 +72,9 @@ ringload::tensor made_or_cancelled(ringload::group_load& load, const ringload::g
   call.erase(call.begin(), call.begin() + 2);
   if (!mine) return made_by(load, call);
   boost::asio::cancellation_signal signal;
-  auto made =
-      load.tensor_async(call.at(1), boost::asio::bind_cancellation_slot(signal.slot(), use_future));
+  auto made = load.tensor_async(
+      call.at(1), boost::asio::bind_cancellation_slot(
+                      signal.slot(), ringload::as_exception(boost::asio::use_future)));
   signal.emit(boost::asio::cancellation_type::terminal);
   return made.get();
 }
@@ -84,18 +93,25 @@ void write(const ringload::tensor& made, const std::filesystem::path& to) {
 }
 
 int run(char** argv, const std::vector<std::string>& calls) {
-  const std::string socket = argv[1];
+  const std::string address = argv[1];
   const auto rank = static_cast<std::uint32_t>(std::atoi(argv[2]));
   const auto count = static_cast<std::uint32_t>(std::atoi(argv[3]));
   const std::chrono::milliseconds timeout(std::atoi(argv[4]));
   const std::shared_ptr<ringload::group> ranks =
-      socket == "mpi" ? mpi_ranks(timeout) : ringload::join_group(socket, rank, count, timeout);
+      address == "mpi" ? mpi_ranks(timeout) : ringload::join_group(address, rank, count, timeout);
+  if (std::string(argv[5]) == "meet") {
+    ranks->barrier();
+    std::printf("met\n");
+    return 0;
+  }
   ringload::loader_options within;
   within.slots = 2;
   ringload::loader loader(ringload::host(), within);
   ringload::group_options how;
   if (std::string(argv[5]) == "own") how.reading = ringload::group_reading::own;
-  ringload::group_load load = ringload::load_async(loader, ranks, argv[6], how, use_future).get();
+  ringload::group_load load = ringload::load_async(loader, ranks, argv[6], how,
+                                                   ringload::as_exception(boost::asio::use_future))
+                                  .get();
   std::printf("ready\n");
   std::fflush(stdout);
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -122,7 +138,7 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {
     std::printf("%s\n", e.what());
     std::fflush(stdout);
-    // MPI would wait for the others, one of which may be dead.
+    // MPI would wait for the other ranks, one of which may have died.
     if (std::string(argv[1]) == "mpi") std::_Exit(1);
     return 1;
   }

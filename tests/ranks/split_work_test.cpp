@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Who reads what, and which part of it another rank needs.
+// The reads of each rank, and the part of a read that another rank needs.
 
 #include "ranks/split_work.hpp"
 
@@ -49,7 +49,7 @@ std::string pieces_of(const std::vector<read_piece>& all, std::uint32_t tensor) 
 TEST_CASE("division: bytes are divided evenly, and tensors cut between rows") {
   const catalog all = of_tensors({of_shape({10, 2}), of_shape({}), of_shape({6, 3})});
   // 80, 4 and 72 bytes: the ranks begin at 0, 52 and 104 of 156.
-  const auto pieces = divided(all, 3, true);
+  const auto pieces = split_work(all, 3, true);
   CHECK(pieces_of(pieces, 0) == "0:0+7 1:7+3");
   CHECK(pieces_of(pieces, 1) == "1:0+1");
   CHECK(pieces_of(pieces, 2) == "1:0+2 2:2+4");
@@ -59,10 +59,10 @@ TEST_CASE("division: bytes are divided evenly, and tensors cut between rows") {
 
 TEST_CASE("division: of one rank, and of more ranks than rows, every row has a reader") {
   const catalog all = of_tensors({of_shape({3})});
-  CHECK(pieces_of(divided(all, 1, true), 0) == "0:0+3");
-  CHECK(pieces_of(divided(all, 3, true), 0) == "0:0+1 1:1+1 2:2+1");
-  CHECK(pieces_of(divided(all, 7, true), 0) == "0:0+1 2:1+1 4:2+1");
-  CHECK(divided(of_tensors({}), 4, true).empty());
+  CHECK(pieces_of(split_work(all, 1, true), 0) == "0:0+3");
+  CHECK(pieces_of(split_work(all, 3, true), 0) == "0:0+1 1:1+1 2:2+1");
+  CHECK(pieces_of(split_work(all, 7, true), 0) == "0:0+1 2:1+1 4:2+1");
+  CHECK(split_work(of_tensors({}), 4, true).empty());
 }
 
 TEST_CASE("division: what is encoded, has no rows or no bytes is not cut") {
@@ -71,11 +71,11 @@ TEST_CASE("division: what is encoded, has no rows or no bytes is not cut") {
   tensor_info blocks = of_shape({180}, dtype::u8);
   blocks.original_shape = {320};
   const catalog all = of_tensors({deflated, blocks, of_shape({}), of_shape({0, 5}), of_shape({8})});
-  const auto pieces = divided(all, 2, true);
+  const auto pieces = split_work(all, 2, true);
   for (std::uint32_t t = 0; t < 4; ++t) {
     CHECK(std::ranges::count(pieces, t, &read_piece::tensor) == 1);
   }
-  const auto uncut = divided(all, 2, false);
+  const auto uncut = split_work(all, 2, false);
   CHECK(uncut.size() == 5);
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("division: whatever the catalog, each row is read once, and no rank re
     std::vector<std::uint64_t> read(ranks);
     std::vector<std::uint64_t> next(all.tensors.size());
     std::uint64_t largest_row = 0;
-    for (const read_piece& p : divided(all, ranks, true)) {
+    for (const read_piece& p : split_work(all, ranks, true)) {
       const tensor_info& t = all.tensors[p.tensor];
       const std::uint64_t rows = t.shape.empty() ? 1 : t.shape.front();
       REQUIRE(p.rank < ranks);
@@ -122,8 +122,8 @@ TEST_CASE("division: blocks of ranks are of ceil(size / ranks), and the last may
   CHECK(block_of(3, 3, 4).count == 0);
   CHECK(block_of(0, 0, 4).count == 0);
   CHECK(block_of(~0ULL, 2, 3).end() == ~0ULL);
-  CHECK(common({2, 5}, {4, 9}) == index_range{4, 3});
-  CHECK(common({2, 2}, {4, 9}).count == 0);
+  CHECK(intersection({2, 5}, {4, 9}) == index_range{4, 3});
+  CHECK(intersection({2, 2}, {4, 9}).count == 0);
 }
 
 TEST_CASE("division: a block is taken out of a tensor, and put back, around any dimension") {

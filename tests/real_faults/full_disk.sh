@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# full_disk.sh RINGLOAD: make onto a disk that is full, and sum's manifest. An error, and nothing
-# under the final name.
+# full_disk.sh RINGLOAD: make onto a disk that is full, and sum's checksum list. An error, and
+# nothing under the final name.
 
 . "$(dirname "$0")/support.sh"
 need_root
@@ -34,6 +34,6 @@ rm "$work/mount/c.zt"
 expect 0 "$ringload" make "$work/good" --bytes 100000 --tensors 1000
 echo before >"$work/mount/sums"
 dd if=/dev/zero of="$work/mount/rest" bs=4096 status=none 2>/dev/null
-expect 1 "$ringload" sum "$work/good" --manifest "$work/mount/sums"
+expect 1 "$ringload" sum "$work/good" --checksums "$work/mount/sums"
 complains 'No space left on device'
-[ "$(cat "$work/mount/sums")" = before ] || fail "a manifest that found no room replaced another"
+[ "$(cat "$work/mount/sums")" = before ] || fail "a list that found no room replaced another"

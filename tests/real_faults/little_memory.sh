@@ -16,23 +16,10 @@ code=0
 complains '^ringload: error: '
 [ ! -s "$work/out" ] || fail "it prints all the same"
 
-need_root
-group=/sys/fs/cgroup/ringload-test-$$
-attempt "no cgroup" mkdir "$group"
-undo="rmdir $group"
-[ -e "$group/memory.max" ] || skip "no memory controller here; the limit on addresses passed"
-
-# in_group BYTES COMMAND...
-in_group() {
-  echo "$1" >"$group/memory.max" || skip "no limit can be set"
-  shift
-  code=0
-  sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec timeout 120 "$@"' sh "$group" "$@" \
-    >"$work/out" 2>"$work/err" || code=$?
-}
-in_group 600M "$ringload" load "$work/m.safetensors" --json
+make_memory_group
+in_group 600 "$ringload" load "$work/m.safetensors" --json
 [ "$code" -eq 0 ] || fail "exit code $code with memory enough: $(cat "$work/err")"
-in_group 100M "$ringload" load "$work/m.safetensors" --json
+in_group 100 "$ringload" load "$work/m.safetensors" --json
 case $code in
   1) complains '^ringload: error: ' ;;
   137) ;;

@@ -56,3 +56,29 @@ complains() {
   [ "$(wc -l <"$work/err")" -eq 1 ] || fail "not one line: $(cat "$work/err")"
   grep -q -e "$1" "$work/err" || fail "not '$1' but: $(cat "$work/err")"
 }
+
+# Makes a control group for memory, version 1 or 2, as $group. It is removed at the end.
+make_memory_group() {
+  need_root
+  if [ -d /sys/fs/cgroup/memory ]; then
+    group=/sys/fs/cgroup/memory/ringload-test-$$
+    limit_file=memory.limit_in_bytes
+  else
+    group=/sys/fs/cgroup/ringload-test-$$
+    limit_file=memory.max
+  fi
+  attempt "no control group can be made" mkdir "$group"
+  undo="rmdir $group"
+  [ -e "$group/$limit_file" ] || skip "there is no memory controller here"
+}
+
+# in_group MIB COMMAND...: runs it in the group with that limit, into $work/out, $work/err, $code.
+in_group() {
+  # The pages that an earlier command left in the page cache are none of this one's.
+  [ ! -e "$group/memory.force_empty" ] || echo 0 >"$group/memory.force_empty" 2>/dev/null
+  echo $(($1 * 1048576)) >"$group/$limit_file" || skip "no limit can be set"
+  shift
+  code=0
+  sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec timeout 120 "$@"' sh "$group" "$@" \
+    >"$work/out" 2>"$work/err" || code=$?
+}

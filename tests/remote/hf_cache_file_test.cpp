@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 
 const std::string blob_commit(40, 'a');
 
-// Bytes of which no two neighbouring blocks are the same.
+// Bytes in which no two adjacent blocks are equal.
 std::string blob_content(std::size_t bytes) {
   std::string out(bytes, '\0');
   for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<char>(i * 7 + i / 251);
@@ -202,7 +202,7 @@ TEST_CASE("hf_cache_file: bytes that are not those of the digest do not get into
     const auto ended = blob->advance();
     REQUIRE(!ended.has_value());
     CHECK(ended.error().code == errc::wrong_digest);
-    CHECK(ended.error().where.empty());
+    CHECK(ended.error().where().empty());
     CHECK(!blob->published());
     CHECK(!blob->write(0, bytes_at(content, 0, 1)).has_value());
   }
@@ -224,7 +224,7 @@ TEST_CASE("hf_cache_file: begun anew, nothing of an earlier load is there, nor i
   CHECK(blob->advance().has_value());
   CHECK(blob->begin_anew());
   CHECK(!blob->has(0, 1));
-  CHECK(!blob->begin_anew());  // There is nothing of an earlier load any more.
+  CHECK(!blob->begin_anew());  // No bytes of an earlier load are left.
   const fs::path record =
       repository_in(at.path()) / "blobs" / (sha256_hex(content) + ".ringload.ranges");
   CHECK(file_text(record) == "100000\n");
@@ -293,7 +293,7 @@ TEST_CASE("hf_cache_source: what passes is cached, and read from there by the ne
     CHECK(read_text(*source, 100'000, 200'000) == content.substr(100'000));
     CHECK(read_text(*source, 0, 60'000) == content.substr(0, 60'000));
     CHECK(remote->reads == 2);
-    // The 40,000 bytes that nobody read are fetched when it is closed.
+    // The 40,000 unread bytes are fetched at the end.
   }
   CHECK(remote->reads == 3);
   REQUIRE(told.size() == 1);
@@ -336,7 +336,7 @@ TEST_CASE(
     const auto source = open();
     CHECK(read_text(*source, 1'000'000, 1'000'000) == content.substr(1'000'000, 1'000'000));
     CHECK(remote->reads == reads);
-    // What is there in the middle of a read is not fetched again.
+    // Present bytes in the middle of a read are not fetched again.
     CHECK(read_text(*source, 500'000, 2'500'000) == content.substr(500'000, 2'500'000));
     CHECK(remote->reads == reads + 2);
     CHECK(remote->bytes_read == bytes + 1'500'000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads from a web server that is right, that breaks off, lies, or is slow.
+// Loads from a web server that is correct, breaks connections, sends wrong responses, or is slow.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ using namespace ringload::testing;
 
 namespace {
 
-// The value of Content-Range for the range that was asked for.
+// The value of Content-Range for the requested range.
 std::string range_of(const web_request& asked) {
   const std::string bytes = good(asked, 0).bytes;
   const std::size_t begin = bytes.find("Content-Range: ") + 15;
@@ -40,7 +40,7 @@ TEST_CASE("http: a file is loaded by ranges, on connections that are kept") {
       how.threads = threads;
       how.chunk_bytes = chunk;
       loader with = loads(how);
-      const model found = get(with.load_async(name, asio::use_future));
+      const model found = get(with.load_async(name, use_future));
       CHECK(right(found));
       CHECK(found.catalog().files.front().path == server.address("/m/model.safetensors"));
       const load_stats stats = found.stats();
@@ -71,12 +71,12 @@ TEST_CASE("http: an index, whose shards are asked for together before any tensor
     if (asked.target == "/m/model.safetensors.index.json") return web_range(asked, index);
     if (asked.target == "/m/sub/one.safetensors") return web_range(asked, one);
     if (asked.target == "/m/two%20x.safetensors") return web_range(asked, two);
-    return web_answer(404);
+    return web_response(404);
   });
   loader with = loads();
   {
     const model found =
-        get(with.load_async(server.address("/m/model.safetensors.index.json"), asio::use_future));
+        get(with.load_async(server.address("/m/model.safetensors.index.json"), use_future));
     CHECK(found.size() == 2);
     CHECK(bytes_of(found[0]) == noise(300'000, 1));
     CHECK(bytes_of(found[1]) == noise(300'000, 2));
@@ -99,12 +99,10 @@ TEST_CASE("http: an index, whose shards are asked for together before any tensor
 TEST_CASE("http: a load through a window counts what all its parts have asked for") {
   scripted_server server(good);
   loader with = loads();
-  load_options windowed;
-  windowed.window_bytes = 32 << 20;
-  load_operation load =
-      get(with.start_async(server.address("/x.safetensors"), windowed, asio::use_future));
+  tensor_stream load =
+      get(with.stream_async(server.address("/x.safetensors"), 32 << 20, use_future));
   std::uint64_t bytes = 0;
-  while (auto next = get(load.next_async(asio::use_future))) bytes += next->size_bytes();
+  while (auto next = get(load.next_async(use_future))) bytes += next->size_bytes();
   const load_stats stats = load.progress();
   CHECK(bytes == load.catalog().size_bytes());
   CHECK(stats.bytes_remote >= bytes - (128 << 10));
@@ -129,7 +127,7 @@ TEST_CASE("http: an answer that is cut at any byte of its head is asked for agai
           return reply;
         });
         loader with = loads();
-        CHECK(right(get(with.load_async(server.address("/x.safetensors"), asio::use_future))));
+        CHECK(right(get(with.load_async(server.address("/x.safetensors"), use_future))));
       }
     }
   }
@@ -156,7 +154,7 @@ TEST_CASE("http: a body that is cut is resumed at the byte that was reached") {
     remote_options how = quick();
     how.connections = 1;
     loader with = loads(how, 1);
-    const model found = get(with.load_async(server.address("/x.safetensors"), asio::use_future));
+    const model found = get(with.load_async(server.address("/x.safetensors"), use_future));
     CHECK(right(found));
     CHECK(found.stats().requests_repeated == 1);
     const auto log = server.log();
@@ -173,14 +171,14 @@ TEST_CASE("http: the next request is sent while a range comes, and again where t
   how.connections = 1;
   loader with = loads(how);
   const std::string name = server.address("/x.safetensors");
-  const model first = get(with.load_async(name, asio::use_future));
+  const model first = get(with.load_async(name, use_future));
   const std::uint64_t requests = server.log().size();
   server.follow([](const web_request& asked, std::uint64_t n) {
     web_reply reply = good(asked, n);
     if (n == header_reads + 2) reply.held = 5'000;
     return reply;
   });
-  CHECK(right(get(with.load_async(name, asio::use_future))));
+  CHECK(right(get(with.load_async(name, use_future))));
   CHECK(server.log().size() == requests);
   CHECK(server.accepted() == 1);
   CHECK(server.ahead() == 1);
@@ -196,7 +194,7 @@ TEST_CASE("http: the next request is sent while a range comes, and again where t
         reply.after = end;
         return reply;
       });
-      const model found = get(with.load_async(name, asio::use_future));
+      const model found = get(with.load_async(name, use_future));
       CHECK(right(found));
       CHECK(found.stats().requests_repeated == 1);
       CHECK(server.ahead() == ++breaks);
@@ -209,7 +207,7 @@ TEST_CASE("http: each request in turn is refused for good, or once: an error, or
   std::uint64_t requests = 0;
   {
     loader with = loads();
-    get(with.load_async(server.address("/x.safetensors"), asio::use_future));
+    get(with.load_async(server.address("/x.safetensors"), use_future));
     requests = server.log().size();
   }
   for (std::uint64_t nth = 0; nth < requests; ++nth) {
@@ -229,7 +227,7 @@ TEST_CASE("http: each request in turn is refused for good, or once: an error, or
     CHECK(holds(failed.what(), server.address("/x.safetensors")));
     CHECK(holds(failed.what(), "3 times in a row"));
     server.follow(refuse(true));
-    CHECK(right(get(with.load_async(server.address("/x.safetensors"), asio::use_future))));
+    CHECK(right(get(with.load_async(server.address("/x.safetensors"), use_future))));
     server.follow(good);
   }
 }
@@ -262,7 +260,7 @@ TEST_CASE("http: ranges, sizes, lengths and encodings that a server lies about a
     loader with = loads();
     CHECK(failure(with, server.address("/x.safetensors")).code() == errc::malformed_answer);
   }
-  // A length that is not the range's, in the answer that was asked for.
+  // A response whose length is not that of the requested range.
   server.follow([](const web_request& asked, std::uint64_t n) {
     web_reply reply = good(asked, n);
     const auto at = reply.bytes.find("Content-Length: ");
@@ -293,7 +291,7 @@ TEST_CASE("http: what is no HTTP, or a head without end, is an error") {
 
 TEST_CASE("http: chunk headers and trailers without end are errors after some KiB") {
   const std::string chunked = web_head(200, {"Transfer-Encoding: chunked"});
-  // What the answer begins with after its head, and what follows for ever.
+  // The beginning of the body, and the text that is repeated forever.
   const std::vector<std::pair<std::string, std::string>> forms = {
       {"5;", "x=y;"},         // Extensions,
       {"5;x", "x"},           // one of them,
@@ -323,7 +321,7 @@ TEST_CASE("http: chunk headers and trailers without end are errors after some Ki
         CHECK(failure(with, server.address("/x.safetensors")).code() == errc::malformed_answer);
       }
       CHECK(server.wait_until_alone());
-      // What sockets hold is more than what is received.
+      // The buffers of the sockets have more bytes than the client has received.
       CHECK(server.repeated_bytes() - before < (16 << 20));
       before = server.repeated_bytes();
     }
@@ -346,7 +344,7 @@ TEST_CASE("http: an object that is replaced meanwhile is a changed file") {
         return web_range(asked, n < header_reads ? object : longer);
       },
       [](const web_request& asked, std::uint64_t n) {
-        return n < header_reads ? good(asked, n) : web_answer(416);
+        return n < header_reads ? good(asked, n) : web_response(416);
       },
       [](const web_request& asked, std::uint64_t n) {
         web_reply reply = good(asked, n);
@@ -384,7 +382,7 @@ TEST_CASE("http: a server that stalls is given up after one limit, whatever is t
       CAPTURE(nth);
       CAPTURE(silence.count());
       how.silence_time_max = silence;
-      // The head, and nothing behind it; half of each answer; or a byte from time to time.
+      // Only the head, half of each response, or one byte from time to time.
       check(nth, [](const web_request& asked, std::uint64_t n) {
         web_reply reply = good(asked, n);
         return web_reply{reply.bytes.substr(0, reply.bytes.find("\r\n\r\n") + 4), after::stalled};
@@ -392,7 +390,8 @@ TEST_CASE("http: a server that stalls is given up after one limit, whatever is t
       check(nth, [](const web_request& asked, std::uint64_t n) {
         web_reply reply = good(asked, n);
         const std::size_t body = reply.bytes.find("\r\n\r\n") + 4;
-        // What it brings in all is less than 64 KiB: of each range a hundredth of what is left.
+        // The server sends less than 64 KiB in total: a hundredth of the remaining bytes of each
+        // range.
         return web_reply{reply.bytes.substr(0, body + 100), after::stalled};
       });
       check(nth, [](const web_request& asked, std::uint64_t n) {

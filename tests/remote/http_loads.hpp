@@ -25,7 +25,7 @@ using after = web_reply::end;
 
 inline const std::string object =
     checkpoint_text({{"a", 999}, f32("b", 100'000), {"c", 250'000}, {"d", 70'001}}, 3);
-inline constexpr std::uint64_t header_reads = 1;  // The first request brings all of the header.
+inline constexpr std::uint64_t header_reads = 1;  // The first request receives the whole header.
 
 inline remote_options quick() {
   remote_options how;
@@ -53,9 +53,9 @@ inline bool right(const model& found) {
 
 inline web_reply good(const web_request& asked, std::uint64_t) { return web_range(asked, object); }
 
-// The load fails, and leaves nothing.
+// The load fails and leaves no memory or files.
 inline error failure(loader& with, const std::string& name) {
-  const auto failed = failure_of(with.load_async(name, asio::use_future));
+  const auto failed = failure_of(with.load_async(name, use_future));
   REQUIRE(failed);
   CHECK(arenas_taken == 0);
   return *failed;

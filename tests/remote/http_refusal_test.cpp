@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads that a web server sends elsewhere, puts off or refuses, and loads that are cancelled.
+// Loads that a web server redirects, delays or refuses, and loads that are cancelled.
 
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ using namespace ringload::testing;
 
 namespace {
 
-// Of a folder of this process: "fd" has its descriptors, "task" its threads.
+// Counts the entries of a folder in /proc/self: "fd" has the descriptors, "task" the threads.
 std::size_t entries_of(const char* name) {
   std::size_t count = 0;
   DIR* const folder = ::opendir((std::string("/proc/self/") + name).c_str());
@@ -35,7 +35,7 @@ std::size_t entries_of(const char* name) {
   return count;
 }
 
-// The kernel takes a thread off the list a moment after it was joined.
+// The kernel removes a thread from the list shortly after it was joined.
 bool threads_come_to(std::size_t count) {
   const auto end = std::chrono::steady_clock::now() + patience;
   while (entries_of("task") > count && std::chrono::steady_clock::now() < end) {
@@ -52,28 +52,28 @@ TEST_CASE("http: redirects are followed, to web servers, and not for ever") {
   const auto to = [&](std::string location, unsigned status = 302) {
     server.follow([location, status](const web_request& asked, std::uint64_t n) {
       if (asked.target == "/y") return good(asked, n);
-      return web_answer(status, {"Location: " + location});
+      return web_response(status, {"Location: " + location});
     });
   };
   const std::string name = server.address("/x.safetensors");
   for (const unsigned status : {301U, 302U, 303U, 307U, 308U}) {
     to("/y", status);
     loader with = loads();
-    CHECK(right(get(with.load_async(name, asio::use_future))));
+    CHECK(right(get(with.load_async(name, use_future))));
   }
   to(other.address("/z?signature=secret"));
   {
     loader with = loads();
-    CHECK(right(get(with.load_async(name, asio::use_future))));
-    CHECK(server.log().size() == 1);  // Where it is now is remembered,
+    CHECK(right(get(with.load_async(name, use_future))));
+    CHECK(server.log().size() == 1);  // The redirected address is stored,
   }
-  // and asked for anew where that is not good any more.
+  // and requested again if it is no longer valid.
   other.follow([](const web_request& asked, std::uint64_t n) {
-    return n == 2 ? web_answer(403) : good(asked, n);
+    return n == 2 ? web_response(403) : good(asked, n);
   });
   {
     loader with = loads();
-    CHECK(right(get(with.load_async(name, asio::use_future))));
+    CHECK(right(get(with.load_async(name, use_future))));
     CHECK(server.log().size() > 1);
   }
   for (const char* location : {"/x.safetensors", "ftp://host/x", "file:///etc/passwd", "http://"}) {
@@ -99,18 +99,18 @@ TEST_CASE("http: 429 and 5xx are asked again, as late as the server says, and no
     std::set<std::string> asked_before;
     server.follow([&, status = status](const web_request& asked, std::uint64_t n) {
       const bool first = asked_before.insert(asked.field("range")).second;
-      return first ? web_answer(status, {"Retry-After: 0"}, "wait") : good(asked, n);
+      return first ? web_response(status, {"Retry-After: 0"}, "wait") : good(asked, n);
     });
     loader with = loads();
-    CHECK(right(get(with.load_async(name, asio::use_future))));
-    server.follow([status](const web_request&, std::uint64_t) { return web_answer(status); });
+    CHECK(right(get(with.load_async(name, use_future))));
+    server.follow([status](const web_request&, std::uint64_t) { return web_response(status); });
     const error failed = failure(with, name);
     CHECK(failed.code() == errc::remote_failed);
     CHECK(holds(failed.what(), std::to_string(status)));
     CHECK(server.log().size() == 3);
   }
   server.follow(
-      [](const web_request&, std::uint64_t) { return web_answer(503, {"Retry-After: 3600"}); });
+      [](const web_request&, std::uint64_t) { return web_response(503, {"Retry-After: 3600"}); });
   loader with = loads();
   CHECK(failure(with, name).code() == errc::remote_failed);
   CHECK(server.log().size() == 1);
@@ -121,7 +121,7 @@ TEST_CASE("http: what a server refuses for good is said, without credentials") {
   for (const auto& [status, code] :
        {std::pair(401U, errc::access_denied), std::pair(403U, errc::access_denied),
         std::pair(404U, errc::source_not_found), std::pair(400U, errc::remote_failed)}) {
-    server.follow([s = status](const web_request&, std::uint64_t) { return web_answer(s); });
+    server.follow([s = status](const web_request&, std::uint64_t) { return web_response(s); });
     loader with = loads();
     const error failed = failure(with, server.address("/x.safetensors?token=secret"));
     CHECK(failed.code() == code);
@@ -130,7 +130,7 @@ TEST_CASE("http: what a server refuses for good is said, without credentials") {
     CHECK(server.log().size() == 1);
   }
   loader with = loads();
-  const auto nobody = failure_of(with.load_async("http://127.0.0.1:1/x", asio::use_future));
+  const auto nobody = failure_of(with.load_async("http://127.0.0.1:1/x", use_future));
   REQUIRE(nobody);
   CHECK(nobody->code() == errc::remote_failed);
   remote_options how = quick();
@@ -146,7 +146,7 @@ TEST_CASE("http: cancelled while a request waits, in its head and in its body, i
   std::uint64_t requests = 0;
   {
     loader with = loads();
-    get(with.load_async(server.address("/x.safetensors"), asio::use_future));
+    get(with.load_async(server.address("/x.safetensors"), use_future));
     requests = server.log().size();
   }
   // With one connection a request has been sent ahead.
@@ -164,12 +164,12 @@ TEST_CASE("http: cancelled while a request waits, in its head and in its body, i
         reply.after = after::stalled;
         return reply;
       });
-      server.forget_answered();
+      server.forget_responseed();
       loader with = loads(nth % 2 == 0 ? quick() : one);
       asio::cancellation_signal signal;
       auto ends = with.load_async(server.address("/x.safetensors"),
-                                  asio::bind_cancellation_slot(signal.slot(), asio::use_future));
-      REQUIRE(server.wait_until_answered(stalled + 1));
+                                  asio::bind_cancellation_slot(signal.slot(), use_future));
+      REQUIRE(server.wait_until_responseed(stalled + 1));
       signal.emit(asio::cancellation_type::terminal);
       CHECK(code_of(std::move(ends)) == asio::error::operation_aborted);
       CHECK(arenas_taken == 0);
@@ -189,10 +189,10 @@ TEST_CASE("http: a hundred loads that are cancelled leave no descriptor, thread 
     loader with(counted_host(), small_options(), {over_http});
     for (int i = 0; i < times; ++i) {
       asio::cancellation_signal signal;
-      server.forget_answered();
+      server.forget_responseed();
       auto ends = with.load_async(server.address("/x.safetensors"),
-                                  asio::bind_cancellation_slot(signal.slot(), asio::use_future));
-      if (i % 3 != 0) CHECK(server.wait_until_answered(1));
+                                  asio::bind_cancellation_slot(signal.slot(), use_future));
+      if (i % 3 != 0) CHECK(server.wait_until_responseed(1));
       signal.emit(asio::cancellation_type::terminal);
       CHECK(code_of(std::move(ends)) == asio::error::operation_aborted);
     }
@@ -212,14 +212,14 @@ TEST_CASE("http: through a proxy, which names the object, and may not lead into 
   scripted_server proxy([](const web_request& asked, std::uint64_t n) {
     if (asked.target == "http://public.example/x.safetensors") return good(asked, n);
     if (asked.target == "http://public.example/inside") {
-      return web_answer(302, {"Location: http://169.254.169.254/latest"});
+      return web_response(302, {"Location: http://169.254.169.254/latest"});
     }
-    return web_answer(asked.method == "CONNECT" ? 403 : 404);
+    return web_response(asked.method == "CONNECT" ? 403 : 404);
   });
   remote_options how = quick();
   how.proxy = proxy.address("");
   loader with = loads(how);
-  CHECK(right(get(with.load_async("http://public.example/x.safetensors", asio::use_future))));
+  CHECK(right(get(with.load_async("http://public.example/x.safetensors", use_future))));
   CHECK(proxy.log().front().field("host") == "public.example");
   const error inside = failure(with, "http://public.example/inside");
   CHECK(inside.code() == errc::remote_failed);
@@ -235,7 +235,7 @@ TEST_CASE("http: a proxy that cannot be reached is named") {
   how.tries_max = 1;
   loader with = loads(how);
   for (const char* name : {"http://public.example/x", "https://public.example/x"}) {
-    CHECK(holds(failure(with, name).what(), "the proxy http://127.0.0.1:1: no connection to it"));
+    CHECK(holds(failure(with, name).what(), "the proxy http://127.0.0.1:1: connecting: "));
   }
 }
 
@@ -251,5 +251,23 @@ TEST_CASE("http: options that contradict themselves are refused") {
     remote_options how;
     wrong(how);
     CHECK_THROWS_AS(remote(how), error);
+  }
+}
+
+TEST_CASE("http: a file of certificates that cannot be read is named") {
+  temporary_folder folder;
+  const std::string text = folder.path() / "text.pem";
+  const std::string nosuch = folder.path() / "nosuch";
+  write_file(text, "no certificate");
+  for (const std::string& file : {nosuch, text}) {
+    remote_options how;
+    how.ca_file = file;
+    try {
+      remote(how);
+      FAIL("accepted: ", file);
+    } catch (const error& refused) {
+      CHECK(refused.place() == "remote_options::ca_file");
+      CHECK(holds(refused.what(), "'" + file + "'"));
+    }
   }
 }

@@ -84,7 +84,7 @@ complains 'the model has no such file'
 
 # --- who may
 expect 1 "$ringload" load hf://owner/gated
-complains 'the model is gated: ask for access on its page'
+complains 'the model is gated: request access on its page'
 expect 1 "$ringload" load hf://owner/private
 complains 'private and needs a token'
 export HF_TOKEN=hf_wrongtoken
@@ -197,11 +197,31 @@ done
 begin --flip 100000
 expect 1 "$ringload" load hf://owner/model --cache fill
 complains 'hf://owner/model/model-0000.*: the received bytes have the digest [0-9a-f]*, expected'
-expect 0 "$ringload" load hf://owner/model --cache read
-silent
+for cache in read off; do
+  for command in load sum "load --window 64M"; do
+    # shellcheck disable=SC2086
+    expect 1 "$ringload" $command hf://owner/model --cache $cache
+    complains 'hf://owner/model/model-0000.*: the received bytes have the digest [0-9a-f]*, expe'
+  done
+done
 begin
 sums_as model hf://owner/model --cache fill
 sums_as model hf://owner/model --offline
+
+# A file that is read in part is not compared, and the load says so.
+for cache in off fill; do
+  HF_HUB_CACHE=$work/cache-$cache
+  expect 0 "$ringload" load hf://owner/large --cache $cache --json
+  "$json" get files_unverified <"$work/out" >"$work/values" || fail "json"
+  [ "$(cat "$work/values")" = 0 ] || fail "compared, but $(cat "$work/values") are told"
+  HF_HUB_CACHE=$work/cache-part-$cache
+  expect 0 "$ringload" load hf://owner/large --cache $cache --json --select tensor.00
+  "$json" get files_unverified <"$work/out" >"$work/values" || fail "json"
+  [ "$(cat "$work/values")" = 1 ] || fail "not compared, but $(cat "$work/values") are told"
+  expect 0 "$ringload" load hf://owner/large --cache $cache --select tensor.00
+  grep -q "not verified *1 file not compared with the hub's digest" "$work/out" ||
+    fail "not told: $(cat "$work/out")"
+done
 
 # --- files that have nothing to do with each other, by every name of the model
 mkdir -p "$models/owner/two/sub"

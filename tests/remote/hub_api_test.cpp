@@ -111,7 +111,7 @@ TEST_CASE("hub_api: a refusal says what can be done") {
   const fault gated = refused_with(403, "GatedRepo", false);
   CHECK(gated.code == errc::access_denied);
   CHECK(says(message_of(gated), "https://huggingface.co/owner/model"));
-  CHECK(says(message_of(gated), "ask for access"));
+  CHECK(says(message_of(gated), "request access"));
   CHECK(says(message_of(gated), "token"));
   CHECK(says(message_of(refused_with(403, "GatedRepo", true)), "this token's account"));
 

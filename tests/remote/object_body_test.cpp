@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/http/object_body.hpp"
 
-// What comes in order: bodies of servers without ranges, and the first bytes of all objects.
+// Bodies that are received in order: those of servers without ranges, and the first bytes of all
+// objects.
 
 #include <doctest/doctest.h>
 
@@ -29,11 +30,11 @@ std::byte byte_at(std::uint64_t offset) {
   return static_cast<std::byte>((offset * 2654435761U) >> 13U);
 }
 
-// Bytes of a body that is made up as it comes.
+// Computes the bytes of a body by their offset.
 std::vector<wanted_part*> feed(body_window& into, std::uint64_t bytes) {
   std::vector<wanted_part*> complete;
   while (bytes > 0) {
-    const auto room = into.room();
+    const auto room = into.next_buffer();
     const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, room.size()));
     for (std::size_t i = 0; i < now; ++i) room[i] = byte_at(into.position() + i);
     into.take(now, complete);
@@ -58,7 +59,7 @@ struct part_with_memory {
 };
 
 web_reply whole(const web_request&, std::uint64_t) {
-  return web_answer(200, {"ETag: \"one\""}, object);
+  return web_response(200, {"ETag: \"one\""}, object);
 }
 
 web_reply chunked(const web_request&, std::uint64_t) {
@@ -170,13 +171,13 @@ TEST_CASE("http: a server without ranges is asked once, for a file of any size")
        {scripted_server::rule(whole), scripted_server::rule(chunked), scripted_server::rule(old)}) {
     server.follow(rule);
     loader with = loads();
-    CHECK(right(get(with.load_async(name, asio::use_future))));
+    CHECK(right(get(with.load_async(name, use_future))));
     CHECK(server.log().size() == 1);
   }
   server.follow(whole);
   for (const std::uint32_t slots : {1U, 4U}) {
     loader with = loads(little(), slots);
-    const model found = get(with.load_async(name, asio::use_future));
+    const model found = get(with.load_async(name, use_future));
     CHECK(right(found));
     CHECK(found.stats().bytes_remote >= found.catalog().size_bytes());
     CHECK(found.stats().seconds_to_first_byte > 0);
@@ -196,9 +197,8 @@ TEST_CASE("http: the first bytes of a file with ranges are kept, whatever may be
   remote_options how = quick();
   how.whole_bytes_max = 0;
   loader with = loads(how, 1);
-  const checkpoint opened =
-      get(with.open_async(server.address("/x.safetensors"), asio::use_future));
-  for (int i = 0; i < 2; ++i) CHECK(right(get(with.load_async(opened, asio::use_future))));
+  const checkpoint opened = get(with.open_async(server.address("/x.safetensors"), use_future));
+  for (int i = 0; i < 2; ++i) CHECK(right(get(with.load_async(opened, use_future))));
   const auto log = server.log();
   const auto from_start = [](const web_request& each) {
     return each.field("range").starts_with("bytes=0-");
@@ -209,15 +209,14 @@ TEST_CASE("http: the first bytes of a file with ranges are kept, whatever may be
 TEST_CASE("http: a file without ranges is opened once, and loaded several times") {
   scripted_server server(whole);
   loader with = loads(little(), 1);
-  const checkpoint opened =
-      get(with.open_async(server.address("/x.safetensors"), asio::use_future));
-  for (int i = 0; i < 5; ++i) CHECK(right(get(with.load_async(opened, asio::use_future))));
+  const checkpoint opened = get(with.open_async(server.address("/x.safetensors"), use_future));
+  for (int i = 0; i < 5; ++i) CHECK(right(get(with.load_async(opened, use_future))));
   CHECK(server.log().size() == 5);
-  // Of the end alone: what lies before it is received and dropped, and not for ever.
+  // Reads only the end. The bytes before it are received and dropped, a limited number of times.
   int good_loads = 0;
   std::string why;
   for (int i = 0; i < 5; ++i) {
-    auto ends = with.load_async(opened, selection().names({"d"}), asio::use_future);
+    auto ends = with.load_async(opened, selection().names({"d"}), use_future);
     const auto failed = failure_of(std::move(ends));
     if (!failed) ++good_loads;
     if (failed) CHECK(failed->code() == errc::unsupported_feature);
@@ -225,7 +224,7 @@ TEST_CASE("http: a file without ranges is opened once, and loaded several times"
   }
   CHECK(good_loads >= 2);
   CHECK(good_loads < 5);
-  CHECK(holds(why, "fetch it as a file first"));
+  CHECK(holds(why, "download the file first"));
 }
 
 TEST_CASE("http: a body without ranges that is cut anywhere begins anew, and not for ever") {
@@ -241,9 +240,9 @@ TEST_CASE("http: a body without ranges that is cut anywhere begins anew, and not
       return reply;
     });
     for (const remote_options& how : {quick(), little()}) {
-      server.forget_answered();
+      server.forget_responseed();
       loader with = loads(how);
-      CHECK(right(get(with.load_async(name, asio::use_future))));
+      CHECK(right(get(with.load_async(name, use_future))));
     }
   }
   server.follow([](const web_request& asked, std::uint64_t n) {
@@ -272,11 +271,11 @@ TEST_CASE("http: lengths and objects that change without ranges are errors") {
     loader with = loads(little());
     return failure(with, name).code();
   };
-  CHECK(later(web_answer(200, {"ETag: \"two\""}, object)) == errc::changed_file);
-  CHECK(later(web_answer(200, {"ETag: \"one\""}, object + "x")) == errc::changed_file);
-  CHECK(later(web_answer(200, {"ETag: \"one\"", "Content-Encoding: gzip"}, object)) ==
+  CHECK(later(web_response(200, {"ETag: \"two\""}, object)) == errc::changed_file);
+  CHECK(later(web_response(200, {"ETag: \"one\""}, object + "x")) == errc::changed_file);
+  CHECK(later(web_response(200, {"ETag: \"one\"", "Content-Encoding: gzip"}, object)) ==
         errc::malformed_answer);
-  CHECK(later(web_answer(412)) == errc::changed_file);
+  CHECK(later(web_response(412)) == errc::changed_file);
   CHECK(later(web_range({"GET", "/", {{"range", "bytes=0-9"}}}, object)) == errc::malformed_answer);
   web_reply shorter;
   shorter.bytes = web_head(200, {"Transfer-Encoding: chunked"}) + "5\r\nabcde\r\n0\r\n\r\n";
@@ -290,18 +289,18 @@ TEST_CASE("http: many files without ranges share few connections") {
   loader with = loads(how);
   std::vector<checkpoint> opened;
   for (int i = 0; i < 6; ++i) {
-    opened.push_back(get(with.open_async(server.address("/" + std::to_string(i) + ".safetensors"),
-                                         asio::use_future)));
+    opened.push_back(
+        get(with.open_async(server.address("/" + std::to_string(i) + ".safetensors"), use_future)));
   }
   for (const checkpoint& each : opened) {
-    CHECK(right(get(with.load_async(each, asio::use_future))));
+    CHECK(right(get(with.load_async(each, use_future))));
   }
 }
 
 TEST_CASE("http: a load without ranges that is cancelled in its body leaves nothing") {
   scripted_server server(whole);
   remote_options how = little();
-  how.connections = 1;  // Others would stay for a while, idle.
+  how.connections = 1;  // Further connections would stay idle for a while.
   for (const std::size_t kept : {std::size_t{100}, std::size_t{1'000}, std::size_t{300'000}}) {
     CAPTURE(kept);
     server.follow([kept](const web_request& asked, std::uint64_t n) {
@@ -310,12 +309,12 @@ TEST_CASE("http: a load without ranges that is cancelled in its body leaves noth
       reply.after = after::stalled;
       return reply;
     });
-    server.forget_answered();
+    server.forget_responseed();
     loader with = loads(how);
     asio::cancellation_signal signal;
     auto ends = with.load_async(server.address("/x.safetensors"),
-                                asio::bind_cancellation_slot(signal.slot(), asio::use_future));
-    REQUIRE(server.wait_until_answered(1));
+                                asio::bind_cancellation_slot(signal.slot(), use_future));
+    REQUIRE(server.wait_until_responseed(1));
     signal.emit(asio::cancellation_type::terminal);
     CHECK(code_of(std::move(ends)) == asio::error::operation_aborted);
     CHECK(arenas_taken == 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// When a request that failed is repeated.
+// The delay before a failed request is repeated.
 
 #include "remote/http/retry.hpp"
 
@@ -14,7 +14,7 @@ TEST_CASE("retry: the delay doubles up to its limit, and half of it is random") 
   rules.tries_max = 8;
   retry_state least(rules);
   retry_state most(rules);
-  // 250 ms doubles to 8 s with the sixth failure. The least delay is half of that.
+  // The delay doubles from 250 ms to 8 s at the sixth failure. The minimum is half of the delay.
   for (const int full : {250, 500, 1000, 2000, 4000, 8000, 8000}) {
     CHECK(least.failed(0.0) == milliseconds(full / 2));
     CHECK(most.failed(0.999) <= milliseconds(full));

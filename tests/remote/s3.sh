@@ -42,7 +42,7 @@ sums_as many/model
 expect 1 "$ringload" load s3://bucket/absent.safetensors
 complains '^ringload: error: s3://bucket/absent.safetensors: the bucket has no .* (NoSuchKey)$'
 expect 1 "$ringload" ls "s3://bucket/a b"
-complains "s3://bucket/a b/: the folder holds no file of tensors, only 'model'"
+complains "s3://bucket/a b/: the folder has no tensor file, only 'model'"
 for each in "S3://bucket/a b" "s3://bucket/a b/"; do
   expect 0 "$ringload" sum "$each" --independent-files
   mv "$work/out" "$work/found"
@@ -94,8 +94,8 @@ AWS_SESSION_TOKEN=sessionsecret sums_as "a b/model"
 sums_as one+1.safetensors
 sums_as many/model
 expect 1 "$ringload" load s3://bucket/one+1.safetensors --anonymous
-complains 'give credentials'
+complains 'credentials are required'
 no_secrets
 unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 AWS_PROFILE=nosuch expect 1 "$ringload" load s3://bucket/one+1.safetensors
-complains "give credentials.*there is no profile 'nosuch' of AWS_PROFILE"
+complains "credentials are required.*there is no profile 'nosuch' of AWS_PROFILE"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An http_client without a network: answers and objects by their addresses, and a list of what was
-// asked for.
+// An http_client without a network: responses and objects by their addresses, and a list of the
+// requests.
 
 #include <algorithm>
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace ringload::testing {
 
-// Bytes in memory; each read is answered at once, in the thread that asks.
+// Bytes in memory. Each read completes at once, in the calling thread.
 class memory_source final : public byte_source {
  public:
   explicit memory_source(std::string content) : content_(std::move(content)) {}
@@ -46,20 +46,20 @@ class memory_source final : public byte_source {
 
 class scripted_client final : public remote_http::http_client {
  public:
-  struct scripted_answer {
+  struct scripted_response {
     unsigned status = 200;
     std::string body;
     std::vector<remote_http::header_field> fields;
   };
 
-  result<remote_http::small_answer> fetch(const remote_http::small_request& request,
-                                          const std::stop_token&) override {
+  result<remote_http::small_response> fetch(const remote_http::small_request& request,
+                                            const std::stop_token&) override {
     note(request.head ? "HEAD" : "GET", request.object);
-    const auto at = answers.find(address(request.object.url));
-    if (at == answers.end()) return fault{errc::remote_failed, request.object.name(), "refused"};
+    const auto at = responses.find(address(request.object.url));
+    if (at == responses.end()) return fault{errc::remote_failed, request.object.name(), "refused"};
     if (at->second.body.size() > request.bytes_max)
       return fault{errc::remote_failed, "", "too large"};
-    remote_http::small_answer out;
+    remote_http::small_response out;
     out.status = at->second.status;
     out.body = at->second.body;
     out.fields = at->second.fields;
@@ -92,7 +92,7 @@ class scripted_client final : public remote_http::http_client {
     return std::ranges::find(requests, line) != requests.end();
   }
 
-  std::map<std::string, scripted_answer> answers;
+  std::map<std::string, scripted_response> responses;
   std::map<std::string, std::shared_ptr<memory_source>> objects;
   std::vector<std::string> requests;  // "GET https://host/path?query"
   std::vector<std::string> signatures;
@@ -110,7 +110,7 @@ class scripted_client final : public remote_http::http_client {
   }
 };
 
-// Reads and waits: what was read, or "failed".
+// Reads and waits. Returns the bytes, or "failed".
 inline std::string read_text(byte_source& from, std::uint64_t offset, std::size_t bytes) {
   std::string out(bytes, '\0');
   std::promise<bool> ended;

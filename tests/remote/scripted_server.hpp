@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A web server on loopback that does what a test tells it to, wrong things above all.
+// A web server on loopback that follows a script, mostly with invalid behaviour.
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
@@ -47,14 +47,16 @@ struct web_reply {
     kept,  // The connection waits for the next request.
     closed,
     reset,
-    stalled,  // Nothing more is sent, until the client goes.
-    dripped,  // A byte from time to time, until the client goes.
-    endless,  // `repeated` again and again, until the client goes; at most 256 MiB.
+    stalled,  // No more bytes are sent until the client closes the connection.
+    dripped,  // One byte from time to time, until the client closes the connection.
+    // `repeated` again and again, until the client closes the connection. At most 256 MiB.
+    endless,
   };
   std::string bytes;
   end after = end::kept;
   std::string repeated = {};
-  std::size_t held = 0;  // So many of the last bytes drip until the next request has come.
+  // This number of bytes at the end is sent slowly until the next request arrives.
+  std::size_t held = 0;
 };
 
 inline std::string web_head(unsigned status, const std::vector<std::string>& fields) {
@@ -63,29 +65,29 @@ inline std::string web_head(unsigned status, const std::vector<std::string>& fie
   return out + "\r\n";
 }
 
-inline web_reply web_answer(unsigned status, std::vector<std::string> fields = {},
-                            const std::string& body = {}) {
+inline web_reply web_response(unsigned status, std::vector<std::string> fields = {},
+                              const std::string& body = {}) {
   fields.push_back("Content-Length: " + std::to_string(body.size()));
   return {web_head(status, fields) + body};
 }
 
-// What a right server says when it is asked for a range of that object.
+// The response of a correct server to a request for a range of the object.
 inline web_reply web_range(const web_request& asked, const std::string& object,
                            const std::string& etag = "\"one\"") {
   const std::string text = asked.field("range");
   const auto dash = text.find('-');
   if (!text.starts_with("bytes=") || dash == text.npos) {
-    return web_answer(200, {"ETag: " + etag}, object);
+    return web_response(200, {"ETag: " + etag}, object);
   }
   const std::uint64_t begin = std::stoull(text.substr(6));
   const std::uint64_t last =
       std::min<std::uint64_t>(std::stoull(text.substr(dash + 1)), object.size() - 1);
   if (begin >= object.size()) {
-    return web_answer(416, {"Content-Range: bytes */" + std::to_string(object.size())});
+    return web_response(416, {"Content-Range: bytes */" + std::to_string(object.size())});
   }
   const std::string match = asked.field("if-match");
-  if (!match.empty() && match != etag) return web_answer(412);
-  return web_answer(
+  if (!match.empty() && match != etag) return web_response(412);
+  return web_response(
       206,
       {"ETag: " + etag, "Content-Range: bytes " + std::to_string(begin) + "-" +
                             std::to_string(last) + "/" + std::to_string(object.size())},
@@ -94,8 +96,9 @@ inline web_reply web_range(const web_request& asked, const std::string& object,
 
 class scripted_server {
  public:
-  // Asked in the server's thread for each request, with its number, from 0 on. Under the server's
-  // mutex: what a rule has written can be read after log(), and it is not used after follow().
+  // Called in the server's thread for each request, with its number from 0. The server's mutex is
+  // held, so data that a rule has written can be read after log(). A rule is not called after
+  // follow() has replaced it.
   using rule = std::function<web_reply(const web_request&, std::uint64_t)>;
 
   explicit scripted_server(rule how) : rule_(std::move(how)) {
@@ -126,12 +129,12 @@ class scripted_server {
     const std::lock_guard lock(mutex_);
     return log_;
   }
-  // How many replies that were held back had the next request before their end.
+  // The number of held replies during which the next request arrived.
   std::uint64_t ahead() const {
     const std::lock_guard lock(mutex_);
     return ahead_;
   }
-  // How many bytes endless replies have sent.
+  // The number of bytes that endless replies have sent.
   std::uint64_t repeated_bytes() const {
     const std::lock_guard lock(mutex_);
     return repeated_bytes_;
@@ -140,19 +143,19 @@ class scripted_server {
     const std::lock_guard lock(mutex_);
     return accepted_;
   }
-  // Until so many requests have been answered as far as they ever will.
-  bool wait_until_answered(std::size_t count) {
+  // Waits until the replies of this number of requests have ended.
+  bool wait_until_responseed(std::size_t count) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, patience, [&] { return answered_ >= count; });
+    return changed_.wait_for(lock, patience, [&] { return responseed_ >= count; });
   }
-  // Until no client is connected any more.
+  // Waits until no client is connected.
   bool wait_until_alone() {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, patience, [&] { return open_ == 0; });
   }
-  void forget_answered() {
+  void forget_responseed() {
     const std::lock_guard lock(mutex_);
-    answered_ = 0;
+    responseed_ = 0;
   }
 
  private:
@@ -228,7 +231,7 @@ class scripted_server {
       if (reply.held > 0 && !code) {
         co_await hold(client, std::string_view(reply.bytes).substr(at_once), received.empty());
       }
-      count(answered_, 1);
+      count(responseed_, 1);
       kept = reply.after == web_reply::end::kept;
       if (reply.after == web_reply::end::reset) {
         client.set_option(asio::socket_base::linger(true, 0), code);
@@ -242,7 +245,7 @@ class scripted_server {
     }
   }
 
-  // Byte by byte while no other request has come, then all that is left.
+  // Byte by byte until another request arrives, then all remaining bytes.
   asio::awaitable<void> hold(tcp::socket& client, std::string_view rest, bool alone) {
     asio::steady_timer timer(loop_);
     boost::system::error_code code;
@@ -293,7 +296,7 @@ class scripted_server {
   std::uint64_t accepted_ = 0;
   std::uint64_t ahead_ = 0;
   std::uint64_t repeated_bytes_ = 0;
-  std::size_t answered_ = 0;
+  std::size_t responseed_ = 0;
   std::size_t open_ = 0;
 
   std::thread thread_;

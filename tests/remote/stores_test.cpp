@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The hub and S3 as stores, over a client that only has what the test says.
+// The stores for the hub and S3, with a client that has only the objects of the test.
 
 #include <doctest/doctest.h>
 
@@ -43,9 +43,9 @@ std::string file_json(const std::string& name, const std::string& content) {
 // A client for owner/model, which has two files.
 std::shared_ptr<scripted_client> hub_client() {
   auto out = std::make_shared<scripted_client>();
-  out->answers[hub_model_address].body = R"({"sha":")" + hub_commit + R"(","siblings":[)" +
-                                         file_json("model.safetensors", "weights") + "," +
-                                         file_json("config.json", "{}") + "]}";
+  out->responses[hub_model_address].body = R"({"sha":")" + hub_commit + R"(","siblings":[)" +
+                                           file_json("model.safetensors", "weights") + "," +
+                                           file_json("config.json", "{}") + "]}";
   out->objects["https://huggingface.co/owner/model/resolve/" + hub_commit + "/model.safetensors"] =
       std::make_shared<memory_source>("weights");
   return out;
@@ -57,7 +57,7 @@ hub_options hub_without_cache() {
   return out;
 }
 
-// What an error says, or "nothing".
+// The text of the error, or "nothing".
 std::string thrown_by(byte_store& store, std::string_view name, boost::system::error_code code) {
   try {
     const found_source found = store.find(name, {});
@@ -154,8 +154,8 @@ TEST_CASE("hub_store: a token goes with requests to the hub, and into no message
   static_cast<void>(store->find("hf://owner/model", {}));
   CHECK(client->last_signature() == "Authorization: Bearer hf_verysecret\n");
   for (const unsigned status : {401U, 403U, 404U, 500U}) {
-    client->answers[hub_model_address].status = status;
-    client->answers[hub_model_address].body = "hf_verysecret";
+    client->responses[hub_model_address].status = status;
+    client->responses[hub_model_address].body = "hf_verysecret";
     const auto code = status == 404   ? errc::source_not_found
                       : status == 500 ? errc::remote_failed
                                       : errc::access_denied;
@@ -167,9 +167,9 @@ TEST_CASE("hub_store: a token goes with requests to the hub, and into no message
 
 TEST_CASE("hub_store: a gated model says where access is asked for") {
   const auto client = hub_client();
-  auto& answer = client->answers[hub_model_address];
-  answer.status = 403;
-  answer.fields = {{"x-error-code", "GatedRepo"}};
+  auto& response = client->responses[hub_model_address];
+  response.status = 403;
+  response.fields = {{"x-error-code", "GatedRepo"}};
   const auto store = make_hub_store(client, hub_without_cache(), false);
   const std::string text = thrown_by(*store, "hf://owner/model", errc::access_denied);
   CHECK(holds(text, "https://huggingface.co/owner/model"));
@@ -179,8 +179,8 @@ TEST_CASE("hub_store: a gated model says where access is asked for") {
 TEST_CASE("hub_store: a gated model that is listed says so where a file of it is opened") {
   const auto client = hub_client();
   client->objects.clear();
-  client->answers["https://huggingface.co/owner/model/resolve/" + hub_commit +
-                  "/model.safetensors"] = {401, "", {{"x-error-code", "GatedRepo"}}};
+  client->responses["https://huggingface.co/owner/model/resolve/" + hub_commit +
+                    "/model.safetensors"] = {401, "", {{"x-error-code", "GatedRepo"}}};
   const auto store = make_hub_store(client, hub_without_cache(), false);
   const found_source found = store->find("hf://owner/model", {});
   try {
@@ -195,16 +195,18 @@ TEST_CASE("hub_store: a gated model that is listed says so where a file of it is
 TEST_CASE("hub_store: a hub that leads to another host is not followed, and that host is named") {
   const auto client = hub_client();
   const auto store = make_hub_store(client, hub_without_cache(), false);
-  client->answers[hub_model_address] = {
+  client->responses[hub_model_address] = {
       302, "", {{"location", "https://mirror.example:8443/api?signature=secret"}}};
   const std::string text = thrown_by(*store, "hf://owner/model", errc::remote_failed);
-  CHECK(holds(text, "the hub redirects to https://mirror.example:8443, which is not followed"));
+  CHECK(holds(text,
+              "the hub redirects to https://mirror.example:8443, and redirects to other hosts are "
+              "not followed"));
   CHECK(!holds(text, "secret"));
 }
 
 TEST_CASE("hub_store: its folder shows sub-folders, and names the files beneath them if asked") {
   const auto client = hub_client();
-  client->answers[hub_model_address].body =
+  client->responses[hub_model_address].body =
       R"({"sha":")" + hub_commit + R"(","siblings":[)" + file_json("unet/b.safetensors", "b") +
       "," + file_json("unet/a.safetensors", "a") + "," + file_json("config.json", "{}") + "]}";
   const found_source found =
@@ -227,7 +229,7 @@ TEST_CASE("hub_store: bytes that are not the hub's are an error where all of the
     const auto store = make_hub_store(client, how, false);
     const found_source found = store->find("hf://owner/model", {});
     const auto file = found.folder->open("model.safetensors", {});
-    CHECK(file->identity().empty());  // As it is opened.
+    CHECK(file->identity().empty());  // The state after opening.
     CHECK(read_text(*file, 0, 7) == "WEIGHTS");
     for (int i = 0; i < 2; ++i) {
       try {
@@ -235,7 +237,7 @@ TEST_CASE("hub_store: bytes that are not the hub's are an error where all of the
         FAIL("no digest was compared");
       } catch (const error& e) {
         CHECK(e.code() == errc::wrong_digest);
-        CHECK(e.place().empty());  // Whoever asks knows which file it is.
+        CHECK(e.place().empty());  // The caller adds the name of the file.
         CHECK(holds(e.what(), remote_http::sha256_hex("weights")));
         CHECK(holds(e.what(), remote_http::sha256_hex("WEIGHTS")));
       }
@@ -243,16 +245,36 @@ TEST_CASE("hub_store: bytes that are not the hub's are an error where all of the
   }
   REQUIRE(told.size() == 1);
   CHECK(!told[0].whole);
-  CHECK(told[0].error_text.empty());  // The load has said it.
+  CHECK(told[0].error_text.empty());  // The load reports the error.
   CHECK(make_hub_store(client, how, false)->find("owner/model", {}).local_path.empty());
+}
+
+TEST_CASE("hub_store: bytes that are not the hub's are an error without the cache, too") {
+  const temporary_folder cache;
+  for (const hub_cache kind : {hub_cache::off, hub_cache::read}) {
+    hub_options how;
+    how.cache = kind;
+    how.cache_folder = cache.path().native();
+    const auto client = hub_client();
+    client->objects.begin()->second = std::make_shared<memory_source>("WEIGHTS");
+    const auto store = make_hub_store(client, how, false);
+    const auto file = store->find("hf://owner/model", {}).folder->open("model.safetensors", {});
+    CHECK(read_text(*file, 0, 7) == "WEIGHTS");
+    try {
+      static_cast<void>(file->identity());
+      FAIL("no digest was compared");
+    } catch (const error& e) {
+      CHECK(e.code() == errc::wrong_digest);
+    }
+  }
 }
 
 TEST_CASE("hub_store: a listing that is none is refused") {
   const auto client = hub_client();
   const auto store = make_hub_store(client, hub_without_cache(), false);
-  client->answers[hub_model_address].body = "<html>";
+  client->responses[hub_model_address].body = "<html>";
   CHECK(holds(thrown_by(*store, "hf://owner/model", errc::malformed_answer), "byte 0"));
-  client->answers[hub_model_address].body =
+  client->responses[hub_model_address].body =
       R"({"sha":")" + hub_commit + R"(","siblings":[{"rfilename":"../../x"}]})";
   CHECK(holds(thrown_by(*store, "hf://owner/model", errc::malformed_answer), "leaves the model"));
 }
@@ -282,7 +304,7 @@ TEST_CASE("hub_store: an older commit in the cache is used only where the hub is
   const auto client = hub_client();
   const auto store = make_hub_store(client, how, false);
   CHECK(store->find("hf://owner/model", {}).folder != nullptr);
-  client->answers.clear();
+  client->responses.clear();
   CHECK(store->find("hf://owner/model", {}).local_path ==
         cache.path() / "models--owner--model/snapshots" / older);
   CHECK(holds(thrown_by(*store, "hf://owner/other", errc::remote_failed), "owner/other"));
@@ -320,13 +342,13 @@ TEST_CASE("hub_store: with hub_cache::fill the next load is local") {
 TEST_CASE("s3_store: a prefix is a folder of what lies directly in it") {
   const auto client = std::make_shared<scripted_client>();
   const std::string list = "http://s3:9000/bucket/?" + std::string(s3_list) + "m%2F";
-  client->answers[list].body = s3_page_xml(
+  client->responses[list].body = s3_page_xml(
       "<EncodingType>url</EncodingType>" + s3_object_xml("m/") + s3_object_xml("m/a%20b") +
       s3_object_xml("m/../x") + s3_object_xml("other/y") +
       "<IsTruncated>true</IsTruncated><NextContinuationToken>2/=</NextContinuationToken>");
   client
-      ->answers["http://s3:9000/bucket/?continuation-token=2%2F%3D&" + std::string(s3_list) +
-                "m%2F"]
+      ->responses["http://s3:9000/bucket/?continuation-token=2%2F%3D&" + std::string(s3_list) +
+                  "m%2F"]
       .body = s3_page_xml(s3_object_xml("m/c"));
   client->objects["http://s3:9000/bucket/m/a%20b"] = std::make_shared<memory_source>("weights");
 
@@ -344,13 +366,13 @@ TEST_CASE("s3_store: a prefix is a folder of what lies directly in it") {
 
 TEST_CASE("s3_store: sub-folders are shown, and searched if that is asked for") {
   const auto client = std::make_shared<scripted_client>();
-  client->answers["http://s3:9000/bucket/?" + std::string(s3_list) + "m%2F"].body = s3_page_xml(
+  client->responses["http://s3:9000/bucket/?" + std::string(s3_list) + "m%2F"].body = s3_page_xml(
       "<EncodingType>url</EncodingType>"
       "<CommonPrefixes><Prefix>m/a%20b/</Prefix></CommonPrefixes>"
       "<CommonPrefixes><Prefix>m/x.safetensors/</Prefix></CommonPrefixes>"
       "<CommonPrefixes><Prefix>other/</Prefix></CommonPrefixes>" +
       s3_object_xml("m/c"));
-  client->answers["http://s3:9000/bucket/?encoding-type=url&list-type=2&prefix=m%2F"].body =
+  client->responses["http://s3:9000/bucket/?encoding-type=url&list-type=2&prefix=m%2F"].body =
       s3_page_xml(s3_object_xml("m/c") + s3_object_xml("m/a b/d.safetensors"));
   const auto store = make_s3_store(client, s3_of("http://s3:9000"));
   const found_source found = store->find("s3://bucket/m", {});
@@ -379,14 +401,14 @@ TEST_CASE("s3_store: a key is an object, by its name or because nothing lies ben
   CHECK(named.folder->path_of(named.file) == "s3://bucket/m/model.safetensors");
   CHECK(client->requests.empty());
   CHECK(store->find("s3://bucket/model.safetensors", {}).file == "model.safetensors");
-  client->answers["http://s3:9000/bucket/?" + std::string(s3_list) + "m%2Fweights%2F"].body =
+  client->responses["http://s3:9000/bucket/?" + std::string(s3_list) + "m%2Fweights%2F"].body =
       s3_page_xml("");
   CHECK(store->find("s3://bucket/m/weights", {}).file == "weights");
 }
 
 TEST_CASE("s3_store: an object that is not given says why, by the server's code") {
   const auto client = std::make_shared<scripted_client>();
-  client->answers["http://s3:9000/bucket/model.safetensors"] = {
+  client->responses["http://s3:9000/bucket/model.safetensors"] = {
       403, "<Error><Code>ExpiredToken</Code></Error>", {}};
   const auto store = make_s3_store(client, s3_of("http://s3:9000"));
   const found_source found = store->find("s3://bucket/model.safetensors", {});
@@ -404,7 +426,7 @@ TEST_CASE("s3_store: requests are signed, and no credential is in a message") {
   const std::string list = "http://s3:9000/bucket/?" + std::string(s3_list);
   s3_options how = s3_of("http://s3:9000");
   how.session_token = "sessionsecret";
-  client->answers[list] = {
+  client->responses[list] = {
       403,
       "<Error><Code>SignatureDoesNotMatch</Code><AWSAccessKeyId>AKIDEXAMPLE</AWSAccessKeyId>"
       "<StringToSign>sessionsecret</StringToSign></Error>",
@@ -422,7 +444,7 @@ TEST_CASE("s3_store: requests are signed, and no credential is in a message") {
   CHECK(!holds(signature, s3_secret));
   how.access_key_id = "";
   CHECK(holds(thrown_by(*make_s3_store(client, how), "s3://bucket", errc::access_denied),
-              "give credentials"));
+              "credentials are required"));
   CHECK(client->last_signature().empty());
   how.missing_keys_reason = "there is no profile 'x'";
   CHECK(holds(thrown_by(*make_s3_store(client, how), "s3://bucket", errc::access_denied),
@@ -433,9 +455,9 @@ TEST_CASE("s3_store: requests are signed, and no credential is in a message") {
 
 TEST_CASE("s3_store: Amazon is asked where a bucket is") {
   const auto client = std::make_shared<scripted_client>();
-  client->answers["https://bucket.s3.us-east-1.amazonaws.com/"] = {
+  client->responses["https://bucket.s3.us-east-1.amazonaws.com/"] = {
       301, "", {{"x-amz-bucket-region", "eu-west-1"}}};
-  client->answers["https://bucket.s3.eu-west-1.amazonaws.com/?" + std::string(s3_list)].body =
+  client->responses["https://bucket.s3.eu-west-1.amazonaws.com/?" + std::string(s3_list)].body =
       s3_page_xml(s3_object_xml("model.safetensors"));
   const auto store = make_s3_store(client, s3_of(""));
   CHECK(store->find("s3://bucket", {}).folder->names({}).size() == 1);
@@ -444,7 +466,7 @@ TEST_CASE("s3_store: Amazon is asked where a bucket is") {
 
   s3_options how = s3_of("");
   how.region = "us-east-1";
-  client->answers["https://bucket.s3.us-east-1.amazonaws.com/?" + std::string(s3_list)] = {
+  client->responses["https://bucket.s3.us-east-1.amazonaws.com/?" + std::string(s3_list)] = {
       301, "<Error><Code>PermanentRedirect</Code></Error>", {{"x-amz-bucket-region", "eu-west-1"}}};
   CHECK(holds(thrown_by(*make_s3_store(client, how), "s3://bucket", errc::remote_failed),
               "eu-west-1"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which device each tensor goes to.
+// The device of each tensor.
 
 #include "request/choose_devices.hpp"
 
@@ -51,7 +51,7 @@ TEST_CASE("choose_devices: the last rule that matches decides") {
 }
 
 TEST_CASE("choose_devices: spread gives each tensor to the device with the fewest bytes") {
-  // 100 bytes go to device 0, then 10 and 10 to device 1.
+  // 100 bytes are placed on device 0, then 10 and 10 on device 1.
   const auto choice = choose(select().spread("*"), 2);
   REQUIRE(choice.has_value());
   CHECK((*choice)[0].device == 0);
@@ -87,7 +87,7 @@ TEST_CASE("choose_devices: a device that the loader does not have is an error wi
   const auto choice = choose(select().on("*", 2), 2);
   REQUIRE_FALSE(choice.has_value());
   CHECK(choice.error().code == errc::invalid_selection);
-  CHECK(choice.error().where.find("'a'") != std::string::npos);
+  CHECK(choice.error().where().find("'a'") != std::string::npos);
 }
 
 TEST_CASE("choose_devices: a rule that matches nothing is an error, unless missing is allowed") {

@@ -69,7 +69,7 @@ boost::system::error_code code(const catalog& from, const std::vector<destinatio
 
 const catalog two = catalog_with({{"a", {2, 3}}, {"b", {4}}});
 
-// Every byte of a strided block, one by one.
+// Lists every byte of a strided block.
 std::multiset<std::int64_t> bytes_of(std::int64_t address, std::int64_t width,
                                      const std::vector<std::uint64_t>& size,
                                      const std::vector<std::int64_t>& stride) {
@@ -119,8 +119,8 @@ TEST_CASE("footprint: meets exactly what shares a byte, and refuses what overlap
     const block a = any_block();
     const block b = any_block();
     const std::set<std::int64_t> a_once(a.bytes.begin(), a.bytes.end());
-    // What is nested is all that is taken; interleaved dimensions without a shared byte are refused
-    // too, so a refusal proves nothing, but an overlap is never let through.
+    // Only nested dimensions are accepted. Interleaved dimensions without a shared byte are refused
+    // too. Therefore a refusal does not prove an overlap, but an overlap is never accepted.
     if (a.print) REQUIRE(a_once.size() == a.bytes.size());
     if (!a.print || !b.print) continue;
     bool meets = false;
@@ -178,7 +178,7 @@ TEST_CASE("match: a tensor without a destination is passed over, reported, or an
   CHECK(matched(two, into, how)->unexpected == names{"a"});
   how.unexpected = fill_options::on_unexpected::error;
   CHECK(code(two, into, how) == errc::unexpected_tensor);
-  CHECK(refusal(two, into, how) == "m.safetensors: tensor 'a': no destination is for it");
+  CHECK(refusal(two, into, how) == "m.safetensors: tensor 'a': the tensor has no destination");
 }
 
 TEST_CASE("match: another element type is refused, or converted where that can be") {
@@ -186,7 +186,7 @@ TEST_CASE("match: another element type is refused, or converted where that can b
   fill_options how;
   CHECK(code(two, half, how) == errc::wrong_dtype);
   CHECK(refusal(two, half, how) ==
-        "m.safetensors: tensor 'b': the checkpoint has F32, destination 'b' F16");
+        "m.safetensors: tensor 'b': the checkpoint has F32, but destination 'b' has F16");
   how.dtype = fill_options::on_dtype::convert;
   CHECK(matched(two, half, how)->tensors.size() == 1);
   CHECK(code(two, {at("b", 0, {4}, dtype::c64)}, how) == errc::unsupported_dtype);
@@ -196,7 +196,7 @@ TEST_CASE("match: another shape is refused, or repeated by PyTorch's rule") {
   fill_options how;
   CHECK(code(two, {at("b", 0, {2, 2})}, how) == errc::wrong_shape);
   CHECK(refusal(two, {at("b", 0, {3, 4})}, how) ==
-        "m.safetensors: tensor 'b': the checkpoint has [4], destination 'b' [3, 4]");
+        "m.safetensors: tensor 'b': the checkpoint has shape [4], but destination 'b' has [3, 4]");
   how.shape = fill_options::on_shape::broadcast;
   const auto rows = matched(two, {at("b", 0, {3, 4})}, how);
   REQUIRE(rows.has_value());
@@ -240,7 +240,8 @@ TEST_CASE("match: memory that is not what it says is refused") {
   CHECK(code(two, {nowhere}) == errc::invalid_destination);
   destination small = at("b", 0, {4});
   small.bytes = 15;
-  CHECK(refusal(two, {small}) == "destination 'b': shape and strides take 16 bytes, and it has 15");
+  CHECK(refusal(two, {small}) ==
+        "destination 'b': its shape and strides cover 16 bytes, but its memory has 15");
   small.bytes = 16;
   CHECK(matched(two, {small}).has_value());
   CHECK(code(two, {at("b", 0, {~0ULL, 8})}) == errc::invalid_destination);

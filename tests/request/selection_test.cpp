@@ -62,7 +62,7 @@ const catalog llama = catalog_with({{"embed", {8, 4}},
                                     {"layers.1.q", {8, 4}},
                                     {"norm", {4}}});
 
-// Straight from the definition: a star takes every length.
+// Follows the definition: a star tries every length.
 bool matches_by_definition(std::string_view glob, std::string_view text) {
   if (glob.empty()) return text.empty();
   if (glob.front() == '*') {
@@ -104,9 +104,10 @@ TEST_CASE("glob: stars, question marks and sets, as fnmatch has them") {
   CHECK(matches("*.[!qk]_proj", "a.v_proj"));
   CHECK(matches("l.[0-9]", "l.7"));
   CHECK(!matches("l.[0-9]", "l.x"));
-  CHECK(matches("l.[]]", "l.]"));  // A bracket right after the opening one is one of the set.
+  // A closing bracket directly after the opening one is an element of the set.
+  CHECK(matches("l.[]]", "l.]"));
   CHECK(matches("l.[-9]", "l.-"));
-  CHECK(matches("l.[0", "l.[0"));  // A set that nothing closes stands for itself.
+  CHECK(matches("l.[0", "l.[0"));  // A set without a closing bracket matches itself.
 }
 
 TEST_CASE("glob: agrees with the definition on all short texts, and takes no exponential time") {
@@ -167,7 +168,8 @@ TEST_CASE("selection: experts are dealt out in blocks, the rest to the lowest ra
     tensors.push_back({"mlp.experts." + std::to_string(n) + ".up", {4}});
   }
   tensors.push_back({"mlp.shared_experts.up", {4}});
-  tensors.push_back({"mlp.experts.scale", {4}});  // No number: not a routed expert's own.
+  // Without a number, so not a tensor of a routed expert.
+  tensors.push_back({"mlp.experts.scale", {4}});
   const catalog moe = catalog_with(tensors);
   const auto of_rank = [&](std::uint64_t rank) {
     names out;
@@ -200,7 +202,8 @@ TEST_CASE("selection: a slice is a range of one dimension, and chooses its tenso
   CHECK(code_of(llama, select().slice("embed", 2, 0, 1)) == errc::invalid_selection);
   CHECK(code_of(llama, selection(some).slice("embed", 0, 0, 1)) == errc::invalid_selection);
   CHECK(sentence_of(llama, select().slice("norm", 0, 2, 3)) ==
-        "model.safetensors: tensor 'norm': elements 2 to 5 of dimension 0, which has 4");
+        "model.safetensors: tensor 'norm': the range from 2 to 5 ends outside dimension 0, which "
+        "has 4 elements");
 }
 
 TEST_CASE("selection: shards are blocks of the size divided by the ranks, rounded up") {
@@ -214,14 +217,15 @@ TEST_CASE("selection: shards are blocks of the size divided by the ranks, rounde
   CHECK(rows(0, 2) == std::vector<range>{{0, 3}, {0, 3}});
   CHECK(rows(1, 2) == std::vector<range>{{3, 5}, {0, 3}});
   CHECK(rows(2, 4) == std::vector<range>{{4, 5}, {0, 3}});
-  CHECK(rows(3, 4) == std::vector<range>{{5, 5}, {0, 3}});  // Nothing is left for it.
+  CHECK(rows(3, 4) == std::vector<range>{{5, 5}, {0, 3}});  // No row is left for this rank.
   CHECK(rows(~0ULL - 1, ~0ULL) == std::vector<range>{{5, 5}, {0, 3}});
   CHECK(code_of(odd, select().shard("w", 0, 2, 2)) == errc::invalid_selection);
   CHECK(code_of(odd, select().shard("w", 2, 0, 2)) == errc::invalid_selection);
-  // Of tensors that are not chosen nothing is asked.
+  // The predicate is not called for tensors that are not chosen.
   CHECK(code_of(llama, select().matching("layers.*").shard("*", 1, 0, 2)) ==
         boost::system::error_code());
-  CHECK(code_of(llama, select().shard("*", 1, 0, 2)) == errc::invalid_selection);  // norm has none.
+  // norm does not have the dimension.
+  CHECK(code_of(llama, select().shard("*", 1, 0, 2)) == errc::invalid_selection);
 }
 
 TEST_CASE("selection: fused tensors are one behind the other, in the caller's order") {
@@ -238,7 +242,7 @@ TEST_CASE("selection: fused tensors are one behind the other, in the caller's or
   CHECK(fused.boxes[1].tensor == 1);
   CHECK(fused.boxes[1].ranges == std::vector<range>{{2, 4}, {0, 4}});
 
-  // Chosen by name, a part comes by itself as well.
+  // A part that is selected by name is also loaded separately.
   CHECK(names_of(chosen(
             llama, select().names({"layers.0.k"}).fused("kk", {"layers.0.k", "layers.1.k"}, 1))) ==
         names{"layers.0.k", "kk"});
@@ -246,7 +250,7 @@ TEST_CASE("selection: fused tensors are one behind the other, in the caller's or
         errc::invalid_selection);  // 8 rows and 4 rows.
   CHECK(code_of(llama, select().fused("x", {"norm", "embed"}, 0)) == errc::invalid_selection);
   CHECK(code_of(llama, select().fused("embed", {"layers.0.q", "layers.1.q"}, 0)) ==
-        errc::invalid_selection);  // Two of one name.
+        errc::invalid_selection);  // Two tensors with one name.
 }
 
 TEST_CASE("selection: of types of less than a byte, a range ends on a byte or is refused") {
@@ -288,7 +292,7 @@ TEST_CASE("selection: a part of a tensor of blocks counts elements, and cuts no 
   CHECK(chosen(blocks, select().shard("q", 0, 1, 2)).tensors[0].original_shape == shape{1, 64});
   CHECK(chosen(blocks, select().fused("f", {"q", "q"}, 1)).tensors[0].original_shape ==
         shape{3, 128});
-  // What is no such tensor, whatever it is called, is bytes.
+  // A tensor of another kind counts bytes, even with this name.
   blocks.tensors[0].original_shape = {3, 63};
   CHECK(part(0, 5, 7).bytes == 7);
 }

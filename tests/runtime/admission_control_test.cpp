@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which reads are admitted to the drive, and in which order.
+// The order in which reads are admitted to the drive.
 
 #include "runtime/admission_control.hpp"
 
@@ -21,7 +21,7 @@ class admission_run {
  public:
   explicit admission_run(std::uint64_t bytes_in_flight) : at_(loop_, ordering(bytes_in_flight)) {}
 
-  // Returns who has been admitted since.
+  // Returns the reads that were admitted since the last call.
   std::string arrive(char name, std::uint64_t bytes, bool awaited = false) {
     boost::asio::co_spawn(loop_, enter(*this, name, bytes, awaited), boost::asio::detached);
     return so_far();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which pieces of compressed streams are decoded, and in which order.
+// The order in which pieces of compressed streams are decoded.
 
 #include "runtime/decoders.hpp"
 
@@ -32,7 +32,7 @@ struct cut_stream {
       : original(compressible(bytes, seed)), stored(deflated(original)), memory(bytes) {
     how.bytes = stored.size();
     how.decoded_bytes = bytes;
-    how.how = codec::deflate;
+    how.stored_codec = codec::deflate;
     how.crc32 = crc32(bytes_of(original), 0);
     from = {&how, 1, nullptr};
     stream_output out = {};
@@ -74,7 +74,8 @@ struct cut_stream {
   plan made;
   running_stream one;
   std::vector<std::unique_ptr<stream_piece>> pieces;
-  std::vector<std::size_t> ended;  // Of the pieces, in the order in which they were resumed.
+  // Indices of the pieces, in the order in which they were resumed.
+  std::vector<std::size_t> ended;
 };
 
 boost::asio::awaitable<void> wait_for(decoders& by, cut_stream& of, std::size_t which) {
@@ -84,7 +85,8 @@ boost::asio::awaitable<void> wait_for(decoders& by, cut_stream& of, std::size_t 
   if (piece.decoded && !piece.outcome) by.give_up(of.one);
 }
 
-// Hands over all pieces but one, which may be none of them, the last first.
+// Passes all pieces to the decoders, the last first, except one piece. If the index does not exist,
+// passes all of them.
 void hand_over(boost::asio::io_context& loop, decoders& by, cut_stream& of,
                std::size_t but = no_index) {
   for (std::size_t i = of.pieces.size(); i > 0; --i) {
@@ -99,7 +101,8 @@ TEST_CASE("decoders: pieces in any order, of more streams than threads, are deco
   for (const std::uint32_t threads : {1U, 2U, 8U}) {
     boost::asio::io_context loop;
     std::vector<std::unique_ptr<cut_stream>> streams;
-    // More pieces than a thread decodes in a row; and one.
+    // One stream with more pieces than a thread decodes in a row, and one stream with a single
+    // piece.
     for (const std::size_t count : {1U, 4U, 5U, 9U, 30U}) {
       streams.push_back(std::make_unique<cut_stream>(400'000 + count, count, count));
     }
@@ -153,7 +156,7 @@ TEST_CASE("decoders: what is given up before a thread has begun with it is not d
   boost::asio::io_context loop;
   cut_stream first(300'000, 3, 1);
   cut_stream second(300'000, 3, 2);
-  // All are handed over before the one thread can go on to the second stream.
+  // All pieces are added before the only thread can begin the second stream.
   std::counting_semaphore<> go{0};
   const auto hold = [&](const std::byte*, std::span<const copy_op>) {
     go.acquire();

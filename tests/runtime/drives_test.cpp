@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How a loader's workers are shared out among drives, without a load.
+// The division of a loader's workers among drives, without a load.
 
 #include "runtime/drives.hpp"
 
@@ -23,7 +23,8 @@ TEST_CASE("drives: one has all workers, of several each has its share") {
   CHECK(all.has_worker_for(slow));
   CHECK_FALSE(all.several());
 
-  // Half is kept for the other from when it is known on, whether it is read from or not.
+  // From the time at which the other drive is known, half of the workers are reserved for it, even
+  // without reads.
   drive& fast = all.find_or_add(2);
   CHECK(&all.find_or_add(1) == &slow);
   CHECK(&slow != &fast);
@@ -36,7 +37,7 @@ TEST_CASE("drives: one has all workers, of several each has its share") {
   all.begin_load(fast);
   CHECK_FALSE(all.has_worker_for(fast));
 
-  // A third load has a third; another load of the same drive changes nothing.
+  // With a third drive, each drive has a third. Another load of the same drive changes nothing.
   drive& third = all.find_or_add(3);
   fast.workers = 5;
   all.begin_load(slow);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How many bytes a drive is given at once, on drives made of arithmetic: time is a number here, and
-// noise comes out of a generator, so each case runs the same every time.
+// The queue depth for simulated drives. Time is a number, and a generator produces the noise, so
+// each case is reproducible.
 
 #include "runtime/queue_depth_tuner.hpp"
 
@@ -20,15 +20,15 @@ namespace {
 constexpr std::uint64_t mib = 1 << 20;
 constexpr std::uint64_t read_bytes = 4 * mib;
 
-// Bytes a second, of so many bytes in flight.
+// Bytes per second for a number of bytes in flight.
 using drive = std::function<double(double)>;
 
-// A drive that reaches its most with so much in flight, and before that has a part of it.
+// A drive whose throughput grows with the bytes in flight up to this number.
 drive saturated_by(std::uint64_t bytes, double most = 3e9) {
   return [=](double in_flight) { return most * std::min(1.0, in_flight / double(bytes)); };
 }
 
-// A drive that is hurt by more than so much.
+// A drive that becomes slower with more bytes in flight.
 drive hurt_above(std::uint64_t bytes) {
   return
       [=](double in_flight) { return 1e9 * std::min(1.0, std::sqrt(double(bytes) / in_flight)); };
@@ -40,7 +40,7 @@ class run {
 
   void now_is(drive other) { of_ = std::move(other); }
 
-  // The noise of a drive lasts for a while: here for 32 MiB.
+  // The noise stays constant for 32 MiB at a time.
   void read(queue_depth_tuner& tuner, std::uint64_t bytes) {
     for (std::uint64_t at = 0; at < bytes; at += read_bytes) {
       if (at % (32 * mib) == 0) level_ = std::exp(noise_ * normal_(random_));
@@ -68,7 +68,7 @@ constexpr std::uint64_t gib = 1024 * mib;
 
 queue_depth_tuner of_slots() { return {8 * mib, 16 * mib, 64 * mib}; }
 
-// What is used for most of the last reads: now and then something else is tried.
+// Returns the depth of most of the last reads. Now and then the tuner tries another depth.
 std::uint64_t settled(queue_depth_tuner& tuner, run& on, std::uint64_t after) {
   on.read(tuner, after);
   std::vector<std::uint64_t> seen;
@@ -127,7 +127,7 @@ TEST_CASE("queue_depth_tuner: trials cost little throughput") {
     CAPTURE(noise);
     double share = 0;
     for (unsigned seed = 0; seed < 20; ++seed) {
-      // The same noise on a drive to which all of it is the same.
+      // The same noise on a drive whose throughput does not depend on the depth.
       queue_depth_tuner tuner = of_slots();
       queue_depth_tuner other = of_slots();
       run on(saturated_by(16 * mib), noise, seed);
@@ -161,7 +161,8 @@ TEST_CASE("queue_depth_tuner: loads too small to measure change nothing") {
 }
 
 TEST_CASE("queue_depth_tuner: a trial during which the drive runs dry is given up") {
-  // Of 16 workers as many read as are admitted: at 64 MiB all, and the drive waits for them then.
+  // The limit decides how many of the 16 workers read. At 64 MiB all of them read, and the drive
+  // then waits for their copies.
   queue_depth_tuner tuner = {8 * mib, 32 * mib, 64 * mib};
   run on(saturated_by(16 * mib), 0.05, 1);
   int with_all = 0;

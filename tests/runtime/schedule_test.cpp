@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which work's step is carried out next.
+// The order in which the steps of several works are carried out.
 
 #include "runtime/schedule.hpp"
 
@@ -72,7 +72,7 @@ TEST_CASE("schedule: work takes turns") {
   b->steps = {0, 1};
   steps.add(a);
   steps.add(b);
-  steps.add(b);  // Added twice, it still has one turn in a round.
+  steps.add(b);  // A work that was added twice has one turn in each round.
   run_worker(loop, steps);
   CHECK(log == names{"a0", "b0", "a1", "b1", "a2"});
   steps.close();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each system call that writes fails once, one after the other: the file is then as it was before
-// or as it was to be, and nothing else is left. io_uring is refused, for its writes are no calls.
+// Each writing system call fails once. The file then has either its old or its new content, and no
+// other file is left. io_uring is refused, because its writes are not system calls.
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -26,9 +26,9 @@ using namespace ringload::testing;
 
 namespace {
 
-std::atomic<int> calls_to_failure = -1;  // Below 0: none is to come.
+std::atomic<int> calls_to_failure = -1;  // If negative, no failure follows.
 std::atomic<int> error_to_come = EIO;
-// These calls fail each time with this error; 0: they do not.
+// These calls always fail with this error. 0 means no failure.
 std::atomic<int> copy_refusal = 0;
 std::atomic<int> fsync_refusal = 0;
 
@@ -45,7 +45,7 @@ bool fails_now() {
 
 }  // namespace
 
-// These take the place of the C library's for all of this program.
+// Replace the functions of the C library in the whole program.
 extern "C" {
 
 ssize_t pwrite(int fd, const void* from, size_t bytes, off_t offset) {
@@ -93,7 +93,7 @@ struct walk {
     REQUIRE(refused);
   }
 
-  // `change` is tried with a failure at each call, until one run has none.
+  // Runs `change` with a failure at each call, until a run has no failure.
   void run(const std::string& before, const std::function<void()>& change) {
     change();
     const std::string after = file_text(path);
@@ -108,7 +108,7 @@ struct walk {
       const std::string found = file_text(path);
       CAPTURE(n);
       if (code) {
-        // Only the folder's own flush comes after the file has its name.
+        // Only the flush of the folder follows after the file has its name.
         CHECK((found == before || found == after));
       } else {
         CHECK(found == after);
@@ -159,7 +159,7 @@ TEST_CASE("writer: a call that fails leaves the old file or the new one") {
     all.run(before, [&] {
       writer out = writer::append(all.path);
       add(out, noise_view("new", dtype::u8, {9'000'000}, 9));
-      get(out.replace_async(noise_view("t0", dtype::u8, {3'000'000}, 77), asio::use_future));
+      get(out.replace_async(noise_view("t0", dtype::u8, {3'000'000}, 77), use_future));
       finish(out);
     });
     CHECK(all.failures >= 9);
@@ -190,7 +190,7 @@ TEST_CASE("writer: a flush that fails says why") {
   writer out(all.path);
   add(out, noise_view("a", dtype::u8, {5}, 1));
   fsync_refusal = EDQUOT;
-  const auto failed = failure_of(out.finish_async(asio::use_future));
+  const auto failed = failure_of(out.finish_async(use_future));
   fsync_refusal = 0;
   REQUIRE(failed.has_value());
   CHECK(failed->code() == system_code(EDQUOT));

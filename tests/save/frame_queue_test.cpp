@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Chunks that several threads encode, and frames that leave in the order of the chunks.
+// Several threads encode chunks, and the frames are returned in the order of the chunks.
 
 #include "save/zt/frame_queue.hpp"
 
@@ -13,13 +13,13 @@ using namespace ringload;
 namespace {
 
 void push(frame_queue& queue, std::size_t bytes, char value, bool last) {
-  const std::span<std::byte> room = queue.room(bytes);
+  const std::span<std::byte> room = queue.next_buffer(bytes);
   REQUIRE(room.size() == bytes);
   std::ranges::fill(room, static_cast<std::byte>(value));
   queue.push(3, last);
 }
 
-// The frame that one encoder makes of the same chunk.
+// The frame of the same chunk from a single encoder.
 std::vector<std::byte> encoded(std::size_t bytes, char value) {
   const std::vector<std::byte> chunk(bytes, static_cast<std::byte>(value));
   std::vector<std::byte> frame;

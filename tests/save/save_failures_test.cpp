@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Saves that fail: at every write, by every kind of failure, what was there before is there, or all
-// of the new; and nothing else is left.
+// Saves that fail at every write, with every kind of failure. Afterwards, the target has either the
+// old or the complete new content, and no other file is left.
 
 #include <doctest/doctest.h>
 
@@ -23,11 +23,10 @@ namespace asio = boost::asio;
 namespace fs = std::filesystem;
 using namespace ringload;
 using namespace ringload::testing;
-using asio::use_future;
 
 namespace {
 
-// A checkpoint that is replaced by another, as a file and as a folder of shards.
+// A checkpoint that another one replaces, as a file and as a folder of shards.
 struct replaced {
   explicit replaced(bool in_folder) : folder_is_target(in_folder) {
     target = (place.path() / (in_folder ? "model" : "model.safetensors")).string();
@@ -61,7 +60,7 @@ struct replaced {
     }
     return true;
   }
-  // Nothing lies beside it.
+  // The folder has no other entry.
   bool is_alone() const {
     const auto entries = fs::directory_iterator(place.path());
     return std::distance(begin(entries), end(entries)) == 1;
@@ -94,7 +93,7 @@ TEST_CASE("save: an error at any write leaves what was there before, and nothing
         const replaced what(in_folder);
         const std::size_t descriptors = open_descriptors();
         for (std::uint64_t n = 0; n < writes; ++n) {
-          write_script script([&](const write_request&, std::uint64_t nth) {
+          write_script script([&](const io_request&, std::uint64_t nth) {
             return nth == n ? -number : write_script::as_written;
           });
           scripted_saver with(script, small_options(2, engine));
@@ -118,18 +117,19 @@ TEST_CASE("save: short writes of every awkward length are resumed where they sto
   for (const int most : {1, 511, 512, 4095, 4096, 4097, 10'000, 65'535}) {
     CAPTURE(most);
     const replaced what(false);
-    // A byte at a time only through the page cache: of a block directly less than that is nothing.
-    write_script script([&](const write_request& w, std::uint64_t) {
+    // One byte at a time is possible only through the page cache. A direct write of less than a
+    // block writes nothing.
+    write_script script([&](const io_request& w, std::uint64_t) {
       return w.direct ? std::max(most, 4096) : std::max(most, 64);
     });
     scripted_saver with(script, small_options(2));
     get(with.save_async(what.target, what.tensors(), what.how(), use_future));
     CHECK(what.is_after());
-    for (const write_request& w : script.log()) {
+    for (const io_request& w : script.log()) {
       if (!w.direct) continue;
       CHECK(w.file_offset % 4096 == 0);
       CHECK(w.bytes % 4096 == 0);
-      CHECK(reinterpret_cast<std::uintptr_t>(w.from) % 512 == 0);
+      CHECK(reinterpret_cast<std::uintptr_t>(w.memory) % 512 == 0);
     }
   }
 }
@@ -137,7 +137,7 @@ TEST_CASE("save: short writes of every awkward length are resumed where they sto
 TEST_CASE("save: a write that takes nothing, or is interrupted forever, is an error") {
   for (const int answer : {0, -EINTR, -EAGAIN}) {
     const replaced what(false);
-    write_script script([&](const write_request&, std::uint64_t) { return answer; });
+    write_script script([&](const io_request&, std::uint64_t) { return answer; });
     scripted_saver with(script, small_options(1));
     const auto code = code_of(with.save_async(what.target, what.tensors(), what.how(), use_future));
     CHECK(code.value() == (answer == 0 ? EIO : -answer));
@@ -148,7 +148,7 @@ TEST_CASE("save: a write that takes nothing, or is interrupted forever, is an er
 
 TEST_CASE("save: occasional EINTR and EAGAIN are retried") {
   const replaced what(true);
-  write_script script([](const write_request&, std::uint64_t nth) {
+  write_script script([](const io_request&, std::uint64_t nth) {
     if (nth % 3 == 1) return -EINTR;
     return nth % 3 == 2 ? -EAGAIN : write_script::as_written;
   });
@@ -160,7 +160,7 @@ TEST_CASE("save: occasional EINTR and EAGAIN are retried") {
 TEST_CASE(
     "save: direct writes that are refused go through the page cache, and the result says so") {
   const replaced what(false);
-  write_script script([](const write_request& w, std::uint64_t) {
+  write_script script([](const io_request& w, std::uint64_t) {
     return w.direct ? -EINVAL : write_script::as_written;
   });
   scripted_saver with(script, small_options(2));
@@ -176,38 +176,36 @@ TEST_CASE("save: what was written wrong is found by reading it back") {
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
     const replaced what(false);
     write_script script;
-    // The third write brings other bytes.
-    class other_bytes final : public block_writer {
+    // The third write writes other bytes.
+    class other_bytes final : public io_queue {
      public:
-      other_bytes(std::unique_ptr<block_writer> real, const std::string& bytes, int& count)
+      other_bytes(std::unique_ptr<io_queue> real, const std::string& bytes, int& count)
           : real_(std::move(real)), bytes_(bytes), count_(count) {}
+      bool populates() const noexcept override { return real_->populates(); }
       void start(operation& op) override {
-        if (++count_ == 3) {
+        if (op.request.is_write && ++count_ == 3) {
           const auto address = reinterpret_cast<std::uintptr_t>(bytes_.data());
-          op.request.from = reinterpret_cast<const std::byte*>((address + 4095) / 4096 * 4096);
+          op.request.memory = reinterpret_cast<std::byte*>((address + 4095) / 4096 * 4096);
           op.request.registered_buffer = -1;
         }
         real_->start(op);
       }
 
      private:
-      const std::unique_ptr<block_writer> real_;
+      const std::unique_ptr<io_queue> real_;
       const std::string& bytes_;
       int& count_;
     };
     int count = 0;
     const std::string room(3 * small_slot, '\x55');
-    detail::engine::wrappers wrap;
-    wrap.of_writer = [&](std::unique_ptr<block_writer> real) {
-      return std::unique_ptr<block_writer>(
-          std::make_unique<other_bytes>(std::move(real), room, count));
+    const auto wrap = [&](std::unique_ptr<io_queue> real) -> std::unique_ptr<io_queue> {
+      return std::make_unique<other_bytes>(std::move(real), room, count);
     };
     const auto with = detail::engine::make({host()}, small_options(2, engine), wrap);
     save_options how = what.how();
     how.read_back = true;
-    auto done = asio::async_initiate<const asio::use_future_t<>&, detail::save_signature>(
-        detail::initiate_save(with), use_future,
-        detail::save_request(what.target, what.tensors(), how));
+    auto done = detail::initiate<save_result, &detail::begin_save>(
+        use_future, asio::system_executor(), with, what.target, what.tensors(), how);
     CHECK(code_of(std::move(done)) == errc::read_back_differs);
     CHECK(what.is_before());
     CHECK(what.is_alone());
@@ -222,7 +220,7 @@ TEST_CASE("save: cancelled at any write, it leaves what was there before, or is 
     std::uint64_t cancelled = 0;
     for (std::uint64_t n = 0; n < writes; ++n) {
       asio::cancellation_signal signal;
-      write_script script([&](const write_request&, std::uint64_t nth) {
+      write_script script([&](const io_request&, std::uint64_t nth) {
         if (nth == n) signal.emit(asio::cancellation_type::total);
         return write_script::as_written;
       });
@@ -270,7 +268,7 @@ TEST_CASE("save: where there is not enough room, that is found before anything i
   write_script script;
   scripted_saver with(script, small_options(2));
   const std::string path = (place.path() / "large.safetensors").string();
-  // Never touched: the room is checked first.
+  // Never written, because the disk space is checked first.
   const std::byte none = {};
   const tensor_ref large("large", &none, dtype::u8, {std::uint64_t{1} << 45});
   const auto failed = failure_of(with.save_async(path, {large}, save_options(), use_future));

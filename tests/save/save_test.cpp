@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Saves: every byte of every tensor comes back, from whatever memory, through every way of writing.
+// Saves of tensors in any memory with every way of writing. Every byte is compared.
 
 #include <doctest/doctest.h>
 
@@ -23,7 +23,6 @@ namespace asio = boost::asio;
 namespace fs = std::filesystem;
 using namespace ringload;
 using namespace ringload::testing;
-using asio::use_future;
 
 namespace {
 
@@ -46,7 +45,8 @@ std::string whole(const fs::path& path) {
   return file_bytes(path.string(), 0, fs::file_size(path));
 }
 
-// Empty if the checkpoint holds these tensors and no other; else what is wrong.
+// Returns an empty string if the checkpoint has exactly these tensors. Otherwise returns the
+// difference.
 std::string wrong_in(const std::string& source, const std::vector<saved_tensor>& wanted) {
   const catalog found = read_catalog(source);
   if (found.tensors.size() != wanted.size()) return "another number of tensors";
@@ -173,7 +173,7 @@ TEST_CASE("save: a conversion gives the bytes that a converting load gives") {
     tensor_ref dense("dense", memory.data(), from, {columns, 16});
     tensor_ref turned("turned", memory.data(), from, {16, columns});
     turned.strides = {1, 16};
-    // An odd number of bytes in front, so that elements lie across the ends of slots.
+    // An odd number of bytes before the tensor, so that elements cross the borders of slots.
     const tensor_ref odd("odd", memory.data(), dtype::u8, {3});
     save_options how;
     how.order = tensor_order::given;
@@ -250,7 +250,7 @@ TEST_CASE("save: aligned memory is written from where it lies") {
   }
 }
 
-TEST_CASE("save: digests are those that a manifest of the file has") {
+TEST_CASE("save: digests are those that a checksum list of the file has") {
   std::mt19937_64 random(5);
   const temporary_folder folder;
   const std::string path = (folder.path() / "a.safetensors").string();
@@ -260,7 +260,7 @@ TEST_CASE("save: digests are those that a manifest of the file has") {
   how.digest = digest_algorithm::crc32c;
   const save_result done = get(with.save_async(path, views(tensors), how, use_future));
   REQUIRE(done.digests.size() == tensors.size());
-  manifest listed;
+  checksum_list listed;
   listed.tensors = done.digests;
   load_options options;
   options.verify.checksums = &listed;
@@ -285,7 +285,7 @@ TEST_CASE("save: what was there is replaced by what is whole, or not at all") {
   get(with.save_async(path, {second.view}, how, use_future));
   CHECK(wrong_in(path, {second}) == "");
 
-  // A folder as a whole: shards of before are gone with it.
+  // The folder is replaced as a whole, including the old shards.
   const fs::path many = folder.path() / "many";
   how.shard_count = 3;
   const std::vector<saved_tensor> three = {first, small("b", "bb"), small("c", "ccc")};

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Saves tensors that a text describes, for scripts that look at the files from outside.
+// Saves tensors that a text describes, for scripts that check the files.
 //
 //   save_tool MEMORY DESTINATION [--shard-bytes N] [--alignment N] [--given-order] [--read-back]
 //             [--dtype NAME] [--metadata KEY=VALUE]... [--threads] [--no-sync] < TENSORS
 //
-// MEMORY is a file of bytes. A line for each tensor: its dtype, the byte of MEMORY that its first
-// element begins at, its shape, its strides in elements, and to the end of the line its name. Shape
-// and strides are numbers with commas between; "-" is a scalar's shape, and "=" dense strides.
+// MEMORY is a file of bytes. TENSORS has a line for each tensor: its dtype, the offset of its first
+// element in MEMORY, its shape, its strides in elements, and its name up to the end of the line.
+// Shape and strides are numbers, separated by commas. "-" is the shape of a scalar, and "=" means
+// dense strides.
 
 #include <boost/asio/use_future.hpp>
 #include <fstream>
@@ -105,7 +106,7 @@ void run(const std::vector<std::string>& words) {
   }
   const settings s = settings_of({words.begin() + 2, words.end()});
   loader with(host(), s.within);
-  with.save_async(words[1], std::move(tensors), s.how, boost::asio::use_future).get();
+  with.save_async(words[1], std::move(tensors), s.how, as_exception(boost::asio::use_future)).get();
 }
 
 }  // namespace

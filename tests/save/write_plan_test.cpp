@@ -53,7 +53,7 @@ TEST_CASE("write plan: a run that begins inside a unit has an edge there too") {
   CHECK(plan.writes[1].file_offset == 8192);
   CHECK(plan.writes[1].bytes == 4096);
   CHECK(plan.writes[2].bytes == 1);
-  // Within one unit there is nothing else.
+  // All bytes are inside one unit.
   CHECK(planned({piece(0, 4097, 10)}).writes.size() == 1);
   CHECK(planned({piece(0, 4097, 4095)}).writes.size() == 1);
   CHECK(planned({piece(0, 4097, 4096)}).writes.size() == 2);
@@ -76,7 +76,7 @@ TEST_CASE("write plan: each byte of each piece is written once, where it belongs
       at += bytes + (random() % 3 == 0 ? random() % 9000 : 0);
     }
     const write_plan plan = planned(pieces);
-    std::map<std::uint32_t, std::uint64_t> reached;  // By source: gathered so far, in order.
+    std::map<std::uint32_t, std::uint64_t> reached;  // Bytes gathered so far, by source.
     for (const write_op& w : plan.writes) {
       CHECK(w.bytes > 0);
       const bool in_a_slot =

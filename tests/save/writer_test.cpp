@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload::writer: what comes to stand in a new file.
+// ringload::writer: the content of a new file.
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/io_context.hpp>
 #include <filesystem>
 #include <numeric>
 #include <random>
@@ -43,6 +44,24 @@ TEST_CASE("writer: a file without tensors has 48 bytes") {
   CHECK(loaded_bytes(at.path).empty());
 }
 
+TEST_CASE("writer: an assigned writer completes its steps in the executor of its options") {
+  const writer_tests::place at;
+  asio::io_context context;
+  writer_options options;
+  options.executor = context.get_executor();
+  writer out;
+  out = writer(at.path, options);
+  CHECK(out.get_executor() == options.executor);
+  int calls = 0;
+  out.finish_async([&](boost::system::error_code failed, const write_result& written) {
+    CHECK(!failed);
+    CHECK(written.bytes == 48);
+    ++calls;
+  });
+  context.run();
+  CHECK(calls == 1);
+}
+
 TEST_CASE("writer: tensors of all types and sizes, raw and packed, come back") {
   const writer_tests::place at;
   std::mt19937_64 random(7);
@@ -76,10 +95,10 @@ TEST_CASE("writer: many blocks and frames, in the order of adding") {
   flat.data = memory->data();
   flat.owner = memory;
   writer out(at.path);
-  auto first = out.add_async(flat, packed(1), asio::use_future);
-  auto second = out.add_async(raw, asio::use_future);
+  auto first = out.add_async(flat, packed(1), use_future);
+  auto second = out.add_async(raw, use_future);
   auto third =
-      out.add_async(tensor_ref(noise_view("tail", dtype::u16, {5})), packed(1), asio::use_future);
+      out.add_async(tensor_ref(noise_view("tail", dtype::u16, {5})), packed(1), use_future);
   get(std::move(first));
   get(std::move(second));
   get(std::move(third));
@@ -120,7 +139,7 @@ TEST_CASE("writer: a strided view is written row-major") {
   add(out, view);
   finish(out);
   loader with(host(), small_options());
-  const model all = get(with.load_async(at.path, asio::use_future));
+  const model all = get(with.load_async(at.path, use_future));
   const auto values = all.at("t").as<std::uint16_t>();
   CHECK(std::vector<std::uint16_t>(values.begin(), values.end()) ==
         std::vector<std::uint16_t>{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11});
@@ -137,16 +156,16 @@ TEST_CASE("writer: sparse objects, attributes, and a second name for the same by
   csr.layout = "sparse_csr";
   csr.shape = {2, 4};
   csr.attributes = {{"k", 5}};
-  get(out.declare_async(csr, asio::use_future));
+  get(out.declare_async(csr, use_future));
   const auto part = [&](tensor_ref view) {
-    return get(out.add_part_async("s", std::move(view), packed(3), asio::use_future));
+    return get(out.add_part_async("s", std::move(view), packed(3), use_future));
   };
   part(noise_view("values", dtype::f32, {3}));
   part(tensor_ref("indices", indices, dtype::u64, {3}));
   part(tensor_ref("indptr", indptr, dtype::u64, {3}));
   add(out, dense, packed(3));
-  get(out.add_alias_async("again", "dense", asio::use_future));
-  get(out.set_attribute_async("model", "tiny", asio::use_future));
+  get(out.add_alias_async("again", "dense", use_future));
+  get(out.set_attribute_async("model", "tiny", use_future));
   finish(out);
   const catalog found = read_catalog(at.path);
   REQUIRE(found.composites.size() == 1);
@@ -192,9 +211,8 @@ TEST_CASE("writer: parts that do not fit each other are refused at the end, and 
   coo.name = "s";
   coo.layout = "sparse_coo";
   coo.shape = {2, 4};
-  get(out.declare_async(coo, asio::use_future));
-  get(out.add_part_async("s", noise_view("values", dtype::f32, {3}), object_options(),
-                         asio::use_future));
+  get(out.declare_async(coo, use_future));
+  get(out.add_part_async("s", noise_view("values", dtype::f32, {3}), object_options(), use_future));
   CHECK(code_of_call([&] { finish(out); }) == errc::malformed_header);
   CHECK(at.files() == 0);
 }
@@ -235,18 +253,17 @@ TEST_CASE("writer: a step that is refused leaves the file as it was, and the nex
   wrong.attributes = {{"\xFF", 1}};
   CHECK(refused(noise_view("b", dtype::u8, {5}), wrong) == errc::header_not_utf8);
   const auto alias = [&](const char* name, const char* of) {
-    return code_of_call([&] { get(out.add_alias_async(name, of, asio::use_future)); });
+    return code_of_call([&] { get(out.add_alias_async(name, of, use_future)); });
   };
   CHECK(alias("a", "a") == errc::duplicate_tensor);
   CHECK(alias("b", "nobody") == errc::no_such_tensor);
   const auto replaced = [&](const tensor_ref& by) {
-    return code_of_call([&] { get(out.replace_async(by, asio::use_future)); });
+    return code_of_call([&] { get(out.replace_async(by, use_future)); });
   };
   CHECK(replaced(a) == errc::unsupported_feature);
   CHECK(replaced(noise_view("nobody", dtype::u8, {5})) == errc::no_such_tensor);
   const auto copied = [&](const std::string& file) {
-    return code_of_call(
-        [&] { get(out.copy_async(file, nullptr, copy_options(), asio::use_future)); });
+    return code_of_call([&] { get(out.copy_async(file, nullptr, copy_options(), use_future)); });
   };
   CHECK(copied(at.path + ".none") == boost::system::errc::no_such_file_or_directory);
   const tensor_ref b = noise_view("b", dtype::u8, {5}, 2);
@@ -269,7 +286,7 @@ TEST_CASE("writer: objects are copied all or none if a name is there already") {
   add(out, noise_view("z", dtype::u8, {5}));
   const auto copied = [&](std::function<bool(std::string_view)> chosen) {
     return code_of_call(
-        [&] { get(out.copy_async(from, std::move(chosen), copy_options(), asio::use_future)); });
+        [&] { get(out.copy_async(from, std::move(chosen), copy_options(), use_future)); });
   };
   CHECK(copied(nullptr) == errc::duplicate_tensor);
   CHECK_FALSE(copied([](std::string_view name) { return name == "a"; }));
@@ -323,7 +340,7 @@ TEST_CASE("writer: one that is dropped, or cancelled, leaves what was there") {
     dropped.add_async(noise_view("a", dtype::u8, {20'000'000}), [](auto&&, auto) {});
   }
   CHECK(file_text(at.path) == "before");
-  // The hash of the first bytes waits until the cancellation has come.
+  // The hash of the first bytes waits for the cancellation.
   std::promise<void> begun;
   std::promise<void> emitted;
   writer_options how;
@@ -339,37 +356,51 @@ TEST_CASE("writer: one that is dropped, or cancelled, leaves what was there") {
   };
   writer out(at.path, how);
   asio::cancellation_signal stop;
-  std::promise<std::exception_ptr> ended;
+  std::promise<boost::system::error_code> ended;
   out.add_async(noise_view("b", dtype::u8, {9'000'000}), packed(0, digest_algorithm::sha256),
-                asio::bind_cancellation_slot(stop.slot(), [&](std::exception_ptr failed, auto) {
-                  ended.set_value(std::move(failed));
-                }));
+                asio::bind_cancellation_slot(stop.slot(), [&](boost::system::error_code failed,
+                                                              auto) { ended.set_value(failed); }));
   get(begun.get_future());
   stop.emit(asio::cancellation_type::terminal);
   emitted.set_value();
-  const std::exception_ptr failed = get(ended.get_future());
-  REQUIRE(failed);
-  CHECK(code_of_call([&] { std::rethrow_exception(failed); }) == asio::error::operation_aborted);
+  CHECK(get(ended.get_future()) == asio::error::operation_aborted);
   CHECK(code_of_call([&] { finish(out); }) == asio::error::operation_aborted);
   CHECK(file_text(at.path) == "before");
   CHECK(at.files() == 1);
 }
 
-TEST_CASE("writer: digests for a manifest are of the tensors' own bytes") {
+TEST_CASE("writer: a writer that is assigned has the executor of its source") {
+  const writer_tests::place at;
+  asio::io_context context;
+  writer_options options;
+  options.executor = context.get_executor();
+  writer out;
+  out = writer(at.path, options);
+  CHECK(out.get_executor() == asio::any_io_executor(context.get_executor()));
+  int calls = 0;
+  out.add_async(noise_view("a", dtype::u8, {5}), [&](boost::system::error_code failed, auto) {
+    CHECK_FALSE(failed);
+    ++calls;
+  });
+  context.run_for(patience);
+  CHECK(calls == 1);
+}
+
+TEST_CASE("writer: digests for a checksum list are of the tensors' own bytes") {
   const writer_tests::place at;
   writer_options how;
-  how.manifest_digest = digest_algorithm::crc32c;
+  how.result_digest = digest_algorithm::crc32c;
   writer out(at.path, how);
   const tensor_ref view = noise_view("t", dtype::f32, {3'000'000});
   add(out, view, packed(1, digest_algorithm::crc32c));
   const write_result done = finish(out);
   REQUIRE(done.digests.size() == 1);
-  manifest listed;
+  checksum_list listed;
   listed.tensors = done.digests;
   load_options checked;
   checked.verify = &listed;
   loader with(host(), small_options());
-  CHECK(get(with.load_async(at.path, checked, asio::use_future)).size() == 1);
+  CHECK(get(with.load_async(at.path, checked, use_future)).size() == 1);
 }
 
 TEST_CASE("writer: a safetensors file, in the order that was planned") {
@@ -450,4 +481,18 @@ TEST_CASE("writer: tensors of another device are copied to the host, strided one
   copies_until_failure = 1;
   CHECK(code_of_call([&] { add(out, rows); }) == errc::device_unavailable);
   copies_until_failure = -1;
+}
+
+TEST_CASE("writer: a file that could not be read is not published") {
+  const std::string long_text((std::size_t{9} << 20) + 1, 'x');
+  const writer_tests::place at;
+  writer with_attribute(at.path);
+  get(with_attribute.set_attribute_async("a", long_text, use_future));
+  get(with_attribute.set_attribute_async("b", long_text, use_future));
+  CHECK(code_of_call([&] { finish(with_attribute); }) == errc::header_too_large);
+  writer with_name(at.path);
+  get(with_name.add_async(noise_view("a" + long_text, dtype::u8, {1}), use_future));
+  get(with_name.add_async(noise_view("b" + long_text, dtype::u8, {1}), use_future));
+  CHECK(code_of_call([&] { finish(with_name); }) == errc::header_too_large);
+  CHECK(at.files() == 0);
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loads at random for as long as it is told to: checkpoints of all shapes, both engines, all
-// routes, several loads at once, cancelled and abandoned in every way, of files that are damaged or
-// go away meanwhile. Every byte of every load that succeeds is checked, every failure must be one
-// that was asked for, and memory and descriptors must be as many at the end as they were after the
-// warm-up.
+// Makes random loads for a given time: checkpoints of all shapes, both engines, all routes, several
+// loads at once. Loads are cancelled and abandoned in every way, and files are damaged or removed
+// meanwhile. Every byte of a successful load is checked, every failure must have a simulated cause,
+// and memory and descriptors must not grow after the warm-up.
 
 #include <unistd.h>
 
@@ -38,8 +37,8 @@ constexpr int rounds_per_loader = 25;
 constexpr int warm_up_rounds = 30;
 constexpr long resident_growth_kib_max = 96 * 1024;
 
-// The bytes that stand at an offset of a file's data, so that nothing has to be kept to compare
-// with. They are made by the word; `into` keeps the words that the answer lies in.
+// Computes the bytes at an offset of a file's data, so that no copy is needed for the comparison.
+// `into` receives the words that contain the bytes.
 std::span<const char> bytes_at(std::uint64_t seed, std::uint64_t offset, std::uint64_t bytes,
                                std::vector<std::uint64_t>& into) {
   const std::uint64_t first = offset / 8;
@@ -135,7 +134,7 @@ class soak {
 
   load_options random_options() {
     load_options how;
-    how.strictness = pick(2) == 0 ? strictness::strict : strictness::reference;
+    how.open.strictness = pick(2) == 0 ? strictness::strict : strictness::reference;
     how.route = pick(2) == 0 ? read_route::automatic : read_route::buffered;
     return how;
   }
@@ -160,8 +159,10 @@ class soak {
 
   void concurrent_loads(const checkpoint& first) {
     const checkpoint& second = made_[pick(made_.size())];
-    auto a = loader_->load_async(first.path.string(), random_options(), asio::use_future);
-    auto b = loader_->load_async(second.path.string(), random_options(), asio::use_future);
+    auto a = loader_->load_async(first.path.string(), random_options(),
+                                 as_exception(boost::asio::use_future));
+    auto b = loader_->load_async(second.path.string(), random_options(),
+                                 as_exception(boost::asio::use_future));
     check(first, await(a));
     check(second, await(b));
     ++done.loads;
@@ -169,36 +170,38 @@ class soak {
   }
 
   void tensor_by_tensor(const checkpoint& c) {
-    auto started = loader_->start_async(c.path.string(), random_options(), asio::use_future);
+    auto started = loader_->start_async(c.path.string(), random_options(),
+                                        as_exception(boost::asio::use_future));
     load_operation load = await(started);
     const std::size_t count = load.catalog().tensors.size();
     if (count > 0) {
       const std::string name = load.catalog().tensors[pick(count)].name;
-      auto one = load.tensor_async(name, asio::use_future);
+      auto one = load.tensor_async(name, as_exception(boost::asio::use_future));
       check(c, await(one));
     }
     for (std::size_t seen = 0;; ++seen) {
-      auto next = load.next_async(asio::use_future);
+      auto next = load.next_async(as_exception(boost::asio::use_future));
       const std::optional<tensor> landed = await(next);
       if (!landed && seen != count) fail("next_async did not give every tensor");
       if (!landed) break;
       check(c, *landed);
     }
-    auto whole = load.finish_async(asio::use_future);
+    auto whole = load.finish_async(as_exception(boost::asio::use_future));
     check(c, await(whole));
     ++done.succeeded;
   }
 
   void cancelled_load(const checkpoint& c) {
-    auto started = loader_->start_async(c.path.string(), random_options(), asio::use_future);
+    auto started = loader_->start_async(c.path.string(), random_options(),
+                                        as_exception(boost::asio::use_future));
     load_operation load = await(started);
-    auto whole = load.finish_async(asio::use_future);
+    auto whole = load.finish_async(as_exception(boost::asio::use_future));
     for (std::uint64_t spin = pick(20'000); spin > 0; --spin)
       std::atomic_signal_fence(std::memory_order_seq_cst);
     load.cancel();
     try {
       check(c, await(whole));
-      ++done.succeeded;  // It was faster.
+      ++done.succeeded;  // The load completed before the cancellation.
     } catch (const error& e) {
       if (e.code() != asio::error::operation_aborted) throw;
       ++done.cancelled;
@@ -206,7 +209,8 @@ class soak {
   }
 
   void abandoned_load(const checkpoint& c) {
-    auto started = loader_->start_async(c.path.string(), random_options(), asio::use_future);
+    auto started = loader_->start_async(c.path.string(), random_options(),
+                                        as_exception(boost::asio::use_future));
     {
       const load_operation gone = await(started);
     }
@@ -215,14 +219,15 @@ class soak {
     ++done.cancelled;
   }
 
-  // A copy of the checkpoint that is cut, overwritten or removed, before or while it is loaded.
+  // A copy of the checkpoint that is truncated, overwritten or removed before or during the load.
   void damaged_load(const checkpoint& c) {
     const fs::path copy = folder_ / "damaged.safetensors";
     fs::copy_file(c.path, copy, fs::copy_options::overwrite_existing);
     const std::uint64_t whole_bytes = fs::file_size(copy);
     const std::uint64_t what = pick(3);
     if (what == 0) fs::resize_file(copy, pick(whole_bytes));
-    auto answer = loader_->load_async(copy.string(), random_options(), asio::use_future);
+    auto answer =
+        loader_->load_async(copy.string(), random_options(), as_exception(boost::asio::use_future));
     if (what == 1) fs::resize_file(copy, pick(whole_bytes));
     if (what == 2) fs::remove(copy);
     try {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Files whose tensors begin where their elements are aligned, as most writers have it.
+// Files whose tensors are aligned, as most writers write them.
 
 #include <cstddef>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace ringload::testing {
 
-// So many spaces in the header that the first tensor begins at a multiple of 8.
+// Adds spaces to the header, so that the first tensor begins at a multiple of 8.
 inline std::size_t spaces_to_align(const std::vector<made_tensor>& tensors) {
   std::size_t header_bytes = checkpoint_text(tensors).size();
   for (const made_tensor& t : tensors) header_bytes -= t.bytes;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A GGUF file with a tensor of each type of blocks that can be dequantised, several blocks long in
-// its last dimension, of random bytes.
+// A GGUF file with a tensor of each block type that can be dequantised. The last dimension has
+// several blocks, and the bytes are random.
 
 #include <cstdint>
 #include <string>

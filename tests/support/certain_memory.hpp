@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// While one of these lives, allocations of its thread do not fail, whatever failing_new is told:
-// for the test itself and for code that plays the caller's.
+// While an object of this class exists, allocations of its thread do not fail, regardless of
+// failing_new. For the test itself and for code of the caller.
 
 namespace ringload::testing {
 

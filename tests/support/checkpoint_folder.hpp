@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checkpoints on disk, of tensors of one byte each: for tests of which file is taken for which
-// name.
+// Checkpoints on disk with tensors of one byte, for tests that check which file a name selects.
 
 #include <filesystem>
 #include <initializer_list>
@@ -57,7 +56,7 @@ class cached_repository {
     write_file(root_ / "refs" / revision, content);
   }
 
-  // `name` may have sub-folders, and then the symlink has one `../` more for each.
+  // `name` may have sub-folders. The symlink then has one more `../` for each.
   void add(const std::string& name, std::string_view content) const {
     add_link(name);
     write_file(blob_of(name), content);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Another program, whose lines a test reads, and which ends with the object at the latest.
+// A child process whose output a test reads line by line. The destructor ends the process.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ class child_program {
     }
     pid_ = ::fork();
     if (pid_ == 0) {
-      // Nothing stays behind if the test is killed.
+      // If the test is killed, the child is killed too.
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::dup2(in[0], STDIN_FILENO);
       ::dup2(out[1], STDOUT_FILENO);
@@ -56,7 +56,7 @@ class child_program {
 
   pid_t pid() const noexcept { return pid_; }
 
-  // Of its standard output, without the line's end; empty where that has ended.
+  // The next line of its standard output, without the line feed. Empty at the end.
   std::string read_line() const {
     std::string out;
     char c = 0;
@@ -67,7 +67,7 @@ class child_program {
   // Ends its standard input.
   void end_input() { ::close(std::exchange(to_, -1)); }
 
-  // Waits for its end. The exit code, or minus the signal that ended it.
+  // Waits for the end of the process. Returns the exit code, or the negative signal number.
   int exit_code() {
     int status = 0;
     ::waitpid(pid_, &status, 0);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A checkpoint of every floating type and of others, and what a load that converts must make of it.
-// Its bytes are noise, so that NaNs, infinities, and what is too large or too small are among them.
+// A checkpoint with every floating-point type and other types, and the expected result of a load
+// with a conversion. Its bytes are random, so that NaNs, infinities, and numbers that are too large
+// or too small occur.
 
 #include <cstdint>
 #include <optional>
@@ -47,7 +48,8 @@ inline load_options converting_to(dtype to) {
   return options;
 }
 
-// Empty if `bytes` is what the tensor must be by the options; else its name and what is wrong.
+// Returns an empty string if `bytes` is the expected result for the options. Otherwise returns the
+// name of the tensor and the difference.
 inline std::string conversion_error(const tensor& t, const std::string& bytes,
                                     const tensor_info& info, const catalog& in, dtype to) {
   if (!t || t.name() != info.name) return info.name + ": another one";

@@ -3,8 +3,11 @@
 
 // The host as a device that counts its living arenas.
 
+#include <sched.h>
+
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <ringload/device.hpp>
 #include <span>
 #include <utility>
@@ -15,6 +18,9 @@
 namespace ringload::testing {
 
 inline std::atomic<int> arenas_taken = 0;
+
+// The processors that the device reports as near. Empty if it reports none.
+inline std::optional<cpu_set_t> processors_near_counted;
 
 class counted_arena final : public arena {
  public:
@@ -33,7 +39,7 @@ class counted_arena final : public arena {
 
 class counted_backend final : public backend {
  public:
-  layout_rules rules() const noexcept override { return real_->rules(); }
+  placement_rules rules() const noexcept override { return real_->rules(); }
   void keep(std::uint64_t bytes_max) override { real_->keep(bytes_max); }
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
     auto real = real_->allocate(bytes);
@@ -53,6 +59,7 @@ class counted_backend final : public backend {
   result<void> attach(boost::asio::io_context& loop, slot_region slots) override {
     return real_->attach(loop, slots);
   }
+  std::optional<cpu_set_t> near_processors() override { return processors_near_counted; }
   void start(copy_operation& op) noexcept override { real_->start(op); }
   void detach() noexcept override { real_->detach(); }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How many descriptors this process has open.
+// The number of open descriptors of this process.
 
 #include <cstddef>
 #include <filesystem>
@@ -10,8 +10,8 @@
 
 namespace ringload::testing {
 
-// Without pipes. The library opens none, but a sanitizer asks another program for the names of
-// functions through two of them, once there is something to name.
+// Does not count pipes. The library opens no pipe, but a sanitizer uses two pipes to another
+// program that finds the names of functions.
 inline std::size_t open_descriptors() {
   std::size_t count = 0;
   for (const auto& one : std::filesystem::directory_iterator("/proc/self/fd")) {

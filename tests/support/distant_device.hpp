@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A device whose memory the host cannot touch: its addresses are those of host memory, moved to
-// where nothing is mapped. What it holds comes to the host by copy_to_host() alone.
+// A device whose memory the host cannot access: its addresses are those of host memory, shifted to
+// an unmapped range. Only copy_to_host() can read the memory.
 
 #include <atomic>
 #include <cstdint>
@@ -17,16 +17,16 @@ namespace ringload::testing {
 inline constexpr std::uintptr_t distance = std::uintptr_t{1} << 62;
 
 inline std::atomic<int> copies_to_host = 0;
-inline std::atomic<int> copies_until_failure = -1;  // Below 0: none fails.
+inline std::atomic<int> copies_until_failure = -1;  // If negative, no copy fails.
 
-// Where the device would have what is at that address of the host.
+// Converts a host address to the address on the device.
 inline const void* on_distant(const void* at) {
   return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(at) + distance);
 }
 
 class distant_backend final : public backend {
  public:
-  layout_rules rules() const noexcept override { return {}; }
+  placement_rules rules() const noexcept override { return {}; }
   void keep(std::uint64_t) override {}
   result<std::shared_ptr<arena>> allocate(std::uint64_t) override {
     return fault{errc::memory_exceeded, "distant", "it is for what is saved only"};

@@ -3,7 +3,7 @@
 
 #include "support/has_feature.hpp"
 
-// How many of its random settings a long test tries: under a sanitizer, or without optimising, each
+// The number of random inputs of a long test. With a sanitizer, or without optimisation, each input
 // takes many times as long.
 
 namespace ringload::testing {

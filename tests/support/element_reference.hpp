@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a conversion between any two element kinds must give, worked out in long double, which holds
-// every f64 and every integer of 64 bits exactly, and with nothing of the engine's.
+// The expected result of a conversion between any two element kinds. Computed in long double, which
+// represents every f64 and every 64-bit integer exactly, without code of the engine.
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +46,7 @@ inline element_layout layout_of(dtype type) {
   }
 }
 
-// A NaN's sign is that of the long double.
+// The sign of a NaN is that of the long double.
 inline long double number_of(std::uint64_t word, dtype type) {
   const element_layout as = layout_of(type);
   const int width = static_cast<int>(bits(type));
@@ -89,13 +89,13 @@ inline std::uint64_t float_word(long double number, dtype type) {
   const std::uint64_t sign = std::signbit(number) ? std::uint64_t{1} << (bits(type) - 1) : 0;
   const long double size = std::fabs(number);
   if (std::isnan(size)) return sign | as.nan;
-  // f8_e4m3fn has none, but one NaN after its largest number.
+  // f8_e4m3fn has no infinity, but one NaN after its largest number.
   const bool no_infinity = type == dtype::f8_e4m3fn;
   const std::uint64_t infinity =
       no_infinity ? as.nan - 1 : static_cast<std::uint64_t>(2 * as.bias + 1) << as.fraction_bits;
   if (std::isinf(size)) return sign | infinity;
   if (size == 0) return sign;
-  // In units of the last place. A carry out of the fraction adds to the exponent by itself.
+  // In units of the last place. A carry from the fraction increments the exponent.
   const int exponent = std::max(std::ilogb(size), 1 - as.bias);
   const auto units =
       static_cast<std::uint64_t>(std::nearbyint(std::ldexp(size, as.fraction_bits - exponent)));

@@ -10,7 +10,9 @@ namespace {
 
 bool fails_now() noexcept {
   using namespace ringload::testing;
-  if (certain_memory_depth > 0 || until_failure.load() < 0) return false;
+  if (certain_memory_depth > 0) return false;
+  ++allocations;
+  if (until_failure.load() < 0) return false;
   if (until_failure.fetch_sub(1) != 0) return false;
   has_failed = true;
   return true;
@@ -18,13 +20,13 @@ bool fails_now() noexcept {
 
 }  // namespace
 
-// Not inlined: g++ would see malloc meet delete.
+// Not inlined, because g++ would warn about malloc with delete.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   if (fails_now()) throw std::bad_alloc();
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
-// A sanitizer's own would not come to the one above.
+// The version of a sanitizer would not call the function above.
 [[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   return fails_now() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
 }
@@ -36,7 +38,8 @@ bool fails_now() noexcept {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
     !RINGLOAD_HAS_FEATURE(address_sanitizer) && !RINGLOAD_HAS_FEATURE(thread_sanitizer)
-// From here Asio takes the frames of coroutines and what it posts. A sanitizer has its own.
+// Asio allocates coroutine frames and posted handlers with this function. A sanitizer has its own
+// version.
 extern "C" [[gnu::noinline]] void* aligned_alloc(std::size_t alignment,
                                                  std::size_t bytes) noexcept {
   void* memory = nullptr;

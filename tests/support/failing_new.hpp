@@ -2,7 +2,7 @@
 #pragma once
 
 // Makes one chosen allocation of the library's threads fail. Needs failing_new.cpp, which replaces
-// operator new, so it is for executables of their own.
+// operator new, so each such test is a separate executable.
 
 #include <doctest/doctest.h>
 
@@ -17,11 +17,13 @@
 
 namespace ringload::testing {
 
-inline std::atomic<std::int64_t> until_failure = -1;  // Below 0: none is to come.
+inline std::atomic<std::int64_t> until_failure = -1;  // If negative, no failure follows.
 inline std::atomic<bool> has_failed = false;
+// The allocations of the process, without those of a thread that has a certain_memory.
+inline std::atomic<std::int64_t> allocations = 0;
 
-// The allocation with this number fails, counted from 0. Those of this thread, which is the test's,
-// are not counted.
+// The allocation with this number fails, counted from 0. Allocations of this thread, the test's
+// thread, are not counted.
 class failing_at {
  public:
   explicit failing_at(std::int64_t n) {
@@ -36,7 +38,7 @@ class failing_at {
   const certain_memory for_the_test_;
 };
 
-// Ends when no allocation is left to fail. How many there were, and one more.
+// Ends when a run has no failure. Returns the number of allocations plus 1.
 template <class Work>
 std::int64_t for_every_allocation(const Work& work) {
   std::int64_t n = 0;
@@ -50,8 +52,8 @@ std::int64_t for_every_allocation(const Work& work) {
   return n;
 }
 
-// Whether a load that may lack memory succeeds. If it does not, it has to say why as far as there
-// is memory for that.
+// Returns true if a load with a failing allocation succeeds. If the load fails, its error must have
+// a reason, unless there is no memory for the text.
 template <class Load>
 bool succeeds_or_lacks_memory(const Load& load) {
   try {
@@ -60,9 +62,9 @@ bool succeeds_or_lacks_memory(const Load& load) {
   } catch (const error& e) {
     CHECK(e.code() == errc::memory_exceeded);
   } catch (const std::bad_alloc&) {
-    // There was no memory for a sentence either.
+    // There was no memory for the text either.
   } catch (const std::future_error&) {
-    // There was none for the answer itself: the handler is destroyed, as Asio does with its own.
+    // There was no memory for the completion: the handler is destroyed, as in Asio.
   }
   return false;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a conversion of floating-point numbers must give, worked out with the arithmetic of double
-// and the description of each format, and with nothing of the engine's.
+// The expected result of a floating-point conversion, computed with doubles and the description of
+// each format, without code of the engine.
 
 #include <cmath>
 #include <cstdint>
@@ -55,7 +55,7 @@ inline bool is_nan(std::uint32_t bits, const float_format& f) {
   return f.has_infinity ? t.fraction != 0 : t.fraction == f.fraction_mask();
 }
 
-// Of what is no NaN, without its sign.
+// For numbers that are not NaN, without the sign.
 inline double magnitude(std::uint32_t bits, const float_format& f) {
   const taken_apart t = take_apart(bits, f);
   if (f.has_infinity && t.exponent == f.exponent_mask()) return INFINITY;
@@ -73,8 +73,8 @@ inline std::uint32_t reference(std::uint32_t bits, const float_format& from,
   if (std::isinf(value)) return sign | infinity;
   if (value == 0) return sign;
 
-  // In units of the last place that the target has there. The quotient is exact, for a double has
-  // more places than an f32, and nearbyint takes the even one of two that are as near.
+  // In units of the last place of the target. The quotient is exact, because a double has more bits
+  // than an f32, and nearbyint rounds ties to even.
   const int least = 1 - to.bias();
   int exponent = std::ilogb(value);
   if (exponent < least) exponent = least;
@@ -94,7 +94,7 @@ inline std::uint32_t reference(std::uint32_t bits, dtype from, dtype to) {
   return reference(bits, format_of(from), format_of(to));
 }
 
-// All elements of a tensor, as they lie in a file and in memory.
+// All elements of a tensor, in a file and in memory.
 inline std::string reference_bytes(std::string_view source, dtype from, dtype to) {
   const std::size_t in = bits(from) / 8;
   const std::size_t out = bits(to) / 8;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Memory to be filled, and what must be in it afterwards: the bytes of the destinations in it,
-// written element by element, and everything around and between them as it was.
+// Memory for a fill, and its expected content: the bytes of the destinations, written element by
+// element, and all other bytes unchanged.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +20,7 @@ class guarded_memory {
  public:
   static constexpr std::size_t guard_bytes = 8192;
 
-  // `misalignment` bytes past a block's beginning.
+  // Begins `misalignment` bytes after the start of a block.
   explicit guarded_memory(std::size_t bytes, std::size_t misalignment = 0)
       : inside_bytes_(bytes),
         bytes_(bytes + misalignment + 2 * guard_bytes),
@@ -37,15 +37,15 @@ class guarded_memory {
 
   char* data() const noexcept { return begin_; }
 
-  // What must be at that distance from data().
+  // The expected byte at this distance from data().
   void expect(std::ptrdiff_t at, std::string_view bytes) {
     std::memcpy(expected_.data() + (begin_ - held_.get()) + at, bytes.data(), bytes.size());
   }
 
-  // All of it, the guards too.
+  // The whole memory, including the guards.
   bool as_expected() const { return std::memcmp(held_.get(), expected_.data(), bytes_) == 0; }
 
-  // Only what is before data() and after the bytes there.
+  // Only the bytes before data() and after its end.
   bool guards_are_whole() const {
     const auto before = static_cast<std::size_t>(begin_ - held_.get());
     const std::size_t after = before + inside_bytes_;
@@ -65,8 +65,8 @@ class guarded_memory {
   std::string expected_;
 };
 
-// Writes a row-major tensor of `source_shape` to where the destination's elements must be, one by
-// one, broadcast by PyTorch's rule. `data` is the destination's element at index 0, in `in`.
+// Writes a row-major tensor of `source_shape` to the destination's elements, one by one, broadcast
+// by PyTorch's rule. `data` is the address of element 0 of the destination, in `in`.
 inline void expect_elements(guarded_memory& in, const destination& one, std::string_view source,
                             const std::vector<std::uint64_t>& source_shape) {
   const std::size_t width = bits(one.dtype) / 8;
@@ -80,7 +80,8 @@ inline void expect_elements(guarded_memory& in, const destination& one, std::str
   for (const std::uint64_t size : one.shape) {
     if (size == 0) return;
   }
-  // By pointers: the vectors' own operators take a sanitizer's build most of the test's time.
+  // Uses pointers, because the operators of vectors take most of the time in a build with a
+  // sanitizer.
   const std::size_t dimensions = one.shape.size();
   const std::size_t in_front = dimensions - source_shape.size();
   const std::uint64_t* const shape = one.shape.data();

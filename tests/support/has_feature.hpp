@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// RINGLOAD_HAS_FEATURE(address_sanitizer): clang's __has_feature; g++ has none, and macros instead.
+// RINGLOAD_HAS_FEATURE(address_sanitizer): __has_feature of clang. g++ has macros instead.
 
 #if defined(__has_feature)
 #define RINGLOAD_HAS_FEATURE(one) __has_feature(one)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Runs something in a child process, for what would change ours for good: a seccomp filter, a
-// chroot. To be called while the process has no other thread.
+// Runs a function in a child process, because its effects are permanent: a seccomp filter, a
+// chroot. The process must have no other thread.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,8 +15,8 @@
 
 namespace ringload::testing {
 
-// What `work` returned, a text, or "exception: ..." if it threw. Checks belong in the parent: the
-// child says what it saw.
+// Returns the text that `work` returned, or "exception: ..." if it threw. The child must not use
+// checks. It returns its observations to the parent.
 template <class Work>
 std::string said_in_child(const Work& work) {
   std::array<int, 2> ends = {};

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes one source that holds several test files, each in a namespace of its own, so that their
-# helpers may have the same names. Every #include of theirs comes first, outside of the namespaces;
-# those that the files repeat then do nothing.
+# Writes one source with several test files, each in a separate namespace, so that their helpers may
+# have the same names. All their #include lines come first, outside of the namespaces. So the
+# repeated includes in the files have no effect.
 #
 #   cmake -D OUTPUT=file -D "SOURCES=a.cpp;b.cpp" -P join_sources.cmake
 

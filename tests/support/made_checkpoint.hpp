@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checkpoints of any size on disk, filled with noise, and the comparison of loaded tensors with the
+// Checkpoints of any size on disk with random bytes, and the comparison of loaded tensors with the
 // file.
-
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -17,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "support/cold_file.hpp"
 #include "support/safetensors_text.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -33,7 +31,7 @@ inline made_tensor f32(std::string name, std::uint64_t elements) {
   return {std::move(name), elements * 4, "F32", 4};
 }
 
-// Bytes of which no two blocks are alike, and none is zero or 0xEE all over.
+// Bytes in which no two blocks are equal, and no block is all zeros or all 0xEE.
 inline std::string noise(std::uint64_t bytes, std::uint64_t seed) {
   std::string out(bytes + 8, '\0');
   std::uint64_t state = seed * 0x9E3779B97F4A7C15U + 1;
@@ -46,8 +44,8 @@ inline std::string noise(std::uint64_t bytes, std::uint64_t seed) {
   return out;
 }
 
-// The tensors one after the other, as the format demands. `header_spaces` more bytes of header
-// move all of them.
+// Adjacent tensors, as the format requires. `header_spaces` additional bytes in the header shift
+// all of them.
 inline std::string checkpoint_text(const std::vector<made_tensor>& tensors,
                                    std::size_t header_spaces = 0, std::uint64_t seed = 1) {
   std::string header = "{";
@@ -62,23 +60,18 @@ inline std::string checkpoint_text(const std::vector<made_tensor>& tensors,
   return safetensors_text(header, noise(at, seed));
 }
 
-// `count` tensors t0, t1, ... of so many bytes each.
+// `count` tensors t0, t1, ... of this size.
 inline std::vector<made_tensor> equal_tensors(unsigned count, std::uint64_t bytes) {
   std::vector<made_tensor> all;
-  for (unsigned i = 0; i < count; ++i) all.push_back({"t" + std::to_string(i), bytes});
+  for (unsigned i = 0; i < count; ++i) {
+    std::string name = std::to_string(i);
+    name.insert(name.begin(), 't');  // g++ 12 warns of "t" + name with -O3.
+    all.push_back({std::move(name), bytes});
+  }
   return all;
 }
 
-// Syncs the file and drops it from the page cache, so that the automatic route reads directly.
-inline void make_cold(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw std::runtime_error("cannot open " + path.string());
-  const bool done = ::fsync(fd) == 0 && ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
-  ::close(fd);
-  if (!done) throw std::runtime_error("cannot make cold: " + path.string());
-}
-
-// One file in a folder of its own.
+// One file in a new folder.
 class made_file {
  public:
   enum class as_it_is { text };
@@ -108,7 +101,8 @@ inline std::string_view bytes_of(const tensor& t) {
   return {static_cast<const char*>(t.data()), t.size_bytes()};
 }
 
-// Empty if the tensor is as in its file; else its name and what is wrong.
+// Returns an empty string if the tensor has the bytes of the file. Otherwise returns its name and
+// the difference.
 inline std::string difference(const tensor& loaded, const tensor_info& info, const catalog& in) {
   if (!loaded) return info.name + ": no tensor";
   if (loaded.name() != info.name) return info.name + ": another name";
@@ -121,7 +115,7 @@ inline std::string difference(const tensor& loaded, const tensor_info& info, con
   return bytes_of(loaded) == wanted ? "" : info.name + ": other bytes";
 }
 
-// Of the first tensor that is not as in its file.
+// Describes the first tensor that differs from the file.
 inline std::string first_difference(const model& loaded) {
   for (std::size_t i = 0; i < loaded.size(); ++i) {
     std::string wrong = difference(loaded[i], loaded.catalog().tensors[i], loaded.catalog());

@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   const int failed = context.run();
   if (failed != 0 || context.shouldExit()) return failed;
   if (cases_chosen == 0) {
-    // ctest chooses cases by their file's name: a file without a case must not pass.
+    // ctest selects cases by the name of their file, so a file without a case must not pass.
     std::cerr << "no test case was chosen" << std::endl;
     return 1;
   }

@@ -28,14 +28,14 @@ struct object_fate {
   enum class kind {
     read,
     fails,   // With `failure`.
-    held,    // Until somebody requests its stop.
-    throws,  // From read_async itself.
+    held,    // Until a stop is requested.
+    throws,  // read_async throws.
   };
   kind what = kind::read;
   error failure = error(system_code(EIO), "", "the store is on fire");
 };
 
-// What the test and its objects share.
+// The state that the test and its objects share.
 class memory_script {
  public:
   using rule = std::function<object_fate(const source_read&, std::uint64_t)>;
@@ -106,7 +106,7 @@ class memory_object final : public byte_source {
 
   void read_async(const source_read& what, read_handler done) override {
     const object_fate fate = script_.next(what);
-    if (what.offset + what.into.size() > text_->size()) std::abort();  // A bug of the engine's.
+    if (what.offset + what.into.size() > text_->size()) std::abort();  // A bug of the engine.
     if (what.counts) ++what.counts->requests;
     switch (fate.what) {
       case object_fate::kind::throws: throw error(fate.failure);
@@ -153,7 +153,7 @@ class memory_object final : public byte_source {
   const std::atomic<int>& version_;
 };
 
-// The script outlives the store and all that came from it.
+// The script must outlive the store and its objects.
 class memory_store final : public byte_store, public std::enable_shared_from_this<memory_store> {
  public:
   explicit memory_store(memory_script& script) : script_(script) {}

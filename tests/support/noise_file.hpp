@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Files whose every byte follows from its offset, so that a byte in the wrong place is seen.
+// Files in which the offset determines each byte, so that a byte at the wrong offset is noticed.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -15,11 +15,12 @@
 #include <string_view>
 
 #include "base/unique_fd.hpp"
+#include "support/cold_file.hpp"
 #include "support/safetensors_text.hpp"
 
 namespace ringload::testing {
 
-// Two offsets that are near each other, or a power of two apart, mostly differ.
+// The bytes at two offsets that are close together, or a power of two apart, usually differ.
 inline std::byte noise_at(std::uint64_t offset) noexcept {
   return static_cast<std::byte>((offset * 0x9E3779B97F4A7C15ULL) >> 56);
 }
@@ -30,7 +31,7 @@ inline std::string noise(std::uint64_t bytes) {
   return out;
 }
 
-// Whether `memory` holds what such a file has from `offset` on.
+// Returns true if `memory` has the bytes of such a file from `offset` on.
 inline bool is_noise(std::span<const std::byte> memory, std::uint64_t offset) noexcept {
   for (std::size_t i = 0; i < memory.size(); ++i) {
     if (memory[i] != noise_at(offset + i)) return false;
@@ -46,13 +47,6 @@ inline unique_fd open_file(const std::filesystem::path& path, int flags = O_RDON
 
 inline void write_noise(const std::filesystem::path& path, std::uint64_t bytes) {
   write_file(path, noise(bytes));
-}
-
-// Syncs the file and drops it from the page cache.
-inline void make_cold(int fd) {
-  if (::fdatasync(fd) != 0 || ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) != 0) {
-    throw std::runtime_error("cannot drop a file from the page cache");
-  }
 }
 
 }  // namespace ringload::testing

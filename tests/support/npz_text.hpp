@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// NPZ archives, made byte by byte, with members stored or deflated.
+// Builds NPZ archives with stored or deflated members.
 
 #include <cstdint>
 #include <filesystem>
@@ -34,7 +34,7 @@ inline zip_part member(const std::string& name, const std::string& content, bool
   return part;
 }
 
-// Noise with few different bytes, so that it becomes smaller.
+// Random bytes with few different values, so that they can be compressed.
 inline std::string compressible(std::uint64_t bytes, std::uint64_t seed) {
   std::string out = noise(bytes, seed);
   for (char& each : out) each = static_cast<char>(each & 0x0F);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How much memory something takes at most, in a child process of its own.
+// Measures the peak memory of a function in a child process.
 
 #include <fstream>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace ringload::testing {
 
-// A sanitizer's own memory cannot be told from ours.
+// The memory of a sanitizer cannot be distinguished from that of the process.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool peak_memory_is_ours = false;
 #elif defined(__has_feature)
@@ -23,7 +23,7 @@ inline constexpr bool peak_memory_is_ours = true;
 inline constexpr bool peak_memory_is_ours = true;
 #endif
 
-// Of this process, so far. Linux's VmHWM.
+// The peak of this process so far (VmHWM).
 inline std::uint64_t peak_kib() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -33,14 +33,14 @@ inline std::uint64_t peak_kib() {
 }
 
 struct peak_memory {
-  std::uint64_t bytes = 0;  // More than the process had before.
-  std::string said;         // What `work` returned.
+  std::uint64_t bytes = 0;  // In addition to the memory before the call.
+  std::string said;         // The result of `work`.
 };
 
 template <class Work>
 peak_memory peak_memory_of(const Work& work) {
   const std::string said = said_in_child([&] {
-    std::ofstream("/proc/self/clear_refs") << "5";  // The peak begins again.
+    std::ofstream("/proc/self/clear_refs") << "5";  // Resets the peak.
     const std::uint64_t before = peak_kib();
     const std::string answer = work();
     return std::to_string(peak_kib() - before) + " " + answer;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Pickles made by hand, and PyTorch's checkpoints around them, so that a test can lie anywhere.
+// Builds pickles and PyTorch checkpoints in which any part can be wrong.
 
 #include <cstdint>
 #include <initializer_list>
@@ -52,7 +52,7 @@ struct saved_tensor {
   std::vector<std::int64_t> size = {2, 3};
   std::vector<std::int64_t> stride = {3, 1};
   std::string storage = "FloatStorage";
-  std::string metadata = "";  // What follows the hooks.
+  std::string metadata = "";  // The arguments after the hooks.
   std::string function = "_rebuild_tensor_v2";
 
   std::string operator()() const {
@@ -65,7 +65,7 @@ struct saved_tensor {
   }
 };
 
-// What torch.save makes of that pickle and these storages.
+// The archive that torch.save writes for the pickle and the storages.
 inline std::string archive(const std::string& pickle_bytes,
                            const std::vector<std::pair<std::string, std::string>>& storages,
                            std::string_view byte_order = "little") {
@@ -76,7 +76,7 @@ inline std::string archive(const std::string& pickle_bytes,
   return zip_text(parts);
 }
 
-// The same before 1.6. `elements` are those of each storage.
+// The same for PyTorch before 1.6. `elements` has the number of elements of each storage.
 struct legacy_storage {
   std::string key;
   std::uint64_t elements = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Memory for all tensors of a checkpoint, each with guards around it, and what it is to hold.
+// Memory for all tensors of a checkpoint with guards around each tensor, and the expected bytes.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace ringload::testing {
 
-// What the file has of a tensor that is stored as it is used.
+// The bytes in the file of a tensor without an encoding.
 inline std::string stored_bytes(const checkpoint& from, const std::string& name) {
   const tensor_info& info = from.at(name);
   return file_bytes(from.catalog().files[info.file].path, info.offset, info.bytes);
@@ -25,13 +25,13 @@ inline std::string stored_bytes(const checkpoint& from, const std::string& name)
 
 class places {
  public:
-  // Of tensors that are stored as they are used.
+  // For tensors without an encoding.
   explicit places(const checkpoint& from, std::size_t misalignment = 0) {
     for (const tensor_info& t : from) {
       add(t.name, t.dtype, t.shape, stored_bytes(from, t.name), misalignment);
     }
   }
-  // Of any, which have been loaded before.
+  // For any tensors, which were loaded before.
   explicit places(const model& from, std::size_t misalignment = 0) {
     for (const tensor& t : from) {
       add(std::string(t.name()), t.dtype(), {t.shape().begin(), t.shape().end()},
@@ -41,11 +41,11 @@ class places {
 
   const std::vector<destination>& into() const { return into_; }
   bool untouched() const { return std::ranges::all_of(all_, &guarded_memory::as_expected); }
-  // Whether nothing around the tensors was written.
+  // Returns true if the guards are unchanged.
   bool guards_are_whole() const {
     return std::ranges::all_of(all_, &guarded_memory::guards_are_whole);
   }
-  // Of a tensor: whether it is as in the file, and nothing around it was written.
+  // Returns true if the tensor has the bytes of the file, and its guards are unchanged.
   bool whole(std::size_t i) {
     all_[i].expect(0, bytes_[i]);
     return all_[i].as_expected();

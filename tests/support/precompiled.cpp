@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Carries the precompiled headers; see tests/CMakeLists.txt.
+// Exists for the precompiled headers: see tests/CMakeLists.txt.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Tensors of any type, shape and strides, with the dense bytes that a file must hold of them, found
+// Tensors of any type, shape and strides, and the dense bytes that a file must have, computed
 // element by element.
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct saved_tensor {
   std::string dense;  // Row-major, without gaps.
 };
 
-// Of a strided view whose element at index 0 is at `first`.
+// The dense bytes of a strided tensor whose element 0 is at `first`.
 inline std::string dense_bytes_of(const tensor_ref& one, const char* first) {
   const std::size_t width = bits(one.dtype) / 8;
   std::uint64_t count = 1;
@@ -41,7 +41,7 @@ inline std::string dense_bytes_of(const tensor_ref& one, const char* first) {
   return out;
 }
 
-// `bytes` at most, about.
+// At most about `bytes` bytes.
 inline saved_tensor random_tensor(std::mt19937_64& random, std::string name, std::uint64_t bytes) {
   const auto type = static_cast<dtype>(random() % (dtype_count - 1));  // Without c128.
   saved_tensor out;
@@ -62,7 +62,7 @@ inline saved_tensor random_tensor(std::mt19937_64& random, std::string name, std
   for (const std::uint64_t size : view.shape) elements *= size;
   const std::uint64_t dense_bytes = elements * bits(type) / 8;
 
-  // Up to three times the memory, so that strides may leave gaps; sometimes moved off alignment.
+  // Up to three times the memory, so that strides may have gaps. Sometimes misaligned.
   const bool strided = in_bytes && elements > 0 && random() % 2 == 0;
   const std::uint64_t width = bits(type) / 8;
   const auto memory = std::make_shared<std::string>(noise(3 * dense_bytes + 64, random()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How much of anonymous memory has pages, as the kernel sees it.
+// How much of anonymous memory is present, according to the kernel.
 
 #include <sys/mman.h>
 
@@ -12,7 +12,7 @@
 
 namespace ringload::testing {
 
-// Of memory that begins on a page; pages of 4,096 bytes.
+// The memory must begin at a page of 4,096 bytes.
 inline std::size_t resident_pages(std::span<std::byte> memory) {
   std::vector<unsigned char> pages((memory.size() + 4095) / 4096);
   if (::mincore(memory.data(), memory.size(), pages.data()) != 0) {
@@ -23,7 +23,7 @@ inline std::size_t resident_pages(std::span<std::byte> memory) {
   return count;
 }
 
-// MADV_POPULATE_WRITE came with Linux 5.14.
+// MADV_POPULATE_WRITE exists since Linux 5.14.
 inline bool can_populate() noexcept {
   void* page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return false;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Writes safetensors files by hand, byte for byte: a test says what is in the file, and a file that
-// no writer would make is as easy as a legal one.
+// Builds safetensors files byte by byte, valid or invalid.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +16,7 @@
 
 namespace ringload::testing {
 
-// The 8 bytes of length that a file begins with.
+// The 8 bytes with the length of the header.
 inline std::string safetensors_prefix(std::uint64_t header_bytes) {
   std::string out;
   for (int i = 0; i < 8; ++i) out.push_back(static_cast<char>(header_bytes >> (8 * i) & 0xFF));
@@ -53,8 +52,7 @@ inline std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// Makes the folders it needs.
-// In one read: byte by byte takes a sanitizer minutes.
+// Creates missing folders. One read, because reading byte by byte takes minutes with a sanitizer.
 inline std::string file_text(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   std::string text(in ? static_cast<std::size_t>(in.tellg()) : 0, '\0');

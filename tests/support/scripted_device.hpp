@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The host as a device of which one chosen call fails or is held: taking memory, making a slot
-// ready, or copying out of one. There is one script for the process, because a device is made by a
-// plain function.
+// The host as a device in which one chosen call fails or is held: an allocation, the preparation of
+// a slot, or a copy. The process has one script, because a plain function creates a device.
 
 #include <boost/asio/post.hpp>
 #include <chrono>
@@ -23,7 +22,7 @@ class device_script {
  public:
   enum class fate { as_usual, fails, held };
 
-  // Of the calls from now on that with this number, counted from 0.
+  // The number of the chosen call, counted from 0 from now on.
   void begin(std::uint64_t chosen, fate what) {
     const std::lock_guard lock(mutex_);
     calls_ = 0;
@@ -36,7 +35,8 @@ class device_script {
     return calls_;
   }
 
-  // True once the chosen call is held; false if it does not come while `more()` says so.
+  // Returns true when the chosen call is held, and false if the call does not occur while `more()`
+  // is true.
   template <class More>
   bool wait_until_held(const More& more) {
     std::unique_lock lock(mutex_);
@@ -56,7 +56,7 @@ class device_script {
     changed_.notify_all();
   }
 
-  // Returns true if the call is to fail; and blocks, in a thread that may, while it is held.
+  // Returns true if the call must fail. Blocks while the call is held, if the thread may block.
   bool next_fails() {
     std::unique_lock lock(mutex_);
     if (calls_++ != chosen_ || fate_ == fate::as_usual) return false;
@@ -81,7 +81,7 @@ inline device_script the_device_script;
 
 class scripted_backend final : public backend {
  public:
-  layout_rules rules() const noexcept override { return real_->rules(); }
+  placement_rules rules() const noexcept override { return real_->rules(); }
   void keep(std::uint64_t bytes_max) override { real_->keep(bytes_max); }
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
     if (the_device_script.next_fails()) return fault{errc::memory_exceeded, "", "as the test says"};
@@ -98,7 +98,7 @@ class scripted_backend final : public backend {
     return real_->attach(loop, slots);
   }
   bool copy_now(const copy_operation& op) noexcept override { return real_->copy_now(op); }
-  // In a copy thread, so that it may be held; the copies themselves are the host's.
+  // Runs in a copy thread, so that the call can be held. The host makes the copies.
   void start(copy_operation& op) noexcept override {
     boost::asio::post(op.threads, [this, &op] {
       if (the_device_script.next_fails()) {

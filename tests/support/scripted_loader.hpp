@@ -3,10 +3,10 @@
 
 // A loader whose reads follow a script.
 
-#include <boost/asio/async_result.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <future>
 #include <memory>
-#include <optional>
 #include <ringload/loader.hpp>
 #include <string>
 #include <string_view>
@@ -36,41 +36,31 @@ class scripted_loader {
   }
 
   template <class CompletionToken>
-  auto load_async(std::string_view source, load_options options, CompletionToken&& token) {
-    return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
-        detail::initiate_load(engine_), token,
-        detail::load_request(detail::source_name(std::string(source)), {}, options));
+  auto load_async(source from, load_options options, CompletionToken&& token) {
+    return initiate<model, &detail::begin_load>(token, std::move(from), std::move(options));
   }
   template <class CompletionToken>
-  auto load_async(std::string_view source, selection wanted, load_options options,
-                  CompletionToken&& token) {
-    return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
-        detail::initiate_load(engine_), token,
-        detail::load_request(detail::source_name(std::string(source)), std::move(wanted), options));
+  auto start_async(source from, load_options options, CompletionToken&& token) {
+    return initiate<load_operation, &detail::begin_start>(token, std::move(from),
+                                                          std::move(options));
   }
   template <class CompletionToken>
-  auto start_async(std::string_view source, load_options options, CompletionToken&& token) {
-    return boost::asio::async_initiate<CompletionToken, detail::load_operation_signature>(
-        detail::initiate_start(engine_), token,
-        detail::load_request(detail::source_name(std::string(source)), {}, options));
+  auto stream_async(source from, std::uint64_t window_bytes, CompletionToken&& token) {
+    return initiate<tensor_stream, &detail::begin_stream>(token, std::move(from), load_options(),
+                                                          window_bytes);
   }
   template <class CompletionToken>
-  auto start_async(const checkpoint& file, load_options options, CompletionToken&& token) {
-    return boost::asio::async_initiate<CompletionToken, detail::load_operation_signature>(
-        detail::initiate_start(engine_), token, detail::load_request(file, {}, options));
-  }
-  template <class CompletionToken>
-  auto copy_async(const tensor& from, device to, std::optional<dtype> as, CompletionToken&& token) {
-    return boost::asio::async_initiate<CompletionToken, detail::tensor_signature>(
-        detail::initiate_copy(engine_), token, detail::copy_request(from, to, as));
+  auto copy_async(tensor from, tensor_copy_options options, CompletionToken&& token) {
+    return initiate<tensor, &detail::begin_copy>(token, std::move(from), options);
   }
   // The checkpoint is opened by another loader.
   template <class CompletionToken>
   auto fill_async(const checkpoint& file, std::vector<destination> into, load_options options,
                   CompletionToken&& token) {
-    return boost::asio::async_initiate<CompletionToken, detail::fill_signature>(
-        detail::initiate_fill(engine_), token,
-        detail::load_request(file, detail::fill_request(std::move(into), {}), {}, options));
+    fill_options rules;
+    rules.load = std::move(options);
+    return initiate<fill_result, &detail::begin_fill, detail::cancel_with_effects>(
+        token, source(file), std::move(into), std::move(rules));
   }
 
   load_stats stats() const {
@@ -85,10 +75,20 @@ class scripted_loader {
     if (engine_->post([heard] { heard->set_value(); })) get(heard->get_future());
   }
 
+  const std::shared_ptr<detail::engine>& loader_engine() const noexcept { return engine_; }
+
   // What the destructor of a loader does, without releasing held reads first.
   void close(std::chrono::milliseconds most = detail::engine::drain_max) { engine_->close(most); }
 
  private:
+  template <class T, auto Begin,
+            boost::asio::cancellation_type Cancellations = detail::cancel_by_any,
+            class CompletionToken, class... Arguments>
+  auto initiate(CompletionToken& token, Arguments... arguments) {
+    return detail::initiate<T, Begin, Cancellations>(token, boost::asio::system_executor(), engine_,
+                                                     std::move(arguments)...);
+  }
+
   read_script& script_;
   const std::shared_ptr<detail::engine> engine_;
 };

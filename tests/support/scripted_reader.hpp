@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include "io/readers/reader.hpp"
+#include "io/io_queue.hpp"
 #include "runtime/engine.hpp"
 
 namespace ringload::testing {
 
-// What becomes of one read.
+// The rule for one read.
 struct read_fate {
   enum class hold {
     none,
@@ -32,20 +32,20 @@ struct read_fate {
   };
   static constexpr int as_read = INT_MAX;
 
-  int result = as_read;  // At most so many bytes; or, if negative, -errno.
+  int result = as_read;  // The maximum number of bytes, or -errno if negative.
   hold until_released = hold::none;
 };
 
-// Shared by the test and by the readers that it is told to make. Any thread.
+// Shared by the test and its readers. Thread-safe.
 class read_script {
  public:
-  // Asked in the engine thread for each read, with its number, from 0 on.
-  using rule = std::function<read_fate(const read_request&, std::uint64_t)>;
+  // Called in the engine thread for each read, with its number from 0.
+  using rule = std::function<read_fate(const io_request&, std::uint64_t)>;
 
   explicit read_script(rule how = {}) : rule_(std::move(how)) {}
 
-  detail::engine::wrappers wrapper();
-  // Before the first read.
+  detail::engine::wrapper wrapper();
+  // Must be called before the first read.
   void runs_in(boost::asio::io_context& loop) { loop_ = &loop; }
 
   void follow(rule how) {
@@ -57,13 +57,13 @@ class read_script {
     const std::lock_guard lock(mutex_);
     return log_.size();
   }
-  // Every read, in the order of starting.
-  std::vector<read_request> log() const {
+  // All reads, in the order of their starts.
+  std::vector<io_request> log() const {
     const std::lock_guard lock(mutex_);
     return log_;
   }
 
-  // False if they do not come in time.
+  // Returns false after a timeout.
   bool wait_until_held(std::size_t count) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(30), [&] { return held_.size() >= count; });
@@ -73,7 +73,7 @@ class read_script {
     return held_.size();
   }
 
-  // Lets one of those that are held go, by its place among them.
+  // Releases one of the held reads, by its index among them.
   void release(std::size_t position) {
     std::function<void()> go;
     {
@@ -83,7 +83,12 @@ class read_script {
     }
     boost::asio::post(*loop_, std::move(go));
   }
-  // From now on nothing is held, and what was is let go.
+  // Holds reads again, after release_all().
+  void hold_again() {
+    const std::lock_guard lock(mutex_);
+    holding_ = true;
+  }
+  // Releases all held reads, and holds no later read.
   void release_all() {
     std::vector<std::function<void()>> all;
     {
@@ -97,7 +102,7 @@ class read_script {
  private:
   friend class scripted_reader;
 
-  read_fate decide(const read_request& what) {
+  read_fate decide(const io_request& what) {
     rule how;
     std::uint64_t number = 0;
     {
@@ -108,7 +113,7 @@ class read_script {
     }
     return how ? how(what, number) : read_fate();
   }
-  // In the engine thread.
+  // Engine thread only.
   void hold_or_go(std::function<void()> go) {
     {
       const std::lock_guard lock(mutex_);
@@ -126,14 +131,14 @@ class read_script {
   std::condition_variable changed_;
   // Guarded by the mutex.
   rule rule_;
-  std::vector<read_request> log_;
+  std::vector<io_request> log_;
   std::vector<std::function<void()>> held_;
   bool holding_ = true;
 };
 
-class scripted_reader final : public reader {
+class scripted_reader final : public io_queue {
  public:
-  scripted_reader(read_script& script, std::unique_ptr<reader> real)
+  scripted_reader(read_script& script, std::unique_ptr<io_queue> real)
       : script_(script), real_(std::move(real)) {}
 
   bool populates() const noexcept override { return real_->populates(); }
@@ -142,7 +147,8 @@ class scripted_reader final : public reader {
     const read_fate fate = script_.decide(op.request);
     auto* mine = new scripted(script_, op, fate);
     if (fate.until_released == read_fate::hold::start) {
-      // Let go of at once, it must still not complete in here; the real reader sees to that.
+      // A read that is released at once must not complete in this function. The real reader
+      // guarantees this.
       script_.hold_or_go([this, mine] { real_->start(*mine); });
     } else {
       real_->start(*mine);
@@ -153,17 +159,18 @@ class scripted_reader final : public reader {
   struct scripted final : operation {
     scripted(read_script& s, operation& o, const read_fate& f) : script(s), outer(o), fate(f) {
       request = o.request;
-      done = [](operation& self, int res) { static_cast<scripted&>(self).completed(res); };
+      done = [](io_completion& self, int res) { static_cast<scripted&>(self).completed(res); };
     }
 
     void completed(int res) {
-      // Also a failed read has been made: its bytes must not be request makes a test pass.
+      // A failed read must not have written the correct bytes, because a test could then pass by
+      // mistake.
       const int told = fate.result == read_fate::as_read || (res < 0 && fate.result >= 0)
                            ? res
                            : std::min(res, fate.result);
       const auto kept = static_cast<std::size_t>(std::max(told, 0));
-      const bool pages = request.supply != nullptr;  // Mapped: they may not be written to.
-      if (told != res && !pages) std::memset(request.into + kept, 0xEE, request.bytes - kept);
+      const bool pages = request.supply != nullptr;  // Mapped memory must not be written.
+      if (told != res && !pages) std::memset(request.memory + kept, 0xEE, request.bytes - kept);
       auto tell = [this, told] {
         const std::unique_ptr<scripted> mine(this);
         outer.done(outer, told);
@@ -181,15 +188,13 @@ class scripted_reader final : public reader {
   };
 
   read_script& script_;
-  std::unique_ptr<reader> real_;
+  std::unique_ptr<io_queue> real_;
 };
 
-inline detail::engine::wrappers read_script::wrapper() {
-  detail::engine::wrappers wrap;
-  wrap.of_reader = [this](std::unique_ptr<reader> real) -> std::unique_ptr<reader> {
+inline detail::engine::wrapper read_script::wrapper() {
+  return [this](std::unique_ptr<io_queue> real) -> std::unique_ptr<io_queue> {
     return std::make_unique<scripted_reader>(*this, std::move(real));
   };
-  return wrap;
 }
 
 }  // namespace ringload::testing

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A loader whose writes follow a script: short writes, errors, and whatever a test does meanwhile.
+// A loader whose writes follow a script: short writes, errors, and functions of the test.
 
 #include <algorithm>
-#include <boost/asio/async_result.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <climits>
 #include <cstdint>
 #include <functional>
@@ -17,28 +17,28 @@
 #include <utility>
 #include <vector>
 
-#include "io/writers/block_writer.hpp"
+#include "io/io_queue.hpp"
 #include "runtime/engine.hpp"
 
 namespace ringload::testing {
 
-// Shared by the test and by the writers that it is told to make.
+// Shared by the test and its writers.
 class write_script {
  public:
   static constexpr int as_written = INT_MAX;
-  // Asked in the engine thread for each write, with its number, from 0 on. So many bytes of it are
-  // written; or none, if it is -errno.
-  using rule = std::function<int(const write_request&, std::uint64_t)>;
+  // Called in the engine thread for each write, with its number from 0. Returns the number of bytes
+  // to write, or -errno to write none.
+  using rule = std::function<int(const io_request&, std::uint64_t)>;
 
   explicit write_script(rule how = {}) : rule_(std::move(how)) {}
 
-  // Every write, in the order of starting. Any thread.
-  std::vector<write_request> log() const {
+  // All writes, in the order of their starts. Thread-safe.
+  std::vector<io_request> log() const {
     const std::lock_guard lock(mutex_);
     return log_;
   }
 
-  int decide(const write_request& what) {
+  int decide(const io_request& what) {
     std::uint64_t number = 0;
     {
       const std::lock_guard lock(mutex_);
@@ -53,21 +53,24 @@ class write_script {
  private:
   const rule rule_;
   mutable std::mutex mutex_;
-  std::vector<write_request> log_;  // Guarded by the mutex.
+  std::vector<io_request> log_;  // Guarded by the mutex.
 };
 
-class scripted_writer final : public block_writer {
+class scripted_writer final : public io_queue {
  public:
-  scripted_writer(write_script& script, std::unique_ptr<block_writer> real)
+  scripted_writer(write_script& script, std::unique_ptr<io_queue> real)
       : script_(script), real_(std::move(real)) {}
 
+  bool populates() const noexcept override { return real_->populates(); }
+
   void start(operation& op) override {
+    if (!op.request.is_write) return real_->start(op);
     const int fate = script_.decide(op.request);
     if (fate <= 0) {
       boost::asio::post(*script_.loop, [&op, fate] { op.done(op, fate); });
       return;
     }
-    // A direct write of a part of a block would be refused: then none of that block is written.
+    // A direct write of a partial block would be refused, so no byte of that block is written.
     const auto most = static_cast<std::uint32_t>(fate);
     if (op.request.direct && most < op.request.bytes && most % 4096 != 0 && most < 4096) {
       boost::asio::post(*script_.loop, [&op, fate] { op.done(op, fate); });
@@ -79,17 +82,15 @@ class scripted_writer final : public block_writer {
 
  private:
   write_script& script_;
-  const std::unique_ptr<block_writer> real_;
+  const std::unique_ptr<io_queue> real_;
 };
 
 class scripted_saver {
  public:
   explicit scripted_saver(write_script& script, const loader_options& within = {},
                           device on = host()) {
-    detail::engine::wrappers wrap;
-    wrap.of_writer = [&script](std::unique_ptr<block_writer> real) {
-      return std::unique_ptr<block_writer>(
-          std::make_unique<scripted_writer>(script, std::move(real)));
+    const auto wrap = [&script](std::unique_ptr<io_queue> real) -> std::unique_ptr<io_queue> {
+      return std::make_unique<scripted_writer>(script, std::move(real));
     };
     engine_ = detail::engine::make({on}, within, wrap);
     script.loop = &engine_->loop;
@@ -101,9 +102,9 @@ class scripted_saver {
   template <class CompletionToken>
   auto save_async(std::string_view path, std::vector<tensor_ref> tensors, save_options how,
                   CompletionToken&& token) {
-    return boost::asio::async_initiate<CompletionToken, detail::save_signature>(
-        detail::initiate_save(engine_), token,
-        detail::save_request(std::string(path), std::move(tensors), std::move(how)));
+    return detail::initiate<save_result, &detail::begin_save>(
+        std::forward<CompletionToken>(token), boost::asio::system_executor(), engine_,
+        std::string(path), std::move(tensors), std::move(how));
   }
 
  private:

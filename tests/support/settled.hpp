@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a loader holds once the loads that have completed are over in its own thread as well.
+// The memory of a loader after its thread has finished all completed loads.
 
 #include <boost/asio/use_future.hpp>
 #include <ringload/loader.hpp>
@@ -11,9 +11,10 @@
 
 namespace ringload::testing {
 
-// `checkpoint` is any that can be opened: that comes after what the thread still had to do.
+// `checkpoint` is any checkpoint that can be opened, because the thread opens it after its pending
+// work.
 inline memory_use settled_memory(loader& with, const std::string& checkpoint) {
-  get(with.open_async(checkpoint, boost::asio::use_future));
+  get(with.open_async(checkpoint, use_future));
   return with.memory();
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Slots so small that a file of some hundred KiB takes several reads.
+// Small slots, so that a file of some hundred KiB needs several reads.
 
+#include <ringload/fill.hpp>
 #include <ringload/options.hpp>
+#include <ringload/selection.hpp>
+#include <utility>
 
 namespace ringload::testing {
 
@@ -24,6 +27,18 @@ inline load_options by(read_route route) {
   load_options options;
   options.route = route;
   return options;
+}
+
+// `options`, with the selection `wanted`.
+inline load_options selecting(selection wanted, load_options options = {}) {
+  options.select = std::move(wanted);
+  return options;
+}
+
+// The options of a fill that selects `wanted`.
+inline fill_options filling(fill_options rules, load_options load) {
+  rules.load = std::move(load);
+  return rules;
 }
 
 }  // namespace ringload::testing

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A folder that exists as long as the object does.
+// A folder that exists as long as the object.
 
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -31,16 +31,16 @@ inline std::filesystem::path system_temporary_folder() {
 
 class temporary_folder {
  public:
-  // Beside the program, thus in the build folder, because /tmp is in memory on many machines. In
-  // $TMPDIR or /tmp only if the program's folder cannot be written, or is in memory as well.
+  // In the folder of the program, because /tmp is in memory on many machines. In $TMPDIR or /tmp
+  // only if the folder of the program is not writable or is in memory too.
   temporary_folder() : temporary_folder(usual_base()) {}
-  // The path of a Unix socket may have 107 bytes, and the build folder's may be longer.
+  // The path of a Unix socket may have 107 bytes, and that of the build folder may be longer.
   static temporary_folder for_sockets() { return temporary_folder(system_temporary_folder()); }
 
   explicit temporary_folder(const std::filesystem::path& base) {
     std::string name = (base / "ringload-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp fails: " + name);
-    // Without symlinks of its own, so that a test can compare paths as text.
+    // Without symlinks, so that a test can compare paths as text.
     path_ = std::filesystem::canonical(name);
   }
   temporary_folder(const temporary_folder&) = delete;

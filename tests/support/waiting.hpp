@@ -4,9 +4,11 @@
 // Waits with a timeout, which fails the test.
 
 #include <boost/asio/error.hpp>
+#include <boost/asio/use_future.hpp>
 #include <chrono>
 #include <future>
 #include <optional>
+#include <ringload/as_exception.hpp>
 #include <ringload/error.hpp>
 #include <stdexcept>
 #include <string>
@@ -15,8 +17,9 @@
 #include "support/has_feature.hpp"
 
 #if defined(__SANITIZE_THREAD__) || RINGLOAD_HAS_FEATURE(thread_sanitizer)
-// The count of an exception_ptr lives in libstdc++.so, which ThreadSanitizer does not see into. So
-// it takes the last owner, who destroys the exception, to race with all who looked at it before.
+// The reference count of an exception_ptr is in libstdc++.so, which ThreadSanitizer does not
+// instrument. Therefore it reports a race between the last owner, which destroys the exception, and
+// all earlier readers.
 extern "C" __attribute__((used)) inline const char* __tsan_default_suppressions() {
   return "race:std::__exception_ptr::exception_ptr::_M_release\n";
 }
@@ -25,6 +28,9 @@ extern "C" __attribute__((used)) inline const char* __tsan_default_suppressions(
 namespace ringload::testing {
 
 inline constexpr std::chrono::seconds patience{60};
+
+// A future that throws ringload::error, with the place.
+inline constexpr auto use_future = as_exception(boost::asio::use_future);
 
 template <class T>
 T get(std::future<T> from) {
@@ -39,7 +45,7 @@ bool ready(const std::future<T>& one) {
   return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-// The error that it completes with; empty if it succeeds.
+// The error of the operation. Empty if it succeeds.
 template <class T>
 std::optional<error> failure_of(std::future<T> from) {
   try {
@@ -56,6 +62,7 @@ boost::system::error_code code_of(std::future<T> from) {
   return failed ? failed->code() : boost::system::error_code();
 }
 
+inline boost::system::error_code code_of(const boost::system::error_code& code) { return code; }
 inline boost::system::error_code code_of(const std::exception_ptr& failure) {
   if (!failure) return {};
   try {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Tensors to be written, and what a file then has.
+// Tensors to write, and the expected content of the file.
 
 #include <boost/asio/use_future.hpp>
 #include <cstring>
@@ -18,7 +18,7 @@
 
 namespace ringload::testing {
 
-// Noise as the elements of a tensor, which the view keeps.
+// A tensor with random elements, which the tensor_ref owns.
 inline tensor_ref noise_view(std::string name, dtype type, std::vector<std::uint64_t> shape,
                              std::uint64_t seed = 1) {
   std::uint64_t bytes = bits(type) / 8;
@@ -38,7 +38,7 @@ inline std::string text_of(const tensor_ref& of) {
 // The bytes of all tensors, by name.
 inline std::map<std::string, std::string> loaded_bytes(const std::string& path) {
   loader with(host(), small_options());
-  const model all = get(with.load_async(path, boost::asio::use_future));
+  const model all = get(with.load_async(path, use_future));
   std::map<std::string, std::string> out;
   for (const tensor t : all) {
     out.emplace(t.name(), std::string(static_cast<const char*>(t.data()), t.size_bytes()));
@@ -47,9 +47,9 @@ inline std::map<std::string, std::string> loaded_bytes(const std::string& path) 
 }
 
 inline std::uint64_t add(writer& to, tensor_ref what, object_options how = {}) {
-  return get(to.add_async(std::move(what), std::move(how), boost::asio::use_future));
+  return get(to.add_async(std::move(what), std::move(how), use_future));
 }
-inline write_result finish(writer& to) { return get(to.finish_async(boost::asio::use_future)); }
+inline write_result finish(writer& to) { return get(to.finish_async(use_future)); }
 
 inline object_options packed(int level, std::optional<digest_algorithm> digest = {}) {
   object_options how;
@@ -58,7 +58,7 @@ inline object_options packed(int level, std::optional<digest_algorithm> digest =
   return how;
 }
 
-// What a call failed with; 0 where it did not.
+// The error of a call, or 0.
 template <class Call>
 boost::system::error_code code_of_call(Call&& call) {
   try {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Zip archives made by hand, member by member, so that a test can lie in any field.
+// Builds zip archives in which any field can be wrong.
 
 #include <isa-l/igzip_lib.h>
 
@@ -38,10 +38,10 @@ inline std::string deflated(std::string_view text) {
   return out;
 }
 
-// Each field as both headers say it; what only one of them says stands apart.
+// The fields of both headers. Fields of only one header are separate members.
 struct zip_part {
   std::string name;
-  std::string stored;  // As it lies in the archive.
+  std::string stored;  // The bytes in the archive.
   std::uint64_t bytes = stored.size();
   std::uint16_t method = 0;
   std::uint16_t flags = 0;
@@ -52,13 +52,13 @@ struct zip_part {
   std::uint64_t local_bytes = bytes;
   std::string local_extra = {};
   std::string central_extra = {};
-  std::int64_t moved = 0;  // How far from the truth the directory sets the local header.
+  std::int64_t moved = 0;  // The error of the local header's offset in the directory.
 };
 
 struct zip_ending {
-  std::uint64_t members = 0;  // As they are, unless it says something else.
+  std::uint64_t members = 0;  // If not 0, replaces the correct number.
   std::string comment = {};
-  std::string before = {};  // Stands between the directory and what describes it.
+  std::string before = {};  // Bytes between the directory and the end record.
   bool wide = false;        // With the records of zip64.
 };
 

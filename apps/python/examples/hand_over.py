@@ -12,7 +12,7 @@ import sys
 import ringload
 
 
-def main(path):
+def main(path: str) -> None:
     model = ringload.load(path)
     name, tensor = max(model.items(), key=lambda item: item[1].nbytes)
     print(f"{name}: {tensor.dtype} {tensor.shape}, {tensor.nbytes} bytes at {tensor.data_ptr:#x}")
@@ -28,8 +28,8 @@ def main(path):
     except ImportError:
         print("PyTorch is not here")
     try:
-        taken = tensor.jax()
-        print(f"JAX     {taken.dtype} at {taken.unsafe_buffer_pointer():#x}")
+        shared = tensor.jax()
+        print(f"JAX     {shared.dtype} at {shared.unsafe_buffer_pointer():#x}")
     except ImportError:
         print("JAX is not here")
 

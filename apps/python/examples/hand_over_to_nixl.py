@@ -11,6 +11,8 @@ Needs the package nixl (or nixl-cu12), and no GPU.
 
 import multiprocessing
 import sys
+from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy
 
@@ -22,11 +24,11 @@ except ImportError:
     from nixl_cu12._api import nixl_agent, nixl_agent_config
 
 
-def agent(name):
+def agent(name: str) -> Any:
     return nixl_agent(name, nixl_agent_config(backends=["UCX"]))
 
 
-def offer(source, pipe):
+def offer(source: str, pipe: "Connection[Any, Any]") -> None:
     """The process that has the model."""
     model = ringload.load(source)
     own = agent("offer")
@@ -41,7 +43,7 @@ def offer(source, pipe):
     pipe.recv()  # Until the other has it all.
 
 
-def take(pipe):
+def take(pipe: "Connection[Any, Any]") -> dict[str, Any]:
     """The process that wants it. Gives each tensor's bytes, in memory of its own."""
     metadata, regions, tensors = pipe.recv()
     own = agent("take")
@@ -68,7 +70,7 @@ def take(pipe):
     }
 
 
-def main():
+def main() -> None:
     source = sys.argv[1]
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=offer, args=(source, theirs))

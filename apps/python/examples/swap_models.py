@@ -14,17 +14,17 @@ import ringload
 
 
 class Server:
-    def __init__(self, loader, model):
+    def __init__(self, loader: ringload.Loader, model: ringload.Model) -> None:
         self.loader = loader
         self.model = model
         self.loading = asyncio.Lock()
 
-    async def swap(self, path):
+    async def swap(self, path: str) -> str:
         async with self.loading:
             self.model = await self.loader.load(path)
             return f"{len(self.model)} tensors, {self.model.stats['seconds']:.3f} s"
 
-    async def answer(self, reader, writer):
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := (await reader.readline()).decode().strip():
             command, _, argument = line.partition(" ")
             try:
@@ -39,7 +39,7 @@ class Server:
         writer.close()
 
 
-async def main(path, port=8377):
+async def main(path: str, port: int = 8377) -> None:
     async with ringload.Loader(cached_bytes="16GiB") as loader:
         server = Server(loader, await loader.load(path))
         listening = await asyncio.start_server(server.answer, "127.0.0.1", port)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads tensor checkpoints from disk through io_uring, awaited or not.
+"""Loads tensor checkpoints from disk through io_uring. Operations can be awaited.
 
     model = ringload.load("Qwen/Qwen3-8B")              # a mapping of names to tensors
     weight = model["model.norm.weight"].torch()         # the same memory, as PyTorch's
@@ -7,12 +7,13 @@
     async with ringload.Loader() as loader:
         model = await loader.load("model.safetensors")
 
-Importing it makes nothing: no thread, no ring, no memory.
+The import of the package starts no thread, creates no ring and allocates no memory.
 """
 
 from ._checkpoint import Checkpoint, StoredTensor
 from ._core import Group, Model, Selection, Tensor
 from ._core import version as __version__
+from ._deltas import SavedDelta, Updated, Version
 from ._errors import (
     CancelledError,
     Error,
@@ -28,9 +29,10 @@ from ._errors import (
 from ._keeper import Keeper, attach
 from ._load import Load, Stream
 from ._loader import Loader
-from ._operation import Operation
+from ._operation import Operation, waited_for
 from ._ranks import GroupLoad, join_group, join_group_async, make_thread_ranks
 from ._results import Filled, Saved
+from ._shared_loader import is_small, shared_loader
 from ._tensor_info import TensorInfo
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "RankFailedError",
     "RemoteError",
     "Saved",
+    "SavedDelta",
     "Selection",
     "SourceNotFoundError",
     "StoredTensor",
@@ -59,34 +62,49 @@ __all__ = [
     "TensorInfo",
     "TensorNotFoundError",
     "UsageError",
+    "Updated",
+    "Version",
     "attach",
     "features",
     "fill",
+    "follow",
     "join_group",
     "join_group_async",
     "load",
+    "load_into",
+    "load_version",
     "open",
     "save",
+    "save_delta",
     "select",
     "stream",
     "make_thread_ranks",
+    "update",
 ]
 
 
 def load(
     source, device="cpu", dtype=None, select=None, progress=None, *,
-    remote=False, hdf5=False, **options,
+    remote=None, offline=None, hdf5=None, **options,
 ):  # fmt: skip
-    """Loads a checkpoint and waits for it; Ctrl-C cancels it. See Loader.load."""
-    with Loader(device, remote=remote, hdf5=hdf5) as loader:
-        return loader.load(
-            source, dtype=dtype, select=select, progress=progress, **options
-        ).result()
+    """Loads a checkpoint and waits for it; Ctrl-C cancels it. See Loader and Loader.load.
+
+    A model "owner/model" that the local cache lacks is downloaded from the hub into the cache.
+    """
+    options.update(dtype=dtype, select=select, progress=progress)
+    if device == "cpu" and hdf5 is None and is_small(source):
+        with shared_loader() as loader:
+            return waited_for(loader.load(source, **options))
+    with Loader(device, remote=remote, offline=offline, hdf5=hdf5) as loader:
+        return loader.load(source, **options).result()
 
 
-def open(source, device="cpu", *, remote=False, hdf5=False, **options):
-    """Opens a checkpoint, to read parts of it: `ck["wte.weight"][0:128]`. See Loader.open."""
-    loader = Loader(device, remote=remote, hdf5=hdf5)
+def open(source, device="cpu", *, remote=None, offline=None, hdf5=None, **options):
+    """Opens a checkpoint, so that parts of it can be read:
+
+    `ck["wte.weight"][0:128]`. See Loader.open.
+    """
+    loader = Loader(device, remote=remote, offline=offline, hdf5=hdf5)
     try:
         checkpoint = loader.open(source, **options).result()
     except BaseException:
@@ -96,30 +114,86 @@ def open(source, device="cpu", *, remote=False, hdf5=False, **options):
     return checkpoint
 
 
-def stream(source, device="cpu", window=None, *, remote=False, hdf5=False, **options):
-    """(name, tensor) pairs as they land, through a window of memory. See Loader.stream."""
-    with Loader(device, remote=remote, hdf5=hdf5) as loader:
+def stream(
+    source, device="cpu", window=None, *, remote=None, offline=None, hdf5=None, **options
+):  # fmt: skip
+    """Yields (name, tensor) pairs as tensors arrive, through a memory window. See Loader.stream."""
+    with Loader(device, remote=remote, offline=offline, hdf5=hdf5) as loader:
         yield from loader.stream(source, window=window, **options)
 
 
-def fill(source, tensors, device="cpu", *, remote=False, hdf5=False, **policies):
-    """Fills tensors, or a module of PyTorch, and waits for it. See Loader.fill."""
-    with Loader(device, remote=remote, hdf5=hdf5) as loader:
+def fill(
+    source, tensors, device="cpu", *, remote=None, offline=None, hdf5=None, **policies
+):  # fmt: skip
+    """Fills tensors, or a PyTorch module, and waits for the end. See Loader.fill."""
+    with Loader(device, remote=remote, offline=offline, hdf5=hdf5) as loader:
         return loader.fill(source, tensors, **policies).result()
 
 
+def load_into(
+    module, source, *, strict=True, device=None, remote=None, offline=None, hdf5=None, **policies
+):  # fmt: skip
+    """Loads `source` into a PyTorch module, as load_state_dict() does, and waits for the end.
+
+    Parameters, persistent buffers and tied weights are filled in place. Tensors on the device
+    "meta" get memory and stay tied. Types are converted. Returns a Filled.
+
+    strict: a name that only the module or only the checkpoint has is an error; False reports such
+        names.
+    device: the device of the module's tensors. None: the device of the first tensor that has
+        memory, or else the host.
+    policies: the policies of fill(), which have precedence over `strict`.
+    """
+    from ._module import ModuleTensors
+
+    found = "error" if strict else "report"
+    policies = {"missing": found, "unexpected": found, "dtype": "convert", **policies}
+    memory = ModuleTensors(module, device)
+    done = fill(
+        source, memory.destinations(), memory.device, remote=remote, offline=offline, hdf5=hdf5,
+        **policies,
+    )  # fmt: skip
+    memory.assign(set(done.missing))
+    return done
+
+
 def save(path, tensors, **options):
-    """Saves tensors and waits for it. See Loader.save."""
-    with Loader() as loader:
+    """Saves tensors and waits for the end. See Loader.save."""
+    with Loader(remote=False) as loader:
         return loader.save(path, tensors, **options).result()
 
 
-def features():
-    """What this build can do: a dictionary of "remote", "cuda", "hdf5", "zstd" and "deflate" to
-    booleans, and of "version".
+def save_delta(path, base, next, *, remote=None, offline=None, hdf5=None, **options):
+    """Writes the delta from `base` to `next` and waits for the end. See Loader.save_delta."""
+    with Loader(remote=remote, offline=offline, hdf5=hdf5) as loader:
+        return waited_for(loader.save_delta(path, base, next, **options))
 
-    remote: sources over the network. hdf5: Loader(hdf5=True). zstd and deflate: the codecs of .zt,
-    NPZ and HDF5. cuda: the device "cuda:0"; whether there is a GPU is another question.
+
+def update(tensors, delta, *, check_unchanged=True, remote=None, offline=None):
+    """Updates tensors in place to the next version and waits for the end. See Loader.update."""
+    with Loader(remote=remote, offline=offline) as loader:
+        return waited_for(loader.update(tensors, delta, check_unchanged=check_unchanged))
+
+
+def load_version(folder, version=None):
+    """Loads a version of a version folder and waits for the end. See Loader.load_version."""
+    with Loader(remote=False) as loader:
+        return waited_for(loader.load_version(folder, version))
+
+
+async def follow(folder, *, period=1.0, into=None):
+    """Yields the versions of a folder as they appear, with its own Loader. See Loader.follow."""
+    async with Loader(remote=False) as loader:
+        async for version in loader.follow(folder, period=period, into=into):
+            yield version
+
+
+def features():
+    """Returns the features of this build: a dictionary of "remote", "cuda", "hdf5", "zstd" and
+    "deflate" to booleans, and of "version" to a text.
+
+    remote: network sources. hdf5: HDF5 files. zstd and deflate: the codecs of .zt, NPZ and HDF5.
+    cuda: the devices "cuda:N", even if this machine has no GPU.
     """
     from . import _core
 
@@ -128,11 +202,14 @@ def features():
 
 
 def select():
-    """A Selection of everything, to be narrowed: `ringload.select().matching("layers.0.*")`."""
+    """Returns a Selection of all tensors, to be narrowed:
+
+    `ringload.select().matching("layers.0.*")`.
+    """
     return Selection()
 
 
-# Not collections.abc.Mapping itself as a base: Model is a class of C++.
+# Model is a C++ class, so collections.abc.Mapping cannot be its base.
 def _register():
     from collections.abc import Mapping
 

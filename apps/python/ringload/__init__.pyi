@@ -15,95 +15,43 @@ from collections.abc import (
 from types import TracebackType
 from typing import Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
-from typing_extensions import Self, TypedDict, Unpack
+from typing_extensions import Self, Unpack
 
 from ._core import Group as Group
 from ._core import Model as Model
 from ._core import Selection as Selection
 from ._core import Tensor as Tensor
+from .options import (
+    CheckpointLoadOptions,
+    Features,
+    FillLoadOptions,
+    FillOptions,
+    GroupLoadOptions,
+    LoaderOptions,
+    LoadOptions,
+    OpenOptions,
+    Path,
+    Progress,
+    RemoteOptions,
+    SaveFunctionOptions,
+    SaveOptions,
+    Select,
+    Size,
+    StartOptions,
+    StreamOptions,
+    Strictness,
+)
 
 _T = TypeVar("_T")
 
-_Path: TypeAlias = str | os.PathLike[str]
-_Source: TypeAlias = _Path | Sequence[_Path] | Checkpoint
-_Select: TypeAlias = str | Iterable[str] | Selection | Callable[[TensorInfo], bool] | None
-class _Bar(Protocol):
-    total: Any
-    def update(self, n: Any = ..., /) -> object: ...
-
-_Progress: TypeAlias = bool | Callable[[dict[str, Any]], object] | _Bar | None
-_Size: TypeAlias = int | str
+_Source: TypeAlias = Path | Sequence[Path] | Checkpoint
+_Remote: TypeAlias = bool | RemoteOptions | None
 
 class _Module(Protocol):
     """A module of PyTorch."""
 
     def state_dict(self, *, keep_vars: bool = ...) -> Any: ...
     def named_parameters(self) -> Any: ...
-
-_Verify: TypeAlias = Literal["if_present", "require"] | _Path | Mapping[str, str] | None
-_Strictness: TypeAlias = Literal["strict", "reference"]
-
-class _OpenOptions(TypedDict, total=False):
-    strictness: _Strictness | None
-    independent_files: bool | None
-    nameless: Sequence[Any] | None
-
-class _GroupOptions(TypedDict, total=False):
-    strictness: _Strictness | None
-    nameless: Sequence[Any] | None
-    route: Literal["automatic", "direct", "buffered"] | None
-    allocation: Literal["per_load", "per_file", "per_tensor"] | None
-    verify: _Verify
-
-class _FillOptions(_GroupOptions, total=False): ...
-
-class _LoadOptions(_GroupOptions, total=False):
-    memory: Literal["owned", "mapped"] | None
-    access: Literal["read_only", "copy_on_write"] | None
-    unmappable: Literal["refuse", "copy"] | None
-    populate: bool | None
-
-class _CheckpointLoadOptions(_LoadOptions, total=False):
-    dtype: Any
-
-class _StreamOptions(_LoadOptions, total=False):
-    dtype: Any
-    select: _Select
-
-class _StartOptions(_LoadOptions, total=False):
-    window: _Size | None
-
-class _FillPolicies(_FillOptions, total=False):
-    missing: Literal["error", "report"] | None
-    unexpected: Literal["ignore", "report", "error"] | None
-    dtype: Literal["exact", "convert"] | None
-    shape: Literal["exact", "broadcast"] | None
-    select: _Select
-
-class _SaveOptions(TypedDict, total=False):
-    metadata: Mapping[str, Any] | None
-    dtype: Any
-    shard_bytes: _Size | None
-    shard_count: int | None
-    alignment: int | None
-    order: Literal["reference", "given"] | None
-    format: Literal["by_name", "safetensors", "zt"] | None
-    replace: bool | None
-    sync: bool | None
-    read_back: bool | None
-    digest: Literal["crc32c", "sha256"] | None
-    zstd_level: int | None
-
-class _SaveAndProgress(_SaveOptions, total=False):
-    progress: _Progress
-
-class _Features(TypedDict):
-    version: str
-    remote: bool
-    cuda: bool
-    hdf5: bool
-    zstd: bool
-    deflate: bool
 
 __version__: str
 
@@ -145,8 +93,8 @@ class Saved(NamedTuple):
     route_reason: str
     digests: dict[str, str]
     @property
-    def manifest(self) -> str:
-        """The digests as the text of a manifest, a line for each tensor, to be kept in a file."""
+    def checksums(self) -> str:
+        """The digests as the text of a checksum list: one line for each tensor."""
 
 class TensorInfo:
     """One tensor of a checkpoint: what it is, and where its bytes lie."""
@@ -207,7 +155,7 @@ class Checkpoint(Mapping[str, StoredTensor]):
     @property
     def notes(self) -> list[str]: ...
     def load(
-        self, select: _Select = None, **options: Unpack[_CheckpointLoadOptions]
+        self, select: Select | None = None, **options: Unpack[CheckpointLoadOptions]
     ) -> Operation[Model]: ...
     def __reversed__(self) -> Iterator[str]: ...
     def __reduce_ex__(self, protocol: object) -> NoReturn: ...
@@ -244,7 +192,7 @@ class Stream:
     async def __anext__(self) -> tuple[str, Tensor]: ...
 
 class GroupLoad:
-    """What this rank has of a load. Its methods give operations of Tensors, on the host."""
+    """The part of a load on this rank. Its methods return operations of Tensors, on the host."""
 
     def tensor(self, name: str) -> Operation[Tensor]: ...
     def shard(self, name: str, dim: int) -> Operation[Tensor]: ...
@@ -254,6 +202,33 @@ class GroupLoad:
     @property
     def stats(self) -> dict[str, Any]: ...
 
+class SavedDelta(NamedTuple):
+    """The result of a delta. Tensors of the next version are unchanged, sparse, dense or whole."""
+
+    nbytes: int
+    tensors_unchanged: int
+    tensors_sparse: int
+    tensors_dense: int
+    tensors_whole: int
+    tensors_removed: int
+    elements: int
+    elements_changed: int
+    seconds: float
+
+class Updated(NamedTuple):
+    """The result of an update in place."""
+
+    tensors_changed: int
+    bytes_changed: int
+    elements_changed: int
+    seconds: float
+
+class Version(NamedTuple):
+    """A version that follow() gives. The model is None if the versions are applied in place."""
+
+    number: int
+    model: Model | None
+
 class Loader:
     """Loads checkpoints into the memory of one device, or of several."""
 
@@ -261,23 +236,16 @@ class Loader:
         self,
         device: str | int | object | Sequence[str | int | object] = "cpu",
         *,
-        hdf5: bool = False,
-        remote: bool | Mapping[str, Any] = False,
-        slots: int = ...,
-        slot_bytes: _Size = ...,
-        bytes_in_flight: _Size = ...,
-        arena_bytes_max: _Size = ...,
-        cached_bytes: _Size = ...,
-        copy_threads: int = ...,
-        reader_threads: int = ...,
-        engine: Literal["automatic", "ring", "threads"] = ...,
-        huge_pages: Literal["transparent", "reserved", "none"] = ...,
+        hdf5: bool | None = None,
+        remote: _Remote = None,
+        offline: bool | None = None,
+        **limits: Unpack[LoaderOptions],
     ) -> None: ...
     def open(
         self,
-        source: _Path | Sequence[_Path],
+        source: Path | Sequence[Path],
         *,
-        strictness: _Strictness | None = None,
+        strictness: Strictness | None = None,
         independent_files: bool | None = None,
         nameless: Sequence[str] | None = None,
     ) -> Operation[Checkpoint]: ...
@@ -286,35 +254,35 @@ class Loader:
         source: _Source,
         *,
         dtype: Any = None,
-        select: _Select = None,
-        progress: _Progress = None,
-        **options: Unpack[_LoadOptions],
+        select: Select | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[LoadOptions],
     ) -> Operation[Model]: ...
     def start(
         self,
         source: _Source,
         *,
         dtype: Any = None,
-        select: _Select = None,
-        **options: Unpack[_StartOptions],
+        select: Select | None = None,
+        **options: Unpack[StartOptions],
     ) -> Operation[Load]: ...
     def stream(
         self,
         source: _Source,
         *,
-        window: _Size | None = None,
+        window: Size | None = None,
         dtype: Any = None,
-        select: _Select = None,
-        **options: Unpack[_LoadOptions],
+        select: Select | None = None,
+        **options: Unpack[LoadOptions],
     ) -> Stream: ...
     def group_load(
         self,
         group: Group,
-        source: _Path,
+        source: Path | Sequence[Path],
         *,
         reading: Literal["divided", "own"] = "divided",
         dtype: Any = None,
-        **options: Unpack[_GroupOptions],
+        **options: Unpack[GroupLoadOptions],
     ) -> Operation[GroupLoad]: ...
     def fill(
         self,
@@ -325,17 +293,46 @@ class Loader:
         unexpected: Literal["ignore", "report", "error"] | None = None,
         dtype: Literal["exact", "convert"] | None = None,
         shape: Literal["exact", "broadcast"] | None = None,
-        select: _Select = None,
-        **options: Unpack[_FillOptions],
+        select: Select | None = None,
+        **options: Unpack[FillLoadOptions],
     ) -> Operation[Filled]: ...
     def save(
         self,
-        path: _Path,
+        path: Path,
         tensors: Mapping[str, Any] | Model,
         *,
-        progress: _Progress = None,
-        **options: Unpack[_SaveOptions],
+        progress: Progress | None = None,
+        **options: Unpack[SaveOptions],
     ) -> Operation[Saved]: ...
+    def save_delta(
+        self,
+        path: Path,
+        base: _Source,
+        next: _Source,
+        *,
+        zstd_level: int | None = None,
+        window: Size | None = None,
+        replace: bool | None = None,
+        sync: bool | None = None,
+    ) -> Operation[SavedDelta]: ...
+    def apply(
+        self, model: Model, delta: Path, *, check_unchanged: bool = True
+    ) -> Operation[Model]: ...
+    def update(
+        self,
+        tensors: Mapping[str, Any] | _Module,
+        delta: Path,
+        *,
+        check_unchanged: bool = True,
+    ) -> Operation[Updated]: ...
+    def load_version(self, folder: Path, version: int | None = None) -> Operation[Model]: ...
+    def follow(
+        self,
+        folder: Path,
+        *,
+        period: float = 1.0,
+        into: Mapping[str, Any] | _Module | None = None,
+    ) -> AsyncIterator[Version]: ...
     def copy(
         self, tensor: Tensor, *, device: Any = None, dtype: Any = None
     ) -> Operation[Tensor]: ...
@@ -343,6 +340,7 @@ class Loader:
     def stats(self) -> dict[str, Any]: ...
     @property
     def memory(self) -> dict[str, int]: ...
+    def metrics(self, name: str = "") -> str: ...
     @property
     def closed(self) -> bool: ...
     def close(self) -> None: ...
@@ -361,7 +359,7 @@ class Keeper:
 
     def __init__(
         self,
-        socket: _Path,
+        socket: Path,
         *,
         mode: int = 0o600,
         users: Iterable[int] = (),
@@ -370,55 +368,99 @@ class Keeper:
     def publish(self, name: str, model: Model) -> None: ...
     def withdraw(self, name: str) -> bool: ...
     def models(self) -> list[dict[str, Any]]: ...
+    def metrics(self) -> str: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *failure: object) -> None: ...
 
-def join_group(socket: _Path, rank: int, ranks: int, timeout: float = 300.0) -> Group: ...
+def join_group(address: Path, rank: int, ranks: int, timeout: float = 300.0) -> Group: ...
 def join_group_async(
-    socket: _Path, rank: int, ranks: int, timeout: float = 300.0
+    address: Path, rank: int, ranks: int, timeout: float = 300.0
 ) -> Operation[Group]: ...
 def make_thread_ranks(ranks: int, timeout: float = 300.0) -> list[Group]: ...
-def attach(socket: _Path, name: str, timeout: float = 10.0) -> Model: ...
+def attach(socket: Path, name: str, timeout: float = 10.0) -> Model: ...
 def load(
     source: _Source,
     device: Any = "cpu",
     dtype: Any = None,
-    select: _Select = None,
-    progress: _Progress = None,
+    select: Select | None = None,
+    progress: Progress | None = None,
     *,
-    remote: bool | Mapping[str, Any] = False,
-    hdf5: bool = False,
-    **options: Unpack[_LoadOptions],
+    remote: _Remote = None,
+    offline: bool | None = None,
+    hdf5: bool | None = None,
+    **options: Unpack[LoadOptions],
 ) -> Model: ...
 def open(
-    source: _Path | Sequence[_Path],
+    source: Path | Sequence[Path],
     device: Any = "cpu",
     *,
-    remote: bool | Mapping[str, Any] = False,
-    hdf5: bool = False,
-    **options: Unpack[_OpenOptions],
+    remote: _Remote = None,
+    offline: bool | None = None,
+    hdf5: bool | None = None,
+    **options: Unpack[OpenOptions],
 ) -> Checkpoint: ...
 def stream(
     source: _Source,
     device: Any = "cpu",
-    window: _Size | None = None,
+    window: Size | None = None,
     *,
-    remote: bool | Mapping[str, Any] = False,
-    hdf5: bool = False,
-    **options: Unpack[_StreamOptions],
+    remote: _Remote = None,
+    offline: bool | None = None,
+    hdf5: bool | None = None,
+    **options: Unpack[StreamOptions],
 ) -> Iterator[tuple[str, Tensor]]: ...
 def fill(
     source: _Source,
     tensors: Mapping[str, Any] | _Module,
     device: Any = "cpu",
     *,
-    remote: bool | Mapping[str, Any] = False,
-    hdf5: bool = False,
-    **policies: Unpack[_FillPolicies],
+    remote: _Remote = None,
+    offline: bool | None = None,
+    hdf5: bool | None = None,
+    **policies: Unpack[FillOptions],
+) -> Filled: ...
+def load_into(
+    module: _Module,
+    source: _Source,
+    *,
+    strict: bool = True,
+    device: Any = None,
+    remote: _Remote = None,
+    offline: bool | None = None,
+    hdf5: bool | None = None,
+    **policies: Unpack[FillOptions],
 ) -> Filled: ...
 def save(
-    path: _Path, tensors: Mapping[str, Any] | Model, **options: Unpack[_SaveAndProgress]
+    path: Path, tensors: Mapping[str, Any] | Model, **options: Unpack[SaveFunctionOptions]
 ) -> Saved: ...
-def features() -> _Features: ...
+def save_delta(
+    path: Path,
+    base: _Source,
+    next: _Source,
+    *,
+    remote: _Remote = None,
+    offline: bool | None = None,
+    hdf5: bool | None = None,
+    zstd_level: int | None = None,
+    window: Size | None = None,
+    replace: bool | None = None,
+    sync: bool | None = None,
+) -> SavedDelta: ...
+def update(
+    tensors: Mapping[str, Any] | _Module,
+    delta: Path,
+    *,
+    check_unchanged: bool = True,
+    remote: _Remote = None,
+    offline: bool | None = None,
+) -> Updated: ...
+def load_version(folder: Path, version: int | None = None) -> Model: ...
+def follow(
+    folder: Path,
+    *,
+    period: float = 1.0,
+    into: Mapping[str, Any] | _Module | None = None,
+) -> AsyncIterator[Version]: ...
+def features() -> Features: ...
 def select() -> Selection: ...

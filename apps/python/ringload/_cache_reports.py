@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of files that were to be written into the local cache, told to a function."""
+"""Calls a function for each file that was to be written into the local cache."""
 
 import select
 import sys
@@ -13,20 +13,26 @@ class CacheReports:
 
     def __init__(self, tell):
         if not callable(tell):
-            raise TypeError("on_cached is a function of a dictionary")
+            raise TypeError("on_cached must be a function of a dictionary")
         self.to = _core.CacheReports()
         self._tell = tell
         self._lock = threading.RLock()  # `tell` may close the loader.
-        threading.Thread(target=self._run, name="ringload cache", daemon=True).start()
+        self._thread = None
+
+    def begin(self):
+        """Called when a loader begins to report to `to`."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="ringload cache", daemon=True)
+            self._thread.start()
 
     def deliver(self):
-        """Tells what has come. Whether nothing more can."""
+        """Passes the new reports to `tell`. Returns True if more reports can follow."""
         with self._lock:
             files, over = self.to.drain()
             for one in files:
                 try:
                     self._tell(one)
-                except Exception:  # As of any thread: the others are told all the same.
+                except Exception:  # The other reports are still passed on.
                     failure = (*sys.exc_info(), threading.current_thread())
                     threading.excepthook(threading.ExceptHookArgs(failure))
         return over

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint that was opened once; its tensors are read when they are asked for."""
+"""An open checkpoint, whose tensors are read on request."""
 
 from collections.abc import ItemsView, KeysView, ValuesView
 
@@ -11,9 +11,10 @@ from ._tensor_info import TensorInfo
 
 
 class StoredTensor:
-    """A tensor in its file. `stored[0:128]` reads that range and no more, `stored[:]` all of it.
+    """A tensor in its file. `stored[0:128]` reads only that range, and `stored[:]` reads the
+    tensor.
 
-    Ranges are slices with a step of 1, at most one for each dimension, and `...`.
+    An index has slices with a step of 1, at most one for each dimension, and `...`.
     """
 
     __slots__ = ("_checkpoint", "info")
@@ -39,7 +40,7 @@ class StoredTensor:
         return self.info.nbytes
 
     def load(self, index=()):
-        """An operation that gives the Tensor, or the range of it that slices name."""
+        """Returns an operation that reads the Tensor, or its part that `index` selects."""
         selection = _core.Selection().names([self.name])
         for dim, first, count in ranges(index, self.shape):
             selection.slice(self.name, dim, first, count)
@@ -60,27 +61,30 @@ class StoredTensor:
 
 
 def _check_range(part):
-    """Refuses what is no slice, and says how the same is read."""
+    """Raises an error for an index that is not a slice.
+
+    Its text says which slice reads the same.
+    """
     if isinstance(part, slice):
         return
     if hasattr(part, "__index__") and not hasattr(part, "shape"):
         row = part.__index__()
         one = f"{row}:{row + 1}" if row != -1 else "-1:"
         raise TypeError(
-            f"the index {row}: ranges are slices, so that dimensions stay: write [{one}] for that "
-            "one, or index the array that [:] gives"
+            f"the index {row}: ranges are slices, which keep the dimension: write [{one}] for this "
+            "index, or index the array that [:] returns"
         )
     raise TypeError(
-        f"an index of {type(part).__name__}: ranges are slices: read [:], and index the array"
+        f"an index of type {type(part).__name__}: ranges are slices: read [:], then index the array"
     )
 
 
 def ranges(index, shape):
-    """(dimension, first, count) for each dimension that slices restrict, by Python's rules."""
+    """Returns (dimension, first, count) for each dimension that slices restrict, as in Python."""
     index = index if isinstance(index, tuple) else (index,)
     dots = [at for at, part in enumerate(index) if part is Ellipsis]
     if len(dots) > 1:
-        raise IndexError("an index has one '...' at most")
+        raise IndexError("an index must have at most one '...'")
     if dots:
         at = dots[0]
         whole = len(shape) - (len(index) - 1)
@@ -88,14 +92,14 @@ def ranges(index, shape):
     for part in index:
         _check_range(part)
     if len(index) > len(shape):
-        raise IndexError(f"{len(index)} ranges, and the tensor has {len(shape)} dimensions")
+        raise IndexError(f"{len(index)} ranges, but the tensor has {len(shape)} dimensions")
     found = []
     for dim, part in enumerate(index):
         first, last, step = part.indices(shape[dim])
         if step != 1:
             raise ValueError(
-                f"the step {step}: ranges have a step of 1: read the range, and take every "
-                f"{abs(step)}th of the array"
+                f"the step {step}: expected a step of 1: read the range, then index the array with "
+                "this step"
             )
         count = max(0, last - first)
         if count != shape[dim]:
@@ -106,8 +110,8 @@ def ranges(index, shape):
 class Checkpoint:
     """Open files and their catalog: a mapping of names to StoredTensors.
 
-    It reads by the loader that it was opened with. ringload.open() makes one for it, with threads
-    of its own: use `with`, or close it.
+    The loader that opened it makes all reads. ringload.open() creates a separate loader with
+    threads: use `with`, or call close().
     """
 
     def __init__(self, opened, engine, owned_loader=None):
@@ -142,7 +146,7 @@ class Checkpoint:
         return isinstance(name, str) and self._opened.find(name) is not None
 
     def keys(self):
-        """The names, in the files' order: a view, as a dictionary's."""
+        """Returns a view of the names, in the order of the files."""
         return KeysView(self)
 
     def values(self):
@@ -152,7 +156,7 @@ class Checkpoint:
         return ItemsView(self)
 
     def infos(self):
-        """What there is, without a byte of it."""
+        """The descriptions of all tensors. Reads no tensor."""
         return [TensorInfo(fields) for fields in self._opened.infos()]
 
     @property
@@ -161,12 +165,12 @@ class Checkpoint:
 
     @property
     def metadata(self):
-        """The files' own metadata."""
+        """The metadata of the files."""
         return dict(self._opened.metadata())
 
     @property
     def files(self):
-        """(path, bytes, format) of each."""
+        """(path, bytes, format) of each file."""
         return self._opened.files()
 
     @property
@@ -176,18 +180,18 @@ class Checkpoint:
 
     @property
     def notes(self):
-        """What is odd about the files and fails no load."""
+        """Unusual properties of the files that do not make a load fail."""
         return self._opened.notes()
 
     def load(self, select=None, **options):
-        """An operation that loads what is chosen, as Loader.load does. Gives a Model."""
+        """Returns an operation that loads the selected tensors into a Model. See Loader.load."""
         engine = self._open_engine()
         selection = selection_of(select, self._opened)
         given = load_options(options)
         return one_step(lambda: engine.load(self._opened, selection, given))
 
     def close(self):
-        """Closes the loader, if ringload.open() made one for it. Loaded tensors stay."""
+        """Closes the loader, if ringload.open() created it. Loaded tensors stay valid."""
         if self._owned_loader is not None:
             self._owned_loader.close()
             self._engine = None
@@ -199,7 +203,9 @@ class Checkpoint:
         self.close()
 
     def __reduce_ex__(self, protocol):
-        raise TypeError("a Checkpoint cannot be pickled or copied: send its path, and open that")
+        raise TypeError(
+            "a Checkpoint cannot be pickled or copied: send its path, and open the path again"
+        )
 
     def __repr__(self):
         return f"<ringload.Checkpoint of {len(self)} tensors>"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors to and from NumPy, PyTorch and JAX, without a copy."""
+"""Conversions between tensors of ringload, NumPy, PyTorch and JAX, without a copy."""
 
 from . import _core
 from ._names import dtype_name
 
-# Types that a library cannot be given by its own name are given as integers of their width, and
-# then viewed as what they are.
+# A type that a library does not know by name is passed as an integer of the same width. Then the
+# library views the integers as the type.
 _torch_names = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64",
     "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8", "bool": "bool",
@@ -30,12 +30,12 @@ _ml_names = {
 
 
 def torch_dtype(name):
-    """PyTorch's type of that name. Raises TypeError where this PyTorch has none."""
+    """Returns PyTorch's type of that name. Raises TypeError if this PyTorch lacks the type."""
     import torch
 
     found = getattr(torch, _torch_names.get(name, ""), None)
     if found is None:
-        raise TypeError(f"PyTorch {torch.__version__} has no type for {name}; take .numpy()")
+        raise TypeError(f"PyTorch {torch.__version__} has no type for {name}: use .numpy()")
     return found
 
 
@@ -45,7 +45,7 @@ def torch_of(tensor):
     name = tensor.dtype
     if name in _torch_takes:
         return torch.utils.dlpack.from_dlpack(tensor._capsule(False))
-    if name in ("f6_e2m3", "f6_e3m2"):  # As bytes: PyTorch has no such type.
+    if name in ("f6_e2m3", "f6_e3m2"):  # PyTorch has no such type, so the result has bytes.
         return torch.utils.dlpack.from_dlpack(tensor._capsule(True))
     meant = torch_dtype(name)
     return torch.utils.dlpack.from_dlpack(tensor._capsule(True)).view(meant)
@@ -86,7 +86,7 @@ def _from_torch(tensor):
 
 
 def numpy_dtype(name):
-    """NumPy's type of that name, by the package ml_dtypes where NumPy itself has none."""
+    """Returns NumPy's type of that name, from the package ml_dtypes if NumPy lacks the type."""
     import numpy
 
     if name in _numpy_names:
@@ -97,7 +97,7 @@ def numpy_dtype(name):
         import ml_dtypes
     except ImportError as missing:
         raise TypeError(
-            f"NumPy knows {name} by the package ml_dtypes, which is not here"
+            f"NumPy needs the package ml_dtypes for {name}, and it is not installed"
         ) from missing
     return numpy.dtype(getattr(ml_dtypes, _ml_names[name]))
 
@@ -107,7 +107,7 @@ def numpy_of(tensor):
 
     dtype = numpy_dtype(tensor.dtype)
     shape = tensor.shape
-    if dtype is None:  # Narrower than a byte: as bytes.
+    if dtype is None:  # The type is narrower than a byte, so the result has bytes.
         dtype = numpy.dtype(numpy.uint8)
         shape = (tensor.nbytes,)
         if tensor.dtype == "f4" and tensor.ndim and tensor.shape[-1] % 2 == 0:
@@ -118,18 +118,20 @@ def numpy_of(tensor):
 
 
 def array_of(tensor, dtype=None, copy=None):
-    """Tensor.__array__: as NumPy calls it, in versions 1 and 2."""
+    """Implements Tensor.__array__, which NumPy 1 and 2 call."""
     import numpy
 
     if numpy_dtype(tensor.dtype) is None:
         raise TypeError(
             f"NumPy has no type for {tensor.dtype}, which is narrower than a byte: "
-            ".numpy() gives the bytes"
+            ".numpy() returns the bytes"
         )
     array = numpy_of(tensor)
     if dtype is not None and numpy.dtype(dtype) != array.dtype:
         if copy is False:
-            raise ValueError(f"a tensor of {tensor.dtype} is an array of {dtype} only as a copy")
+            raise ValueError(
+                f"a tensor of {tensor.dtype} can become an array of {dtype} only by a copy"
+            )
         return array.astype(dtype)
     return array.copy() if copy else array
 
@@ -179,7 +181,22 @@ def numpy_dtype_or_none(name):
 def jax_of(tensor):
     import jax
 
-    return jax.dlpack.from_dlpack(tensor)
+    array = jax.dlpack.from_dlpack(tensor)
+    stored = numpy_dtype_or_none(tensor.dtype)
+    if stored is not None and array.dtype != stored:
+        _check_same_values(tensor, array)
+    return array
+
+
+def _check_same_values(tensor, array):
+    """Raises an error if JAX narrowed a 64-bit type. JAX does so without a message by default."""
+    import numpy
+
+    if not numpy.array_equal(numpy.asarray(array), numpy_of(tensor), equal_nan=True):
+        raise TypeError(
+            f"JAX would convert {tensor.dtype} to {array.dtype}, which changes values: set "
+            "jax_enable_x64, or use .numpy()"
+        )
 
 
 def jax_all(model):
@@ -190,9 +207,9 @@ def jax_all(model):
 
 
 def exported(value):
-    """The tensor of any library as one to be read, for a save: (description, its type or None).
+    """Describes a tensor of any library for a save: (description, its type or None).
 
-    It may describe a copy: see _destinations for memory that is written to.
+    The description may be of a copy. _destinations describes memory that is written to.
     """
     if isinstance(value, _core.Tensor):
         return value, None
@@ -202,6 +219,10 @@ def exported(value):
     if module == "numpy" or hasattr(value, "__array_interface__"):
         import numpy
 
+        if numpy.ma.is_masked(value):
+            raise TypeError(
+                "the array has masked elements, which a file cannot hold: take .filled() or .data"
+            )
         return _from_numpy(numpy.asarray(value))
     if hasattr(value, "__dlpack__"):
         return value.__dlpack__(), None
@@ -213,7 +234,7 @@ def exported_all(tensors):
 
 
 def items_of(tensors):
-    """The pairs of a mapping of names to tensors."""
+    """Returns the pairs of a mapping of names to tensors."""
     if not hasattr(tensors, "items"):
         raise TypeError(
             f"tensors must be a mapping of names to tensors, not {type(tensors).__name__}"

@@ -2,6 +2,7 @@
 """The library's own objects, as the package ringload wraps them."""
 
 from collections.abc import ItemsView, Iterator, KeysView, Sequence, ValuesView
+from os import PathLike
 from typing import Any, NoReturn, TypeVar, overload
 
 import jax as _jax  # type: ignore[import-not-found, unused-ignore]
@@ -120,6 +121,12 @@ class Model:
     def get(self, name: str) -> Tensor | None: ...
     @overload
     def get(self, name: str, default: _T) -> Tensor | _T: ...
+    def apply(self, delta: str | bytes | PathLike[Any], *, check_unchanged: bool = True) -> Model:
+        """
+        The next version, which a delta leads to. This model stays as it is, and shares the
+        unchanged tensors. See Loader.apply.
+        """
+
     def __reduce_ex__(self, protocol: object) -> NoReturn: ...
     @property
     def stats(self) -> dict[str, Any]:
@@ -127,7 +134,7 @@ class Model:
 
     @property
     def stats_of_files(self) -> list[Any]:
-        """What was read of each file, and how fast."""
+        """The bytes read from each file, and the speed."""
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -169,56 +176,56 @@ class OpenedCheckpoint:
 
 class Selection:
     """
-    Which tensors of a checkpoint are loaded, and which range of each. Its methods change it and
+    The tensors of a checkpoint to load, and the range of each. Its methods change the Selection and
     return it.
     """
 
     def __init__(self) -> None: ...
     def names(self, names: Sequence[str]) -> Selection:
-        """Those of these names."""
+        """Selects the tensors of these names."""
 
     def matching(self, glob: str) -> Selection:
-        """Those whose name matches, as in fnmatch."""
+        """Selects tensors whose name matches, as in fnmatch."""
 
     def excluding(self, glob: str) -> Selection:
-        """Not those whose name matches."""
+        """Leaves out tensors whose name matches."""
 
     def experts(self, rank: int, ranks: int, experts: int = 0) -> Selection:
         """
-        Of the routed experts ('.experts.<n>.' in the name) those of one rank only.
+        Selects only the experts of one rank ('.experts.<n>.' in the name).
         """
 
     def slice(self, name: str, dim: int, first: int, count: int) -> Selection:
-        """Of that tensor the range [first, first + count) of `dim`."""
+        """Selects the range [first, first + count) of `dim` of that tensor."""
 
     @overload
     def shard(self, glob: str, dim: int, rank: int, ranks: int) -> Selection:
         """
-        Of tensors that match the block of `rank` along `dim`: ceil(size / ranks) long.
+        Selects the block of `rank` along `dim` of matching tensors: ceil(size / ranks) long.
         """
 
     @overload
     def shard(self, glob: str, dim: int) -> Selection:
-        """Of tensors that match block i along `dim` goes to device i."""
+        """Loads block i along `dim` of matching tensors to device i."""
 
     def on(self, glob: str, device: int) -> Selection:
         """
-        Those that match go to the device at that position of the Loader's.
+        Loads matching tensors to the Loader's device at that position.
         """
 
     def replicate(self, glob: str) -> Selection:
-        """Those that match go to each device, whole; they are read once."""
+        """Loads matching tensors to every device, with one read."""
 
     def spread(self, glob: str) -> Selection:
         """
-        Those that match go one by one to the device that has the fewest bytes yet.
+        Loads each matching tensor to the device that has the fewest bytes so far.
         """
 
     def fused(self, as_name: str, names: Sequence[str], dim: int) -> Selection:
-        """One tensor in place of several, behind each other along `dim`."""
+        """Joins several tensors along `dim` into one tensor."""
 
     def allow_missing(self) -> Selection:
-        """Names and globs that nothing matches are no error."""
+        """Allows names and globs that match no tensor."""
 
 class Begun:
     """An operation that the engine works on."""
@@ -252,25 +259,66 @@ class SaveProgress:
     def bytes_total(self) -> int: ...
 
 class CacheReports:
-    """What became of files for the local cache."""
+    """Reports of files that are written into the local cache."""
 
     def __init__(self) -> None: ...
     def fileno(self) -> int: ...
     def drain(self) -> tuple[list[dict[str, Any]], bool]:
-        """Those since the last call, and whether there are no more."""
+        """Returns the reports since the last call, and whether no more follow."""
+
+class Remote:
+    """Stores over the network, with one set of settings."""
+
+class Network:
+    """The sources of a loader that are over the network."""
+
+    def __init__(self) -> None: ...
+    def use(self, name: str, remote: Remote) -> None:
+        """From now on reads `name` with these settings."""
+
+def make_remote(settings: dict[str, Any]) -> Remote: ...
+
+class RemoteObject:
+    """One object of a store."""
+
+    @property
+    def nbytes(self) -> int: ...
+    def read(self, offset: int, count: int) -> bytes:
+        """The bytes of a range of at most 8 MiB."""
+
+class RemoteFolder:
+    """A folder of a store."""
+
+    def names(self) -> list[str]:
+        """The names of all objects in it and in its sub-folders."""
+    def open(self, name: str) -> RemoteObject:
+        """The object of this name."""
+
+def find_folder(remote: Remote, name: str) -> RemoteFolder:
+    """The folder of this address, which ends with '/'."""
 
 class Engine:
     """The library's loader: its threads, its ring, its buffers."""
 
     def __init__(
-        self, devices: Sequence[str], limits: dict[str, Any], hdf5: bool,
-        remote: dict[str, Any] | None,
+        self,
+        devices: Sequence[str],
+        limits: dict[str, Any],
+        hdf5_program: str | None,
+        network: Network | None,
     ) -> None: ...
     def open(self, source: object, options: dict[str, Any]) -> Begun: ...
     def load(self, source: object, select: Selection | None, options: dict[str, Any]) -> Begun: ...
     def start(self, source: object, select: Selection | None, options: dict[str, Any]) -> Begun: ...
+    def stream(
+        self,
+        source: object,
+        window_bytes: int,
+        select: Selection | None,
+        options: dict[str, Any],
+    ) -> Begun: ...
     def group_load(
-        self, group: Group, source: str, reading: str, options: dict[str, Any]
+        self, group: Group, source: object, reading: str, options: dict[str, Any]
     ) -> Begun: ...
     def fill(
         self,
@@ -281,11 +329,18 @@ class Engine:
         options: dict[str, Any],
     ) -> Begun: ...
     def save(self, path: str, tensors: Sequence[Any], options: dict[str, Any]) -> Begun: ...
+    def save_delta(self, path: str, base: object, next: object, options: dict[str, Any]) -> Begun: ...
+    def apply(self, model: Model, delta: str, check_unchanged: bool) -> Begun: ...
+    def update(self, into: Sequence[Any], delta: str, check_unchanged: bool) -> Begun: ...
+    def load_version(self, folder: str, version: int | None) -> Begun: ...
     def copy(self, tensor: Tensor, device: str | None, dtype: str | None) -> Begun: ...
     def stats(self) -> dict[str, Any]: ...
     def memory(self) -> dict[str, Any]: ...
+    def metrics(self, name: str) -> str: ...
     def close(self) -> None: ...
     def closed(self) -> bool: ...
+
+def list_versions(folder: str) -> list[tuple[int, str, str]]: ...
 
 class Loading:
     """A load in flight."""
@@ -332,13 +387,14 @@ class Keeper:
     def publish(self, name: str, model: Model) -> None: ...
     def withdraw(self, name: str) -> bool: ...
     def models(self) -> list[dict[str, Any]]: ...
+    def metrics(self) -> str: ...
     def close(self) -> None: ...
 
 def attach(socket: str, name: str, seconds: float) -> Model: ...
 
 class Group:
     """
-    What a rank has of its group: of threads of this process, or of processes of this machine.
+    The membership of a rank in a group of threads of this process, or of processes of this machine.
     Dropping it leaves the group.
     """
 
@@ -351,7 +407,7 @@ class Group:
     def __repr__(self) -> str: ...
 
 class GroupLoading:
-    """What a rank has of a load."""
+    """The part of a load on one rank."""
 
     def tensor(self, name: str) -> Begun: ...
     def shard(self, name: str, dim: int) -> Begun: ...
@@ -360,5 +416,5 @@ class GroupLoading:
     def stats(self) -> dict[str, Any]: ...
     def infos(self) -> list[Any]: ...
 
-def join_group(socket: str, rank: int, ranks: int, seconds: float) -> Begun: ...
+def join_group(address: str, rank: int, ranks: int, seconds: float) -> Begun: ...
 def make_thread_ranks(ranks: int, seconds: float) -> list[Any]: ...

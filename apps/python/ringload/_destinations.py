@@ -21,15 +21,15 @@ class _Destination:
         self.value = value
         self.description = description
         self.dtype = dtype
-        self.memory = memory  # Equal for two destinations that are the same memory; or None.
-        self.temporary = temporary  # A tensor that is filled in place of `value`; or None.
+        self.memory = memory  # Equal for two destinations that have the same memory, or None.
+        self.temporary = temporary  # The tensor that is filled in place of `value`, or None.
 
     def fields(self):
-        """The form in which the library takes it."""
+        """Returns the form that the library takes."""
         return self.name, self.description, self.dtype
 
     def replaced(self):
-        """The same with a temporary in place of the memory; None if there is no way to make one."""
+        """Returns the same destination with a temporary tensor, or None if none can be made."""
         if _is_torch(self.value):
             return _torch_with_temporary(self.name, self.value.detach())
         if self.memory is not None and not isinstance(self.value, _core.Tensor):
@@ -37,7 +37,7 @@ class _Destination:
         return None
 
     def copy_back(self):
-        """Copies what a fill has written to the temporary."""
+        """Copies the result of a fill from the temporary tensor to the destination."""
         if _is_torch(self.value):
             self.value.copy_(self.temporary)
         else:
@@ -91,7 +91,7 @@ def _numpy_destination(name, value):
         raise TypeError(
             f"tensor '{name}' is a NumPy scalar, which is immutable: pass an array of shape ()"
         )
-    array = value if isinstance(value, numpy.ndarray) else numpy.asarray(value)
+    array = numpy.asarray(value)  # A subclass may ignore assignments, as a hard mask does.
     width = array.itemsize
     if numpy_dtype_or_none(dtype_name(array.dtype.name)) is None:
         raise TypeError(f"tensor '{name}': arrays of {array.dtype} cannot be filled")
@@ -118,13 +118,13 @@ def _destination(name, value):
         return _torch_destination(name, value)
     if _is_jax(value):
         raise TypeError(
-            f"tensor '{name}' is a JAX array, which is immutable: load the tensor, take .jax()"
+            f"tensor '{name}' is a JAX array, which is immutable: load the tensor and use .jax()"
         )
     if type(value).__module__.partition(".")[0] == "numpy" or hasattr(value, "__array_interface__"):
         return _numpy_destination(name, value)
     if hasattr(value, "__dlpack__"):
         try:
-            capsule = value.__dlpack__(max_version=(1, 0))  # Says whether it is read-only.
+            capsule = value.__dlpack__(max_version=(1, 0))  # Raises an error for read-only memory.
         except TypeError:
             capsule = value.__dlpack__()
         return _Destination(name, value, capsule)
@@ -136,21 +136,24 @@ def _destination(name, value):
 class Destinations:
     """The destinations of one fill.
 
-    Names that share the same memory, as tied weights do, are filled as load_state_dict() of PyTorch
-    fills them: by each of the names that the checkpoint has, the last one wins. The other names are
-    not missing.
+    Names that share memory, such as tied weights, are filled like in load_state_dict() of PyTorch:
+    the last of the names that the checkpoint has determines the content. The other names do not
+    count as missing.
     """
 
     def __init__(self, tensors):
-        """tensors: a mapping of names to tensors, or a module of PyTorch."""
+        """tensors: a mapping of names to tensors, or a PyTorch module."""
         if _is_module(tensors):
             tensors = tensors.state_dict(keep_vars=True)
         self._all = [_destination(name, value) for name, value in items_of(tensors)]
         self._filled = []
-        self._same = {}  # By name that is filled, the other names of its memory.
+        self._same = {}  # For each name that is filled, the other names of the same memory.
 
     def fields(self, names_in):
-        """What the library fills. `names_in()` gives the names of the checkpoint."""
+        """Returns the destinations for the library.
+
+        `names_in()` returns the names of the checkpoint.
+        """
         groups = {}
         for destination in self._all:
             key = id(destination) if destination.memory is None else destination.memory
@@ -168,8 +171,17 @@ class Destinations:
             self._filled.extend(one.replaced() or one for one in chosen[1:])
         return [destination.fields() for destination in self._filled]
 
+    def require_in_place(self):
+        """Raises an error if a tensor of the last fields() is filled through a temporary tensor."""
+        for destination in self._filled:
+            if destination.temporary is not None:
+                raise TypeError(
+                    f"tensor '{destination.name}' cannot be changed in place: it needs aligned "
+                    "memory of the native byte order, which no other tensor shares"
+                )
+
     def finish(self, missing):
-        """Copies temporaries back after a fill. Returns all names without a tensor."""
+        """Copies temporary tensors back after a fill. Returns all names without a tensor."""
         lost = set(missing)
         for destination in self._filled:
             if destination.name not in lost and destination.temporary is not None:
@@ -180,7 +192,7 @@ class Destinations:
         return [destination.name for destination in self._all if destination.name in lost]
 
     def note_failure(self, failure):
-        """Corrects the lists of a fill that failed: temporaries were not copied back."""
+        """Corrects the lists of a failed fill, because temporary tensors were not copied back."""
         if not isinstance(failure, Error) or not (failure.whole or failure.torn):
             return
         unfinished = {one.name for one in self._filled if one.temporary is not None}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions of the package: each is an Error, and also Python's own where one fits."""
+"""The exceptions of the package. Each is an Error, and also the matching built-in exception."""
 
 import errno as _numbers
 import os
@@ -7,16 +7,16 @@ import re
 
 
 class Error(Exception):
-    """A load, a save or an open has failed. Its text names the file, the tensor and the byte.
+    """An operation has failed. The text names the file, the tensor and the byte.
 
-    Those that are an OSError have its errno, strerror and filename, if a call of the system failed
-    or a file is missing.
+    An Error that is an OSError has errno, strerror and filename, if a system call failed or a file
+    is missing.
 
-    kind: what is wrong, in a word that does not change: "truncated_file", "no_such_tensor"; "errno"
-        for an error of the system, whose number is `errno`; "device" for one of a GPU.
-    place: the file, and the tensor or byte in it.
-    whole, torn: after a fill that failed when it had begun to write, the names of the destinations
-        that are complete, and of those that are not.
+    kind: a stable word for the cause, such as "truncated_file" or "no_such_tensor". It is "errno"
+        for a system error, whose number is `errno`, and "device" for an error of a GPU.
+    place: the file, and the tensor or byte in the file.
+    whole, torn: if a fill failed after its first write, the names of the complete destinations and
+        the names of the incomplete destinations.
     """
 
     kind = ""
@@ -31,46 +31,46 @@ class Error(Exception):
     def __reduce__(self):
         if not self.kind:
             return type(self), self.args, self.__dict__
-        # Some classes are made by number, and have no name to be pickled by.
+        # Some classes are made by number and have no name, so pickle cannot find them.
         return make, (self.kind, self.errno or 0, str(self), self.place), self.__dict__
 
 
 class CancelledError(Error):
-    """The operation was cancelled, or its Loader closed. What is awaited raises asyncio's."""
+    """The operation was cancelled, or its Loader was closed. `await` raises asyncio's exception."""
 
 
 class SourceNotFoundError(Error, FileNotFoundError):
-    """There is no such file, folder, or model in the local cache."""
+    """No such file, folder, or model in the local cache exists."""
 
     errno = _numbers.ENOENT
 
 
 class TensorNotFoundError(Error, KeyError):
-    """The checkpoint has no tensor of that name."""
+    """The checkpoint has no tensor of this name."""
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """The tensors need more memory than there is, or than the limits allow."""
+    """The tensors need more memory than is available, or more than the limits allow."""
 
 
 class InvalidFileError(Error, ValueError):
-    """A file breaks its format's rules, or does not hold what it should."""
+    """A file violates the rules of its format, or its content differs from the expected content."""
 
 
 class UsageError(Error, ValueError):
-    """What was asked for contradicts itself, or cannot be had here."""
+    """The arguments contradict each other, or this build or machine does not support them."""
 
 
 class RemoteError(Error, ConnectionError):
-    """A server cannot be reached, refuses, or answers what makes no sense."""
+    """A server cannot be reached, refuses the request, or sends an invalid response."""
 
 
 class RankFailedError(Error, ConnectionError):
-    """Another rank of the group has failed, has ended, or was waited for in vain."""
+    """Another rank of the group has failed, has ended, or did not come within the time limit."""
 
 
 class SystemCallError(Error, OSError):
-    """The system refused a call; `errno` says why."""
+    """A system call failed. `errno` has the reason."""
 
 
 _classes = {
@@ -93,7 +93,7 @@ _of_system = {}
 
 
 def _system_class(number):
-    """SystemCallError, and the subclass of OSError that the number has."""
+    """Returns SystemCallError, or its subclass for the OSError subclass of this number."""
     python = type(OSError(number, os.strerror(number)))
     if python is OSError:
         return SystemCallError
@@ -102,15 +102,14 @@ def _system_class(number):
     return _of_system[python]
 
 
-# The library's names for what Python's options have other names for.
+# Options whose name in Python differs from the name in the library.
 _structs = re.compile(
     r"\b(?:load_options|limits|loader_options|open_options|fill_options|fill_options|saving"
     r"|save_options|writing|writer_options|storing|object_options|remote_options|hub_options"
-    r"|s3_options|verification|manifest|group_options|keeper_options|keeper_options)::(\w+)"
+    r"|s3_options|verification|checksum_list|group_options|keeper_options|keeper_options)::(\w+)"
 )
-_operations = re.compile(r"\b(start|next|tensor|finish|copy|load|open|fill|save)_async\b")
+_operations = re.compile(r"\b(start|stream|next|tensor|finish|copy|load|open|fill|save)_async\b")
 _options = {
-    "window_bytes": "window",
     "connect_time_max": "connect_seconds_max",
     "silence_time_max": "silence_seconds_max",
     "request_time_max": "request_seconds_max",
@@ -122,6 +121,7 @@ _options = {
 
 def _in_words_of_python(text):
     if "::" in text:
+        text = text.replace("s3_options::endpoint", "s3_endpoint")
         text = _structs.sub(lambda found: _options.get(found[1], found[1]), text)
         text = text.replace("the extension ringload::hdf5()", "hdf5=True")
         text = text.replace("the extension ringload::remote()", "remote=True")
@@ -132,14 +132,14 @@ def _in_words_of_python(text):
 
 
 def _file_at(place):
-    """The file that a place such as "model.safetensors: tensor 'x'" begins with, or None."""
+    """Returns the file at the start of a place such as "model.safetensors: tensor 'x'", or None."""
     file = place.partition(": ")[0]
-    is_file = "/" in file or "." in file or os.path.lexists(file)  # Not "slots", a limit.
+    is_file = "/" in file or "." in file or os.path.lexists(file)  # "slots", a limit, is no file.
     return file if is_file else None
 
 
 def make(kind, number, text, place):
-    """The exception for an error of the library."""
+    """Returns the exception for an error of the library."""
     text = _in_words_of_python(text)
     place = _in_words_of_python(place)
     if kind == "errno":
@@ -158,11 +158,11 @@ def make(kind, number, text, place):
 
 
 def usage(text):
-    """The exception for wrong options and values."""
+    """Returns the exception for invalid options and values."""
     return make("usage", 0, text, "")
 
 
 def no_tensor(name):
-    """The exception for a model or a checkpoint without a tensor of that name."""
+    """Returns the exception for a tensor name that the model or checkpoint lacks."""
     shown = name if isinstance(name, str) else f"{type(name).__name__} {name!r}"
     return make("no_such_tensor", 0, f"there is no tensor '{shown}'", shown)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations as futures of concurrent.futures: one thread of Python's settles them all."""
+"""Operations as concurrent.futures.Future objects. One Python thread completes all of them."""
 
 import concurrent.futures
 import os
@@ -12,7 +12,7 @@ from ._operation import tick_seconds
 
 
 class Future(concurrent.futures.Future):
-    """Settled when its operation ends."""
+    """Completed when its operation ends."""
 
     def __init__(self, operation):
         super().__init__()
@@ -60,7 +60,7 @@ class _Settler:
             future.set_result(future._operation.result())
 
     def _tick(self):
-        """Reports the progress of operations. Whether there are any that report."""
+        """Reports the progress of operations. Returns True if operations with progress remain."""
         with self._lock:
             ticking = [one._operation for one in self._waiting.values() if one._operation._ticking]
         for operation in ticking:
@@ -68,7 +68,7 @@ class _Settler:
             try:
                 if tick is not None:
                     tick()
-            except Exception:  # As in any thread. The others go on.
+            except Exception:  # Reported like an exception of a thread. The others continue.
                 failure = (*sys.exc_info(), threading.current_thread())
                 threading.excepthook(threading.ExceptHookArgs(failure))
                 operation._ticking = False

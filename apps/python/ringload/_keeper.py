@@ -3,10 +3,11 @@
 
 from . import _core
 from ._names import path_text
+from ._process_bound import ProcessBound
 
 
-class Keeper:
-    """Serves models to other processes of this machine, at a Unix socket.
+class Keeper(ProcessBound):
+    """Serves models to other processes of this machine through a Unix socket.
 
         with ringload.Loader("shared") as loader, ringload.Keeper("/run/models") as keeper:
             keeper.publish("qwen", loader.load("Qwen/Qwen3-8B").result())
@@ -14,30 +15,38 @@ class Keeper:
 
         qwen = ringload.attach("/run/models", "qwen")  # in another process, in milliseconds
 
-    mode: of the socket; who may write to it may connect. users: the effective user ids that may
-    attach; none: all of those. What is attached stays when the keeper ends.
+    mode: the permissions of the socket. A process that may write to the socket may connect. users:
+    the effective user ids that may attach; if empty, each process that can connect may attach.
+    Attached models stay valid when the keeper ends.
     """
+
+    _instead = "send its path, to ringload.attach()"
 
     def __init__(self, socket, *, mode=0o600, users=(), connections_max=1024):
         self._keeper = _core.Keeper(path_text(socket), mode, list(users), connections_max)
 
     def publish(self, name, model):
-        """Gives `model`, which a Loader("shared") has loaded, to all who attach from now on.
+        """Serves `model`, which a Loader("shared") has loaded, to all processes that attach later.
 
-        Its memory is sealed: writing to one of its tensors ends the process from then on, here too.
+        The memory of the model is sealed: a later write to one of its tensors ends the process,
+        also this process.
         """
         self._keeper.publish(name, model)
 
     def withdraw(self, name):
-        """Serves no model of that name any more. False: there was none."""
+        """Stops serving the model of this name. Returns False if no such model is served."""
         return self._keeper.withdraw(name)
 
     def models(self):
-        """What is served: a dictionary of name, version, nbytes and attached for each."""
+        """Returns, for each served model, a dictionary of name, version, nbytes and attached."""
         return self._keeper.models()
 
+    def metrics(self):
+        """Returns the metrics of the models for Prometheus, as text."""
+        return self._keeper.metrics()
+
     def close(self):
-        """Removes the socket. What is attached stays so."""
+        """Removes the socket. Attached models stay valid."""
         self._keeper.close()
 
     def __enter__(self):
@@ -48,10 +57,10 @@ class Keeper:
 
 
 def attach(socket, name, timeout=10.0):
-    """The Model that a Keeper has under that name: its memory, mapped for reading, nothing copied.
+    """Returns the Model that a Keeper serves under this name. Its memory is mapped, not copied.
 
-    Its tensors are read-only, and nobody can change a byte of them. Raises FileNotFoundError where
-    there is no such model or no socket, and OSError where the keeper is gone, lets nobody in, or
-    does not answer within `timeout` seconds.
+    The tensors are read-only, and no process can change them. Raises FileNotFoundError if the model
+    or the socket does not exist, and OSError if the keeper has ended, refuses the connection, or
+    does not reply within `timeout` seconds.
     """
     return _core.attach(path_text(socket), name, timeout)

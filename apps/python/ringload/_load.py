@@ -1,41 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads in flight, whose tensors are used as they land."""
+"""Loads in progress, whose tensors can be used as they arrive."""
 
 from ._operation import one_step
+from ._process_bound import ProcessBound
 from ._tensor_info import TensorInfo
 
 
-class Load:
-    """A load in flight: its tensors can be used as they land. Dropping it cancels it."""
+class Load(ProcessBound):
+    """A load in progress.
+
+    Its tensors can be used as they arrive. Dropping the object cancels it.
+    """
+
+    _instead = "send .numpy() of its tensors"
 
     def __init__(self, loading, engine):
         self._loading = loading
         self._engine = engine
 
     def tensor(self, name):
-        """An operation that gives that tensor, whose reads go first from now on."""
+        """Returns an operation that returns the tensor. Its reads get priority from now on."""
         return one_step(lambda: self._loading.tensor(name))
 
     def next(self):
-        """An operation that gives the next tensor that has landed; None after the last."""
+        """Returns an operation that returns the next tensor to arrive, or None after the last."""
         return one_step(self._loading.next)
 
     def finish(self):
-        """An operation that gives the Model when all has landed. Cancelling it cancels the load."""
+        """Returns an operation that returns the complete Model. Cancelling it cancels the load."""
         return one_step(self._loading.finish)
 
     def infos(self):
-        """What is being loaded."""
+        """The descriptions of the tensors that are being loaded."""
         return [TensorInfo(fields) for fields in self._loading.infos()]
 
     @property
     def stats(self):
-        """How far it is: bytes_arrived of bytes_total, and the rest of what a load counts."""
+        """The progress, bytes_arrived of bytes_total, and the other counts of a load."""
         return self._loading.progress()
 
     @property
     def stats_of_files(self):
-        """What has been read of each file, and how fast: a dictionary for each."""
+        """The bytes and the read rate of each file: a dictionary for each."""
         return self._loading.progress_of_files()
 
     def cancel(self):
@@ -60,12 +66,14 @@ class Load:
         return tensor.name, tensor
 
 
-class Stream:
-    """(name, tensor) pairs as they land, by `for` or `async for`.
+class Stream(ProcessBound):
+    """Yields (name, tensor) pairs as tensors arrive, by `for` or `async for`.
 
-    With a window their memory comes back as they are dropped, and the next are read into it; what
-    then finds no room, because too much is held, raises MemoryError.
+    With a window, the memory of dropped tensors is used for the next tensors. MemoryError is raised
+    if the held tensors leave too little space for the next tensor.
     """
+
+    _instead = "send .numpy() of its tensors"
 
     def __init__(self, starting):
         self._starting = starting

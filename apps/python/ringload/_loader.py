@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loader: an engine of its own, and the operations that run on it."""
+"""Loader: an engine, and the operations that run on it."""
 
 import atexit
 import weakref
 
-from . import _convert, _core, _zt
+from . import _convert, _core, _deltas, _zt
 from ._checkpoint import Checkpoint
 from ._destinations import Destinations
-from ._errors import Error
+from ._errors import Error, usage
+from ._hdf5 import parser_program
 from ._load import Load, Stream
-from ._names import device_name, dtype_name, path_text
+from ._names import device_name, dtype_name, path_text, size
 from ._operation import Operation, begin_end, let_waiting_return, one_step, reported
 from ._options import dtype_names, is_list, load_options, selection_of, source_text, with_sizes
+from ._process_bound import ProcessBound
 from ._progress import reporter, save_reporter
 from ._ranks import GroupLoad
+from ._remote import Network
 from ._results import Filled, Saved
 
 _open_engines = weakref.WeakSet()
@@ -27,7 +30,7 @@ def _close_engines():
 
 
 def _source_steps(engine, source, select, strictness=None, nameless=None):
-    """What the engine is given for a source: its name, or what was opened for it."""
+    """Prepares a source for the engine: returns its name, or the object that was opened for it."""
     if isinstance(source, Checkpoint):
         return source._opened
     if not is_list(source) and not callable(select):
@@ -35,58 +38,51 @@ def _source_steps(engine, source, select, strictness=None, nameless=None):
     return (yield engine.open(source, {"strictness": strictness, "nameless": nameless}))
 
 
-class Loader:
-    """Loads checkpoints into the memory of its devices, with buffers of a size that is bounded.
+class Loader(ProcessBound):
+    """Loads checkpoints into the memory of its devices, with buffers of bounded size.
 
-    Use it by `with` or `async with`, or call close(). Its operations begin when they are called;
-    each can be awaited, or waited for by result(). May be used from any thread.
+    Use `with` or `async with`, or call close(). An operation begins with the call of its method. It
+    can be awaited, and result() waits for it. Below, "Returns" names the result of an operation.
+    Any thread may use the loader.
     """
 
-    def __init__(self, device="cpu", *, hdf5=False, remote=False, **limits):
-        """remote: True, or a dictionary of settings, for http(s)://, hf:// and s3:// as sources.
+    _instead = "make one in each process"
 
-        Settings: token, cache ("off", "read", "fill"), endpoint and cache_folder for the hub;
-        on_cached, a function of a dictionary (name, whole, missing_bytes, why) for each file that
-        was to be written into the local cache, once no load uses it any more: called in a thread of
-        Python's, or by close();
-        region, s3_endpoint, access_key_id, secret_access_key, session_token, path_style for S3;
-        connections, chunk_bytes, whole_bytes_max, threads, connect_seconds_max,
-        silence_seconds_max, stall_seconds_max (without progress of the server, with all tries),
-        request_seconds_max, tries_max, retry_seconds, retry_seconds_max,
-        redirects_max, private_redirects, hosts, proxy, ca_file and offline for all.
-        ringload.features()["remote"] says whether it was built for these.
+    def __init__(self, device="cpu", *, hdf5=None, remote=None, offline=None, **limits):
+        """device: "cpu", "cuda:0", or "shared" for host memory that a Keeper can publish. Or
+            several devices: on(), replicate(), spread() and shard() of a Selection choose among
+            them.
+        hdf5: True reads HDF5 files. None reads them if this ringload was built with HDF5.
+        remote: None allows http(s)://, hf:// and s3:// sources, and downloads "owner/model" from
+            the hub if the local cache lacks it. True does the same, and is an error if this
+            ringload was built without network sources. A dictionary
+            (ringload.options.RemoteOptions) also has settings; other settings come from the
+            environment. False does not use the network.
+        offline: True opens no connection. None uses the value of HF_HUB_OFFLINE.
+        limits: a ringload.options.LoaderOptions.
 
-        limits, all optional: slots (1 to 1024 buffers, so many reads in flight), slot_bytes (64KiB
-        to 64MiB, the largest read), bytes_in_flight, arena_bytes_max (of the tensors of one load),
-        cached_bytes (freed memory that is kept for the next loads), copy_threads, reader_threads (1
-        to 64), engine ("automatic", "ring" for io_uring, "threads"), huge_pages ("transparent",
-        "reserved", "none"). Sizes are numbers or texts such as "4MiB".
-
-        device: "cpu", "cuda:0", or "shared": memory of the host that a Keeper can publish. Or
-            several, among which a Selection's on(), replicate(), spread() and shard() choose.
+        apps/python/OPTIONS.md describes all options.
         """
         if not _open_engines:
             atexit.unregister(_close_engines)
             atexit.register(_close_engines)
-        settings = self._reports = None
-        if remote:
-            settings = {} if remote is True else with_sizes(dict(remote))
-            if settings.get("on_cached") is not None:
-                from ._cache_reports import CacheReports
-
-                self._reports = CacheReports(settings["on_cached"])
-                settings["on_cached"] = self._reports.to
         several = device if isinstance(device, (list, tuple)) else [device]
         devices = [device_name(one) for one in several]
-        self._engine = _core.Engine(devices, with_sizes(limits), hdf5, settings)
-        self._remote = bool(remote)
+        self._network = Network(remote, offline)
+        self._engine = _core.Engine(
+            devices, with_sizes(limits), parser_program(hdf5), self._network.store
+        )
         _open_engines.add(self._engine)
 
     def _named(self, source):
-        return source if isinstance(source, Checkpoint) else source_text(source, self._remote)
+        if isinstance(source, Checkpoint):
+            return source
+        named = source_text(source)
+        self._network.prepare(named)
+        return named
 
     def open(self, source, *, strictness=None, independent_files=None, nameless=None):
-        """Opens a checkpoint and reads its catalog. Gives a Checkpoint."""
+        """Opens a checkpoint and reads its catalog. Returns a Checkpoint."""
         engine = self._engine
         named = self._named(source)
         how = {"strictness": strictness, "independent_files": independent_files}
@@ -99,29 +95,37 @@ class Loader:
         return Operation(steps())
 
     def load(self, source, *, dtype=None, select=None, progress=None, **options):
-        """Loads all that is chosen of `source`, or nothing. Gives a Model.
+        """Loads all selected tensors of `source`, or none. Returns a Model.
 
         source: a file, a folder, an index, "owner/model" of the local Hugging Face cache, several
             files, or a Checkpoint.
-        dtype: floating tensors become "f32", "f16" or "bf16" as they land.
-        select: a glob or several, a Selection, or a function of a TensorInfo.
-        progress: True for a line on standard error, a function of a dictionary, or a bar of tqdm:
-            called ten times a second by whoever waits, and at the end.
+        dtype: floating-point tensors are converted to "f32", "f16" or "bf16".
+        select: one or several globs, a Selection, or a function of a TensorInfo.
+        progress: True for a line on standard error, a function of a dictionary, or a bar of tqdm.
+            The waiting thread or task calls it ten times a second and at the end.
 
         options:
         route: "automatic" (default), "direct" (O_DIRECT, or an error), "buffered" (page cache).
-        allocation: which tensors share memory, which is freed as a whole: "per_load" (default),
-            "per_file" or "per_tensor".
+        allocation: the tensors that share one allocation, which is freed as a whole: "per_load"
+            (default), "per_file" or "per_tensor".
         memory: "owned" (default), or "mapped": views of the files. With "mapped" also
             access: "read_only" (default) or "copy_on_write";
             unmappable: "refuse" (default) or "copy" tensors that cannot be views;
             populate: True reads all pages before the load ends.
-        verify: "if_present" or "require" for digests that the files hold, a manifest's path, or
-            the `digests` of a Saved.
-        strictness: "strict" (default) refuses what breaks the format's rules; "reference" accepts
-            what the format's own package accepts.
-        nameless: the types of tensors in NumPy's files that have no name there, such as ["bf16"].
+        verify: "if_present" or "require" for the digests in the files, the path of a checksum list,
+            or the `digests` of a Saved.
+        strictness: "strict" (default) refuses files that violate the rules of the format;
+            "reference" accepts the files that the reference package of the format accepts.
+        nameless: the types of tensors whose type has no name in files of NumPy, such as ["bf16"].
+
+        For a local folder with deltas, the newest version is loaded, without options, as by
+        load_version().
         """
+        if _deltas.is_version_folder(source):
+            _deltas.refuse_options(
+                {"dtype": dtype, "select": select, "progress": progress or None, **options}
+            )
+            return self.load_version(source)
         engine = self._engine
         given = load_options({"dtype": dtype, **options})
         report = reporter(progress)
@@ -144,15 +148,18 @@ class Loader:
         return operation
 
     def start(self, source, *, dtype=None, select=None, **options):
-        """Begins a load. Gives a Load as soon as its catalog is known and its memory taken."""
+        """Begins a load. Returns a Load when the catalog is known and the memory is allocated."""
         return self._start(source, select, load_options({"dtype": dtype, **options}))
 
     def stream(self, source, *, window=None, dtype=None, select=None, **options):
-        """(name, tensor) pairs as they land; through `window` bytes of memory, in their order."""
-        options = {"dtype": dtype, "window": window, **options}
-        return Stream(self._start(source, select, load_options(options)))
+        """Yields (name, tensor) pairs as tensors arrive.
 
-    def _start(self, source, select, given):
+        With a window, at most `window` bytes of memory are used, and tensors arrive in file order.
+        """
+        given = load_options({"dtype": dtype, **options})
+        return Stream(self._start(source, select, given, size(window, "window")))
+
+    def _start(self, source, select, given, window=None):
         engine = self._engine
         source = self._named(source)
 
@@ -160,23 +167,30 @@ class Loader:
             place = yield from _source_steps(
                 engine, source, select, given.get("strictness"), given.get("nameless")
             )
-            return Load((yield engine.start(place, selection_of(select, place), given)), engine)
+            wanted = selection_of(select, place)
+            if window is None:
+                return Load((yield engine.start(place, wanted, given)), engine)
+            return Load((yield engine.stream(place, window, wanted, given)), engine)
 
         return Operation(steps())
 
     def group_load(self, group, source, *, reading="divided", dtype=None, **options):
-        """Loads `source` together with the other ranks of a Group. Gives a GroupLoad.
+        """Loads `source` together with the other ranks of a Group. Returns a GroupLoad.
 
-        Every rank calls this, with a source that holds the same tensors; it ends when all have read
-        their parts. A Group makes one such load after the other, and the loader is for the host.
+        Every rank calls this method, with a source that has the same tensors. The operation ends
+        when all ranks have read their parts. A Group runs only one such load at a time, and the
+        loader must be for the host.
 
-        reading: "divided", each rank reads an equal part of the bytes, and the others get it in
-            memory; or "own", each reads what it asks for, when it does.
+        source: a name or a list of files. A Checkpoint is refused, because each rank opens the
+            files itself.
+        reading: with "divided", each rank reads an equal part of the bytes and passes it to the
+            other ranks in memory. With "own", each rank reads the tensors that it requests, on
+            request.
         options: strictness, nameless, route, allocation; verify: "if_present" or "require".
         """
         engine = self._engine
-        if is_list(source) or isinstance(source, Checkpoint):
-            raise TypeError("ranks load one source by its name, not a list or a Checkpoint")
+        if isinstance(source, Checkpoint):
+            raise TypeError("ranks open the source themselves: pass its name, not a Checkpoint")
         source = self._named(source)
         given = load_options({"dtype": dtype, **options})
 
@@ -187,24 +201,25 @@ class Loader:
 
     def fill(self, source, tensors, *, missing=None, unexpected=None, dtype=None, shape=None,
              select=None, **options):  # fmt: skip
-        """Fills tensors that are there, of any library, each with the one of its name.
+        """Fills existing tensors of any library with the tensors of the same names.
 
-        All is checked before the first byte. Gives a Filled.
+        All tensors are checked before the first write. Returns a Filled.
 
-        tensors: a mapping of names to tensors, or a module of PyTorch, whose parameters and
-            persistent buffers are filled. Names of the same memory (tied weights) are filled as by
-            load_state_dict(): it is enough if the file has one of them.
-        missing: a destination without a tensor is an "error" (default), or "report"ed.
-        unexpected: a tensor without a destination: "ignore" (default), "report" or "error".
-        dtype: another element type is refused ("exact", default), or with "convert" converted as
-            PyTorch's copy_() does: floats are rounded to nearest, and truncated to integers, which
-            saturate; NaN becomes 0. NumPy's casting rules do not apply.
-        shape: another shape is refused ("exact", default), or with "broadcast" broadcast to.
-        select and options: as of load().
+        tensors: a mapping of names to tensors, or a PyTorch module, whose parameters and persistent
+            buffers are filled. Names that share memory (tied weights) are filled as by
+            load_state_dict(): it suffices if the file has one of them.
+        missing: for a destination without a tensor: "error" (default) or "report".
+        unexpected: for a tensor without a destination: "ignore" (default), "report" or "error".
+        dtype: "exact" (default) refuses another element type. "convert" converts values: floats are
+            rounded to the nearest float, or truncated to integers. A value outside the range of an
+            integer type becomes the nearest limit, and NaN becomes 0, whereas PyTorch's copy_()
+            wraps.
+        shape: "exact" (default) refuses another shape. "broadcast" broadcasts to the destination.
+        select and options: see load().
 
-        Memory that the library cannot write to directly (of the other byte order, unaligned, or
-        views of PyTorch that are conjugated or negated) is filled by way of a copy. Immutable
-        tensors, such as JAX's, are refused.
+        The library cannot write directly to unaligned memory, to the other byte order, or to
+        conjugated or negated PyTorch views. Such memory is filled through a copy. Immutable
+        tensors, such as JAX arrays, are refused.
         """
         engine = self._engine
         into = Destinations(tensors)
@@ -228,29 +243,31 @@ class Loader:
         return Operation(steps())
 
     def save(self, path, tensors, *, progress=None, **options):
-        """Saves tensors of any library, as safetensors or, by a name that ends so, as .zt.
+        """Saves tensors of any library, as safetensors, or as .zt if the name ends with .zt.
 
-        A file that is there is replaced when the new one is complete. Gives a Saved.
+        An existing file is replaced when the new file is complete. Returns a Saved.
 
-        path: "x.safetensors", "x.zt", or a folder of safetensors, whose name has no ending.
-        tensors: a mapping of names to tensors. A Model's metadata is saved too, unless `metadata`
-            is given.
-        progress: as of load().
+        path: "x.safetensors", "x.zt", or a name without an ending for a folder of safetensors
+            files.
+        tensors: a mapping of names to tensors. The metadata of a Model is saved too, unless
+            `metadata` is set.
+        progress: see load().
 
         options:
         metadata: a dict of str to str; {} for none.
-        dtype: floating tensors become this type: "f32", "bf16", ...
-        shard_bytes, shard_count: several files in a folder, of at most so many bytes, or so many.
-        alignment: of the first tensor: 8 (default), or a power of two up to 2 MiB.
-        order: "reference" (default), as the package safetensors has it, or "given".
+        dtype: floating-point tensors are converted to this type: "f32", "bf16", ...
+        shard_bytes, shard_count: the largest size of a file in the folder, or the number of files.
+        alignment: the alignment of the first tensor: 8 (default), or a power of two up to 2 MiB.
+        order: "reference" (default), the order of the package safetensors, or "given".
         format: "by_name" (default), "safetensors" or "zt".
         replace: False raises FileExistsError if the path is there. Default True.
         sync: False does not wait for the drive. Default True.
-        read_back: True reads the file again and compares.
-        digest: "crc32c" or "sha256" of each tensor.
-        zstd_level: of .zt: compresses. With it, with a digest, or with metadata that is more than
-            text, a .zt file has the options metadata, zstd_level, digest, replace and sync only.
-        In .zt, tensors that are the same memory are written once.
+        read_back: True reads the file again and compares its bytes with the tensors.
+        digest: "crc32c" or "sha256" of each tensor. A .zt file contains the digest (for
+            verify="require" of a load). For safetensors, the Saved has it.
+        zstd_level: compresses a .zt file. With zstd_level, a digest, or metadata other than text,
+            only the options metadata, zstd_level, digest, replace and sync are allowed.
+        A .zt file contains tensors that share the same memory only once.
         """
         engine = self._engine
         path = path_text(path)
@@ -263,6 +280,8 @@ class Loader:
                 sizes = [getattr(one, "nbytes", 0) for one in tensors.values()]
                 return _zt.save(path, views, options, sizes, progress)
             options = {key: value for key, value in options.items() if key not in _zt.of_writer}
+        elif options.pop("zstd_level", None) not in (None, 0):
+            raise usage("zstd_level can be used only for a path that ends with .zt")
         given = with_sizes(options)
         if given.get("dtype") is not None:
             given["dtype"] = dtype_name(given["dtype"])
@@ -276,30 +295,104 @@ class Loader:
 
         return reported(steps(), report)
 
+    def save_delta(self, path, base, next, *, zstd_level=None, window=None, replace=None,
+                   sync=None):  # fmt: skip
+        """Writes the delta from checkpoint `base` to checkpoint `next`. Returns a SavedDelta.
+
+        path: the path of the .zt file, which appears when it is complete.
+        base, next: sources as in load(): a name, a list of files, or a Checkpoint.
+        zstd_level: 1 to 22, or 0 for no compression. Default 3.
+        window: the memory for tensors of both versions. Default "512MiB".
+        replace: False raises FileExistsError if the path is there. Default True.
+        sync: False does not wait for the drive. Default True.
+        """
+        options = {
+            "zstd_level": zstd_level,
+            "window_bytes": size(window, "window"),
+            "replace": replace,
+            "sync": sync,
+        }
+        base, next = (
+            source._opened if isinstance(source, Checkpoint) else source
+            for source in (self._named(base), self._named(next))
+        )
+        return _deltas.save_delta(self._engine, path_text(path), base, next, options)
+
+    def apply(self, model, delta, *, check_unchanged=True):
+        """Returns the next version of a Model as a Model. `model` does not change.
+
+        Unchanged tensors are shared, so a version needs memory only for its changed tensors. A
+        delta of another base, or a damaged delta, raises an Error.
+
+        check_unchanged: False does not compare tensors that the delta does not change.
+        """
+        delta = self._named(delta)
+        return one_step(lambda: self._engine.apply(model, delta, check_unchanged))
+
+    def update(self, tensors, delta, *, check_unchanged=True):
+        """Updates tensors of any library in place to the next version. Returns an Updated.
+
+        After an update that failed or was cancelled, all tensors have their old bytes.
+
+        tensors: a mapping of names to tensors of the base version, or a PyTorch module. The tensors
+            must be in host memory, dense and row-major. For tensors that share memory, pass the
+            name that the checkpoint has.
+        check_unchanged: see apply().
+        """
+        return _deltas.update(self._engine, tensors, self._named(delta), check_unchanged)
+
+    def load_version(self, folder, version=None):
+        """Loads a version of a local version folder. Returns a Model.
+
+        The folder has the full version 0 and then deltas: v0.safetensors, v1.delta.zt, v2.delta.zt.
+        More full versions shorten the chain of deltas. An error names the file at which the chain
+        breaks.
+
+        version: a number, or None for the newest version.
+        """
+        return _deltas.load_version(self._engine, folder, version)
+
+    def follow(self, folder, *, period=1.0, into=None):
+        """Yields the newest version of a local version folder, and then each version as it appears.
+
+            async for number, model in loader.follow("run7/versions"):
+                ...
+
+        A version that cannot be applied, or a missing delta, raises an Error that names the file.
+        The last version that was yielded stays valid.
+
+        period: the seconds between two checks of the folder.
+        into: tensors that are updated in place, as by update(). The yielded models are then None.
+        """
+        return _deltas.follow(self, folder, period, into)
+
     def copy(self, tensor, *, device=None, dtype=None):
-        """A copy of a Tensor with memory of its own, on another device or of another type."""
+        """Returns a copy of a Tensor, on another device or of another type."""
         device = None if device is None else device_name(device)
         return one_step(lambda: self._engine.copy(tensor, device, dtype_name(dtype)))
 
     @property
     def stats(self):
-        """What it reads with, and why."""
+        """The methods that the loader reads with, and the reasons for them."""
         return self._engine.stats()
 
     @property
     def memory(self):
-        """What is live of its memory."""
+        """The memory of the loader that is in use."""
         return self._engine.memory()
+
+    def metrics(self, name=""):
+        """Returns the metrics for Prometheus, as text. `name` is the label "loader"."""
+        return self._engine.metrics(name)
 
     @property
     def closed(self):
         return self._engine.closed()
 
     def close(self):
-        """Cancels what is in flight, and waits until nobody writes to its memory any more."""
+        """Cancels all operations, and waits until neither kernel nor device uses its memory."""
         self._engine.close()
-        if self._reports is not None:
-            self._reports.deliver()
+        self._network.close()
 
     def __enter__(self):
         return self

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names and sizes as Python programs write them, in the library's words."""
+"""Converts names and sizes of Python programs to the library's form."""
 
 import os
 
@@ -19,7 +19,7 @@ _units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
 
 
 def dtype_name(of):
-    """The library's name for a type: of "bf16", "bfloat16", torch.bfloat16 or numpy.float32."""
+    """Returns the library's name of "bf16", "bfloat16", torch.bfloat16 or numpy.float32."""
     if of is None:
         return None
     text = of if isinstance(of, str) else getattr(of, "__name__", None) or str(of)
@@ -27,23 +27,32 @@ def dtype_name(of):
     return _types.get(text, text)
 
 
-def size(of):
-    """Bytes: a number, or a text such as "2GiB"."""
-    if of is None or isinstance(of, int):
+def size(of, option):
+    """Returns the bytes of a number or of a text such as "2GiB". Errors name `option`."""
+    if isinstance(of, str):
+        of = _size_of_text(of, option)
+    if of is None:
         return of
-    if not isinstance(of, str):
-        raise TypeError(f"a size must be an int or a str such as '2GiB', not {type(of).__name__}")
+    if not isinstance(of, int):
+        kind = type(of).__name__
+        raise TypeError(f"{option} must be an int or a str such as '2GiB', not {kind}")
+    if not 0 <= of < 2**64:
+        raise usage(f"{option}: {of} is not a size: expected 0 to 2**64 - 1")
+    return of
+
+
+def _size_of_text(of, option):
     text = of.strip().replace(" ", "")
     digits = text.rstrip("BbKkMmGgTtIi")
     unit = text[len(digits) :].upper()
     try:
         return int(float(digits) * _units[unit])
-    except (KeyError, ValueError):
-        raise usage(f"'{of}' is no size: write 2GiB, or a number of bytes") from None
+    except (KeyError, ValueError, OverflowError):
+        raise usage(f"{option}: '{of}' is not a size: write 2GiB, or a number of bytes") from None
 
 
 def device_name(of):
-    """The name of a device: of "cuda:0", 0 or torch.device("cuda", 0)."""
+    """Returns the name of a device: of "cuda:0", 0 or torch.device("cuda", 0)."""
     if of is None:
         return "cpu"
     if isinstance(of, int):
@@ -52,5 +61,5 @@ def device_name(of):
 
 
 def path_text(of):
-    """The name of a source. The library's strings are UTF-8."""
+    """Returns the name of a source as text. The library's strings are UTF-8."""
     return os.fsdecode(of)

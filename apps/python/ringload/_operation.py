@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations: what is awaited, waited for, or made a concurrent.futures.Future.
+"""Operations, which can be awaited, waited for, or converted to a concurrent.futures.Future.
 
-An operation is a generator of steps. Each step that it yields is work of the engine; whoever waits
-sends its result back, and so the next step begins. Only threads of Python run this code.
+An operation is a generator of steps. Each yielded step is an operation of the engine. The waiting
+thread or task sends the step's result back, and so the next step begins. Only Python threads run
+this code.
 """
 
 import os
@@ -12,10 +13,11 @@ import weakref
 
 from . import _core
 from ._errors import CancelledError
+from ._process_bound import ProcessBound
 from ._progress import reports_nothing
 
 tick_seconds = 0.1
-_waiting = []  # One for each thread that waits, without the GIL, for an operation.
+_waiting = []  # One event for each thread that waits, without the GIL, for an operation.
 os.register_at_fork(after_in_child=_waiting.clear)
 
 
@@ -28,24 +30,26 @@ def begin_end():
 
 
 def let_waiting_return(seconds):
-    """Waits for threads whose operations have ended, at most so long.
+    """Waits at most `seconds` for the threads whose operations have ended.
 
-    At the interpreter's end: a thread that asks for the GIL behind it never gets it.
+    Called at the end of the interpreter, because a thread never gets the GIL after that end.
     """
     until = time.monotonic() + seconds
     while _waiting and time.monotonic() < until:
         time.sleep(0.001)
 
 
-class Operation:
-    """Work that has begun. Dropping it cancels it.
+class Operation(ProcessBound):
+    """An operation that has begun. Dropping the object cancels it.
 
-    `await operation` and `operation.result()` give the same result, or raise the same exception, as
-    often as they are asked. Cancelling a task that awaits it cancels it.
+    `await operation` and `operation.result()` return the same result, or raise the same exception,
+    each time. Cancelling a task that awaits the operation cancels the operation.
 
     asyncio.ensure_future(), gather() and wait_for() take an operation. asyncio.create_task() and
     TaskGroup.create_task() take coroutines only: give them an `async def` that awaits it.
     """
+
+    _instead = "send what its result gives, such as .numpy() of tensors"
 
     __slots__ = ("_steps", "_begun", "_lock", "_over", "_value", "_failure", "_cancelled", "_tick",
                  "_ticking", "__weakref__")  # fmt: skip
@@ -58,7 +62,7 @@ class Operation:
         self._value = None
         self._failure = None
         self._cancelled = False
-        self._tick = None  # Set by a step of one that is `ticking`.
+        self._tick = None  # Set by a step if the operation is `ticking`.
         self._ticking = ticking
         self._step(lambda: next(steps))
         if self._failure is not None:
@@ -81,7 +85,7 @@ class Operation:
         self._steps = self._begun = self._tick = None
 
     def _advance(self, begun):
-        """Goes on behind `begun`, which has ended, unless another thread has done so already."""
+        """Continues after the step `begun`, unless another thread has already continued."""
         with self._lock:
             if self._over or self._begun is not begun:
                 return
@@ -94,7 +98,7 @@ class Operation:
                 self._step(lambda: self._steps.send(result))
 
     def done(self):
-        """Whether it has ended, well or not."""
+        """Returns True if the operation has ended, with or without success."""
         while not self._over:
             begun = self._begun
             if begun is None or not begun.ended():
@@ -103,14 +107,14 @@ class Operation:
         return True
 
     def cancel(self):
-        """Asks it to end. It does so when neither kernel nor device uses its memory any more."""
+        """Requests its end. It ends when neither kernel nor device uses its memory."""
         with self._lock:
             self._cancelled = True
             if self._begun is not None:
                 self._begun.cancel()
 
     def result(self, timeout=None):
-        """Waits for it, without the GIL. Ctrl-C interrupts the waiting, and does not cancel it.
+        """Waits for the end, without the GIL. Ctrl-C interrupts only the wait, not the operation.
 
         Raises TimeoutError after `timeout` seconds.
         """
@@ -136,7 +140,7 @@ class Operation:
         return self._outcome()
 
     def exception(self, timeout=None):
-        """Waits for it; the exception that it failed with, or None."""
+        """Waits for the end. Returns the exception of the operation, or None."""
         try:
             self.result(timeout)
         except BaseException as failure:
@@ -146,7 +150,7 @@ class Operation:
         return None
 
     def future(self):
-        """It as a concurrent.futures.Future. Cancelling that cancels this."""
+        """Returns a concurrent.futures.Future. Cancelling the future cancels the operation."""
         from . import _futures
 
         return _futures.future_of(self)
@@ -156,7 +160,7 @@ class Operation:
             return self._value
         if isinstance(self._failure, CancelledError) and _ends_with_interpreter():
             raise SystemExit  # Ends a daemon thread without a traceback.
-        raise self._failure.with_traceback(None)  # Else each call makes the traceback longer.
+        raise self._failure.with_traceback(None)  # Otherwise, each call extends the traceback.
 
     def __await__(self):
         import asyncio
@@ -190,7 +194,7 @@ def _ends_with_interpreter():
 
 
 class _Ticker:
-    """Calls what an operation is to tell of its progress, in its loop, while it is awaited."""
+    """Calls the progress function of an operation in its event loop, while a task awaits it."""
 
     def __init__(self, operation, loop):
         self._operation = operation
@@ -209,7 +213,7 @@ class _Ticker:
 
 
 def _ended_at_last(waker, begun, cancelled):
-    """Awaits the end whatever the task is told meanwhile."""
+    """Awaits the end, even if the task is cancelled meanwhile."""
     while not begun.ended():
         try:
             yield from waker.ended(begun)
@@ -218,7 +222,7 @@ def _ended_at_last(waker, begun, cancelled):
 
 
 class _LoopWaker:
-    """Wakes the tasks of one event loop: one eventfd, which the loop polls."""
+    """Wakes the tasks of one event loop through an eventfd, which the loop polls."""
 
     def __init__(self, loop):
         self._waker = _core.Waker()
@@ -255,8 +259,21 @@ def _waker_of(loop):
     return waker
 
 
+def waited_for(operation):
+    """Returns the result. If the wait is interrupted, the operation is cancelled and has ended."""
+    try:
+        return operation.result()
+    except BaseException:
+        operation.cancel()
+        while not operation.done():
+            begun = operation._begun
+            if begun is not None:
+                begun.wait(tick_seconds)
+        raise
+
+
 def one_step(begin):
-    """An operation of one step."""
+    """Returns an operation of one step."""
 
     def steps():
         return (yield begin())
@@ -265,7 +282,7 @@ def one_step(begin):
 
 
 def reported(steps, report):
-    """An operation that calls `report` now and then while somebody waits for it."""
+    """Returns an operation that calls `report` repeatedly while a caller waits for it."""
     if reports_nothing(report):
         return Operation(steps)
     operation = Operation(steps, ticking=True)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources, selections and options: from the caller's words to the library's."""
+"""Converts sources, selections and options of the caller to the library's form."""
 
 from . import _core
-from ._errors import make
 from ._names import dtype_name, path_text, size
 from ._tensor_info import TensorInfo
 
@@ -13,17 +12,15 @@ _sizes = frozenset(
 
 
 def with_sizes(options):
-    """The options, with sizes such as "2GiB" as numbers of bytes."""
-    return {key: size(value) if key in _sizes else value for key, value in options.items()}
+    """Returns the options with sizes such as "2GiB" as numbers of bytes."""
+    return {key: size(value, key) if key in _sizes else value for key, value in options.items()}
 
 
 def load_options(options):
-    """Options of a load in the library's words."""
+    """Returns the options of a load in the library's form."""
     given = dict(options)
     if "dtype" in given:
         given["dtype"] = dtype_name(given["dtype"])
-    if "window" in given:
-        given["window_bytes"] = size(given.pop("window"))
     verify = given.get("verify")
     if verify is not None:
         given["verify"] = dict(verify) if hasattr(verify, "items") else path_text(verify)
@@ -42,22 +39,15 @@ def is_list(source):
     return isinstance(source, (list, tuple))
 
 
-def source_text(source, remote):
-    """The name of a source, or a list of names. Refuses addresses unless `remote`."""
+def source_text(source):
+    """Returns the name of a source, or a list of names."""
     if is_list(source):
-        return [source_text(part, remote) for part in source]
-    text = path_text(source)
-    scheme = text.partition("://")[0]
-    if not remote and scheme in ("http", "https", "hf", "s3") and scheme != text:
-        hint = "make the Loader with remote=True, or pass remote=True to the function"
-        if not _core.has_remote:
-            hint = "this ringload was built without remote sources"
-        raise make("source_not_found", 0, f"{text}: addresses are not read: {hint}", text)
-    return text
+        return [path_text(part) for part in source]
+    return path_text(source)
 
 
 def selection_of(select, opened):
-    """A Selection: of one, of a glob, of several globs, or of a predicate over `opened`."""
+    """Returns a Selection for a Selection, one or several globs, or a predicate over `opened`."""
     if select is None or isinstance(select, _core.Selection):
         return select
     selection = _core.Selection()
@@ -72,7 +62,7 @@ def selection_of(select, opened):
             f"not {type(select).__name__}"
         ) from None
     if not globs:
-        return selection.names([])  # An empty list chooses nothing.
+        return selection.names([])  # An empty list selects no tensor.
     for glob in globs:
         if not isinstance(glob, str):
             raise TypeError(f"a glob of select must be a str, not {type(glob).__name__} {glob!r}")

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of loads and saves, reported to a terminal, a function, or a bar such as tqdm's."""
+"""Reports the progress of loads and saves to a terminal, a function, or a bar such as tqdm's."""
 
 import sys
 import time
 
 
 def reporter(progress):
-    """A function of a dictionary of statistics, or None if nobody is to be notified.
+    """Returns a function of a dictionary of statistics, or None for no reports.
 
-    progress: True for a line on standard error, a function of a dictionary, or an object with
-    `total` and `update(count)`, such as a bar of tqdm. None and False: nobody.
+    progress: True for a line on standard error, a function of a dictionary, an object with `total`
+    and `update(count)`, such as a bar of tqdm, or the class of such bars. None and False mean no
+    reports.
     """
     if progress is None or progress is False:
         return None
     if progress is True:
         return show_progress
+    if isinstance(progress, type) and hasattr(progress, "update"):
+        return _class_reporter(progress)
     owner = getattr(progress, "__self__", None)
     if _is_bar(owner) and getattr(progress, "__name__", "") == "update":
         progress = owner
@@ -36,6 +39,22 @@ def _bytes_done(stats):
     return stats.get("bytes_arrived", stats["bytes"])
 
 
+def _class_reporter(bar_class):
+    """Creates a bar at the first report, and closes it when all bytes have arrived."""
+    report_to_bar = bar = None
+
+    def report(stats):
+        nonlocal report_to_bar, bar
+        if bar is None:
+            bar = bar_class(total=stats["bytes_total"], unit="B", unit_scale=True)
+            report_to_bar = _bar_reporter(bar)
+        report_to_bar(stats)
+        if _bytes_done(stats) == stats["bytes_total"] and hasattr(bar, "close"):
+            bar.close()
+
+    return report
+
+
 def _bar_reporter(bar):
     reported = 0
 
@@ -52,7 +71,7 @@ def _bar_reporter(bar):
 
 
 def show_progress(stats):
-    """A line on standard error, which each call overwrites."""
+    """Writes a line to standard error. Each call overwrites it."""
     total = stats["bytes_total"]
     done = _bytes_done(stats)
     share = 100 if total == 0 else 100 * done // total
@@ -68,7 +87,7 @@ def _report_nothing():
 
 
 def save_reporter(progress, numbers):
-    """A function that reports `numbers()`, which are (bytes, bytes_total), to `progress`."""
+    """Returns a function that reports `numbers()`, a pair (bytes, bytes_total), to `progress`."""
     report = reporter(progress)
     if report is None:
         return _report_nothing

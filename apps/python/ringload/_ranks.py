@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that load one checkpoint together: threads of a process, or processes of a machine."""
+"""Ranks that load one checkpoint together: threads, or processes of one or several machines."""
 
 import atexit
 import os
@@ -8,9 +8,10 @@ import weakref
 from . import _core
 from ._names import path_text
 from ._operation import begin_end, let_waiting_return, one_step
+from ._process_bound import ProcessBound
 from ._tensor_info import TensorInfo
 
-_joining = weakref.WeakSet()  # Operations that no Loader's end would end.
+_joining = weakref.WeakSet()  # Operations that do not end with a Loader.
 os.register_at_fork(after_in_child=_joining.clear)
 
 
@@ -20,76 +21,84 @@ def _stop_joining():
     for one in all_joining:
         one.cancel()
     for one in all_joining:
-        one.exception(timeout=5)  # Until its socket is removed.
+        one.exception(timeout=5)  # Waits until its socket is removed.
     let_waiting_return(1)
 
 
-def join_group(socket, rank, ranks, timeout=300.0):
-    """A Group of processes of this machine and user, which meet at a Unix socket; waits for all.
+def join_group(address, rank, ranks, timeout=300.0):
+    """Returns a Group of 1 to 127 processes that meet at `address`. Waits for all ranks.
 
-    Rank 0 makes the socket, at a path that is free, and removes it when all have come. A rank that
-    does not come, or is waited for later on, within `timeout` seconds is a RankFailedError. 1 to
-    127 ranks. Ctrl-C ends the waiting, and removes the socket.
+    If `address` is a path, the ranks are processes of this user on this machine. Rank 0 creates a
+    Unix socket at the path, which must be free, and removes it when all ranks have joined.
+
+    If `address` is "tcp://host:port" or "tcp://host:port/token", the ranks are processes on one or
+    several machines. Rank 0 listens at the host and port, and refuses ranks with another token. The
+    connections are neither encrypted nor authenticated: the network must be trusted.
+
+    If a rank does not join, or does not answer later, within `timeout` seconds, the other ranks
+    raise RankFailedError. Ctrl-C ends the waiting, and removes the socket.
     """
-    joining = join_group_async(socket, rank, ranks, timeout)
+    joining = join_group_async(address, rank, ranks, timeout)
     try:
         return joining.result()
     except KeyboardInterrupt:
         joining.cancel()
-        joining.exception()  # Until its thread has ended.
+        joining.exception()  # Waits until its thread has ended.
         raise
 
 
-def join_group_async(socket, rank, ranks, timeout=300.0):
-    """join_group() as an operation that gives the Group: to be awaited, or cancelled."""
+def join_group_async(address, rank, ranks, timeout=300.0):
+    """Like join_group(), but returns an operation that returns the Group."""
     if not _joining:
         atexit.unregister(_stop_joining)
         atexit.register(_stop_joining)
-    joining = one_step(lambda: _core.join_group(path_text(socket), rank, ranks, timeout))
+    joining = one_step(lambda: _core.join_group(path_text(address), rank, ranks, timeout))
     _joining.add(joining)
     return joining
 
 
 def make_thread_ranks(ranks, timeout=300.0):
-    """A list of Groups, one for each of so many threads of this process."""
+    """Returns a list of Groups, one for each of `ranks` threads of this process."""
     return _core.make_thread_ranks(ranks, timeout)
 
 
-class GroupLoad:
-    """What this rank has of a load. Its methods give operations of Tensors, on the host.
+class GroupLoad(ProcessBound):
+    """The part of a load on this rank. Its methods return operations that return host Tensors.
 
-    All ranks make the same calls in the same order, also those that a call gives nothing. A call
-    that is not the same on all of them, or is wrong on all, raises on all of them and changes
-    nothing. What else fails on one rank, is cancelled or dropped there, ends the group: the others
-    raise RankFailedError, with its reason.
+    All ranks make the same calls in the same order, even if a call returns nothing on some ranks. A
+    call that differs between ranks, or is invalid on all ranks, raises on all ranks and changes
+    nothing. Any other failure, and a call that is cancelled or dropped, ends the group: the other
+    ranks raise RankFailedError with the reason.
     """
+
+    _instead = "send .numpy() of the tensors that it gives"
 
     def __init__(self, loading, engine):
         self._loading = loading
         self._engine = engine
 
     def tensor(self, name):
-        """The whole tensor, on every rank."""
+        """Returns the whole tensor on every rank."""
         return one_step(lambda: self._loading.tensor(name))
 
     def shard(self, name, dim):
-        """The block of this rank along `dim`: ceil(size / ranks) long, the last may be shorter."""
+        """Returns this rank's block along `dim`: ceil(size / ranks) long, or less at the end."""
         return one_step(lambda: self._loading.shard(name, dim))
 
     def fused(self, as_name, names, dim):
-        """The blocks of this rank of several tensors, behind each other along `dim`."""
+        """Returns this rank's blocks of several tensors, concatenated along `dim`."""
         names = list(names)
         return one_step(lambda: self._loading.fused(as_name, names, dim))
 
     def push(self, name, to):
-        """The whole tensor on the rank `to`; None on all others."""
+        """Returns the whole tensor on the rank `to`, and None on all other ranks."""
         return one_step(lambda: self._loading.push(name, to))
 
     def infos(self):
-        """What the checkpoint holds."""
+        """The descriptions of the tensors of the checkpoint."""
         return [TensorInfo(fields) for fields in self._loading.infos()]
 
     @property
     def stats(self):
-        """Of what this rank has read."""
+        """The statistics of the reads of this rank."""
         return self._loading.stats()

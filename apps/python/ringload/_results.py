@@ -10,11 +10,11 @@ _Saved = collections.namedtuple(
 
 
 class Saved(_Saved):
-    """The result of a save. `digests` of one is what `verify` of a load takes."""
+    """The result of a save. `verify` of a load takes its `digests`."""
 
     __slots__ = ()
 
     @property
-    def manifest(self):
-        """The digests as the text of a manifest, a line for each tensor, to be kept in a file."""
+    def checksums(self):
+        """Returns the digests as the text of a checksum list, with one line for each tensor."""
         return "".join(f"{line}\n" for line in self.digests.values())

@@ -3,7 +3,7 @@
 
 
 class TensorInfo:
-    """One tensor of a checkpoint: what it is, and where its bytes lie."""
+    """One tensor of a checkpoint: its type, its shape, and the position of its bytes."""
 
     __slots__ = ("name", "dtype", "shape", "file", "offset", "nbytes", "encoding", "stored_bytes",
                  "type", "original_shape", "digest", "attributes")  # fmt: skip

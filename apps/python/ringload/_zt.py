@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saving .zt files with what only the library's writer has: compression, digests, attributes."""
+"""Saves .zt files with features of the writer: compression, digests, attributes."""
 
 from . import _core
 from ._errors import usage
@@ -11,15 +11,15 @@ of_writer = ("zstd_level", "digest")
 
 
 def needs_writer(options):
-    """Whether these options are the writer's; else a save makes the file, and does so faster."""
+    """Returns True if only the writer has these options. Otherwise, a save is faster."""
     metadata = options.get("metadata") or {}
-    return any(options.get(key) for key in of_writer) or not all(
+    return any(options.get(key) not in (None, 0) for key in of_writer) or not all(
         isinstance(value, str) for value in metadata.values()
     )
 
 
 def save(path, views, options, sizes, progress):
-    """An operation that writes dense tensors to a .zt file. Gives a Saved."""
+    """Returns an operation that writes dense tensors to a .zt file and returns a Saved."""
     import json
 
     writing = {key: options.pop(key) for key in ("replace", "sync") if key in options}

@@ -18,7 +18,7 @@ namespace ringload::python {
 
 namespace {
 
-constexpr unsigned depth_max = 64;  // Lists and dictionaries inside each other.
+constexpr unsigned depth_max = 64;  // Maximum depth of nested lists and dictionaries.
 
 // The kinds of an item of CBOR (RFC 8949, 3.1).
 enum kind : unsigned { positive, negative, bytes, text, list, map, tag, simple };
@@ -56,7 +56,7 @@ double half_float(unsigned word) {
   return (word & 0x8000U) != 0 ? -value : value;
 }
 
-// Decodes CBOR that an `attribute` holds, so it is one whole value that was checked.
+// Decodes the CBOR of an `attribute`, which is one complete and valid value.
 class decoder {
  public:
   explicit decoder(std::string_view encoded) : left_(encoded) {}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What became of files that were to be written into the local cache, told to a thread of Python's:
-// the library's own never takes the GIL.
+// Passes the results of writes to the local cache to a Python thread, because threads of the
+// library never take the GIL.
 
 #include <cstdint>
 #include <memory>
@@ -31,32 +31,37 @@ class cache_reports {
     files_.push_back(std::move(one));
     waker_.add(0);
   }
-  /// Nobody reports any more.
-  void end() {
+  void add_reporter() {
     const std::lock_guard lock(mutex_);
-    over_ = true;
-    waker_.add(0);
+    ++reporters_;
   }
-  /// Those since the last call, and whether they are the last.
+  void remove_reporter() {
+    const std::lock_guard lock(mutex_);
+    if (--reporters_ == 0) waker_.add(0);
+  }
+  /// Returns the reports since the last call, and true if no reporter is left, so that no further
+  /// report will follow.
   std::pair<std::vector<cached_file>, bool> drain() {
     const std::lock_guard lock(mutex_);
     waker_.drain();
-    return {std::exchange(files_, {}), over_};
+    return {std::exchange(files_, {}), reporters_ == 0};
   }
 
  private:
   waker waker_;
-  std::mutex mutex_;  // Guards the rest.
+  std::mutex mutex_;  // Guards the members below.
   std::vector<cached_file> files_;
-  bool over_ = false;
+  unsigned reporters_ = 0;
 };
 
-/// Ends the reports with the last function that could add to them.
+/// The reports end when the last copy is destroyed.
 struct cache_reporter {
-  explicit cache_reporter(std::shared_ptr<cache_reports> r) : to(std::move(r)) {}
+  explicit cache_reporter(std::shared_ptr<cache_reports> reports) : to(std::move(reports)) {
+    to->add_reporter();
+  }
   cache_reporter(const cache_reporter&) = delete;
   cache_reporter& operator=(const cache_reporter&) = delete;
-  ~cache_reporter() { to->end(); }
+  ~cache_reporter() { to->remove_reporter(); }
   const std::shared_ptr<cache_reports> to;
 };
 

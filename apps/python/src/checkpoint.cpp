@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checkpoint and Selection: what there is to be loaded, and what is wanted of it.
+// The Python classes Checkpoint and Selection.
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -52,7 +52,7 @@ nb::list files(const held_checkpoint& self) {
   return all;
 }
 
-// Pairs: a key that shards disagree about is here more than once.
+// Returns pairs. If shards have different values for a key, the key has several pairs.
 nb::list metadata(const held_checkpoint& self) {
   nb::list all;
   for (const auto& [key, value] : self.of->catalog().metadata) {
@@ -69,38 +69,42 @@ nb::list notes(const held_checkpoint& self) {
 
 void bind_selection(nb::module_& in) {
   using self_type = nb::rv_policy;
-  constexpr auto same = self_type::reference;  // Each function gives the object it was called on.
+  // Each function returns the object on which it was called.
+  constexpr auto same = self_type::reference;
   using of_a_rank =
       selection& (selection::*)(std::string, std::uint32_t, std::uint64_t, std::uint64_t);
   using over_devices = selection& (selection::*)(std::string, std::uint32_t);
   nb::class_<selection>(in, "Selection",
-                        "Which tensors of a checkpoint are loaded, and which range of each. Its "
-                        "methods change it and return it.")
+                        "The tensors of a checkpoint to load, and the range of each. Its "
+                        "methods change the Selection and return it.")
       .def(nb::init<>())
-      .def("names", &selection::names, nb::arg("names"), same, "Those of these names.")
+      .def("names", &selection::names, nb::arg("names"), same,
+           "Selects the tensors of these names.")
       .def("matching", &selection::matching, nb::arg("glob"), same,
-           "Those whose name matches, as in fnmatch.")
-      .def("excluding", &selection::except, nb::arg("glob"), same, "Not those whose name matches.")
+           "Selects tensors whose name matches, as in fnmatch.")
+      .def("excluding", &selection::except, nb::arg("glob"), same,
+           "Leaves out tensors whose name matches.")
       .def("experts", &selection::experts, nb::arg("rank"), nb::arg("ranks"),
            nb::arg("experts") = 0, same,
-           "Of the routed experts ('.experts.<n>.' in the name) those of one rank only.")
+           "Selects only the experts of one rank ('.experts.<n>.' in the name).")
       .def("slice", &selection::slice, nb::arg("name"), nb::arg("dim"), nb::arg("first"),
-           nb::arg("count"), same, "Of that tensor the range [first, first + count) of `dim`.")
+           nb::arg("count"), same,
+           "Selects the range [first, first + count) of `dim` of that tensor.")
       .def("shard", static_cast<of_a_rank>(&selection::shard), nb::arg("glob"), nb::arg("dim"),
            nb::arg("rank"), nb::arg("ranks"), same,
-           "Of tensors that match the block of `rank` along `dim`: ceil(size / ranks) long.")
+           "Selects the block of `rank` along `dim` of matching tensors: ceil(size / ranks) long.")
       .def("on", static_cast<over_devices>(&selection::on), nb::arg("glob"), nb::arg("device"),
-           same, "Those that match go to the device at that position of the Loader's.")
+           same, "Loads matching tensors to the Loader's device at that position.")
       .def("replicate", &selection::replicate, nb::arg("glob"), same,
-           "Those that match go to each device, whole; they are read once.")
+           "Loads matching tensors to every device, with one read.")
       .def("spread", &selection::spread, nb::arg("glob"), same,
-           "Those that match go one by one to the device that has the fewest bytes yet.")
+           "Loads each matching tensor to the device that has the fewest bytes so far.")
       .def("shard", static_cast<over_devices>(&selection::shard), nb::arg("glob"), nb::arg("dim"),
-           same, "Of tensors that match block i along `dim` goes to device i.")
+           same, "Loads block i along `dim` of matching tensors to device i.")
       .def("fused", &selection::fused, nb::arg("as_name"), nb::arg("names"), nb::arg("dim"), same,
-           "One tensor in place of several, behind each other along `dim`.")
+           "Joins several tensors along `dim` into one tensor.")
       .def("allow_missing", &selection::allow_missing, same,
-           "Names and globs that nothing matches are no error.");
+           "Allows names and globs that match no tensor.");
 }
 
 }  // namespace

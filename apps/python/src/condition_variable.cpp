@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// std::condition_variable::wait, without libstdc++.
+// Implements std::condition_variable::wait without libstdc++.
 //
-// Of all that the module takes from there this function alone is of version GLIBCXX_3.4.30, which
-// the systems of manylinux_2_34 lack; compiled against libstdc++ 11 it would be of 3.4.11. The
-// linker's --wrap leads calls of it here.
+// Only this function would require GLIBCXX_3.4.30, which the systems of manylinux_2_34 lack.
+// Compiled against libstdc++ 11, it would require 3.4.11. The linker option --wrap replaces its
+// calls by calls of this function.
 
 #include <pthread.h>
 

@@ -85,9 +85,11 @@ nb::dict dict_of(const load_stats& stats) {
   all["bytes_direct"] = stats.bytes_direct;
   all["bytes_buffered"] = stats.bytes_buffered;
   all["bytes_straight"] = stats.bytes_straight;
+  all["bytes_gpu_direct"] = stats.bytes_gpu_direct;
   all["bytes_mapped"] = stats.bytes_mapped;
   all["bytes_remote"] = stats.bytes_remote;
   all["bytes_verified"] = stats.bytes_verified;
+  all["files_unverified"] = stats.files_unverified;
   all["reads"] = stats.reads;
   all["short_reads"] = stats.short_reads;
   all["retries"] = stats.retries;
@@ -101,6 +103,7 @@ nb::dict dict_of(const load_stats& stats) {
   all["engine"] = str_of(stats.engine);
   all["engine_reason"] = str_of(stats.engine_reason);
   all["route_reason"] = str_of(stats.route_reason);
+  all["gpu_direct_reason"] = str_of(stats.gpu_direct_reason);
   all["pinned_bytes_peak"] = stats.pinned_bytes_peak;
   all["bytes_in_flight"] = stats.bytes_in_flight;
   return all;
@@ -162,12 +165,35 @@ nb::dict dict_of(const save_result& done) {
   all["route_reason"] = str_of(done.route_reason);
   nb::dict digests;
   for (const tensor_digest& one : done.digests) {
-    std::string line = manifest_line(one);
+    std::string line = checksum_line(one);
     line.pop_back();
     digests[str_of(one.name)] = str_of(line);
   }
   all["digests"] = digests;
   return all;
+}
+
+nb::dict dict_of(const delta_result& result) {
+  nb::dict fields;
+  fields["nbytes"] = result.bytes;
+  fields["tensors_unchanged"] = result.tensors_unchanged;
+  fields["tensors_sparse"] = result.tensors_sparse;
+  fields["tensors_dense"] = result.tensors_dense;
+  fields["tensors_whole"] = result.tensors_whole;
+  fields["tensors_removed"] = result.tensors_removed;
+  fields["elements"] = result.elements;
+  fields["elements_changed"] = result.elements_changed;
+  fields["seconds"] = result.seconds;
+  return fields;
+}
+
+nb::dict dict_of(const update_result& result) {
+  nb::dict fields;
+  fields["tensors_changed"] = result.tensors_changed;
+  fields["bytes_changed"] = result.bytes_changed;
+  fields["elements_changed"] = result.elements_changed;
+  fields["seconds"] = result.seconds;
+  return fields;
 }
 
 }  // namespace ringload::python

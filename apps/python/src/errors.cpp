@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Exceptions of the library as those of Python: ringload._errors chooses the class.
+// Converts exceptions of the library to Python exceptions. ringload._errors chooses the class.
 
 #include <boost/asio/error.hpp>
 #include <ringload/error.hpp>
@@ -17,7 +17,7 @@ namespace {
 #define RINGLOAD_NAMED(code) \
   case errc::code: return #code
 
-// The enumerator's own name, by which Python programs tell errors apart.
+// Returns the name of the enumerator, by which Python programs distinguish errors.
 const char* name_of(errc code) {
   switch (code) {
     RINGLOAD_NAMED(source_not_found);
@@ -62,8 +62,8 @@ const char* name_of(errc code) {
     RINGLOAD_NAMED(invalid_tensor);
     RINGLOAD_NAMED(invalid_saving);
     RINGLOAD_NAMED(read_back_differs);
-    RINGLOAD_NAMED(malformed_manifest);
-    RINGLOAD_NAMED(incomplete_manifest);
+    RINGLOAD_NAMED(malformed_checksum_list);
+    RINGLOAD_NAMED(incomplete_checksum_list);
     RINGLOAD_NAMED(digest_unavailable);
     RINGLOAD_NAMED(wrong_digest);
     RINGLOAD_NAMED(wrong_indices);
@@ -73,7 +73,7 @@ const char* name_of(errc code) {
     RINGLOAD_NAMED(malformed_message);
     RINGLOAD_NAMED(mismatched_call);
     RINGLOAD_NAMED(rank_failed);
-    default: return "";  // Of a library that is newer than this module.
+    default: return "";  // A code of a newer version of the library.
   }
 }
 
@@ -117,7 +117,7 @@ void set_as_python_error(const std::exception_ptr& failure) {
   } catch (const usage_error& wrong) {
     set("usage", 0, wrong.what(), "", nullptr);
   } catch (const std::bad_cast&) {
-    PyErr_SetString(PyExc_TypeError, "an argument has not the type that is expected");
+    PyErr_SetString(PyExc_TypeError, "an argument has the wrong type");
   } catch (const boost::system::system_error& failed) {
     const bool cancelled = failed.code() == boost::asio::error::operation_aborted;
     set(cancelled ? "cancelled" : "errno", failed.code().value(), failed.what(), "", nullptr);
@@ -130,7 +130,7 @@ void set_python_error(const std::exception_ptr& failure) {
   try {
     set_as_python_error(failure);
   } catch (nb::python_error& instead) {
-    instead.restore();  // A signal came while Python made the exception.
+    instead.restore();  // A signal interrupted the creation of the Python exception.
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors of other libraries, to be filled or saved: described by DLPack capsules that stay whole,
-// so that what frees them runs in Python's threads.
+// Accepts tensors of other libraries for fills and saves. DLPack capsules describe the tensors. The
+// capsules stay unconsumed, so that their deleters run in threads of Python.
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -21,7 +21,7 @@ namespace ringload::python {
 
 namespace {
 
-// The same description, whose end means nothing to the one who made it.
+// Returns the same description with a deleter that does nothing.
 template <class Managed>
 Managed* shadow_of(nb::handle capsule, const char* name) {
   const auto* original = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
@@ -45,11 +45,12 @@ From described(std::string name, nb::handle exported, const device& on, Legacy l
                      shadow_of<dlpack::managed_tensor_versioned>(exported, "dltensor_versioned"),
                      on);
   }
-  throw nb::type_error(("tensor '" + name + "': not a DLPack capsule that is still whole").c_str());
+  throw nb::type_error(
+      ("tensor '" + name + "': expected a DLPack capsule that is not consumed yet").c_str());
 }
 
-// A description in words: (address, dtype, shape, strides in elements, whether it may be written
-// to, the owner). For arrays that cannot describe themselves by DLPack.
+// Converts a description by values: (address, dtype, shape, strides in elements, writable, owner).
+// Used for arrays without DLPack.
 template <class From>
 From of_words(std::string name, const nb::tuple& words) {
   From made;
@@ -65,7 +66,7 @@ From of_words(std::string name, const nb::tuple& words) {
   return made;
 }
 
-// Each is (name, capsule, words or Tensor; the type that the elements mean or None).
+// Each element is (name, capsule or description or Tensor, type of the elements or None).
 template <class From, class Make>
 std::vector<From> all_of(const nb::sequence& named, Make make) {
   std::vector<From> all;

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What was made before a fork: in the child none of the library's threads runs, and any of its
-// locks may be held for ever. So objects of the parent are refused there, and never destroyed.
+// Handles objects of the library after a fork. In the child process, no thread of the library runs,
+// and any lock may be held forever. Therefore objects of the parent are refused there, and are
+// never destroyed.
 
 #include <memory>
 #include <utility>
 
 namespace ringload::python {
 
-/// The number of forks between the first program and this process, from the first call on.
+/// Returns the number of forks between the first call, in this process or a parent, and this
+/// process.
 unsigned fork_generation();
 
-/// A value that is destroyed in the process that made it, and forgotten in its children.
+/// Owns a value. Destroys the value in the process that created it, and leaks the value in child
+/// processes.
 template <class T>
 class of_this_process {
  public:

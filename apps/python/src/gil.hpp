@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Being without the GIL, also while the interpreter ends.
+// Releases the GIL, also while the interpreter ends.
 //
-// CPython before 3.14 ends a thread that asks for the GIL of an interpreter at its end by
-// pthread_exit(), which unwinds the thread's frames. Destructors let nothing pass, which would be
-// std::terminate(), and those of Python's objects need the GIL. So the thread stays where it asks,
-// as it does in 3.14, until the process has ended.
+// If a thread requests the GIL while the interpreter ends, CPython before 3.14 ends the thread by
+// pthread_exit(), which unwinds its frames. Destructors must not be left by an exception
+// (std::terminate()), and destructors of Python objects need the GIL. Therefore this code makes the
+// thread wait until the process has ended, as CPython 3.14 does.
 //
-// The thread is held by a destructor. A catch block would be std::terminate() if another exception
-// is being handled, as it is while an error of the library becomes Python's.
+// A destructor makes the thread wait. A catch block would call std::terminate() if another
+// exception is being handled, which happens while an error of the library is converted to a Python
+// exception.
 
 #include <nanobind/nanobind.h>
 #include <unistd.h>
 
 namespace ringload::python {
 
-/// Holds the thread for ever if a call of Python's ends by unwinding.
+/// Makes the thread wait forever if a Python call is unwound.
 class unwinding_guard {
  public:
   unwinding_guard() = default;
@@ -32,13 +33,13 @@ class unwinding_guard {
   bool returned_ = false;
 };
 
-/// The thread has the GIL again when this ends.
+/// The destructor takes the GIL again.
 class without_gil {
  public:
   without_gil() noexcept : state_(PyEval_SaveThread()) {}
   without_gil(const without_gil&) = delete;
   without_gil& operator=(const without_gil&) = delete;
-  // Throws nothing, but with noexcept the guard would not be destroyed.
+  // The destructor throws nothing. With noexcept, the guard would not be destroyed.
   ~without_gil() noexcept(false) {
     unwinding_guard guard;
     PyEval_RestoreThread(state_);
@@ -49,7 +50,7 @@ class without_gil {
   PyThreadState* const state_;
 };
 
-/// function(*arguments), which may let others have the GIL meanwhile. Throws Python's exceptions.
+/// Calls function(*arguments), which may release the GIL. Throws Python exceptions.
 inline nanobind::object call_python(nanobind::handle function, const nanobind::tuple& arguments) {
   unwinding_guard guard;
   PyObject* const made = PyObject_CallObject(function.ptr(), arguments.ptr());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Groups, and the loads that their ranks make together.
+// The Python classes for groups, and for loads by ranks.
 //
-// Calls of a group run in a thread of the load's, which uses group and loader. So a loader that is
-// closed first ends them, and one group is in the calls of one load at a time.
+// Calls of a load run in a thread of the load, which uses the group and the loader. Therefore
+// closing the loader first ends these calls. Only one load at a time uses a group.
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -47,8 +47,8 @@ struct held_group {
   of_this_process<std::shared_ptr<used_group>> of;
 };
 
-// What a rank has of a load. Whoever lets go of it last, an operation or Python's GroupLoad, waits
-// for the calls that are begun; those of operations that are gone are cancelled.
+// The load of one rank. The last owner, an operation or the Python GroupLoad, waits for the running
+// calls. Calls whose operations were destroyed are cancelled.
 struct group_loading {
   group_loading(group_load l, std::shared_ptr<running<loader>> with, std::shared_ptr<used_group> r)
       : of(std::move(l)), by(std::move(with)), ranks(std::move(r)), context(by->context) {}
@@ -72,16 +72,16 @@ struct held_group_load {
 
 std::chrono::milliseconds timeout_of(double seconds) {
   if (!(seconds > 0 && seconds < 1e6))
-    throw usage_error("timeout must be above 0, and below 1e6 seconds");
+    throw usage_error("timeout must be above 0 and below 1e6 seconds");
   return std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
 }
 
-// A group is used by one thread at a time: of one load, whose calls wait for each other. `caller`
-// is null for a load that begins.
+// Only one thread at a time may use a group, so only one load, whose calls wait for each other.
+// `caller` is null if a load begins.
 void claim(const used_group& ranks, const void* caller) {
   const auto last = ranks.last_call.lock();
   if (last && !last->ended() && (caller == nullptr || ranks.last_caller != caller)) {
-    throw usage_error("the Group is in a call of another load");
+    throw usage_error("the Group is busy in a call of another load");
   }
 }
 
@@ -142,12 +142,12 @@ nb::list infos_of(const held_group_load& self) {
   return all;
 }
 
-// In a thread of its own, so that who waits for it can be interrupted; letting go of the operation
-// stops it and waits for its end, which needs no GIL. Signals are for Python's threads.
-begun join(const path_argument& socket_path, std::uint32_t rank, std::uint32_t ranks,
+// Joins in a separate thread, so that a signal can interrupt the waiting Python thread. The
+// destructor of the operation stops the thread and waits for its end, which needs no GIL.
+begun join(const path_argument& address_argument, std::uint32_t rank, std::uint32_t ranks,
            double seconds) {
   const auto timeout = timeout_of(seconds);
-  const std::string& socket = socket_path.bytes;
+  const std::string& address = address_argument.bytes;
   auto state = std::make_shared<operation_state>();
   const auto thread = std::make_shared<std::jthread>();
   ::sigset_t all;
@@ -156,11 +156,11 @@ begun join(const path_argument& socket_path, std::uint32_t rank, std::uint32_t r
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   std::exception_ptr refused;
   try {
-    *thread = std::jthread([state, socket, rank, ranks, timeout](std::stop_token stop) {
+    *thread = std::jthread([state, address, rank, ranks, timeout](std::stop_token stop) {
       std::exception_ptr failure;
       std::shared_ptr<group> joined;
       try {
-        joined = join_group(socket, rank, ranks, timeout, std::move(stop));
+        joined = join_group(address, rank, ranks, timeout, std::move(stop));
       } catch (...) {
         failure = std::current_exception();
       }
@@ -198,17 +198,19 @@ nb::object object_of(group_load of, const std::shared_ptr<running<loader>>& by,
   return object_of<held_group_load>(std::make_shared<group_loading>(std::move(of), by, ranks));
 }
 
-begun begin_group_load(const std::shared_ptr<running<loader>>& by, nb::handle ranks,
-                       const std::string& source, const std::string& reading, const nb::dict& how) {
-  if (!nb::isinstance<held_group>(ranks)) throw nb::type_error("ranks load by a Group");
+begun begin_group_load(const std::shared_ptr<running<loader>>& by, nb::handle ranks, source from,
+                       const std::string& reading, const nb::dict& how) {
+  if (!nb::isinstance<held_group>(ranks))
+    throw nb::type_error("the ranks must be given as a Group");
   const std::shared_ptr<used_group> of = nb::cast<const held_group&>(ranks).checked();
   const loading_options options(how);
   group_options chosen;
   chosen.load = options.of;
   chosen.reading = group_reading_of(reading);
   claim(*of, nullptr);
-  begun made = begin<group_load>(
-      by, [&](auto handler) { load_async(*by->of, of->of, source, chosen, std::move(handler)); });
+  begun made = begin<group_load>(by, [&](auto handler) {
+    load_async(*by->of, of->of, std::move(from), chosen, std::move(handler));
+  });
   made->of->by = by;
   made->of->ranks = of;
   note(*by, *of, made->of->state, nullptr);
@@ -228,8 +230,8 @@ void end_all(const std::vector<std::weak_ptr<operation_state>>& calls) {
 
 void bind_group(nb::module_& in) {
   nb::class_<held_group>(in, "Group",
-                         "What a rank has of its group: of threads of this process, or of "
-                         "processes of this machine. Dropping it leaves the group.")
+                         "The membership of a rank in a group of threads of this process, or of "
+                         "processes of one or several machines. Dropping it leaves the group.")
       .def_prop_ro("rank", [](const held_group& self) { return self.checked()->of->rank(); })
       .def_prop_ro(
           "size", [](const held_group& self) { return self.checked()->of->size(); },
@@ -239,14 +241,14 @@ void bind_group(nb::module_& in) {
         return "<ringload.Group: rank " + std::to_string(of.rank()) + " of " +
                std::to_string(of.size()) + ">";
       });
-  nb::class_<held_group_load>(in, "GroupLoading", "What a rank has of a load.")
+  nb::class_<held_group_load>(in, "GroupLoading", "The part of a load on one rank.")
       .def("tensor", &tensor_of, nb::arg("name"))
       .def("shard", &shard_of, nb::arg("name"), nb::arg("dim"))
       .def("fused", &fused_of, nb::arg("as_name"), nb::arg("names"), nb::arg("dim"))
       .def("push", &push_of, nb::arg("name"), nb::arg("to"))
       .def("stats", [](const held_group_load& self) { return dict_of(checked(self).of.stats()); })
       .def("infos", &infos_of);
-  in.def("join_group", &join, nb::arg("socket"), nb::arg("rank"), nb::arg("ranks"),
+  in.def("join_group", &join, nb::arg("address"), nb::arg("rank"), nb::arg("ranks"),
          nb::arg("seconds"));
   in.def("make_thread_ranks", &groups_of_threads, nb::arg("ranks"), nb::arg("seconds"));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The library's handles, as objects of Python hold them.
+// The handles of the library as members of Python objects.
 
 #include <nanobind/nanobind.h>
 
@@ -28,7 +28,7 @@ struct held_model {
   explicit held_model(model m, std::size_t device_count = 1)
       : of(std::move(m)), devices(device_count) {}
   of_this_process<model> of;
-  std::size_t devices;  // Of the loader.
+  std::size_t devices;  // Number of devices of the loader.
 };
 
 struct held_progress {
@@ -40,13 +40,13 @@ struct held_checkpoint {
   of_this_process<checkpoint> of;
 };
 
-/// An object of Python that holds the handle, of which there is no other.
+/// Creates a Python object that owns the only copy of the handle.
 template <class Held, class Handle>
 nanobind::object object_of(Handle handle) {
   return nanobind::cast(new Held(std::move(handle)), nanobind::rv_policy::take_ownership);
 }
 
-/// "cpu", as Python's libraries name the host, or "cuda:0".
+/// Returns "cpu", the name of the host in Python libraries, or "cuda:0".
 std::string device_name(const device& device);
 /// Calls a function of ringload._convert.
 nanobind::object convert(const char* function, const nanobind::tuple& arguments);
@@ -56,6 +56,7 @@ void bind_model(nanobind::module_& in);
 void bind_checkpoint(nanobind::module_& in);
 void bind_operation(nanobind::module_& in);
 void bind_loader(nanobind::module_& in);
+void bind_remote_objects(nanobind::module_& in);
 void bind_writer(nanobind::module_& in);
 void bind_keeper(nanobind::module_& in);
 void bind_group(nanobind::module_& in);

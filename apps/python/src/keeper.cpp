@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Keeper, and the function that attaches to one.
+// The Python class Keeper, and the function that attaches to a keeper.
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <ringload/keeper.hpp>
+#include <ringload/metrics.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,6 +61,8 @@ class held_keeper {
     return all;
   }
 
+  nb::str metrics() { return str_of(keeper_metrics(open_keeper().models())); }
+
   void close() {
     if (of_.inherited()) return;
     std::unique_ptr<keeper> last = std::move(*of_);
@@ -81,7 +84,7 @@ class held_keeper {
 
 nb::object attach_to(const path_argument& socket, const std::string& name, double seconds) {
   if (!(seconds > 0 && seconds < 1e6))
-    throw usage_error("timeout must be above 0, and below 1e6 seconds");
+    throw usage_error("timeout must be above 0 and below 1e6 seconds");
   const auto timeout = std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
   model found;
   {
@@ -100,6 +103,7 @@ void bind_keeper(nb::module_& in) {
       .def("publish", &held_keeper::publish, nb::arg("name"), nb::arg("model"))
       .def("withdraw", &held_keeper::withdraw, nb::arg("name"))
       .def("models", &held_keeper::models)
+      .def("metrics", &held_keeper::metrics)
       .def("close", &held_keeper::close);
   in.def("attach", &attach_to, nb::arg("socket"), nb::arg("name"), nb::arg("seconds"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loader and Loading: every operation of the library, begun from Python.
+// The Python classes Loader and Loading: start all operations of the library.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -10,7 +10,9 @@
 
 #include <memory>
 #include <optional>
+#include <ringload/delta.hpp>
 #include <ringload/loader.hpp>
+#include <ringload/metrics.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,27 +32,35 @@
 #include "gil.hpp"
 #include "held.hpp"
 #include "loader.hpp"
+#include "network.hpp"
 #include "path.hpp"
 
 namespace ringload::python {
 
 namespace {
 
+// Not inlined, because g++ 12 would otherwise warn about the value of an empty optional.
+[[gnu::noinline]] std::optional<dtype> optional_dtype_of(const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
+  return dtype_of(*name);
+}
+
 using begun = std::unique_ptr<held_operation>;
 
-// Formats and sources that are read only where they are asked for.
-std::vector<extension> extensions(bool with_hdf5, const std::optional<nb::dict>& remote_settings) {
+// Creates the extensions for formats and sources on request.
+std::vector<extension> extensions(const std::optional<std::string>& hdf5_program,
+                                  const held_network* network) {
   std::vector<extension> all;
+  if (hdf5_program) {
 #if RINGLOAD_PYTHON_HDF5
-  if (with_hdf5) all.push_back(hdf5());
+    hdf5_process parser;
+    parser.program = *hdf5_program;
+    all.push_back(hdf5(std::move(parser)));
 #else
-  if (with_hdf5) throw usage_error("hdf5=True: this ringload was built without libhdf5");
+    throw usage_error("hdf5=True: this ringload was built without libhdf5");
 #endif
-#if RINGLOAD_PYTHON_REMOTE
-  if (remote_settings) all.push_back(remote(remote_options_of(*remote_settings)));
-#else
-  if (remote_settings) throw usage_error("remote: this ringload was built without remote sources");
-#endif
+  }
+  if (network != nullptr) all.emplace_back(network->of);
   return all;
 }
 
@@ -58,15 +68,24 @@ bool is_path(nb::handle source) {
   return nb::isinstance<nb::str>(source) || nb::isinstance<nb::bytes>(source);
 }
 
+/// Returns the source of a path, of a sequence of paths, or of an opened checkpoint.
+source source_of(nb::handle given) {
+  if (is_path(given)) return {nb::cast<path_argument>(given).bytes};
+  if (nb::isinstance<held_checkpoint>(given)) return {*nb::cast<const held_checkpoint&>(given).of};
+  std::vector<std::string> files;
+  for (nb::handle path : given) files.push_back(nb::cast<path_argument>(path).bytes);
+  return {std::move(files)};
+}
+
 class held_loader {
  public:
-  held_loader(const std::vector<std::string>& on, const nb::dict& within, bool with_hdf5,
-              const std::optional<nb::dict>& remote_settings)
+  held_loader(const std::vector<std::string>& on, const nb::dict& within,
+              const std::optional<std::string>& hdf5_program, const held_network* network)
       : of_(std::make_shared<running<loader>>()) {
     std::vector<device> targets;
     for (const std::string& name : on) targets.push_back(device_of(name));
     const loader_options bounds = loader_options_of(within);
-    auto with = extensions(with_hdf5, remote_settings);
+    auto with = extensions(hdf5_program, network);
     const without_gil waiting;
     (*of_)->of = std::make_shared<loader>(std::move(targets), bounds, std::move(with));
   }
@@ -74,7 +93,7 @@ class held_loader {
     if (!of_.inherited()) close();
   }
 
-  // Cancels what is in flight, and waits until nobody writes to memory of ours.
+  // Cancels all operations, and waits until no memory of Python objects is written.
   void close() {
     if (of_.inherited()) return;
     std::shared_ptr<loader> last = std::move((*of_)->of);
@@ -89,26 +108,19 @@ class held_loader {
     loader& with = open_loader();
     const open_options options = open_options_of(how);
     return begin<checkpoint>(*of_, [&](auto handler) {
-      if (is_path(source)) {
-        with.open_async(nb::cast<path_argument>(source).bytes, options, std::move(handler));
-      } else {
-        std::vector<std::string> paths;
-        for (nb::handle each : source) paths.push_back(nb::cast<path_argument>(each).bytes);
-        with.open_async(std::move(paths), options, std::move(handler));
-      }
+      with.open_async(source_of(source), options, std::move(handler));
     });
   }
 
   begun load(const nb::object& source, const selection* wanted, const nb::dict& how) {
     loader& with = open_loader();
-    const loading_options options(how);
-    selection some = wanted != nullptr ? *wanted : selection();
+    loading_options options(how);
+    if (wanted != nullptr) options.of.select = *wanted;
     begun loaded = begin<model>(*of_, [&](auto handler) {
       if (is_path(source)) {
-        with.load_async(nb::cast<path_argument>(source).bytes, std::move(some), options.of,
-                        std::move(handler));
+        with.load_async(nb::cast<path_argument>(source).bytes, options.of, std::move(handler));
       } else {
-        with.load_async(*nb::cast<const held_checkpoint&>(source).of, std::move(some), options.of,
+        with.load_async(*nb::cast<const held_checkpoint&>(source).of, options.of,
                         std::move(handler));
       }
     });
@@ -118,14 +130,13 @@ class held_loader {
 
   begun start(const nb::object& source, const selection* wanted, const nb::dict& how) {
     loader& with = open_loader();
-    const loading_options options(how);
-    selection some = wanted != nullptr ? *wanted : selection();
+    loading_options options(how);
+    if (wanted != nullptr) options.of.select = *wanted;
     begun started = begin<load_operation>(*of_, [&](auto handler) {
       if (is_path(source)) {
-        with.start_async(nb::cast<path_argument>(source).bytes, std::move(some), options.of,
-                         std::move(handler));
+        with.start_async(nb::cast<path_argument>(source).bytes, options.of, std::move(handler));
       } else {
-        with.start_async(*nb::cast<const held_checkpoint&>(source).of, std::move(some), options.of,
+        with.start_async(*nb::cast<const held_checkpoint&>(source).of, options.of,
                          std::move(handler));
       }
     });
@@ -133,23 +144,42 @@ class held_loader {
     return started;
   }
 
-  begun group_load(nb::handle ranks, const path_argument& source, const std::string& reading,
+  begun stream(const nb::object& source, std::uint64_t window_bytes, const selection* wanted,
+               const nb::dict& how) {
+    loader& with = open_loader();
+    loading_options options(how);
+    if (wanted != nullptr) options.of.select = *wanted;
+    begun started = begin<tensor_stream>(*of_, [&](auto handler) {
+      if (is_path(source)) {
+        with.stream_async(nb::cast<path_argument>(source).bytes, window_bytes, options.of,
+                          std::move(handler));
+      } else {
+        with.stream_async(*nb::cast<const held_checkpoint&>(source).of, window_bytes, options.of,
+                          std::move(handler));
+      }
+    });
+    started->of->by = *of_;
+    return started;
+  }
+
+  begun group_load(nb::handle ranks, const nb::object& source, const std::string& reading,
                    const nb::dict& how) {
     static_cast<void>(open_loader());
-    return begin_group_load(*of_, ranks, source.bytes, reading, how);
+    return begin_group_load(*of_, ranks, source_of(source), reading, how);
   }
 
   begun fill(const held_checkpoint& file, const nb::sequence& into, const nb::dict& policies,
              const selection* wanted, const nb::dict& how) {
     loader& with = open_loader();
     const loading_options options(how);
+    fill_options rules = fill_options_of(policies);
+    rules.load = options.of;
+    if (wanted != nullptr) rules.load.select = *wanted;
     auto destinations = destinations_of(into, with.device());
     return begin<fill_result>(
         *of_,
         [&](auto handler) {
-          with.fill_async(*file.of, std::move(destinations), fill_options_of(policies),
-                          wanted != nullptr ? *wanted : selection(), options.of,
-                          std::move(handler));
+          with.fill_async(*file.of, std::move(destinations), std::move(rules), std::move(handler));
         },
         into);
   }
@@ -165,16 +195,63 @@ class held_loader {
         tensors);
   }
 
+  begun save_delta(const path_argument& path, const nb::object& base, const nb::object& next,
+                   const nb::dict& how) {
+    loader& host_loader = open_loader();
+    const delta_options options = delta_options_of(how);
+    return begin<delta_result>(*of_, [&](auto handler) {
+      save_delta_async(host_loader, path.bytes, source_of(base), source_of(next), options,
+                       std::move(handler));
+    });
+  }
+
+  begun apply(const held_model& base, const path_argument& delta, bool check_unchanged) {
+    loader& host_loader = open_loader();
+    apply_options options;
+    options.check_unchanged = check_unchanged;
+    return begin<model>(*of_, [&](auto handler) {
+      apply_async(host_loader, *base.of, delta.bytes, options, std::move(handler));
+    });
+  }
+
+  begun update(const nb::sequence& into, const path_argument& delta, bool check_unchanged) {
+    loader& host_loader = open_loader();
+    apply_options options;
+    options.check_unchanged = check_unchanged;
+    auto destinations = destinations_of(into, host_loader.device());
+    return begin<update_result>(
+        *of_,
+        [&](auto handler) {
+          update_async(host_loader, std::move(destinations), delta.bytes, options,
+                       std::move(handler));
+        },
+        into);
+  }
+
+  begun load_version(const path_argument& folder, std::optional<std::uint64_t> version) {
+    loader& host_loader = open_loader();
+    version_options options;
+    options.version = version;
+    return begin<model>(*of_, [&](auto handler) {
+      load_version_async(host_loader, folder.bytes, options, std::move(handler));
+    });
+  }
+
   begun copy(const held_tensor& from, const std::optional<std::string>& to,
              const std::optional<std::string>& as) {
     loader& with = open_loader();
     const device target = to ? device_of(*to) : from.of->device();
-    const std::optional<dtype> type = as ? std::optional(dtype_of(*as)) : std::nullopt;
+    const std::optional<dtype> type = optional_dtype_of(as);
     return begin<tensor>(
-        *of_, [&](auto handler) { with.copy_async(*from.of, target, type, std::move(handler)); });
+        *of_, [&](auto handler) { with.copy_async(*from.of, {target, type}, std::move(handler)); });
   }
 
   nb::dict stats() { return dict_of(open_loader().stats()); }
+
+  nb::str metrics(const std::string& name) {
+    loader& with = open_loader();
+    return str_of(loader_metrics(with.stats(), with.memory(), name));
+  }
 
   nb::dict memory() {
     const memory_use use = open_loader().memory();
@@ -200,6 +277,15 @@ class held_loader {
   of_this_process<std::shared_ptr<running<loader>>> of_;
 };
 
+// (number, path of the full version, path of the delta), for each version.
+nb::list versions_in(const path_argument& folder) {
+  nb::list all;
+  for (const version_info& version : list_versions(folder.bytes)) {
+    all.append(nb::make_tuple(version.version, str_of(version.full), str_of(version.delta)));
+  }
+  return all;
+}
+
 nb::tuple drained(const held_cache_reports& self) {
   const auto [files, over] = self.of->drain();
   nb::list all;
@@ -214,13 +300,40 @@ nb::tuple drained(const held_cache_reports& self) {
   return nb::make_tuple(all, over);
 }
 
-// A load in flight. Dropping it cancels it.
-struct held_load_operation {
+#if RINGLOAD_PYTHON_REMOTE
+std::unique_ptr<held_remote> make_remote(const nb::dict& settings) {
+  const remote_options options = remote_options_of(settings);
+  auto made = std::make_unique<held_remote>();
+  // Keeps the GIL, because a daemon thread without the GIL could use OpenSSL while the process
+  // ends.
+  made->of = remote(options).store();
+  return made;
+}
+#endif
+
+void bind_network(nb::module_& in) {
+  nb::class_<held_remote>(in, "Remote", "Stores over the network, with one set of settings.");
+  nb::class_<held_network>(in, "Network", "The sources of a loader that are over the network.")
+      .def(nb::init<>())
+      .def(
+          "use",
+          [](held_network& self, const path_argument& name, const held_remote& remote) {
+            self.of->use(name.bytes, remote.of);
+          },
+          nb::arg("name"), nb::arg("remote"), "From now on reads `name` with these settings.");
+#if RINGLOAD_PYTHON_REMOTE
+  in.def("make_remote", &make_remote, nb::arg("settings"));
+#endif
+}
+
+// A load in progress. The destructor cancels the load.
+template <class Load>
+struct held_load {
   struct parts {
     std::shared_ptr<running<loader>> by;
-    load_operation of;
+    Load of;
   };
-  held_load_operation(std::shared_ptr<running<loader>> by, load_operation of)
+  held_load(std::shared_ptr<running<loader>> by, Load of)
       : parts_(parts{std::move(by), std::move(of)}) {}
 
   parts& checked() {
@@ -231,45 +344,54 @@ struct held_load_operation {
   of_this_process<parts> parts_;
 };
 
-void bind_loading(nb::module_& in) {
-  nb::class_<held_load_operation>(in, "Loading", "A load in flight.")
-      .def("tensor",
-           [](held_load_operation& self, const std::string& name) {
-             auto& [by, of] = self.checked();
-             return begin<tensor>(by,
-                                  [&](auto handler) { of.tensor_async(name, std::move(handler)); });
-           })
+// Functions of a load and of a stream.
+template <class Load>
+void bind_stream(nb::class_<held_load<Load>>& bound) {
+  using held = held_load<Load>;
+  bound
       .def("next",
-           [](held_load_operation& self) {
+           [](held& self) {
              auto& [by, of] = self.checked();
              return begin<std::optional<tensor>>(
                  by, [&](auto handler) { of.next_async(std::move(handler)); });
            })
-      .def("finish",
-           [](held_load_operation& self) {
-             auto& [by, of] = self.checked();
-             begun finishing =
-                 begin<model>(by, [&](auto handler) { of.finish_async(std::move(handler)); });
-             if (by->of) finishing->of->devices = by->of->devices().size();
-             return finishing;
-           })
-      .def("progress",
-           [](held_load_operation& self) { return dict_of(self.checked().of.progress()); })
+      .def("progress", [](held& self) { return dict_of(self.checked().of.progress()); })
       .def("progress_of_files",
-           [](held_load_operation& self) {
-             const load_operation& of = self.checked().of;
+           [](held& self) {
+             const tensor_stream& of = self.checked().of;
              return list_of(of.progress_of_files(), of.catalog());
            })
       .def("infos",
-           [](held_load_operation& self) {
+           [](held& self) {
              nb::list all;
              for (const tensor_info& t : self.checked().of.catalog().tensors) {
                all.append(dict_of(t));
              }
              return all;
            })
-      .def("cancel", [](held_load_operation& self) {
+      .def("cancel", [](held& self) {
         if (!self.parts_.inherited()) self.parts_->of.cancel();
+      });
+}
+
+void bind_loading(nb::module_& in) {
+  nb::class_<held_load<tensor_stream>> stream(in, "TensorStream", "A load through a window.");
+  bind_stream(stream);
+  nb::class_<held_load<load_operation>> loading(in, "Loading", "A load in flight.");
+  bind_stream(loading);
+  loading
+      .def("tensor",
+           [](held_load<load_operation>& self, const std::string& name) {
+             auto& [by, of] = self.checked();
+             return begin<tensor>(by,
+                                  [&](auto handler) { of.tensor_async(name, std::move(handler)); });
+           })
+      .def("finish", [](held_load<load_operation>& self) {
+        auto& [by, of] = self.checked();
+        begun finishing =
+            begin<model>(by, [&](auto handler) { of.finish_async(std::move(handler)); });
+        if (by->of) finishing->of->devices = by->of->devices().size();
+        return finishing;
       });
 }
 
@@ -293,7 +415,11 @@ device device_of(std::string_view name) {
 }
 
 nb::object object_of(load_operation of, const std::shared_ptr<running<loader>>& by) {
-  return nb::cast(new held_load_operation(by, std::move(of)), nb::rv_policy::take_ownership);
+  return nb::cast(new held_load<load_operation>(by, std::move(of)), nb::rv_policy::take_ownership);
+}
+
+nb::object object_of(tensor_stream of, const std::shared_ptr<running<loader>>& by) {
+  return nb::cast(new held_load<tensor_stream>(by, std::move(of)), nb::rv_policy::take_ownership);
 }
 
 void bind_loader(nb::module_& in) {
@@ -301,31 +427,46 @@ void bind_loader(nb::module_& in) {
       .def(nb::init<>())
       .def_prop_ro("bytes", [](const held_progress& self) { return self.of->bytes(); })
       .def_prop_ro("bytes_total", [](const held_progress& self) { return self.of->bytes_total(); });
-  nb::class_<held_cache_reports>(in, "CacheReports", "What became of files for the local cache.")
+  nb::class_<held_cache_reports>(in, "CacheReports",
+                                 "Reports of files that are written into the local cache.")
       .def(nb::init<>())
       .def("fileno", [](const held_cache_reports& self) { return self.of->descriptor(); })
-      .def("drain", &drained, "Those since the last call, and whether there are no more.");
+      .def("drain", &drained,
+           "Returns the reports since the last call, and whether no more follow.");
   nb::class_<held_loader>(in, "Engine", nb::is_weak_referenceable(),
                           "The library's loader: its threads, its ring, its buffers.")
-      .def(nb::init<const std::vector<std::string>&, const nb::dict&, bool,
-                    const std::optional<nb::dict>&>(),
-           nb::arg("devices"), nb::arg("limits"), nb::arg("hdf5"), nb::arg("remote").none())
+      .def(nb::init<const std::vector<std::string>&, const nb::dict&,
+                    const std::optional<std::string>&, const held_network*>(),
+           nb::arg("devices"), nb::arg("limits"), nb::arg("hdf5_program").none(),
+           nb::arg("network").none())
       .def("open", &held_loader::open, nb::arg("source"), nb::arg("options"))
       .def("load", &held_loader::load, nb::arg("source"), nb::arg("select").none(),
            nb::arg("options"))
       .def("start", &held_loader::start, nb::arg("source"), nb::arg("select").none(),
            nb::arg("options"))
+      .def("stream", &held_loader::stream, nb::arg("source"), nb::arg("window_bytes"),
+           nb::arg("select").none(), nb::arg("options"))
       .def("group_load", &held_loader::group_load, nb::arg("group"), nb::arg("source"),
            nb::arg("reading"), nb::arg("options"))
       .def("fill", &held_loader::fill, nb::arg("file"), nb::arg("into"), nb::arg("policies"),
            nb::arg("select").none(), nb::arg("options"))
       .def("save", &held_loader::save, nb::arg("path"), nb::arg("tensors"), nb::arg("options"))
+      .def("save_delta", &held_loader::save_delta, nb::arg("path"), nb::arg("base"),
+           nb::arg("next"), nb::arg("options"))
+      .def("apply", &held_loader::apply, nb::arg("model"), nb::arg("delta"),
+           nb::arg("check_unchanged"))
+      .def("update", &held_loader::update, nb::arg("into"), nb::arg("delta"),
+           nb::arg("check_unchanged"))
+      .def("load_version", &held_loader::load_version, nb::arg("folder"), nb::arg("version").none())
       .def("copy", &held_loader::copy, nb::arg("tensor"), nb::arg("device").none(),
            nb::arg("dtype").none())
       .def("stats", &held_loader::stats)
       .def("memory", &held_loader::memory)
+      .def("metrics", &held_loader::metrics, nb::arg("name"))
       .def("close", &held_loader::close)
       .def("closed", &held_loader::closed);
+  in.def("list_versions", &versions_in, nb::arg("folder"));
+  bind_network(in);
   bind_loading(in);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Model: a mapping of names to Tensors.
+// The Python class Model: a mapping from names to tensors.
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -29,8 +29,8 @@ held_tensor* at(const held_model& self, nb::handle name) {
   throw nb::python_error();
 }
 
-// Each name once, in the files' order. A tensor that is on several devices is in the model once
-// for each.
+// Returns each name once, in the order of the files. A tensor on several devices is in the model
+// once for each device.
 nb::list names(const held_model& self) {
   nb::list all;
   std::unordered_set<std::string_view> seen;
@@ -52,7 +52,7 @@ nb::object view(const char* kind, nb::handle self) {
 
 nb::dict on(const held_model& self, std::int64_t device_position) {
   if (device_position < 0 || static_cast<std::uint64_t>(device_position) >= self.devices) {
-    throw nb::index_error(("there is no device " + std::to_string(device_position) +
+    throw nb::index_error(("there is no device number " + std::to_string(device_position) +
                            ": the model was loaded to " + std::to_string(self.devices) +
                            (self.devices == 1 ? " device" : " devices"))
                               .c_str());
@@ -112,7 +112,7 @@ void bind_model(nb::module_& in) {
           [](const held_model& self) {
             return list_of(self.of->stats_of_files(), self.of->catalog());
           },
-          "What was read of each file, and how fast.")
+          "The bytes read from each file, and the speed.")
       .def_prop_ro(
           "metadata", [](const held_model& self) { return dict_of(self.of->catalog().metadata); },
           "The files' own metadata, with their types.")
@@ -136,6 +136,15 @@ void bind_model(nb::module_& in) {
       .def(
           "jax", [](nb::handle self) { return converted("jax_all", self); },
           "All tensors as JAX arrays, by name.")
+      .def(
+          "apply",
+          [](nb::handle self, nb::handle delta, bool check_unchanged) {
+            const nb::object apply = nb::module_::import_("ringload._deltas").attr("apply");
+            return call_python(apply, nb::make_tuple(self, delta, check_unchanged));
+          },
+          nb::arg("delta"), nb::kw_only(), nb::arg("check_unchanged") = true,
+          "The next version, which a delta leads to. This model stays as it is, and shares the "
+          "unchanged tensors. See Loader.apply.")
       .def(
           "__reduce_ex__",
           [](const held_model&, nb::handle) -> nb::object {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The module ringload._core. Importing it makes nothing: no thread, no ring, no memory.
+// The module ringload._core. The import creates no thread, no ring and no other resource.
 
 #include <nanobind/nanobind.h>
 
@@ -25,6 +25,7 @@ NB_MODULE(_core, m) {
   ringload::python::bind_checkpoint(m);
   ringload::python::bind_operation(m);
   ringload::python::bind_loader(m);
+  ringload::python::bind_remote_objects(m);
   ringload::python::bind_writer(m);
   ringload::python::bind_keeper(m);
   ringload::python::bind_group(m);

@@ -18,8 +18,8 @@ waker::~waker() { ::close(event_); }
 void waker::add(std::uint64_t token) {
   const std::lock_guard lock(mutex_);
   tokens_.push_back(token);
-  if (tokens_.size() > 1) return;  // It is readable since the first.
-  // Cannot fail: the counter is 0 or 1.
+  if (tokens_.size() > 1) return;  // The descriptor has been readable since the first token.
+  // The write cannot fail, because the counter is 0 or 1.
   while (::eventfd_write(event_, 1) != 0 && errno == EINTR) {
   }
 }
@@ -31,9 +31,19 @@ std::vector<std::uint64_t> waker::drain() {
   return std::exchange(tokens_, {});
 }
 
+void operation_state::settle(const boost::system::error_code& code, any_result result) noexcept {
+  const std::lock_guard lock(mutex_);
+  code_ = code;
+  settle_locked(std::move(result));
+}
+
 void operation_state::settle(std::exception_ptr failure, any_result result) noexcept {
   const std::lock_guard lock(mutex_);
   failure_ = std::move(failure);
+  settle_locked(std::move(result));
+}
+
+void operation_state::settle_locked(any_result result) noexcept {
   result_ = std::move(result);
   ended_ = true;
   over_.notify_all();
@@ -77,6 +87,11 @@ void operation_state::cancel() {
 any_result operation_state::take() {
   const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
+  if (code_) {
+    const error failed(code_, info_.place, info_.cause);
+    if (info_.whole.empty() && info_.torn.empty()) throw failed;
+    throw fill_error(failed, info_.whole, info_.torn);
+  }
   return std::exchange(result_, std::monostate());
 }
 

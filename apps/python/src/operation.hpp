@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An operation of the library as Python sees it: its result is kept until it is asked for.
+// An operation of the library for Python. Its result is kept until Python requests it.
 //
 //   engine thread      settle(): stores the result, wakes those who wait; never takes the GIL
 //   Python's threads   wait, without the GIL; subscribe a waker, whose descriptor an event loop
@@ -19,6 +19,8 @@
 #include <mutex>
 #include <optional>
 #include <ringload/checkpoint.hpp>
+#include <ringload/delta.hpp>
+#include <ringload/diagnostics.hpp>
 #include <ringload/fill.hpp>
 #include <ringload/group.hpp>
 #include <ringload/group_load.hpp>
@@ -43,47 +45,56 @@ class waker {
 
   int descriptor() const noexcept { return event_; }
   void add(std::uint64_t token);
-  /// Tokens since the last call. The descriptor is not readable then.
+  /// Returns the tokens since the last call. Afterwards the descriptor is not readable.
   std::vector<std::uint64_t> drain();
 
  private:
   const int event_;
-  std::mutex mutex_;  // Guards the rest.
+  std::mutex mutex_;  // Guards the members below.
   std::vector<std::uint64_t> tokens_;
 };
 
-/// An empty tensor is the end of those that a loading gives.
-using any_result =
-    std::variant<std::monostate, checkpoint, model, load_operation, tensor, fill_result,
-                 save_result, std::uint64_t, write_result, std::shared_ptr<group>, group_load>;
+/// An empty tensor means that the load has no further tensor.
+using any_result = std::variant<std::monostate, checkpoint, model, load_operation, tensor_stream,
+                                tensor, fill_result, save_result, std::uint64_t, write_result,
+                                std::shared_ptr<group>, group_load, delta_result, update_result>;
 
 class operation_state {
  public:
+  void settle(const boost::system::error_code& code, any_result result) noexcept;
+  /// For work that is not an operation of the library.
   void settle(std::exception_ptr failure, any_result result) noexcept;
 
-  /// Whether it has ended, within that time.
+  /// Receives the place of the operation's failure before the operation settles.
+  diagnostics& failure_info() noexcept { return info_; }
+
+  /// Waits at most `time`. Returns true if the operation has ended.
   bool wait_for(std::chrono::milliseconds time);
   bool ended() const;
-  /// When it ends, or at once if it has, `with` is given the token.
+  /// Passes the token to `with` when the operation ends, or at once if it has ended.
   void subscribe(std::shared_ptr<waker> with, std::uint64_t token);
   void cancel();
 
-  /// The result of one that has ended, once; throws what it failed with.
+  /// Returns the result of an operation that has ended, or throws its failure. May be called once.
   any_result take();
 
   void set_cancel(std::function<void(boost::asio::cancellation_type)> request);
 
  private:
-  mutable std::mutex mutex_;  // Guards all.
+  void settle_locked(any_result result) noexcept;
+
+  diagnostics info_;          // Constant after the operation has ended.
+  mutable std::mutex mutex_;  // Guards the members below.
   std::condition_variable over_;
   bool ended_ = false;
+  boost::system::error_code code_;
   std::exception_ptr failure_;
   any_result result_;
   std::function<void(boost::asio::cancellation_type)> request_cancel_;
   std::vector<std::pair<std::shared_ptr<waker>, std::uint64_t>> subscribers_;
 };
 
-/// Runs a completion where it comes from: all that it does is to settle a state.
+/// Runs a completion in the calling thread, because the completion only settles a state.
 class settling_executor {
  public:
   explicit settling_executor(boost::asio::execution_context& in) noexcept : context_(&in) {}
@@ -105,8 +116,8 @@ class settling_executor {
   boost::asio::execution_context* context_;
 };
 
-/// A cancellation slot that may be cleared in one thread while another cancels, as Asio's own may
-/// not.
+/// A cancellation slot that one thread may clear while another thread cancels. Asio's slot does not
+/// allow this.
 class cancel_slot {
  public:
   explicit cancel_slot(std::shared_ptr<operation_state> of) noexcept : of_(std::move(of)) {}
@@ -123,21 +134,23 @@ class cancel_slot {
   std::shared_ptr<operation_state> of_;
 };
 
-/// The completion handler of an operation that gives a T.
+/// The completion handler of an operation with a result of type T.
 template <class T>
 class settling_handler {
  public:
   using executor_type = settling_executor;
   using cancellation_slot_type = cancel_slot;
+  using diagnostics_type = diagnostics*;
 
   settling_handler(std::shared_ptr<operation_state> of, settling_executor on) noexcept
       : of_(std::move(of)), on_(on) {}
 
   executor_type get_executor() const noexcept { return on_; }
   cancellation_slot_type get_cancellation_slot() const noexcept { return cancel_slot(of_); }
+  diagnostics_type get_diagnostics() const noexcept { return &of_->failure_info(); }
 
-  void operator()(std::exception_ptr failure, T value) {
-    of_->settle(std::move(failure), result_of(std::move(value)));
+  void operator()(const boost::system::error_code& code, T value) {
+    of_->settle(code, result_of(std::move(value)));
   }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Operation and Waker: how Python waits for what the engine does.
+// The Python classes Operation and Waker, with which Python waits for the engine.
 
 #include <nanobind/stl/optional.h>
 
@@ -22,13 +22,13 @@ namespace ringload::python {
 
 namespace {
 
-// The library's threads share a waker by a pointer of C++. nanobind's own would give back an object
-// of Python in them, and so wait for the GIL.
+// Threads of the library share a waker by a C++ pointer. The pointer of nanobind would release a
+// Python object in these threads, and so wait for the GIL.
 struct held_waker {
   std::shared_ptr<waker> of = std::make_shared<waker>();
 };
 
-// Between two looks for signals, and so the longest that Ctrl-C takes.
+// The interval between two checks for signals, which is the longest delay of Ctrl-C.
 constexpr std::chrono::milliseconds signal_interval{20};
 
 bool wait_a_while(operation_state& state, std::chrono::milliseconds time) {
@@ -36,7 +36,7 @@ bool wait_a_while(operation_state& state, std::chrono::milliseconds time) {
   return state.wait_for(time);
 }
 
-// True when it has ended; false after so many seconds.
+// Returns true when the operation has ended, and false after `seconds`.
 bool wait(const held_operation& self, std::optional<double> seconds) {
   using clock = std::chrono::steady_clock;
   refuse_inherited(self.of.inherited(), "the operation");
@@ -71,7 +71,8 @@ nb::object result_of(any_result result, const held_operation& of) {
         } else if constexpr (std::is_same_v<T, tensor>) {
           if (!value) return nb::none();
           return object_of<held_tensor>(std::move(value));
-        } else if constexpr (std::is_same_v<T, load_operation>) {
+        } else if constexpr (std::is_same_v<T, load_operation> ||
+                             std::is_same_v<T, tensor_stream>) {
           return object_of(std::move(value), of.of->by);
         } else if constexpr (std::is_same_v<T, group_load>) {
           return object_of(std::move(value), of.of->by, of.of->ranks);
@@ -87,7 +88,8 @@ nb::object result_of(any_result result, const held_operation& of) {
           done["unexpected"] = unexpected;
           done["stats"] = dict_of(value.stats);
           return done;
-        } else if constexpr (std::is_same_v<T, save_result>) {
+        } else if constexpr (std::is_same_v<T, save_result> || std::is_same_v<T, delta_result> ||
+                             std::is_same_v<T, update_result>) {
           return dict_of(value);
         } else if constexpr (std::is_same_v<T, write_result>) {
           const auto* bytes = reinterpret_cast<const char*>(value.file.data());
@@ -104,7 +106,7 @@ nb::object result_of(any_result result, const held_operation& of) {
       std::move(result));
 }
 
-// A signal may interrupt whoever takes it before they have kept it: they can take it again.
+// A signal may interrupt the caller before the result is stored, so the result can be taken again.
 nb::object take(held_operation& self) {
   refuse_inherited(self.of.inherited(), "the operation");
   if (!self.of->taken) self.of->taken = result_of(self.of->state->take(), self);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Options of the library from dictionaries: each function lists the keys that it knows.
+// Converts dictionaries to options of the library. Each function lists the keys that it accepts.
 
 #include <nanobind/stl/string.h>
 
@@ -32,7 +32,7 @@ namespace {
 
 using setter = std::function<void(nb::handle)>;
 
-// A value has not the type that is expected.
+// Reports a value of a wrong type.
 class wrong_type : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -77,7 +77,7 @@ void apply(const nb::dict& given, std::initializer_list<std::pair<std::string_vi
   }
 }
 
-// A number, a truth or a text.
+// Converts a number, a bool or a text.
 template <class T>
 setter number(T& into) {
   return [&into](nb::handle value) { into = checked<T>(value, expected_for<T>()); };
@@ -103,7 +103,7 @@ setter word(T& into, std::initializer_list<std::pair<std::string_view, T>> words
       }
       known.append(known.empty() ? "" : ", ").append(name);
     }
-    throw usage_error("'" + given + "' is none of: " + known);
+    throw usage_error("'" + given + "' is invalid, expected one of: " + known);
   };
 }
 
@@ -165,7 +165,11 @@ loader_options loader_options_of(const nb::dict& given) {
                                                 {"threads", read_engine::threads}})},
                 {"huge_pages", word(within.huge_pages, {{"transparent", huge_pages::transparent},
                                                         {"reserved", huge_pages::reserved},
-                                                        {"none", huge_pages::none}})}});
+                                                        {"none", huge_pages::none}})},
+                {"gpu_direct", word(within.gpu_direct, {{"off", gpu_direct::off},
+                                                        {"automatic", gpu_direct::automatic},
+                                                        {"required", gpu_direct::required}})},
+                {"peer_copies", number(within.peer_copies)}});
   return within;
 }
 
@@ -179,12 +183,12 @@ open_options open_options_of(const nb::dict& given) {
 
 loading_options::loading_options(const nb::dict& given) {
   const setter verify = [this](nb::handle value) {
-    if (nb::isinstance<nb::dict>(value)) {  // Lines of a manifest, by tensor.
+    if (nb::isinstance<nb::dict>(value)) {  // The lines of a checksum list, by tensor.
       std::string lines;
       for (const auto& [name, line] : nb::cast<nb::dict>(value)) {
         lines.append(text_from(line, "a digest of verify")).append("\n");
       }
-      listed_ = parse_manifest(lines, "verify");
+      listed_ = parse_checksum_list(lines, "verify");
       listed_.sha256 = &make_sha256;
       of.verify = &listed_;
       return;
@@ -195,19 +199,18 @@ loading_options::loading_options(const nb::dict& given) {
     } else if (text == "require") {
       of.verify = {embedded_digests::require, &make_sha256};
     } else {
-      listed_ = read_manifest(text);
+      listed_ = read_checksum_list(text);
       listed_.sha256 = &make_sha256;
       of.verify = &listed_;
     }
   };
   apply(given,
-        {{"strictness", strictness(of.strictness)},
-         {"nameless", nameless(of.nameless)},
+        {{"strictness", strictness(of.open.strictness)},
+         {"nameless", nameless(of.open.nameless)},
          {"route", word(of.route, {{"automatic", read_route::automatic},
                                    {"direct", read_route::direct},
                                    {"buffered", read_route::buffered}})},
          {"dtype", type(of.dtype)},
-         {"window_bytes", number(of.window_bytes)},
          {"allocation", word(of.allocation, {{"per_load", allocation::per_load},
                                              {"per_file", allocation::per_file},
                                              {"per_tensor", allocation::per_tensor}})},
@@ -243,6 +246,15 @@ save_options save_options_of(const nb::dict& given) {
                 {"digest", digest(how.digest)},
                 {"progress", progress}});
   return how;
+}
+
+delta_options delta_options_of(const nb::dict& given) {
+  delta_options options;
+  apply(given, {{"zstd_level", number(options.zstd_level)},
+                {"window_bytes", number(options.window_bytes)},
+                {"replace", number(options.replace)},
+                {"sync", number(options.sync)}});
+  return options;
 }
 
 fill_options fill_options_of(const nb::dict& given) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// File names as arguments: a str, which is encoded as os.fsencode() does, or bytes. A name of Linux
-// is bytes, and need not be UTF-8.
+// File names as arguments: a str, which is encoded like os.fsencode(), or bytes. File names of
+// Linux are bytes and need not be UTF-8.
 
 #include <nanobind/nanobind.h>
 

@@ -48,7 +48,7 @@ class sha256 {
     }
   }
 
-  // The message ends with a bit of 1, zeros, and its length in bits as 8 bytes.
+  // The padded message ends with a bit of 1, zeros, and the length in bits as 8 bytes.
   std::vector<std::byte> finish() {
     const std::uint64_t bits = bytes_ * 8;
     const std::byte one{0x80};
@@ -103,7 +103,7 @@ class sha256 {
   std::array<std::uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                          0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<std::byte, block_bytes> block_ = {};
-  std::size_t held_ = 0;  // Bytes in block_; fewer than a block's between calls.
+  std::size_t held_ = 0;  // Number of bytes in block_. Less than a whole block between calls.
   std::uint64_t bytes_ = 0;
 };
 

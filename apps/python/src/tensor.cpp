@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensor: the library's own, with the protocols of Python's array libraries. Nothing is copied.
+// The Python class Tensor, with the protocols of array libraries. No function copies the elements.
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -20,8 +20,8 @@ namespace {
 
 // --- DLPack
 
-// The capsule owns what `exported` describes until a consumer renames it. The deleter is the
-// library's, so a consumer may call it in any thread, without the GIL.
+// The capsule owns the object `exported` until a consumer renames the capsule. The deleter is a
+// function of the library, so a consumer may call it in any thread, without the GIL.
 template <class Managed>
 nb::object capsule_of(Managed* exported, const char* name) {
   PyObject* made = PyCapsule_New(exported, name, [](PyObject* capsule) {
@@ -37,8 +37,8 @@ nb::object capsule_of(Managed* exported, const char* name) {
   return nb::steal(made);
 }
 
-// The same bytes as integers of the same width, for who does not know the type; what is narrower
-// than a byte as bytes.
+// Describes the same bytes as integers of the same width, for consumers that do not know the type.
+// Types of less than a byte become bytes.
 void describe_as_integers(dlpack::tensor& described, std::uint64_t bytes) {
   const unsigned width = unsigned{described.dtype.bits} * described.dtype.lanes;
   if (width < 8) {
@@ -60,7 +60,8 @@ nb::object to_capsule(const held_tensor& self, bool as_integers) {
 nb::object dlpack(const held_tensor& self, nb::object, nb::object max_version, nb::object dl_device,
                   nb::object copy) {
   if (!copy.is_none() && nb::cast<bool>(copy)) {
-    throw nb::buffer_error("a Tensor is exported as it is: copy what you get");
+    throw nb::buffer_error(
+        "a Tensor cannot be copied or moved by DLPack: copy the exported tensor");
   }
   const auto on =
       static_cast<int>(self.of->device().kind() == device_kind::host ? dlpack::device_type::cpu
@@ -83,8 +84,8 @@ nb::tuple dlpack_device(const held_tensor& self) {
 
 // --- The buffer protocol
 
-// Py_buffer, and the numbers of its slots, as they are in every CPython from 3.10 on. The headers
-// of the stable ABI have them from 3.11 on only.
+// Py_buffer, and the numbers of its slots, which are the same in every CPython since 3.10. The
+// headers of the stable ABI have them only since 3.11.
 struct buffer_view {
   void* buf;
   PyObject* obj;
@@ -105,7 +106,7 @@ constexpr int wants_format = 0x4;
 constexpr int wants_shape = 0x8;
 constexpr int wants_strides = 0x10;
 
-// The code of the module struct; null for what it has none for.
+// Returns the format code of the module struct, or null if the type has no code.
 const char* format_of(dtype type) {
   switch (type) {
     case dtype::boolean: return "?";
@@ -126,7 +127,7 @@ const char* format_of(dtype type) {
   }
 }
 
-// The plain bytes of a tensor, for consumers that take bytes: files, sockets, hashes.
+// The bytes of a tensor without a type, for consumers such as files, sockets and hashes.
 struct held_bytes {
   explicit held_bytes(tensor t) : of(std::move(t)) {}
   of_this_process<tensor> of;
@@ -137,7 +138,7 @@ int refuse_buffer(const std::string& reason) {
   return -1;
 }
 
-// `format` null: as plain bytes.
+// If `format` is null, exports plain bytes.
 int give_buffer(const tensor& t, PyObject* self, buffer_view* view, int flags, const char* format) {
   view->obj = nullptr;
   if (t.device().kind() != device_kind::host) {
@@ -169,8 +170,8 @@ int give_buffer(const tensor& t, PyObject* self, buffer_view* view, int flags, c
   return 0;
 }
 
-// A consumer that does not ask for the format would take the elements for something else:
-// torch.asarray() takes them for float32.
+// A consumer that does not request the format would use a wrong type: torch.asarray() would use
+// float32.
 int get_typed_buffer(PyObject* self, buffer_view* view, int flags) noexcept {
   view->obj = nullptr;
   try {
@@ -178,11 +179,11 @@ int get_typed_buffer(PyObject* self, buffer_view* view, int flags) noexcept {
     const char* const format = format_of(t.dtype());
     if (format == nullptr) {
       return refuse_buffer("the buffer protocol has no format for " + name_of(t.dtype()) +
-                           ": take .numpy(), or .byte_view() for the plain bytes");
+                           ": use .numpy(), or .byte_view() for the plain bytes");
     }
     if ((flags & wants_format) == 0) {
       return refuse_buffer(
-          "this consumer of buffers ignores the element type: give it memoryview(tensor), "
+          "this consumer of buffers ignores the element type: pass memoryview(tensor), "
           "tensor.numpy(), tensor.torch(), or tensor.byte_view() for the plain bytes");
     }
     return give_buffer(t, self, view, flags, format);

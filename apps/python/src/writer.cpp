@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Writer: one .zt file, object by object.
+// The Python class Writer, which writes one .zt file, object by object.
 
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>

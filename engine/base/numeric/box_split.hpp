@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Splits a range of stored bytes of a strided map into boxes that lie completely in the range, so
-// that callers copy boxes without checking the range.
+// Splits a range of stored bytes into boxes of elements. A strided map describes the stored bytes.
+// Every box is completely in the range, so that callers copy boxes without checking the range.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,11 +15,11 @@ namespace ringload::inline v0 {
 // A dimension of a box in memory. Strides are in bytes.
 struct axis {
   std::size_t count;
-  std::ptrdiff_t from;
-  std::ptrdiff_t to;
+  std::ptrdiff_t source_stride;
+  std::ptrdiff_t destination_stride;
 };
 
-// Every dimension has more than one element.
+// Every dimension of the box has more than one element.
 struct whole_box {
   axis axes[strided_map::dimensions_max];
   unsigned rank = 0;
@@ -32,8 +32,8 @@ struct whole_box {
   }
 };
 
-// `visit` is called with a box, the distance of its first element from the start of the range, and
-// the destination offset of that element.
+// Calls `visit` for each box, with three arguments: the box, the distance of the box's first
+// element from the start of the range, and the destination offset of this element.
 template <class Visit>
 class range_walk {
  public:
@@ -46,8 +46,10 @@ class range_walk {
     }
   }
 
-  // Visits the dimensions from `d` on, whose first element is stored at `source`. Dimensions are
-  // sorted by descending source stride, so the range cuts at most two indices of each.
+  // Visits the sub-box of the dimensions [d, rank). `source` is the stored offset of its first
+  // element, and `to` is the destination offset. Dimensions are sorted by descending source stride.
+  // Therefore at most two indices of a dimension are only partly in the range: one at the start,
+  // and one at the end.
   void descend(std::uint32_t d, std::uint64_t source, std::ptrdiff_t to) const {
     if (source >= first_ && source + span_[d] <= last_) return copy(d, 0, count_of(d), source, to);
     if (d == map_.rank || source >= last_ || source + span_[d] <= first_) return;
@@ -84,7 +86,7 @@ class range_walk {
     }
   }
 
-  // Visits the indices [begin, end) of dimension `d` with all inner dimensions as one box.
+  // Visits the indices [begin, end) of dimension `d`, and all inner dimensions, as one box.
   void copy(std::uint32_t d, std::uint64_t begin, std::uint64_t end, std::uint64_t source,
             std::ptrdiff_t to) const {
     whole_box box;
@@ -108,7 +110,8 @@ class range_walk {
   std::uint64_t span_[strided_map::dimensions_max + 1] = {};
 };
 
-// Visits all elements of the map whose stored bytes lie in [first, first + bytes), each in one box.
+// Visits all elements of the map whose stored bytes are in [first, first + bytes). Each element is
+// in one box.
 template <class Visit>
 void for_each_whole_box(const strided_map& map, std::uint64_t first, std::uint64_t bytes,
                         const Visit& visit) {

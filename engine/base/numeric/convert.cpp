@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "base/numeric/convert.hpp"
 
 #include <algorithm>
@@ -13,8 +14,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// No branch and a constant trip count, so that the compiler vectorises the loop in every optimised
-// build.
+// The loop has no branch and a constant number of iterations, so that the compiler vectorises the
+// loop in every optimised build.
 template <float_type From, float_type To>
 [[gnu::always_inline]] inline void convert_some(const std::byte* __restrict from,
                                                 std::byte* __restrict to, std::size_t count) {
@@ -41,7 +42,7 @@ template <float_type From, float_type To>
   convert_some<From, To>(from + position * in, to + position * out, elements - position);
 }
 
-// With 256 values, a table lookup is several times as fast as arithmetic.
+// For a source type with 256 values, a table is several times as fast as arithmetic.
 template <float_type From, float_type To>
 void look_up_all(const std::byte* __restrict from, std::byte* __restrict to, std::size_t elements) {
   using out = typename float_bits<To>::word;
@@ -58,7 +59,8 @@ void look_up_all(const std::byte* __restrict from, std::byte* __restrict to, std
 }
 
 #if defined(__x86_64__)
-// The same code for AVX2, with vectors twice as wide and per-element shifts.
+// Compiles the same code for CPUs with AVX2: the vectors are twice as wide, and each element can
+// have its own shift.
 template <float_type From, float_type To>
 [[gnu::target("avx2")]] void convert_avx2(const std::byte* from, std::byte* to,
                                           std::size_t elements) {
@@ -71,7 +73,8 @@ bool has_avx2() noexcept {
 }
 #endif
 
-// Pairs of f32 and the 8-bit and 16-bit formats go through f32, with one loop for each pair.
+// Returns true if each type is f32 or a format of 8 or 16 bits. Such pairs are converted through
+// f32, with one loop for each pair.
 constexpr bool converts_by_f32(conversion kinds) noexcept {
   return kinds.from <= element_kind::f8_e5m2 && kinds.to <= element_kind::f8_e5m2;
 }
@@ -95,7 +98,8 @@ void convert_by_f32(const std::byte* from, std::byte* to, std::size_t elements, 
   with_types(kinds, work);
 }
 
-// All other pairs go through f64 in a buffer, with one loop for each source and each target.
+// All other pairs are converted through a buffer of f64, with one loop for each source and each
+// target.
 constexpr std::size_t wide_elements = 256;
 
 template <element_kind From>

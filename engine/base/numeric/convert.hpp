@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Copies and converts elements on the CPU, with the same results as the GPU kernels. Rules of
-// fill_options::dtype: a floating-point target is rounded once; an integer target is truncated and
-// saturated.
+// Copies and converts elements on the CPU. The results are the same as those of the GPU kernels.
+// The comment of fill_options::dtype has the rules: a conversion to a floating-point type rounds
+// once, and a conversion to an integer type truncates and saturates.
 
 #include <cstddef>
 #include <optional>
@@ -13,19 +13,19 @@
 
 namespace ringload::inline v0 {
 
-// Returns no kind for types that cannot be converted.
+// Returns an empty optional if elements of the type cannot be converted.
 std::optional<element_kind> element_kind_of(dtype type) noexcept;
 dtype dtype_of(element_kind kind) noexcept;
 
-// Returns true if a fill converts elements of one type to the other in host memory: all pairs of
-// element kinds.
+// Returns true if a load into host memory of the caller can convert `from` to `to`. Every element
+// kind can be converted to every other element kind.
 bool fill_converts(dtype from, dtype to) noexcept;
 
-// Returns true if the CUDA kernels convert elements of one type to the other.
+// Returns true if the CUDA kernels can convert `from` to `to`.
 bool kernels_convert(dtype from, dtype to) noexcept;
 
-// `elements` counts units: quantised blocks if those are converted. The ranges must not overlap and
-// need not be aligned.
-void convert(const std::byte* from, std::byte* to, std::size_t elements, conversion kinds) noexcept;
+// `units` is the number of elements. For a block kind, `units` is the number of quantised blocks.
+// The ranges must not overlap. The addresses may have any alignment.
+void convert(const std::byte* from, std::byte* to, std::size_t units, conversion kinds) noexcept;
 
 }  // namespace ringload::inline v0

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Converts any element kind to any other on its bits: widens to f64, then narrows to the target in
-// one step. Host and GPU kernels compile this file and produce the same bits in any rounding mode.
-// CUDA compiles it as C++17.
+// Converts any element kind to any other: widens to f64, then narrows to the target with one
+// rounding. Host and GPU kernels compile this file and produce the same bits in any rounding mode.
+// CUDA compiles this file as C++17.
 //
-// Every kind except the 64-bit integers fits into an f64 exactly. A 64-bit integer that does not
-// fit is rounded to odd: if any dropped bit is set, the last kept bit is set. Rounding that value
-// to a format of at most 24 bits gives the same result as rounding once. Conversions from a 64-bit
-// integer to the other one and to f64 do not go through f64.
+// An f64 has the exact value of every kind except the 64-bit integers. A 64-bit integer that does
+// not fit is rounded to odd: if any dropped bit is set, the last kept bit is set. Rounding the
+// result again, to a format with at most 24 bits, gives the same value as rounding only once.
+// Conversions between i64 and u64, and from them to f64, use integer arithmetic: see
+// converted_integer().
 
 #include <type_traits>
 
@@ -31,7 +32,7 @@ RINGLOAD_ANYWHERE inline double number(std::uint64_t bits) noexcept {
   return value;
 }
 
-// Converts f32 bits exactly; see f32_bits::of_subnormal.
+// Converts f32 bits exactly. See f32_bits::subtract_implicit_one.
 RINGLOAD_ANYWHERE inline double of_f32(std::uint32_t from) noexcept {
   constexpr std::uint64_t rebias = std::uint64_t{f64_fields::bias - f32_fields::bias} << 52U;
   const std::uint64_t rest = from & 0x7FFFFFFFU;
@@ -44,16 +45,16 @@ RINGLOAD_ANYWHERE inline double of_f32(std::uint32_t from) noexcept {
   return number(sign | (rest >= f32_bits::infinity ? special : finite));
 }
 
-// Replaces a NaN by the NaN without payload, like those of the other formats.
+// Removes the payload of a NaN, as conversions to the other formats do.
 RINGLOAD_ANYWHERE inline double plain(double from) noexcept {
   const std::uint64_t bits = bits_of(from);
   const bool nan = (bits & 0x7FFFFFFFFFFFFFFFU) > f64_fields::too_large;
   return number(nan ? (bits & 0x8000000000000000U) | f64_fields::nan : bits);
 }
 
-// Converts an integer that fits, by its bits: places it below the last fraction bit of 2^52 and of
-// 2^84 and subtracts these. Compilers convert unsigned integers in ways that give -0 for 0 in
-// round-down mode, and they remove code that would clear the sign.
+// Converts an integer that fits into an f64 without rounding. Writes the two halves of the integer
+// into the fractions of 2^52 and 2^84, then subtracts 2^52 and 2^84. A cast would be wrong: in
+// round-down mode, compilers convert 0 to -0, and they remove code that clears the sign.
 RINGLOAD_ANYWHERE inline double exact(std::uint64_t from) noexcept {
   constexpr std::uint64_t two_to_52 = 0x4330000000000000U;
   constexpr std::uint64_t two_to_84 = 0x4530000000000000U;
@@ -62,14 +63,14 @@ RINGLOAD_ANYWHERE inline double exact(std::uint64_t from) noexcept {
   return number(bits_of(high + low) & 0x7FFFFFFFFFFFFFFFU);
 }
 
-// Rounds to odd: to a multiple of 2^11 if 53 bits are not enough. At least 42 bits remain.
+// Rounds to odd. If 53 bits are not enough, the result is a multiple of 2^11 with at least 42 bits.
 RINGLOAD_ANYWHERE inline double odd(std::uint64_t from) noexcept {
   const std::uint64_t sticky = (from & 0x7FFU) != 0 ? 0x800U : 0U;
   const std::uint64_t kept = from >> 53U == 0 ? from : (from & ~std::uint64_t{0x7FF}) | sticky;
   return exact(kept);
 }
 
-// Rounds to nearest even in any rounding mode.
+// Rounds to nearest, ties to even, in any rounding mode of the CPU.
 RINGLOAD_ANYWHERE inline double nearest(std::uint64_t from) noexcept {
   unsigned dropped = 0;
   while (from >> dropped >> 53U != 0) ++dropped;
@@ -81,12 +82,13 @@ RINGLOAD_ANYWHERE inline double nearest(std::uint64_t from) noexcept {
   return exact(kept + (up ? 1U : 0U)) * (2.0 * exact(half));
 }
 
-// Truncates towards 0. Out of range becomes the nearest integer of the type; NaN becomes 0.
+// Truncates towards 0. Saturates values out of range to the nearest integer of the type. Converts
+// NaN to 0.
 template <class Integer>
 RINGLOAD_ANYWHERE inline Integer truncated(double from) noexcept {
   constexpr bool is_signed = std::is_signed<Integer>::value;
   constexpr unsigned magnitude_bits = 8 * sizeof(Integer) - (is_signed ? 1 : 0);
-  // One more than the largest value, as an f64.
+  // The largest value of the integer type plus 1, as an f64.
   constexpr double past = 2.0 * static_cast<double>(std::uint64_t{1} << (magnitude_bits - 1));
   constexpr auto highest = static_cast<Integer>(~std::uint64_t{0} >> (64 - magnitude_bits));
   constexpr double low = is_signed ? -past : 0.0;
@@ -98,7 +100,7 @@ RINGLOAD_ANYWHERE inline Integer truncated(double from) noexcept {
 
 }  // namespace f64_bits
 
-// For each kind: its word, widen() to f64 and narrow() from f64.
+// Each specialisation has the type `word`, widen() to f64, and narrow() from f64.
 template <element_kind>
 struct element_bits;
 
@@ -136,7 +138,7 @@ template <>
 struct element_bits<element_kind::f8_e5m2> : narrow_float_bits<element_kind::f8_e5m2, e5m2_fields> {
 };
 
-// Every byte except 0 counts as true and is written as 1.
+// Every byte except 0 is true. True is written as 1.
 template <>
 struct element_bits<element_kind::boolean> {
   using word = std::uint8_t;
@@ -184,7 +186,7 @@ struct element_bits<element_kind::u64> : integer_bits<std::uint64_t> {
   RINGLOAD_ANYWHERE static double widen(word from) noexcept { return f64_bits::odd(from); }
 };
 
-// Conversions of a 64-bit integer to the other one or to f64.
+// Returns true for conversions from i64 or u64 to i64, u64 or f64.
 RINGLOAD_ANYWHERE constexpr bool converts_integers(conversion kinds) noexcept {
   return (kinds.from == element_kind::i64 || kinds.from == element_kind::u64) &&
          (kinds.to == element_kind::i64 || kinds.to == element_kind::u64 ||
@@ -210,12 +212,12 @@ struct kind_tag {
   static constexpr element_kind kind = Kind;
 };
 
-// Calls `work` with the tag of a kind: turns a run-time kind into a template argument.
+// Calls `work` with the tag of `kind`. This turns a run-time value into a template argument.
 template <class Work>
 RINGLOAD_ANYWHERE auto with_kind(element_kind kind, const Work& work) {
   switch (kind) {
     case element_kind::f32:
-    case element_kind::blocks: break;  // Blocks are dequantised elsewhere.
+    case element_kind::blocks: break;  // Another function dequantises blocks.
     case element_kind::f16: return work(kind_tag<element_kind::f16>());
     case element_kind::bf16: return work(kind_tag<element_kind::bf16>());
     case element_kind::f8_e4m3fn: return work(kind_tag<element_kind::f8_e4m3fn>());
@@ -234,8 +236,9 @@ RINGLOAD_ANYWHERE auto with_kind(element_kind kind, const Work& work) {
   return work(kind_tag<element_kind::f32>());
 }
 
-// Converts one element whose word is the low bytes of `from`. The result is the low bytes; the
-// others are 0. With it, one GPU kernel serves all pairs without divergence.
+// Converts one element. The low bytes of `from` are the word of the element. The low bytes of the
+// result are the word of the result, and the other bytes are 0. With this function, one GPU kernel
+// serves all pairs of kinds.
 RINGLOAD_ANYWHERE inline std::uint64_t converted_word(conversion kinds,
                                                       std::uint64_t from) noexcept {
   if (converts_integers(kinds)) return converted_integer(kinds, from);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Converts between floating-point formats on their bits: widens to f32, which is exact, then rounds
-// once to nearest, ties to even. Host and GPU kernels compile this file. It uses integer operations
-// and one exact subtraction, so both produce the same bits in any rounding mode. CUDA compiles it
-// as C++17.
+// Converts between floating-point formats with operations on bits: widens to f32, which is exact,
+// then rounds once to nearest, ties to even. Host and GPU kernels compile this file. The code uses
+// integer operations and one exact subtraction, so host and GPU produce the same bits in any
+// rounding mode. CUDA compiles this file as C++17.
 //
-// A NaN becomes the quiet NaN of its sign without payload: 0x7FC00000, 0x7E00, 0x7FC0, and 0x7F in
-// the FP8 formats, as in PyTorch and CUDA. A number that is too large becomes infinity. f8_e4m3fn
-// has no infinity, so there such a number, and infinity itself, becomes 448, its largest. Subnormal
-// numbers are read and produced.
+// A NaN becomes the quiet NaN with the same sign and without payload, as in PyTorch and CUDA:
+// 0x7FC00000 in f32, 0x7E00 in f16, 0x7FC0 in bf16, and 0x7F in the FP8 formats. A number that is
+// too large becomes infinity. f8_e4m3fn has no infinity: infinity and numbers that are too large
+// become 448, the largest number of the format. The code reads and produces subnormal numbers.
 
 #include <cstdint>
 #include <cstring>
@@ -31,13 +31,15 @@ namespace f32_bits {
 constexpr std::uint32_t infinity = 0x7F800000U;
 constexpr std::uint32_t quiet_nan = 0x7FC00000U;
 
-// A subnormal number received an implicit leading 1 when its exponent was moved to f32's bias; this
-// subtracts it. `first` is the smallest normal number of the source format. The difference is
-// exact. Normal numbers subtract 0, because a loop without a branch can be vectorised.
-RINGLOAD_ANYWHERE inline std::uint32_t of_subnormal(bool subnormal, std::uint32_t moved,
-                                                    std::uint32_t first) noexcept {
+// Corrects the f32 word `moved` if the source number is subnormal. A normal f32 number has an
+// implicit leading 1, but a subnormal number has none. Therefore the function subtracts
+// `smallest_normal`, the smallest normal number of the source format. The exponent of `moved` must
+// have the bias of f32. The subtraction is exact. For a normal number, 0 is subtracted, so that
+// loops have no branch and can be vectorised.
+RINGLOAD_ANYWHERE inline std::uint32_t subtract_implicit_one(
+    bool subnormal, std::uint32_t moved, std::uint32_t smallest_normal) noexcept {
   const std::uint32_t from_bits = moved + (subnormal ? 1U << 23U : 0U);
-  const std::uint32_t less_bits = subnormal ? first : 0U;
+  const std::uint32_t less_bits = subnormal ? smallest_normal : 0U;
   float from = 0;
   float less = 0;
   std::memcpy(&from, &from_bits, sizeof from);
@@ -45,13 +47,14 @@ RINGLOAD_ANYWHERE inline std::uint32_t of_subnormal(bool subnormal, std::uint32_
   const float difference = from - less;
   std::uint32_t bits = 0;
   std::memcpy(&bits, &difference, sizeof bits);
-  return bits & 0x7FFFFFFFU;  // x - x is -0 in round-down mode.
+  // The result is 0 without a sign, because x - x is -0 in round-down mode.
+  return bits & 0x7FFFFFFFU;
 }
 
 }  // namespace f32_bits
 
-// The fields of a format and its special values without sign: the value of a number that is too
-// large, which is infinity if the format has one, and NaN.
+// The bit fields of a format, and its special words without sign. `TooLarge` is the result for
+// numbers that are too large: infinity, or the largest number if the format has no infinity.
 template <class Word, unsigned FractionBits, unsigned Bias, Word TooLarge, Word Nan>
 struct float_fields {
   using word = Word;
@@ -60,8 +63,9 @@ struct float_fields {
   static constexpr unsigned bias = Bias;
   static constexpr word too_large = TooLarge;
   static constexpr word nan = Nan;
-  // The power of two above the largest number. f8_e4m3fn has numbers in the place of infinity.
   static constexpr bool has_infinity = (too_large & ((word{1} << fraction_bits) - 1U)) == 0;
+  // The exponent of the smallest power of two above the largest number. In f8_e4m3fn, which has no
+  // infinity, the largest numbers have the exponent that infinity would have.
   static constexpr unsigned past_exponent = bias + (has_infinity ? 1 : 2);
 };
 using f64_fields = float_fields<std::uint64_t, 52, 1023, 0x7FF0000000000000U, 0x7FF8000000000000U>;
@@ -71,8 +75,9 @@ using bf16_fields = float_fields<std::uint16_t, 7, 127, 0x7F80U, 0x7FC0U>;
 using e4m3_fields = float_fields<std::uint8_t, 3, 7, 0x7EU, 0x7FU>;
 using e5m2_fields = float_fields<std::uint8_t, 2, 15, 0x7CU, 0x7FU>;
 
-// Rounds a word to a format with a smaller exponent range, to nearest even: adds just under half a
-// unit in the last place, or half if that place is odd, and lets the carry round up.
+// Rounds a word to a format with a smaller exponent range, to nearest, ties to even. Adds slightly
+// less than half a unit in the last place, or half a unit if the last kept bit is 1. The carry
+// rounds up.
 template <class From, class To>
 RINGLOAD_ANYWHERE inline typename To::word rounded(typename From::word from) noexcept {
   using wide = typename From::word;
@@ -84,8 +89,9 @@ RINGLOAD_ANYWHERE inline typename To::word rounded(typename From::word from) noe
   const wide rest = from & ((wide{1} << From::sign_at) - 1U);
   const wide normal =
       (rest - moved + ((wide{1} << (dropped - 1U)) - 1U) + ((rest >> dropped) & 1U)) >> dropped;
-  // For a subnormal result the fraction with its leading 1 is shifted to the target's unit: one
-  // place more for each power of two below the smallest normal number, until 0 is left.
+  // If the result is subnormal, the fraction with its leading 1 is shifted to units of the smallest
+  // subnormal number of the target. Each power of two below the smallest normal number adds one bit
+  // to the shift, until the result is 0.
   using offset = std::make_signed_t<wide>;
   constexpr wide least = From::bias - To::bias + 1;
   constexpr offset places_min = dropped + 1;
@@ -99,7 +105,7 @@ RINGLOAD_ANYWHERE inline typename To::word rounded(typename From::word from) noe
   const wide half = (wide{1} << (places - 1U)) - 1U + ((fraction >> places) & 1U);
   const wide subnormal = (fraction + half) >> places;
   const wide finite = exponent >= least ? normal : subnormal;
-  // In f8_e4m3fn the word after 448 is NaN; in other formats the carry ends at infinity.
+  // In f8_e4m3fn, the word after 448 is NaN. In other formats, the carry ends at infinity.
   const wide bounded = !To::has_infinity && finite > To::too_large ? wide{To::too_large} : finite;
   static_assert(From::has_infinity);
   const wide special = rest > From::too_large ? wide{To::nan} : wide{To::too_large};
@@ -107,7 +113,7 @@ RINGLOAD_ANYWHERE inline typename To::word rounded(typename From::word from) noe
   return static_cast<typename To::word>(sign | (rest >= past ? special : bounded));
 }
 
-// For each format: its word, widen() to f32 bits and narrow() from them.
+// A specialisation has the type `word`, widen() to f32 bits, and narrow() from f32 bits.
 template <float_type>
 struct float_bits;
 
@@ -129,8 +135,7 @@ struct float_bits<float_type::bf16> {
     return nan ? (whole & 0x80000000U) | f32_bits::quiet_nan : whole;
   }
 
-  // Rounds to nearest even: adds just under half a unit in the last place, or half if that place is
-  // odd, and lets the carry round up. The largest number carries into infinity.
+  // Rounds like rounded(). If a number is too large, the carry produces infinity.
   RINGLOAD_ANYWHERE static word narrow(std::uint32_t from) noexcept {
     const bool nan = (from & 0x7FFFFFFFU) > f32_bits::infinity;
     const std::uint32_t rounded = (from + 0x7FFFU + ((from >> 16U) & 1U)) >> 16U;
@@ -144,20 +149,20 @@ struct float_bits<float_type::f16> {
 
   RINGLOAD_ANYWHERE static std::uint32_t widen(word from) noexcept {
     const std::uint32_t rest = from & 0x7FFFU;
-    // Moves the exponent's bias from 15 to 127.
+    // Changes the bias of the exponent from 15 to 127.
     const std::uint32_t moved = (rest << 13U) + (112U << 23U);
-    const std::uint32_t finite = f32_bits::of_subnormal(rest < 0x0400U, moved, 113U << 23U);
+    const std::uint32_t finite =
+        f32_bits::subtract_implicit_one(rest < 0x0400U, moved, 113U << 23U);
     const std::uint32_t special = rest > 0x7C00U ? f32_bits::quiet_nan : f32_bits::infinity;
     return ((from & 0x8000U) << 16U) | (rest >= 0x7C00U ? special : finite);
   }
 
-  // The same result as rounded() with less work: F32 to F16 is 1.1 times as fast.
+  // Returns the same result as rounded() with fewer operations: f32 to f16 is 1.1 times as fast.
   RINGLOAD_ANYWHERE static word narrow(std::uint32_t from) noexcept {
     const std::uint32_t rest = from & 0x7FFFFFFFU;
     const std::uint32_t normal = (rest - (112U << 23U) + 0x0FFFU + ((rest >> 13U) & 1U)) >> 13U;
-    // Below 2^-14 the result is subnormal: the fraction with its leading 1 is shifted to units of
-    // 2^-24, by 14 places for the largest and by 25, which leaves 0, for numbers that are too
-    // small.
+    // Below 2^-14, the result is subnormal. The fraction with its leading 1 is shifted to units of
+    // 2^-24: by 14 bits for the largest subnormal number, and by 25 bits for numbers that become 0.
     const std::int32_t distance = 126 - static_cast<std::int32_t>(rest >> 23U);
     const std::uint32_t places = static_cast<std::uint32_t>(distance < 14   ? 14
                                                             : distance > 25 ? 25
@@ -167,8 +172,8 @@ struct float_bits<float_type::f16> {
     const std::uint32_t subnormal = (fraction + half) >> places;
     const std::uint32_t finite = rest >= (113U << 23U) ? normal : subnormal;
     const std::uint32_t special = rest > f32_bits::infinity ? 0x7E00U : 0x7C00U;
-    // Numbers from 65,520 on, half a step above the largest, become infinity. 65,536 and more are
-    // caught here; rounding carries the others.
+    // Numbers of at least 65,520 become infinity. 65,520 is half a step above the largest number.
+    // The comparison covers 65,536 and more. The carry of the rounding covers smaller numbers.
     return static_cast<word>(((from >> 16U) & 0x8000U) |
                              (rest >= (143U << 23U) ? special : finite));
   }
@@ -180,19 +185,20 @@ struct float_bits<float_type::f8_e4m3fn> {
 
   RINGLOAD_ANYWHERE static std::uint32_t widen(word from) noexcept {
     const std::uint32_t rest = from & 0x7FU;
-    // Moves the bias from 7 to 127. There is no infinity, and one NaN of each sign.
+    // Changes the bias of the exponent from 7 to 127. The format has no infinity, and one NaN for
+    // each sign.
     const std::uint32_t moved = (rest << 20U) + (120U << 23U);
-    const std::uint32_t finite = f32_bits::of_subnormal(rest < 0x08U, moved, 121U << 23U);
+    const std::uint32_t finite = f32_bits::subtract_implicit_one(rest < 0x08U, moved, 121U << 23U);
     return ((from & 0x80U) << 24U) | (rest == 0x7FU ? f32_bits::quiet_nan : finite);
   }
 
-  // Numbers just above 464 become NaN: half a step above the largest, which is even.
+  // Numbers above 448 become 448.
   RINGLOAD_ANYWHERE static word narrow(std::uint32_t from) noexcept {
     return rounded<f32_fields, e4m3_fields>(from);
   }
 };
 
-// The upper half of an f16.
+// An f8_e5m2 word is the upper byte of an f16 word.
 template <>
 struct float_bits<float_type::f8_e5m2> {
   using word = std::uint8_t;
@@ -217,8 +223,8 @@ struct float_tag {
   static constexpr float_type type = Type;
 };
 
-// Calls `work` with the tags of both formats: turns run-time types into template arguments. `from`
-// must be f32 or an 8-bit or 16-bit format.
+// Calls `work` with the tags of both formats, which become template arguments of `work`. `from`
+// must be f32, or an 8-bit or 16-bit format.
 template <float_type To, class Work>
 auto with_source(float_type from, Work work) {
   switch (from) {
@@ -230,7 +236,8 @@ auto with_source(float_type from, Work work) {
   }
 }
 
-// The conversions of load_options::dtype: to f32, f16 and bf16.
+// Calls `work` with the tags of a conversion for load_options::dtype. The target is f32, f16 or
+// bf16.
 template <class Work>
 auto with_types(conversion kinds, Work work) {
   if (kinds.to == float_type::f16) return with_source<float_type::f16>(kinds.from, work);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "base/numeric/dequantize.hpp"
 
 #include <array>
@@ -11,8 +12,9 @@ constexpr std::array<std::string_view, block_type_count> names = {
     "q4_0", "q4_1", "q5_0", "q5_1", "q8_0",   "q2_k",   "q3_k",
     "q4_k", "q5_k", "q6_k", "q8_k", "iq4_nl", "iq4_xs", "mxfp4"};
 
-// Each step is a loop with a constant trip count and no branch, so the compiler vectorises it in
-// every optimised build, unless it has unrolled the loop before.
+// Both loops have no branch and a constant number of iterations, so the compiler vectorises them in
+// every optimised build. `unroll 1` is needed, because the compiler does not vectorise unrolled
+// loops.
 template <block_type Type, class Run>
 [[gnu::always_inline]] inline void decode_run(const Run& r, std::uint32_t* to) {
   using format = block_format<Type>;
@@ -26,15 +28,15 @@ template <block_type Type, class Run>
     to[i] = blocks::bits_of(value_of<Type>(r, numbers[i]));
 }
 
-// Decodes a block whose scale or minimum is infinite or a NaN. It is a separate function because
-// the case is rare and the compiler then has one loop less to vectorise.
+// Decodes a block whose scale or minimum is infinite or NaN. Such blocks are rare, so a separate
+// function handles them outside of the vectorised loop.
 template <block_type Type>
 [[gnu::noinline]] void decode_not_finite(blocks::byte_pointer block, std::uint32_t* to) {
   using format = block_format<Type>;
-  const blocks::shared has = format::shared(block);
+  const blocks::shared common = format::shared(block);
   for (unsigned i = 0; i < format::elements / format::run_elements; ++i) {
-    auto r = format::run(block, has, i);
-    blocks::set_nans(r, has);
+    auto r = format::run(block, common, i);
+    blocks::set_nans(r, common);
     for (unsigned e = 0; e < format::run_elements; ++e) {
       *to++ = dequantized<Type>(r, static_cast<std::int8_t>(format::number(r, e)));
     }
@@ -50,11 +52,11 @@ template <block_type Type, float_type To>
   constexpr unsigned runs = format::elements / format::run_elements;
   for (; count > 0; --count, from += format::bytes, to += format::elements * sizeof(word)) {
     const auto* const block = reinterpret_cast<const std::uint8_t*>(from);
-    const blocks::shared has = format::shared(block);
+    const blocks::shared common = format::shared(block);
     std::array<std::uint32_t, format::elements> wide;
-    if (blocks::finite(has)) {
+    if (blocks::finite(common)) {
       for (unsigned i = 0; i < runs; ++i) {
-        decode_run<Type>(format::run(block, has, i), wide.data() + i * format::run_elements);
+        decode_run<Type>(format::run(block, common, i), wide.data() + i * format::run_elements);
       }
     } else {
       decode_not_finite<Type>(block, wide.data());
@@ -67,7 +69,7 @@ template <block_type Type, float_type To>
 }
 
 #if defined(__x86_64__)
-// The same code for CPUs with AVX2, from 2013 on.
+// Compiles the same code for CPUs with AVX2.
 template <block_type Type, float_type To>
 [[gnu::target("avx2")]] void decode_avx2(const std::byte* from, std::byte* to, std::size_t count) {
   decode_all<Type, To>(from, to, count);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Converts quantised blocks to floating-point numbers on the CPU.
+// Converts the quantised blocks of GGUF files to floating-point numbers on the CPU.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace ringload::inline v0 {
 
-// Returns the block type with this name in files ("q4_k"), or no type if it cannot be dequantised.
+// Returns the block type with this name in files ("q4_k"). Returns an empty optional if the type
+// cannot be dequantised.
 std::optional<block_type> block_type_named(std::string_view name) noexcept;
 
 struct block_size {
@@ -29,8 +30,8 @@ constexpr block_type block_of(element_kind kind) noexcept {
                                  static_cast<unsigned>(element_kind::blocks));
 }
 
-// The ranges must not overlap and need not be aligned. `to_type` must be f32, f16 or bf16; f16 and
-// bf16 are rounded from f32.
+// `to_type` must be f32, f16 or bf16. Numbers are first computed as f32. The ranges must not
+// overlap. The addresses may have any alignment.
 void dequantize(block_type type, const std::byte* from, std::byte* to, std::size_t count,
                 float_type to_type) noexcept;
 

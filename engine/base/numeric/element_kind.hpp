@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The element types that can be converted, and a conversion as data for plans, strided maps and GPU
-// kernels. CUDA compiles this file as C++17.
+// The element types that can be converted, and the description of a conversion. Plans, strided maps
+// and GPU kernels contain this description. CUDA compiles this file as C++17.
 
 #include <cstdint>
 
 namespace ringload {
 inline namespace v0 {
 
-// Kinds from `blocks` on are GGUF's quantised blocks, in the order of block_type. They are only
-// sources, and the unit of their conversions is a whole block.
+// The kinds from `blocks` on are quantised blocks of GGUF files, in the order of block_type. A
+// quantised block can be the source of a conversion, but not the target. The unit of such a
+// conversion is a whole block.
 enum class element_kind : std::uint8_t {
   f32,
   f16,
@@ -35,7 +36,7 @@ inline constexpr unsigned block_kind_count = 14;
 
 constexpr bool is_block(element_kind kind) noexcept { return kind >= element_kind::blocks; }
 
-// For parameters that must be floating-point kinds.
+// An alias for parameters that must be floating-point kinds. The compiler does not check this.
 using float_type = element_kind;
 
 constexpr std::uint32_t bytes_of(element_kind kind) noexcept {
@@ -45,7 +46,7 @@ constexpr std::uint32_t bytes_of(element_kind kind) noexcept {
   return bytes[static_cast<unsigned>(kind)];
 }
 
-// Number of elements in one unit.
+// Returns the number of elements in one unit.
 constexpr std::uint32_t elements_of(element_kind kind) noexcept {
   constexpr std::uint16_t elements[block_kind_count] = {32,  32,  32,  32,  32, 256, 256,
                                                         256, 256, 256, 256, 32, 256, 32};

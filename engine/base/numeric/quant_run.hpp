@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The building blocks of the layouts in quant_format.hpp: runs of elements with one scale and a
-// regular bit layout. Host and GPU kernels compile this file.
+// Functions that the layouts of quantised blocks share. A run is a sequence of elements with one
+// scale and a regular bit layout. Host and GPU kernels compile this file.
 
 #include <cstdint>
 #include <cstring>
@@ -40,15 +40,15 @@ RINGLOAD_ANYWHERE inline bool is_nan(std::uint32_t bits) noexcept {
   return (bits & 0x7FFFFFFFU) > f32_bits::infinity;
 }
 
-// A NaN keeps its payload.
+// Does not change the payload of a NaN.
 RINGLOAD_ANYWHERE inline float half_at(byte_pointer bytes) noexcept {
   const std::uint32_t half = u16_at(bytes);
   const std::uint32_t wide = float_bits<float_type::f16>::widen(static_cast<std::uint16_t>(half));
   return float_of(is_nan(wide) ? wide | (half & 0x3FFU) << 13U : wide);
 }
 
-// Prevents the device compiler from fusing multiplication and addition, which would round only
-// once.
+// Prevents the device compiler from fusing a multiplication and an addition, because the fused
+// operation would round only once.
 RINGLOAD_ANYWHERE inline float product(float a, float b) noexcept {
 #if defined(__CUDA_ARCH__)
   return __fmul_rn(a, b);
@@ -69,35 +69,37 @@ RINGLOAD_ANYWHERE inline std::int32_t signed_byte(std::uint8_t byte) noexcept {
   return static_cast<std::int8_t>(byte);
 }
 
-// Values that all runs of a block share. Runs may divide them further.
+// Values that all runs of a block share. Each format computes the values of a run from these shared
+// values.
 struct shared {
   float scale = 0;
   float minimum = 0;
 };
 
-// One run: the location of its elements, and their scale and minimum.
+// The address of the elements of one run, with their scale and minimum.
 struct run {
-  byte_pointer low = nullptr;  // Bytes with the low bits of the numbers, one byte for each element.
-  byte_pointer high = nullptr;  // Bytes with further bits.
+  byte_pointer low = nullptr;  // Bytes with the low bits of the numbers. Each element has one byte.
+  byte_pointer high = nullptr;  // Bytes with more bits of the numbers.
   std::uint32_t low_shift = 0;
   std::uint32_t high_shift = 0;
   float scale = 0;
   float minimum = 0;  // Added to each element.
-  // The bits of a NaN element, and of an element whose number is 0.
+  // `nan` has the bits of an element that is NaN. `nan_of_zero` has the bits of such an element
+  // whose number is 0.
   std::uint32_t nan = 0;
   std::uint32_t nan_of_zero = 0;
 };
 
-// Returns true if no element of the block is a NaN: products and sums stay far below f32's
-// infinity, or no minimum is added.
-RINGLOAD_ANYWHERE inline bool finite(shared has) noexcept {
-  return (bits_of(has.scale) & f32_bits::infinity) != f32_bits::infinity &&
-         (bits_of(has.minimum) & f32_bits::infinity) != f32_bits::infinity;
+// Returns true if no element of the block is NaN. If the scale and the minimum are finite, products
+// and sums are far below the infinity of f32.
+RINGLOAD_ANYWHERE inline bool finite(shared common) noexcept {
+  return (bits_of(common.scale) & f32_bits::infinity) != f32_bits::infinity &&
+         (bits_of(common.minimum) & f32_bits::infinity) != f32_bits::infinity;
 }
 
-// The NaN that x86-64 produces for infinity * 0 and infinity - infinity. An operation on a NaN
-// returns that NaN, made quiet; with two NaNs, the first. Other CPUs and GPUs differ, so NaNs are
-// built here from the bits of the block.
+// The NaN that x86-64 produces for infinity * 0 and for infinity - infinity. If an operand is NaN,
+// x86-64 returns that NaN as a quiet NaN. If both operands are NaN, x86-64 returns the first one.
+// Other CPUs and GPUs differ, so set_nans() computes the NaNs from the bits of the block.
 constexpr std::uint32_t nan_of_numbers = 0xFFC00000U;
 
 RINGLOAD_ANYWHERE inline std::uint32_t nan_made_of(float value) noexcept {
@@ -105,14 +107,14 @@ RINGLOAD_ANYWHERE inline std::uint32_t nan_made_of(float value) noexcept {
   return is_nan(bits) ? bits | f32_bits::quiet_nan : nan_of_numbers;
 }
 
-RINGLOAD_ANYWHERE inline void set_nans(run& r, shared has) noexcept {
+RINGLOAD_ANYWHERE inline void set_nans(run& r, shared common) noexcept {
   const std::uint32_t scale = bits_of(r.scale);
   if (is_nan(scale)) {
-    r.nan = nan_made_of(has.scale);
+    r.nan = nan_made_of(common.scale);
     r.nan_of_zero = r.nan;
     return;
   }
-  r.nan = is_nan(bits_of(r.minimum)) ? nan_made_of(has.minimum) : nan_of_numbers;
+  r.nan = is_nan(bits_of(r.minimum)) ? nan_made_of(common.minimum) : nan_of_numbers;
   const bool infinite = (scale & 0x7FFFFFFFU) == f32_bits::infinity;
   r.nan_of_zero = infinite ? nan_of_numbers : r.nan;
 }
@@ -127,14 +129,14 @@ RINGLOAD_ANYWHERE inline std::int32_t high_bits(const run& r, unsigned i,
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(r.high[i]) >> r.high_shift & mask);
 }
 
-// Numbers of the two non-linear types. They are selected bit by bit instead of from a table, so
-// that CPU compilers vectorise the code. `second` is 0 or -1.
+// Returns `a` or `b`. The two non-linear types compute each number from such selections, one for
+// each bit. A table would be simpler, but CPU compilers vectorise this code. `second` is 0 or -1.
 RINGLOAD_ANYWHERE inline std::int32_t either(std::int32_t second, std::int32_t a,
                                              std::int32_t b) noexcept {
   return a ^ ((a ^ b) & second);
 }
 
-// -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113
+// Maps 0 to 15 to -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113.
 RINGLOAD_ANYWHERE inline std::int32_t iq4_number(std::int32_t bits) noexcept {
   const std::int32_t bit0 = -(bits & 1);
   const std::int32_t bit1 = -(bits >> 1 & 1);
@@ -147,7 +149,8 @@ RINGLOAD_ANYWHERE inline std::int32_t iq4_number(std::int32_t bits) noexcept {
   return either(bit3, either(bit2, low, middle), either(bit2, high, highest));
 }
 
-// Twice an E2M1 number: 0 1 2 3 4 6 8 12 and their negatives; a negative 0 is 0.
+// Returns twice an E2M1 number: 0 1 2 3 4 6 8 12, or the negative of these. Returns 0 for negative
+// 0.
 RINGLOAD_ANYWHERE inline std::int32_t e2m1_number(std::int32_t bits) noexcept {
   const std::int32_t bit0 = -(bits & 1);
   const std::int32_t bit1 = -(bits >> 1 & 1);
@@ -157,9 +160,10 @@ RINGLOAD_ANYWHERE inline std::int32_t e2m1_number(std::int32_t bits) noexcept {
   return (either(bit2, bits & 3, large) ^ bit3) - bit3;
 }
 
-// The eight 6-bit scales and minimums of q4_k and q5_k in 12 bytes. The first four of each are the
-// low 6 bits of bytes 0 to 3 and 4 to 7. The other four have 4 bits in bytes 8 to 11 and their
-// upper 2 bits in the upper bits of bytes 0 to 7.
+// The eight 6-bit scales and eight 6-bit minimums of q4_k and q5_k in 12 bytes. The first four
+// scales are the low 6 bits of bytes 0 to 3. The first four minimums are the low 6 bits of bytes 4
+// to 7. The other scales and minimums have 4 low bits in bytes 8 to 11, and 2 high bits in the
+// upper bits of bytes 0 to 7.
 struct scale_and_minimum {
   std::uint32_t scale;
   std::uint32_t minimum;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Copies the whole boxes of a range of stored bytes. Boxes that are contiguous on both sides are
-// copied as runs, others in square tiles, so that a transpose touches each cache line about once.
+// Copies the elements whose stored bytes are in a range. box_split.hpp splits the range into boxes.
+// A box with contiguous elements in source and destination is copied in long runs. Other boxes are
+// copied in square tiles, so that a transpose reads and writes each cache line about once.
 
 #include "base/numeric/strided_copy.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 
 constexpr axis single_axis = {1, 0, 0};
 
-// Calls `work` with the source and destination address of each index of the box.
+// Calls `work` with the source and destination address of each element of the box.
 template <class Work>
 void for_each(const whole_box& box, const std::byte* from, std::byte* to, const Work& work) {
   std::size_t index[strided_map::dimensions_max] = {};
@@ -26,11 +27,11 @@ void for_each(const whole_box& box, const std::byte* from, std::byte* to, const 
     unsigned d = box.rank;
     for (; d > 0; --d) {
       const axis& a = box.axes[d - 1];
-      from += a.from;
-      to += a.to;
+      from += a.source_stride;
+      to += a.destination_stride;
       if (++index[d - 1] < a.count) break;
-      from -= static_cast<std::ptrdiff_t>(a.count) * a.from;
-      to -= static_cast<std::ptrdiff_t>(a.count) * a.to;
+      from -= static_cast<std::ptrdiff_t>(a.count) * a.source_stride;
+      to -= static_cast<std::ptrdiff_t>(a.count) * a.destination_stride;
       index[d - 1] = 0;
     }
     if (d == 0) return;
@@ -75,28 +76,29 @@ template <std::size_t Bytes, bool Swap>
   std::memcpy(to, &word, Bytes);
 }
 
-// Swaps elements that are contiguous on both sides. No branch and a constant trip count, so that
-// the loop is vectorised in every optimised build.
+// Swaps the bytes of each element. The elements are contiguous in source and destination. The loop
+// has no branch. After inlining, the number of iterations is constant, so every optimised build
+// vectorises the loop.
 template <std::size_t Bytes>
-[[gnu::always_inline]] inline void swap_some(const std::byte* __restrict from,
-                                             std::byte* __restrict to, std::size_t count) {
+[[gnu::always_inline]] inline void swap_batch(const std::byte* __restrict from,
+                                              std::byte* __restrict to, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) copy_word<Bytes, true>(from + i * Bytes, to + i * Bytes);
 }
 
 template <std::size_t Bytes>
-[[gnu::always_inline]] inline void swap_all(const std::byte* from, std::byte* to,
-                                            std::size_t count) {
+[[gnu::always_inline]] inline void swap_range(const std::byte* from, std::byte* to,
+                                              std::size_t count) {
   constexpr std::size_t step = 64;
   for (; count >= step; count -= step, from += step * Bytes, to += step * Bytes) {
-    swap_some<Bytes>(from, to, step);
+    swap_batch<Bytes>(from, to, step);
   }
-  swap_some<Bytes>(from, to, count);
+  swap_batch<Bytes>(from, to, count);
 }
 
 #if defined(__x86_64__)
 template <std::size_t Bytes>
 [[gnu::target("avx2")]] void swap_avx2(const std::byte* from, std::byte* to, std::size_t count) {
-  swap_all<Bytes>(from, to, count);
+  swap_range<Bytes>(from, to, count);
 }
 #endif
 
@@ -106,7 +108,7 @@ void swap_run(const std::byte* from, std::byte* to, std::size_t count) {
   static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
   if (has_avx2) return swap_avx2<Bytes>(from, to, count);
 #endif
-  swap_all<Bytes>(from, to, count);
+  swap_range<Bytes>(from, to, count);
 }
 
 void swap_bytes_of(const std::byte* from, std::byte* to, std::size_t bytes, std::uint8_t unit) {
@@ -118,8 +120,8 @@ void swap_bytes_of(const std::byte* from, std::byte* to, std::size_t bytes, std:
   }
 }
 
-// Copies two dimensions in square tiles of about a cache line. `inner` has the smaller stride in
-// the destination, `outer` in the source.
+// Copies two dimensions in square tiles with rows of about a cache line. `inner` has the smaller
+// stride in the destination. `outer` has the smaller stride in the source.
 template <std::size_t Bytes, bool Swap>
 void copy_tiles(const std::byte* from, std::byte* to, const axis& inner, const axis& outer) {
   constexpr std::size_t tile = Bytes >= 8 ? 8 : Bytes == 4 ? 16 : 32;
@@ -129,11 +131,12 @@ void copy_tiles(const std::byte* from, std::byte* to, const axis& inner, const a
       const std::size_t i_end = std::min(i + tile, inner.count);
       for (std::size_t a = o; a < o_end; ++a) {
         const auto row = static_cast<std::ptrdiff_t>(a);
-        const std::byte* const row_from = from + row * outer.from;
-        std::byte* const row_to = to + row * outer.to;
+        const std::byte* const row_from = from + row * outer.source_stride;
+        std::byte* const row_to = to + row * outer.destination_stride;
         for (std::size_t b = i; b < i_end; ++b) {
           const auto index = static_cast<std::ptrdiff_t>(b);
-          copy_word<Bytes, Swap>(row_from + index * inner.from, row_to + index * inner.to);
+          copy_word<Bytes, Swap>(row_from + index * inner.source_stride,
+                                 row_to + index * inner.destination_stride);
         }
       }
     }
@@ -144,11 +147,13 @@ template <std::size_t Bytes, bool Swap>
 void copy_line(const std::byte* from, std::byte* to, const axis& along) {
   for (std::size_t i = 0; i < along.count; ++i) {
     const auto index = static_cast<std::ptrdiff_t>(i);
-    copy_word<Bytes, Swap>(from + index * along.from, to + index * along.to);
+    copy_word<Bytes, Swap>(from + index * along.source_stride,
+                           to + index * along.destination_stride);
   }
 }
 
-// Returns the axis with the shortest `stride`; the innermost one if several are equal.
+// Returns the axis with the smallest `stride`. If several axes have this stride, returns the
+// innermost of them.
 unsigned shortest(const whole_box& box, std::ptrdiff_t axis::* stride) {
   unsigned best = 0;
   for (unsigned d = 1; d < box.rank; ++d) {
@@ -159,10 +164,11 @@ unsigned shortest(const whole_box& box, std::ptrdiff_t axis::* stride) {
 
 template <std::size_t Bytes, bool Swap>
 void copy_words(whole_box box, const std::byte* from, std::byte* to) {
-  const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::to)) : single_axis;
-  const axis outer = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single_axis;
-  // If the same dimension is innermost on both sides, there is no transpose.
-  if (magnitude(inner.from) <= magnitude(outer.from) || outer.count == 1) {
+  const axis inner =
+      box.rank > 0 ? box.take(shortest(box, &axis::destination_stride)) : single_axis;
+  const axis outer = box.rank > 0 ? box.take(shortest(box, &axis::source_stride)) : single_axis;
+  // If the same dimension is innermost in source and destination, the box is not a transpose.
+  if (magnitude(inner.source_stride) <= magnitude(outer.source_stride) || outer.count == 1) {
     box.axes[box.rank++] = outer;
     for_each(box, from, to,
              [&](const std::byte* f, std::byte* t) { copy_line<Bytes, Swap>(f, t, inner); });
@@ -186,10 +192,11 @@ void copy_words(std::uint32_t bytes, const whole_box& box, const std::byte* from
   }
 }
 
-// Size of the temporary buffers before and after conversion.
+// Size of each temporary buffer of a conversion. One buffer has the stored elements, the other
+// buffer has the converted elements.
 constexpr std::size_t buffer_bytes = 4096;
 
-// Copies one row of elements of any width.
+// Copies one row. An element may have any number of bytes.
 void copy_line(const std::byte* from, std::byte* to, const axis& along, std::size_t bytes) {
   switch (bytes) {
     case 1: return copy_line<1, false>(from, to, along);
@@ -200,17 +207,17 @@ void copy_line(const std::byte* from, std::byte* to, const axis& along, std::siz
   }
   for (std::size_t i = 0; i < along.count; ++i) {
     const auto index = static_cast<std::ptrdiff_t>(i);
-    std::memcpy(to + index * along.to, from + index * along.from, bytes);
+    std::memcpy(to + index * along.destination_stride, from + index * along.source_stride, bytes);
   }
 }
 
-// Converts elements along one dimension: gathers, swaps, converts and scatters one buffer at a
-// time. Contiguous elements are used in place.
+// Converts elements along one dimension. Gathers, swaps, converts and scatters as many elements at
+// a time as fit in a buffer. Contiguous elements are not copied to a buffer first.
 void convert_line(const strided_map& map, const std::byte* from, std::byte* to, const axis& along) {
   const std::size_t in = map.cast.from_bytes();
   const std::size_t out = map.cast.to_bytes();
-  const bool gathers = along.from != static_cast<std::ptrdiff_t>(in);
-  const bool scatters = along.to != static_cast<std::ptrdiff_t>(out);
+  const bool gathers = along.source_stride != static_cast<std::ptrdiff_t>(in);
+  const bool scatters = along.destination_stride != static_cast<std::ptrdiff_t>(out);
   if (!gathers && !scatters && map.swap_bytes == 0) {
     convert(from, to, along.count, map.cast);
     return;
@@ -220,10 +227,10 @@ void convert_line(const strided_map& map, const std::byte* from, std::byte* to, 
   const std::size_t step = std::max<std::size_t>(1, buffer_bytes / std::max(in, out));
   for (std::size_t i = 0; i < along.count; i += step) {
     const std::size_t count = std::min(step, along.count - i);
-    const std::byte* source = from + static_cast<std::ptrdiff_t>(i) * along.from;
-    std::byte* const target = to + static_cast<std::ptrdiff_t>(i) * along.to;
+    const std::byte* source = from + static_cast<std::ptrdiff_t>(i) * along.source_stride;
+    std::byte* const target = to + static_cast<std::ptrdiff_t>(i) * along.destination_stride;
     if (gathers) {
-      copy_line(source, stored, {count, along.from, static_cast<std::ptrdiff_t>(in)}, in);
+      copy_line(source, stored, {count, along.source_stride, static_cast<std::ptrdiff_t>(in)}, in);
       source = stored;
     }
     if (map.swap_bytes != 0) {
@@ -232,16 +239,19 @@ void convert_line(const strided_map& map, const std::byte* from, std::byte* to, 
     }
     convert(source, scatters ? converted : target, count, map.cast);
     if (scatters)
-      copy_line(converted, target, {count, static_cast<std::ptrdiff_t>(out), along.to}, out);
+      copy_line(converted, target,
+                {count, static_cast<std::ptrdiff_t>(out), along.destination_stride}, out);
   }
 }
 
-// Tiles of a transposing conversion: rows of the source are converted into a buffer, whose columns
-// become contiguous runs of at least a cache line in the destination.
+// A conversion with a transpose works in square tiles with this number of elements in each
+// dimension. The rows of a tile are converted into a buffer. Then each column of the buffer is
+// copied to a contiguous run of at least a cache line in the destination.
 constexpr std::size_t tile_elements = 32;
 static_assert(tile_elements * tile_elements * 8 <= 2 * buffer_bytes);
 
-// `inner` has the smallest stride in the source, `outer` in the destination.
+// Converts two dimensions in square tiles. Unlike in copy_tiles(), `inner` has the smallest stride
+// in the source, and `outer` has the smallest stride in the destination.
 void convert_tiles(const strided_map& map, const std::byte* from, std::byte* to, const axis& inner,
                    const axis& outer) {
   alignas(64) std::byte tile[2 * buffer_bytes];
@@ -254,42 +264,49 @@ void convert_tiles(const strided_map& map, const std::byte* from, std::byte* to,
       const auto row = static_cast<std::ptrdiff_t>(o);
       const auto column = static_cast<std::ptrdiff_t>(i);
       const auto pitch = static_cast<std::ptrdiff_t>(columns) * unit;
-      const std::byte* const source = from + row * outer.from + column * inner.from;
+      const std::byte* const source =
+          from + row * outer.source_stride + column * inner.source_stride;
       for (std::size_t r = 0; r < rows; ++r) {
         const auto index = static_cast<std::ptrdiff_t>(r);
-        convert_line(map, source + index * outer.from, tile + index * pitch,
-                     {columns, inner.from, unit});
+        convert_line(map, source + index * outer.source_stride, tile + index * pitch,
+                     {columns, inner.source_stride, unit});
       }
-      std::byte* const target = to + row * outer.to + column * inner.to;
+      std::byte* const target =
+          to + row * outer.destination_stride + column * inner.destination_stride;
       for (std::size_t c = 0; c < columns; ++c) {
         const auto index = static_cast<std::ptrdiff_t>(c);
-        copy_line(tile + index * unit, target + index * inner.to, {rows, pitch, outer.to}, out);
+        copy_line(tile + index * unit, target + index * inner.destination_stride,
+                  {rows, pitch, outer.destination_stride}, out);
       }
     }
   }
 }
 
 void convert_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
-  const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single_axis;
-  // A quantised block converts to more than a cache line and does not fit in a tile.
+  const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::source_stride)) : single_axis;
+  // Tiles are not used for quantised blocks, because one converted block is larger than a cache
+  // line.
   const bool transposed = box.rank > 0 && !is_block(map.cast.from) && [&] {
-    return magnitude(box.axes[shortest(box, &axis::to)].to) < magnitude(inner.to);
+    return magnitude(box.axes[shortest(box, &axis::destination_stride)].destination_stride) <
+           magnitude(inner.destination_stride);
   }();
   if (!transposed) {
     for_each(box, from, to,
              [&](const std::byte* f, std::byte* t) { convert_line(map, f, t, inner); });
     return;
   }
-  const axis outer = box.take(shortest(box, &axis::to));
+  const axis outer = box.take(shortest(box, &axis::destination_stride));
   for_each(box, from, to,
            [&](const std::byte* f, std::byte* t) { convert_tiles(map, f, t, inner, outer); });
 }
 
-// Copies elements, swapped or unchanged.
+// Copies elements without a conversion. Swaps their bytes if needed.
 void copy_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
   const auto unit = static_cast<std::ptrdiff_t>(map.element_bytes);
   unsigned run = 0;
-  while (run < box.rank && (box.axes[run].from != unit || box.axes[run].to != unit)) ++run;
+  while (run < box.rank &&
+         (box.axes[run].source_stride != unit || box.axes[run].destination_stride != unit))
+    ++run;
   if (run == box.rank) {
     if (map.swap_bytes != 0) return copy_words<true>(map.element_bytes, box, from, to);
     return copy_words<false>(map.element_bytes, box, from, to);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Builds strided maps in their shortest form and runs them on the CPU.
+// Builds strided maps with as few dimensions as possible. Copies elements on the CPU as a map
+// describes.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,26 +13,29 @@
 
 namespace ringload::inline v0 {
 
-// The layout of one element of a box and its conversion.
+// The size of one element of a box, and the conversion of the element.
 struct element_form {
-  std::uint32_t bytes = 1;      // Stored bytes; cast.from_bytes() if the element is converted.
-  std::uint8_t swap_bytes = 0;  // A divisor of `bytes`.
+  // Number of stored bytes. If the element is converted, the value is cast.from_bytes().
+  std::uint32_t bytes = 1;
+  // Size of the units whose bytes are swapped. Must divide `bytes`. 0 for no swap.
+  std::uint8_t swap_bytes = 0;
   conversion cast = {};
 };
 
-// A box of any rank as a map; the caller chooses the order of the dimensions. Dimensions beyond
-// strided_map::dimensions_max are put into `outer`, and the caller runs the map once for each of
-// their indices.
+// The map of a box of any rank. The box may list its dimensions in any order. A map has at most
+// strided_map::dimensions_max dimensions. If the box has more dimensions, `outer` has the outermost
+// ones. The caller must use the map once for each index of the dimensions in `outer`.
 struct coalesced_box {
   strided_map map;
   std::vector<strided_dimension> outer;
 };
 coalesced_box coalesced(std::span<const strided_dimension> box, const element_form& element);
 
-// Copies, swaps and converts the elements of `map` whose stored bytes all lie in [first, first +
-// source.size()). `source` begins with the map's stored byte `first`. `to` is the address of
-// element (0, 0, ...), aligned or not. Consecutive ranges that overlap by one element less one byte
-// write each element exactly once.
+// Copies, swaps and converts the elements of `map` whose stored bytes are all in [first, first +
+// source.size()). `source` begins with byte `first` of the map's stored bytes. `to` is the address
+// of element (0, 0, ...), with any alignment. The caller may copy a map in several ranges: if
+// consecutive ranges overlap by one byte less than an element, each element is written exactly
+// once.
 void copy_strided(const strided_map& map, std::span<const std::byte> source, std::uint64_t first,
                   std::byte* to) noexcept;
 

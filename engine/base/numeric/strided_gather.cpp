@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "base/numeric/strided_gather.hpp"
 
 #include <algorithm>
@@ -15,7 +16,6 @@ void copy_apart(const std::byte* from, std::int64_t stride, std::uint64_t count,
   }
 }
 
-// Copies elements of one dimension.
 void copy_row(const std::byte* from, std::int64_t stride, std::uint64_t count, std::uint32_t bytes,
               std::byte* to) {
   if (stride == static_cast<std::int64_t>(bytes)) {
@@ -66,7 +66,8 @@ void strided_elements::gather(const std::byte* first, std::uint64_t from, std::u
     std::memcpy(to, first, element_bytes_);
     return;
   }
-  // The index of element `from` in each dimension; `first` becomes its address.
+  // Computes the index of element `from` in each dimension, and moves `first` to the address of the
+  // element.
   std::vector<std::uint64_t> index(dimensions_.size());
   for (std::size_t d = dimensions_.size(); d-- > 0;) {
     index[d] = from % dimensions_[d].count;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Gathers the elements of a strided tensor into contiguous row-major order, as a file stores it. It
-// can start at any element, so that a tensor can be gathered in pieces.
+// Copies the elements of a strided tensor into contiguous row-major order. Used by saves, because
+// files store tensors in this order. A copy can start at any element, so that a tensor can be
+// copied in pieces.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,17 +15,17 @@ namespace ringload::inline v0 {
 class strided_elements {
  public:
   strided_elements() = default;
-  // `shape` and `stride_bytes` must have equal length, and no product may overflow. Strides may be
-  // 0 or negative. The first element has index 0 in every dimension.
+  // `shape` and `stride_bytes` must have equal length, and no product of them may overflow. Strides
+  // may be 0 or negative. The first element has the index 0 in every dimension.
   strided_elements(std::uint32_t element_bytes, std::span<const std::uint64_t> shape,
                    std::span<const std::int64_t> stride_bytes);
 
   std::uint64_t count() const noexcept { return count_; }
-  // Returns true if the elements are contiguous and in order.
+  // Returns true if the elements are contiguous and in row-major order.
   bool dense() const noexcept;
 
-  // Copies the elements [from, from + count) to `to`. `first` is the address of the tensor's first
-  // element.
+  // Copies the elements [from, from + count) to `to`. `first` is the address of the first element
+  // of the tensor.
   void gather(const std::byte* first, std::uint64_t from, std::uint64_t count, std::byte* to) const;
 
  private:
@@ -35,7 +36,8 @@ class strided_elements {
 
   std::uint32_t element_bytes_ = 1;
   std::uint64_t count_ = 1;
-  // Outermost first, without dimensions of size 1; adjacent contiguous dimensions are merged.
+  // Outermost dimension first. Has no dimensions of size 1. Adjacent contiguous dimensions are
+  // merged.
   std::vector<dimension> dimensions_;
 };
 

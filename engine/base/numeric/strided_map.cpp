@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include <algorithm>
 
 #include "base/numeric/strided_copy.hpp"
@@ -48,7 +49,7 @@ coalesced_box coalesced(std::span<const strided_dimension> box, const element_fo
   }
   std::vector<strided_dimension> dimensions(box.begin(), box.end());
   if (!element.cast.needed()) {
-    // An element without conversion may be split into smaller units.
+    // An element that is not converted may be split into smaller units.
     std::uint32_t unit = element.bytes;
     if (element.swap_bytes != 0) {
       unit = element.swap_bytes;

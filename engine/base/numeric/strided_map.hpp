@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A strided copy of an n-dimensional box as data: for slices, transposed tensors and broadcasts.
-// Host and GPU kernels compile this file, so it is C++17.
+// Describes a strided copy of an n-dimensional box. Used for slices, transposed tensors and
+// broadcasts. Host and GPU kernels compile this file, so the file is C++17.
 //
-// Source offsets are relative to the map's first stored byte. Destination offsets are relative to
-// the address of element (0, 0, ...). Element (i, j, ...) is stored at i *
-// dimensions[0].source_stride + j * dimensions[1].source_stride + ...
+// Source offsets are relative to the first stored byte of the map. Destination offsets are relative
+// to the address of element (0, 0, ...). The source offset of element (i, j, ...) is
+// i * dimensions[0].source_stride + j * dimensions[1].source_stride + ...
 
 #include <cstdint>
 
@@ -15,7 +15,7 @@
 namespace ringload {
 inline namespace v0 {
 
-// Element widths that are copied as machine words.
+// Returns true if elements of this size can be copied as machine words.
 inline bool has_word_width(std::uint32_t bytes) noexcept {
   return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
 }
@@ -26,8 +26,8 @@ inline std::uint64_t magnitude(std::int64_t stride) noexcept {
 
 struct strided_dimension {
   std::uint64_t count;
-  std::uint64_t source_stride;      // In bytes; 0 broadcasts one stored element.
-  std::int64_t destination_stride;  // In bytes; may be negative.
+  std::uint64_t source_stride;      // In bytes. A stride of 0 broadcasts one stored element.
+  std::int64_t destination_stride;  // In bytes. May be negative.
 };
 
 inline bool operator==(const strided_dimension& a, const strided_dimension& b) noexcept {
@@ -35,22 +35,24 @@ inline bool operator==(const strided_dimension& a, const strided_dimension& b) n
          a.destination_stride == b.destination_stride;
 }
 
-// Built by coalesced(): dimensions of size 1 are removed, the rest are sorted by descending source
-// stride, and contiguous dimensions are merged. A contiguous run that is neither swapped nor
-// converted becomes a dimension of single bytes with both strides 1, so that it can be cut
-// anywhere.
+// The function coalesced() builds maps. It removes dimensions of size 1, sorts the other dimensions
+// by descending source stride, and merges contiguous dimensions. If elements are contiguous, and
+// are neither swapped nor converted, their bytes become one dimension with both strides 1. A copy
+// of a part of the map can then begin and end at any byte.
 struct strided_map {
   static constexpr std::uint32_t dimensions_max = 8;
 
   strided_dimension dimensions[dimensions_max] = {};
-  std::uint32_t rank = 0;  // Number of dimensions. 0: a single element.
-  // Stored bytes of an element, which is never cut. A unit of `cast` if a conversion is needed.
+  std::uint32_t rank = 0;  // Number of dimensions. 0 for a single element.
+  // Number of stored bytes of an element. An element is never split. If `cast` is a conversion, an
+  // element is one unit of the kind `cast.from`.
   std::uint32_t element_bytes = 1;
-  std::uint8_t swap_bytes = 0;  // Units that are byte-swapped first: 2, 4 or 8; 0: no swap.
+  // Size of the units whose bytes are swapped before the conversion: 2, 4 or 8 bytes. 0 for no
+  // swap.
+  std::uint8_t swap_bytes = 0;
   conversion cast = {};
 
-  // Bytes of an element after the conversion, which follows the swap.
-  std::uint32_t landed_bytes() const noexcept {
+  std::uint32_t destination_element_bytes() const noexcept {
     return cast.needed() ? cast.to_bytes() : element_bytes;
   }
 
@@ -61,7 +63,7 @@ struct strided_map {
     return false;
   }
 
-  // From the first stored byte to the end of the last element.
+  // Returns the distance from the first stored byte to the end of the last element.
   std::uint64_t source_bytes() const noexcept {
     if (empty()) return 0;
     std::uint64_t sum = element_bytes;

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Launches the copies of slots on CUDA streams and notifies the engine thread when each has ended.
+// Starts the copies of slots (I/O buffers) on CUDA streams, and notifies the engine thread when the
+// copies of a slot have ended. Used by the CUDA backend. All functions run in the engine thread. A
+// lane is a stream with its staging buffer: see stream_slot.hpp.
 //
-// A thread sleeps on the event of the oldest running copy, never on more than one event. When that
-// event completes, all events are queried: under load one wake-up completes several copies.
-//
-// All functions run in the engine thread.
+// Copies that need a kernel and copies that need no kernel have separate streams, because a kernel
+// may have to wait for kernels of the program, possibly forever. Each of the two kinds has a thread
+// that sleeps until the oldest running copy of the kind has ended. The engine thread then queries
+// the events of all copies of the kind, so that under load one wake-up completes several copies.
 
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/system/error_code.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "device/backend.hpp"
@@ -26,31 +30,61 @@ class pinned;
 
 class copier {
  public:
-  // One stream can fill a link; the second keeps the link busy while the first changes from one
-  // copy to the next. Slots with scattered copies have two streams of their own, so that the
-  // kernels of one run beside the copies of the other. A device has few hardware queues, 8 by
-  // default, so these two streams are opened on first use.
+  // Each kind of copy has two streams. One stream occupies the bus most of the time, and the second
+  // stream occupies the bus between two copies of the first. The kernels of one stream can also run
+  // at the same time as the copies of the other. The streams for kernels are opened on first use,
+  // because a device has few hardware queues (8 by default).
   static constexpr std::size_t lanes_of_a_kind = 2;
-  static constexpr std::size_t lanes_count = 2 * lanes_of_a_kind;
 
-  // `slots` must outlive this object. Its slots are pinned if possible.
+  // `slots` must outlive this object. Slots that are not pinned are copied more slowly.
   copier(boost::asio::io_context& loop, const pinned& slots, const allocation_log& log);
   copier(const copier&) = delete;
   copier& operator=(const copier&) = delete;
-  ~copier() = default;
+  // No copy may be running. A thread of the library frees the streams and the memory, because the
+  // release may wait for kernels of the program.
+  ~copier();
 
-  // Creates what every load needs. Device `device` must be the current one. If the engine thread
-  // also uses other devices, each copy selects the device again.
+  // Opens the streams that every load needs. Device `device` must be the current device.
+  // `shares_thread` must be true if the engine thread also uses other devices. Each copy then
+  // selects the device again.
   boost::system::error_code open(int device, bool shares_thread);
 
   void start(copy_operation& op) noexcept;
 
+  // Constant after open(). Returns the reason if the kernels cannot run on this device. Copies that
+  // need no kernel still work.
+  boost::system::error_code no_kernels() const noexcept { return no_kernels_; }
+
  private:
+  // The streams of one kind of copy: with or without kernels.
+  using lanes = std::array<lane, lanes_of_a_kind>;
+
+  struct streams {
+    lanes direct;     // Opened by open().
+    lanes scattered;  // Opened on first use.
+    std::vector<event> free_events;
+  };
+
+  struct lane_kind {
+    lane_kind(boost::asio::io_context& loop, copier& owner, lanes& lanes_of_kind)
+        : all(lanes_of_kind), waiter(loop, [this, &owner](boost::system::error_code failed) {
+            owner.event_ended(*this, failed);
+          }) {}
+
+    lanes& all;
+    std::size_t next_lane = 0;
+    lane* waited_for = nullptr;  // The thread sleeps until the first copy of this lane has ended.
+    bool is_completing = false;
+    event_waiter waiter;
+  };
+
   boost::system::error_code take_device() const noexcept;
   void begin(copy_operation& op);
+  boost::system::error_code open_lane(lane_kind& kind, lane& closed_lane);
   boost::system::error_code take_event(event& free_event);
-  void wait_for_oldest() noexcept;
-  void event_ended(boost::system::error_code failed);
+  void lose(lane& failed_lane) noexcept;
+  static void wait_for_oldest(lane_kind& kind) noexcept;
+  void event_ended(lane_kind& kind, boost::system::error_code failed);
   void complete_ended(lane& ended_lane, boost::system::error_code wait_failed);
   void answer_later(copy_operation& op, boost::system::error_code failed);
 
@@ -59,20 +93,18 @@ class copier {
   const allocation_log log_;
   int device_ = 0;
   bool shares_thread_ = false;
-  std::array<lane, lanes_count> lanes_;
-  std::size_t next_lane_ = 0;
+  boost::system::error_code no_kernels_;
   std::uint64_t begun_ = 0;
-  std::vector<event> free_events_;
-  // Scratch for the current slot. It is reused, so that a slot full of copies allocates nothing.
+  // For the current slot. Reused, so that a slot needs no allocations.
   transfer transfer_;
   std::vector<box_piece> boxes_;
-  lane* waited_for_ = nullptr;  // The thread sleeps on the first event of this lane.
-  bool completing_ = false;
-  // Set when the device has failed so that it may still be reading a slot. After that nothing is
-  // started: whatever an old copy still writes belongs to loads that have failed. Running copies
-  // complete one by one as their events say.
+  // Set if the device has failed and may still read a slot. Afterwards, no copy is started. Running
+  // copies complete with their events, and write only to memory of failed loads.
   boost::system::error_code lost_;
-  event_waiter waiter_;  // Destroyed first, because it refers to an event.
+  std::unique_ptr<streams> streams_ = std::make_unique<streams>();
+  // Destroyed before the streams, because a waiter refers to an event of a lane.
+  std::optional<lane_kind> direct_;
+  std::optional<lane_kind> scattered_;
 };
 
 }  // namespace ringload::inline v0::cuda

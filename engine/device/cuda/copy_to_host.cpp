@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "device/cuda/copy_to_host.hpp"
 
 #include <algorithm>
@@ -24,10 +25,17 @@ error_code reader_rooms::open(const allocation_log& log) {
   return stream_.open();
 }
 
-error_code reader_rooms::copy(const std::byte* from, std::span<std::byte> into) {
-  auto failed = copy_pieces(from, into);
+error_code reader_rooms::copy(const std::byte* from, std::span<std::byte> into, bool is_pinned) {
+  auto failed = is_pinned ? copy_directly(from, into) : copy_pieces(from, into);
   if (failed) (void)code_of(cudaStreamSynchronize(stream_.get()));
   return failed;
+}
+
+error_code reader_rooms::copy_directly(const std::byte* from, std::span<std::byte> into) {
+  auto failed = code_of(
+      cudaMemcpyAsync(into.data(), from, into.size(), cudaMemcpyDeviceToHost, stream_.get()));
+  if (!failed) failed = filled_[0].record(stream_.get());
+  return failed ? failed : filled_[0].wait();
 }
 
 error_code reader_rooms::copy_pieces(const std::byte* from, std::span<std::byte> into) {
@@ -67,14 +75,15 @@ std::unique_ptr<reader_rooms> read_back_pool::take_idle() {
   return rooms;
 }
 
-error_code read_back_pool::copy(const std::byte* from, std::span<std::byte> into) noexcept {
+error_code read_back_pool::copy(const std::byte* from, std::span<std::byte> into,
+                                bool is_pinned) noexcept {
   try {
     auto rooms = take_idle();
     if (!rooms) {
       rooms = std::make_unique<reader_rooms>();
       if (auto failed = rooms->open(log_)) return failed;
     }
-    auto failed = rooms->copy(from, into);
+    auto failed = rooms->copy(from, into, is_pinned);
     if (failed) return failed;
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(rooms));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Copies from the device to the host for checks and small tensors, through pinned memory. The
-// streams wait for no other stream: work on the default stream would wait for the program's work.
+// Copies from device memory to host memory through pinned buffers. Used for checks of tensors and
+// for small tensors. The copies have their own streams, because the default stream would wait for
+// the work of the program.
 
 #include <array>
 #include <boost/system/error_code.hpp>
@@ -19,15 +20,17 @@
 
 namespace ringload::inline v0::cuda {
 
-// The buffers of one copying thread: one room is filled while the other is emptied.
+// The two pinned buffers, called rooms, of one copying thread. The device fills one buffer while
+// the thread copies bytes out of the other.
 class reader_rooms {
  public:
   static constexpr std::size_t room_bytes = std::size_t{1} << 20;
 
   boost::system::error_code open(const allocation_log& log);
 
-  // Returns when the bytes have arrived. After a failure no copy is running.
-  boost::system::error_code copy(const std::byte* from, std::span<std::byte> into);
+  // Returns when all bytes are in `into`. If `is_pinned` is set, `into` is pinned memory and the
+  // device writes to `into` directly. After a failure, no copy is running.
+  boost::system::error_code copy(const std::byte* from, std::span<std::byte> into, bool is_pinned);
 
  private:
   static constexpr std::size_t rooms_count = 2;
@@ -38,6 +41,7 @@ class reader_rooms {
     std::size_t room;
   };
 
+  boost::system::error_code copy_directly(const std::byte* from, std::span<std::byte> into);
   boost::system::error_code copy_pieces(const std::byte* from, std::span<std::byte> into);
   boost::system::error_code begin(const piece& part);
   boost::system::error_code finish(const piece& part);
@@ -49,14 +53,20 @@ class reader_rooms {
   std::array<event, rooms_count> filled_;
 };
 
-// Has as many entries as threads that copy at once. Thread-safe; the device must be the current one
-// of the thread.
+// Keeps one reader_rooms object for each thread that copies at the same time. Thread-safe. The
+// device must be the current device of the calling thread.
 class read_back_pool {
  public:
   // Must be called before the first copy.
   void log_to(const allocation_log& log) { log_ = log; }
 
-  boost::system::error_code copy(const std::byte* from, std::span<std::byte> into) noexcept;
+  boost::system::error_code copy(const std::byte* from, std::span<std::byte> into,
+                                 bool is_pinned = false) noexcept;
+
+  bool has_rooms() noexcept {
+    const std::lock_guard lock(mutex_);
+    return !idle_.empty();
+  }
 
  private:
   std::unique_ptr<reader_rooms> take_idle();

@@ -1,110 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A CUDA device. Slots are pinned in place on first use and copied into one allocation for each
-// load.
+// The backend for CUDA devices. By default, a load has one allocation of memory on each device. The
+// backend pins slots (I/O buffers) at their first use or earlier, and copies from slots to the
+// device memory.
 
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
-#include <cassert>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <ringload/cuda.hpp>
-#include <ringload/error.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/checked.hpp"
 #include "base/free_list.hpp"
+#include "base/printable.hpp"
+#include "device/available.hpp"
 #include "device/backend.hpp"
 #include "device/cuda/copier.hpp"
+#include "device/cuda/cuda_arena.hpp"
+#include "device/cuda/cufile_library.hpp"
+#include "device/cuda/cufile_storage.hpp"
 #include "device/cuda/device_memory.hpp"
-#include "device/cuda/ipc.hpp"
+#include "device/cuda/host_registration.hpp"
 #include "device/cuda/numa_memory.hpp"
+#include "device/cuda/peers.hpp"
 #include "device/cuda/pinned.hpp"
 #include "device/cuda/runtime.hpp"
 #include "device/cuda/scatter_plan.hpp"
+#include "device/cuda/upload_rooms.hpp"
 #include "device/exported_memory.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
 
+using cuda::cuda_arena;
 using cuda::device_block;
 
-// The alignment that kernels need: cudaMalloc guarantees it, and no library needs more.
+// The alignment that kernels need. cudaMalloc guarantees this alignment, which is sufficient for
+// all known libraries.
 constexpr std::uint64_t tensor_alignment = 256;
 
 std::string name_of(int index) { return "cuda:" + std::to_string(index); }
 
-// Its memory is kept for the next load only if the consumer has declared when its work ends.
-// Synchronising the whole device instead would wait for all work and invalidate the program's graph
-// captures.
-class cuda_arena final : public arena {
- public:
-  cuda_arena(device_block memory, bool was_kept,
-             std::weak_ptr<free_list<device_block>> home) noexcept
-      : memory_(std::move(memory)), was_kept_(was_kept), home_(std::move(home)) {}
-  cuda_arena(const cuda_arena&) = delete;
-  cuda_arena& operator=(const cuda_arena&) = delete;
-  ~cuda_arena() override {
-    if (!uses_are_known_) return;
-    if (const auto home = home_.lock()) home->put(std::move(memory_));
-  }
-
-  std::byte* data() const noexcept override { return memory_.data(); }
-  bool was_kept() const noexcept override { return was_kept_; }
-  bool populated() const noexcept override { return true; }
-  bool read_only() const noexcept override { return memory_.memory().is_of_another_process; }
-
-  std::uint64_t bytes() const noexcept { return memory_.bytes(); }
-  cuda::read_back_pool& readers() const noexcept { return *memory_.memory().readers; }
-
-  void release() noexcept {
-    const std::lock_guard lock(mutex_);
-    uses_are_known_ = true;
-  }
-
-  // The device must be the current one. Thread-safe.
-  boost::system::error_code add_use(cudaStream_t consumer_stream) noexcept {
-    try {
-      cuda::event end;
-      if (auto failed = end.make()) return failed;
-      if (auto failed = end.record(consumer_stream)) return failed;
-      const std::lock_guard lock(mutex_);
-      memory_.memory().uses.push_back(std::move(end));
-      uses_are_known_ = true;
-      return {};
-    } catch (const std::bad_alloc&) {
-      return errc::memory_exceeded;
-    }
-  }
-
- private:
-  device_block memory_;
-  const bool was_kept_;
-  const std::weak_ptr<free_list<device_block>> home_;
-  std::mutex mutex_;
-  bool uses_are_known_ = false;  // Guarded by the mutex, like the uses.
-};
-
 class cuda_backend final : public backend, public memory_exchange {
  public:
-  explicit cuda_backend(int index) : index_(index) {}
+  cuda_backend(int index, bool shares_memory) : index_(index), shares_memory_(shares_memory) {}
   ~cuda_backend() override {
-    // Selects the device for the streams that copy to the host.
-    if (shares_thread_) (void)cuda::use_device(index_);
-    // When the loader is gone, its kept memory must be freed.
+    // When the loader is destroyed, the memory of its free list must be free.
     const bool keeps = kept_ && kept_->bytes() > 0;
     kept_.reset();
+    if (readers_->has_rooms()) cuda::destroy_later(index_, std::move(readers_));
     if (keeps) cuda::wait_for_returned_memory();
   }
 
-  layout_rules rules() const noexcept override {
-    layout_rules rules;
+  placement_rules rules() const noexcept override {
+    placement_rules rules;
     rules.tensor_alignment = tensor_alignment;
     return rules;
   }
@@ -129,8 +85,8 @@ class cuda_backend final : public backend, public memory_exchange {
       if (*found) return make_arena(std::move(**found), true);
     }
     auto new_block = make_block(bytes);
-    // The kept memory may be the missing memory. Memory that is being freed may be available after
-    // the wait.
+    // The allocation may succeed when the free list is empty and other threads have freed their
+    // memory.
     if (!new_block && new_block.error().code == errc::memory_exceeded) {
       if (kept_) kept_->clear();
       cuda::wait_for_returned_memory();
@@ -149,34 +105,83 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
   result<void> copy_to_host(const std::byte* from, std::span<std::byte> into) override {
-    // This is a library thread, which has no current device.
+    // The calling thread is a thread of the library and has no current device.
     auto failed = cuda::use_device(index_);
-    if (!failed) failed = readers_->copy(from, into);
+    if (!failed) failed = readers_->copy(from, into, slots_ && slots_->has(into));
     if (failed) return fault{failed, name_of(index_) + ": copying to the host"};
     return {};
   }
 
   result<exported_memory> export_memory(const arena& source) override {
     const auto* const ours = dynamic_cast<const cuda_arena*>(&source);
-    if (ours == nullptr || ours->read_only()) {
+    if (ours != nullptr && ours->read_only()) {
       return fault{errc::device_unavailable, name_of(index_),
                    "its memory belongs to another process"};
     }
-    return cuda::export_memory(index_, source.data(), ours->bytes());
+    const cuda::shareable_memory* const memory = ours ? ours->shareable() : nullptr;
+    if (memory == nullptr) {
+      return fault{errc::device_unavailable, name_of(index_),
+                   "its memory is private: load it for ringload::shared_cuda_device()"};
+    }
+    exported_memory out;
+    out.bytes = memory->bytes();
+    boost::system::error_code failed;
+    const auto work = [&] {
+      failed = cuda::uuid_of(index_, out.on);
+      if (!failed) failed = memory->share(out.descriptor);
+    };
+    if (auto no_device = cuda::on_device(index_, work)) failed = no_device;
+    if (failed) return fault{failed, name_of(index_) + ": sharing memory with other processes"};
+    return out;
   }
 
   result<std::shared_ptr<arena>> import_memory(const exported_memory& exported,
                                                std::shared_ptr<const void> keeps) override {
-    auto opened = cuda::import_memory(index_, exported, std::move(keeps));
-    if (!opened) return opened.error();
-    (*opened)->readers = readers_;
-    return make_arena(device_block(std::move(*opened)), false);
+    auto opened = std::make_unique<cuda::taken_memory>();
+    opened->bytes = exported.bytes;
+    opened->device = index_;
+    opened->readers = readers_;
+    opened->is_of_another_process = true;
+    opened->shareable = std::make_unique<cuda::shareable_memory>();
+    std::string uuid;
+    boost::system::error_code failed;
+    const auto work = [&] {
+      failed = cuda::uuid_of(index_, uuid);
+      if (failed || uuid != exported.on) return;
+      failed = opened->shareable->open(index_, exported.descriptor.get(), exported.bytes);
+    };
+    if (auto no_device = cuda::on_device(index_, work)) failed = no_device;
+    opened->address = opened->shareable->address();
+    opened->keeps = std::move(keeps);
+    // From here on, a thread of the library frees the memory on the right device.
+    device_block block(std::move(opened));
+    if (failed) return fault{failed, name_of(index_) + ": opening memory of another process"};
+    if (uuid != exported.on) {
+      return fault{errc::device_unavailable, name_of(index_),
+                   "this GPU has the UUID " + uuid + ", but the memory belongs to the GPU " +
+                       printable(exported.on)};
+    }
+    return make_arena(std::move(block), false);
+  }
+
+  std::shared_ptr<arena> share_host(const std::shared_ptr<arena>& memory,
+                                    std::span<std::byte> bytes) noexcept override {
+    std::shared_ptr<arena> shared;
+    const auto work = [&] {
+      try {
+        shared = share_registered(memory, bytes);
+      } catch (const std::bad_alloc&) {
+        shared = nullptr;  // The caller copies the bytes instead.
+      }
+    };
+    (void)cuda::on_device(index_, work);
+    return shared;
   }
 
   result<void> attach(boost::asio::io_context& loop, slot_region slots) override {
     const auto count = cuda::count_devices();
     if (!count) {
-      return fault{count.error().code, name_of(index_), "no CUDA device: " + count.error().cause};
+      return fault{count.error().code, name_of(index_), "no CUDA device: " + count.error().cause()};
     }
     if (index_ < 0 || index_ >= *count) {
       return fault{errc::device_unavailable, name_of(index_),
@@ -184,11 +189,12 @@ class cuda_backend final : public backend, public memory_exchange {
                        (*count == 1 ? "is 1" : "are " + std::to_string(*count)) +
                        ", counted from 0"};
     }
-    // The engine thread belongs to the loader, so its only device is set once.
+    // The engine thread belongs to the loader. Sets the device for all later calls, unless other
+    // devices use the thread.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     cuda::place_near(slots.near, index_);
     shares_thread_ = slots.shared;
-    slots_.emplace(slots);
+    slots_ = std::make_unique<cuda::pinned>(slots);
     copies_.emplace(loop, *slots_, log_);
     if (auto failed = copies_->open(index_, shares_thread_)) {
       detach();
@@ -198,7 +204,7 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
   result<std::string> pin(std::span<std::byte> slot) override {
-    // This is a library thread, which has no current device.
+    // The calling thread is a thread of the library and has no current device.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     const auto refused = slots_->pin(slot);
     return refused ? refused.message() : std::string();
@@ -211,18 +217,46 @@ class cuda_backend final : public backend, public memory_exchange {
 
   void meet(const backend& peer_backend) noexcept override {
     const auto* const peer = dynamic_cast<const cuda_backend*>(&peer_backend);
-    if (peer == nullptr || !cuda::reaches(index_, peer->index_)) return;
+    // Shared memory is mapped only for its own device.
+    if (peer == nullptr || peer->shares_memory_) return;
     try {
-      peers_.push_back(&peer_backend);
+      peers_.push_back({peer});
     } catch (const std::bad_alloc&) {
-      // Without memory for the list, this device copies everything out of slots.
+      // If memory is exhausted, the list has no entry, and this device copies all bytes from slots.
     }
   }
 
   bool prefers(const backend& peer_backend, const copy_op& copy,
                std::size_t copies) const noexcept override {
-    return cuda::is_worth_a_copy(copy, copies) &&
-           std::ranges::find(peers_, &peer_backend) != peers_.end();
+    if (!cuda::is_worth_a_copy(copy, copies)) return false;
+    const auto found = std::ranges::find(peers_, &peer_backend, &peer_state::peer);
+    if (found == peers_.end()) return false;
+    // The test runs only if it is needed, because it is slow and makes later allocations accessible
+    // to the peer.
+    if (!found->reachable) found->reachable = cuda::reaches(index_, found->peer->index_, log_);
+    return *found->reachable;
+  }
+
+  result<std::unique_ptr<uploader>> take_uploader() override {
+    auto taken = uploaders_.take(index_, copies_->no_kernels(), log_);
+    if (!taken) return taken.error().in(name_of(index_));
+    return std::unique_ptr<uploader>(std::move(*taken));
+  }
+
+  void return_uploader(std::unique_ptr<uploader> used) noexcept override {
+    uploaders_.put(
+        std::unique_ptr<cuda::upload_rooms>(static_cast<cuda::upload_rooms*>(used.release())));
+  }
+
+  std::optional<cpu_set_t> near_processors() override { return cuda::processors_near(index_); }
+
+  result<std::unique_ptr<direct_storage>> open_storage(std::uint32_t slots,
+                                                       std::uint64_t slot_bytes) override {
+    const auto driver = cuda::cufile::open_driver(index_);
+    if (!driver) return driver.error();
+    auto storage = std::make_unique<cuda::cufile_storage>(index_, **driver, slot_bytes);
+    if (auto failed = storage->open(slots, log_)) return fault{failed, name_of(index_)};
+    return std::unique_ptr<direct_storage>(std::move(storage));
   }
 
   void start(copy_operation& op) noexcept override { copies_->start(op); }
@@ -230,21 +264,28 @@ class cuda_backend final : public backend, public memory_exchange {
   void detach() noexcept override {
     if (shares_thread_) (void)cuda::use_device(index_);
     peers_.clear();
+    uploaders_.clear(index_);
     copies_.reset();
-    slots_.reset();
+    if (slots_) cuda::destroy_later(index_, std::move(slots_));
   }
 
  private:
-  // Returns a text with the needed and the free bytes. Fails with memory_exceeded and the same text
-  // if the need is larger.
+  // Returns the needed and the free number of bytes as text, for the error of a failed allocation.
+  // If too few bytes are free, returns memory_exceeded.
   result<std::string> room_for(std::uint64_t bytes, std::uint64_t kept_bytes) {
-    // This is a library thread, which has no current device.
+    // The calling thread is a thread of the library and has no current device.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     std::size_t free_bytes = 0;
     std::size_t total_bytes = 0;
-    if (auto failed = cuda::code_of(cudaMemGetInfo(&free_bytes, &total_bytes))) {
-      return fault{failed, name_of(index_)};
+    int is_integrated = 0;
+    auto failed = cuda::code_of(cudaMemGetInfo(&free_bytes, &total_bytes));
+    if (!failed) {
+      failed = cuda::code_of(cudaDeviceGetAttribute(&is_integrated, cudaDevAttrIntegrated, index_));
     }
+    if (failed) return fault{failed, name_of(index_)};
+    // An integrated GPU uses the host's memory. CUDA counts the page cache as used, although the
+    // kernel frees it on demand.
+    if (is_integrated != 0) free_bytes = available_bytes().value_or(free_bytes);
     std::string needed = "the tensors need " + grouped(bytes) + " bytes, " + name_of(index_) +
                          " has " + grouped(free_bytes) + " of " + grouped(total_bytes) + " free";
     if (bytes > free_bytes + kept_bytes) {
@@ -261,21 +302,34 @@ class cuda_backend final : public backend, public memory_exchange {
     taken->bytes = bytes;
     taken->device = index_;
     taken->readers = readers_;
-    void* memory = nullptr;
-    const cudaError_t outcome = cudaMalloc(&memory, bytes);
-    const auto failed = cuda::code_of(outcome);
-    // Free memory may be fragmented, or have been taken since it was counted.
-    if (outcome == cudaErrorMemoryAllocation) {
+    const auto failed = take_memory(*taken);
+    // The free memory may be fragmented, or another program may have allocated the memory in the
+    // meantime.
+    if (failed.value() == cudaErrorMemoryAllocation) {
       return fault{errc::memory_exceeded, "", *needed + ": " + failed.message()};
     }
     if (failed) return fault{failed, name_of(index_)};
-    taken->address = memory;
-    taken->logged = logged_allocation(log_, {"cudaMalloc", "cudaFree"}, memory, bytes);
     return device_block(std::move(taken));
   }
 
-  // Takes kept memory. No tensor is left in it, but a consumer's kernels may still use it, so their
-  // events are waited for.
+  boost::system::error_code take_memory(cuda::taken_memory& taken) {
+    if (shares_memory_) {
+      taken.shareable = std::make_unique<cuda::shareable_memory>();
+      if (auto failed = taken.shareable->make(index_, taken.bytes)) return failed;
+      taken.address = taken.shareable->address();
+      taken.logged = logged_allocation(log_, {"cuMemCreate", "cuMemRelease"}, taken.address,
+                                       taken.shareable->bytes());
+      return {};
+    }
+    void* memory = nullptr;
+    if (auto failed = cuda::code_of(cudaMalloc(&memory, taken.bytes))) return failed;
+    taken.address = memory;
+    taken.logged = logged_allocation(log_, {"cudaMalloc", "cudaFree"}, memory, taken.bytes);
+    return {};
+  }
+
+  // Takes memory from the free list, and waits for the events that the consumer has recorded. No
+  // tensor uses the memory, but kernels of the consumer may still read it.
   result<std::optional<device_block>> take_kept(std::uint64_t bytes) {
     auto found = kept_->take(bytes);
     if (!found) return std::optional<device_block>();
@@ -286,18 +340,48 @@ class cuda_backend final : public backend, public memory_exchange {
     return found;
   }
 
+  // Returns null unless the GPU is integrated, because another GPU would read the memory over the
+  // bus.
+  std::shared_ptr<arena> share_registered(const std::shared_ptr<arena>& memory,
+                                          std::span<std::byte> bytes) const {
+    mapping* const mapped = memory->host_mapping();
+    const bool is_aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % tensor_alignment == 0;
+    int is_integrated = 0;
+    if (cuda::code_of(cudaDeviceGetAttribute(&is_integrated, cudaDevAttrIntegrated, index_))) {
+      return nullptr;
+    }
+    if (is_integrated == 0 || mapped == nullptr || !is_aligned || bytes.empty()) return nullptr;
+    const auto registered = cuda::register_mapping(index_, *mapped, memory->read_only());
+    if (!registered || !(*registered)->covers(bytes)) return nullptr;
+    auto taken = std::make_unique<cuda::taken_memory>();
+    if (cuda::code_of(cudaHostGetDevicePointer(&taken->address, bytes.data(), 0))) return nullptr;
+    taken->bytes = bytes.size();
+    taken->device = index_;
+    taken->readers = readers_;
+    taken->is_borrowed = true;
+    taken->is_of_another_process = memory->read_only();
+    taken->keeps = memory;
+    return make_arena(device_block(std::move(taken)), false);
+  }
+
   std::shared_ptr<arena> make_arena(device_block memory, bool was_kept) const {
     return std::make_shared<cuda_arena>(std::move(memory), was_kept, kept_);
   }
 
   const int index_;
-  std::shared_ptr<free_list<device_block>> kept_;  // Null: no memory is kept.
-  const std::shared_ptr<cuda::read_back_pool> readers_ = std::make_shared<cuda::read_back_pool>();
-  std::optional<cuda::pinned> slots_;
+  const bool shares_memory_;
+  std::shared_ptr<free_list<device_block>> kept_;  // Null if no memory is kept.
+  std::shared_ptr<cuda::read_back_pool> readers_ = std::make_shared<cuda::read_back_pool>();
+  std::unique_ptr<cuda::pinned> slots_;
   allocation_log log_;
-  // Used in the engine thread only.
-  std::vector<const backend*> peers_;  // The attached backends whose memory this device can read.
-  // Other devices use the same thread, so each call selects the device again.
+  cuda::upload_pool uploaders_;
+  // Used only in the engine thread.
+  struct peer_state {
+    const cuda_backend* peer;
+    std::optional<bool> reachable = std::nullopt;  // Empty until the first query.
+  };
+  mutable std::vector<peer_state> peers_;  // The other attached backends.
+  // True if other devices also use the engine thread. Each call then selects the device again.
   bool shares_thread_ = false;
   std::optional<cuda::copier> copies_;
 };
@@ -306,37 +390,14 @@ class cuda_backend final : public backend, public memory_exchange {
 
 device cuda_device(int index) noexcept {
   return {device_kind::cuda, index, [](int device_index) -> std::unique_ptr<backend> {
-            return std::make_unique<cuda_backend>(device_index);
+            return std::make_unique<cuda_backend>(device_index, false);
           }};
 }
 
-void copy_to_host(const tensor& source, std::uint64_t from, std::span<std::byte> into) {
-  assert(source.device().kind() == device_kind::cuda);
-  assert(from <= source.size_bytes() && into.size() <= source.size_bytes() - from);
-  if (into.empty()) return;
-  const device on = source.device();
-  auto& memory = static_cast<cuda_arena&>(source.memory());
-  boost::system::error_code failed;
-  const auto copy = [&] {
-    failed = memory.readers().copy(static_cast<const std::byte*>(source.data()) + from, into);
-  };
-  if (auto no_device = cuda::on_device(on.index(), copy)) failed = no_device;
-  if (failed) throw error(failed, on.name() + ": copying to the host", {});
-}
-
-void release(const tensor& used) noexcept {
-  assert(used.device().kind() == device_kind::cuda);
-  static_cast<cuda_arena&>(used.memory()).release();
-}
-
-void release_after(const tensor& used, void* stream) {
-  assert(used.device().kind() == device_kind::cuda);
-  const device on = used.device();
-  auto& memory = static_cast<cuda_arena&>(used.memory());
-  boost::system::error_code failed;
-  const auto record = [&] { failed = memory.add_use(static_cast<cudaStream_t>(stream)); };
-  if (auto no_device = cuda::on_device(on.index(), record)) failed = no_device;
-  if (failed) throw error(failed, on.name() + ": recording an event", {});
+device shared_cuda_device(int index) noexcept {
+  return {device_kind::cuda, index, [](int device_index) -> std::unique_ptr<backend> {
+            return std::make_unique<cuda_backend>(device_index, true);
+          }};
 }
 
 }  // namespace ringload::inline v0

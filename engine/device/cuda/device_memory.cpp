@@ -1,57 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "device/cuda/device_memory.hpp"
+
+#include <pthread.h>
+#include <sys/mman.h>
 
 #include <chrono>
 #include <condition_variable>
-#include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/retry_allocation.hpp"
 #include "base/signals_blocked.hpp"
 
 namespace ringload::inline v0::cuda {
 
 namespace {
 
-// Limit on the wait at process exit. The driver frees the rest. After a fork, the counted threads
-// may be the parent's.
+// Limits the wait at the end of the process. The driver then frees the remaining memory. After a
+// fork, the counted threads may belong to the parent process and never end in this process.
 constexpr std::chrono::seconds exit_wait_max{2};
 
-// Each thread frees one block after another. There are several threads because a block may have to
-// wait a long time for work on the device.
+// Several threads free blocks at the same time, because one block may have to wait a long time for
+// work of the device.
 constexpr unsigned freeing_threads_max = 8;
 
-// Memory that is being freed, and the threads that free it.
+// The memory to free, and the threads that free the memory.
 struct freeing_queue {
   std::mutex mutex;
   std::condition_variable ended;
-  // Guarded by the mutex.
-  std::unique_ptr<taken_memory> first;  // An intrusive list, so that nothing is allocated.
-  unsigned count = 0;                   // Blocks in the list or being freed.
+  // Guarded by the mutex. The list is linked through device_resource::next, so that add() allocates
+  // no memory.
+  std::unique_ptr<device_resource> first;
+  unsigned count = 0;  // Number of objects that are in the list or are being destroyed.
   unsigned threads = 0;
 
-  // Adds a block. Returns true if another thread is needed.
-  bool add(std::unique_ptr<taken_memory> block) {
+  // Adds an object. Returns true if the caller must start another thread.
+  bool add(std::unique_ptr<device_resource> resource) {
     const std::lock_guard lock(mutex);
-    block->next = std::move(first);
-    first = std::move(block);
+    resource->next = std::move(first);
+    first = std::move(resource);
     count += 1;
     if (threads == freeing_threads_max) return false;
     threads += 1;
     return true;
   }
 
-  // Frees the blocks of the list. In a library thread the block's device becomes the current one.
-  // cudaFree works without this, but is then called with the wrong current device.
+  // Destroys all objects of the list. A thread of the library first selects the device of each
+  // object. A thread of the program keeps its current device, because cudaFree works with any
+  // current device.
   void run(bool in_own_thread) {
+    if (in_own_thread) ::pthread_setname_np(::pthread_self(), "ringload-free");
     std::unique_lock lock(mutex);
     while (first) {
-      std::unique_ptr<taken_memory> block = std::move(first);
-      first = std::move(block->next);
+      std::unique_ptr<device_resource> resource = std::move(first);
+      first = std::move(resource->next);
       lock.unlock();
-      if (in_own_thread) (void)use_device(block->device);
-      block.reset();
+      if (in_own_thread) (void)use_device(resource->device);
+      resource.reset();
       lock.lock();
       count -= 1;
     }
@@ -62,13 +70,14 @@ struct freeing_queue {
   bool is_idle() const noexcept { return count == 0 && threads == 0; }
 };
 
-// Never destroyed, because a tensor may be a static object of the program and be destroyed last.
+// The queue is never destroyed, because a static object of the program may own a tensor and be
+// destroyed last.
 freeing_queue& the_freeing_queue() {
   static freeing_queue& queue = *new freeing_queue;
   return queue;
 }
 
-// Ensures that no thread of the library is left when the library is unloaded.
+// Waits for the freeing threads before the library is unloaded, for at most exit_wait_max.
 struct exit_guard {
   exit_guard() {}
   exit_guard(const exit_guard&) = delete;
@@ -93,27 +102,37 @@ boost::system::error_code taken_memory::wait_for_uses() {
 taken_memory::~taken_memory() {
   (void)wait_for_uses();
   logged.release();
-  if (!address) return;
-  (void)code_of(is_of_another_process ? cudaIpcCloseMemHandle(address) : cudaFree(address));
+  if (!shareable && !is_borrowed && address) (void)code_of(cudaFree(address));
+  shareable.reset();
+  for (std::size_t done = 0; done < registered.size(); done += registered_bytes_max) {
+    (void)code_of(cudaHostUnregister(registered.data() + done));
+  }
+  if (!unmapped.empty()) (void)::munmap(unmapped.data(), unmapped.size());
 }
 
 device_block::~device_block() {
-  if (!memory_) return;
-  freeing_queue& queue = the_freeing_queue();
-  static const exit_guard guard;
-  if (!queue.add(std::move(memory_))) return;
-  try {
-    const signals_blocked now;
-    std::thread([&queue] { queue.run(true); }).detach();
-  } catch (const std::exception&) {
-    queue.run(false);
-  }
+  if (memory_) destroy_later(std::move(memory_));
 }
 
-void wait_for_returned_memory() noexcept {
+void destroy_later(std::unique_ptr<device_resource> resource) noexcept {
+  freeing_queue& queue = the_freeing_queue();
+  static const exit_guard guard;
+  if (!queue.add(std::move(resource))) return;
+  // Repeated if memory is exhausted, because another device may be the current one in this thread.
+  retry_allocation([&queue] {
+    try {
+      const signals_blocked now;
+      std::thread([&queue] { queue.run(true); }).detach();
+    } catch (const std::system_error&) {
+      queue.run(false);
+    }
+  });
+}
+
+void wait_for_returned_memory(std::chrono::milliseconds limit) noexcept {
   freeing_queue& queue = the_freeing_queue();
   std::unique_lock lock(queue.mutex);
-  queue.ended.wait(lock, [&] { return queue.is_idle(); });
+  queue.ended.wait_for(lock, limit, [&] { return queue.is_idle(); });
 }
 
 }  // namespace ringload::inline v0::cuda

@@ -1,41 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Device memory and how it is freed.
+// Owns device memory and frees it in threads of the library.
 //
-// Threads of the library free the memory, because cudaFree may wait for work of the device. The
-// owner of a model's last tensor, such as an event loop or an interpreter that holds its lock, must
-// not wait for that. A consumer whose kernels may still read a released tensor has named their
-// stream, and the events of that stream are waited for before the memory is freed.
+// cudaFree may wait for work of the device. The last owner of a tensor must not wait for such work,
+// because the owner may be an event loop or an interpreter that holds its lock. Kernels of a
+// consumer may still read a released tensor. If the consumer has declared the stream of these
+// kernels, the freeing thread waits for an event on that stream.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/logged_allocation.hpp"
 #include "device/cuda/copy_to_host.hpp"
 #include "device/cuda/raii.hpp"
+#include "device/cuda/shareable_memory.hpp"
 
 namespace ringload::inline v0::cuda {
 
-// One cudaMalloc allocation of this or another process. Must be destroyed with its device as the
-// current one, when nothing uses it any more.
-struct taken_memory {
+// Maximum number of host memory bytes that one call registers. The driver refuses 512 GiB, and some
+// Linux kernels refuse more than 2 GiB.
+inline constexpr std::size_t registered_bytes_max = std::size_t{1} << 30;
+
+// An object that a thread of the library destroys. At that time, its device must be the current
+// device, and the object must not be in use.
+struct device_resource {
+  explicit device_resource(int index = 0) noexcept : device(index) {}
+  device_resource(const device_resource&) = delete;
+  device_resource& operator=(const device_resource&) = delete;
+  virtual ~device_resource() = default;
+
+  int device;
+  std::unique_ptr<device_resource> next;  // Next object in the queue of objects to destroy.
+};
+
+// Destroys the object in a thread of the library. May be called in any thread.
+void destroy_later(std::unique_ptr<device_resource> resource) noexcept;
+
+// Destroys `value` in a thread of the library. If there is no memory for the queue, destroys
+// `value` in the calling thread.
+template <class T>
+void destroy_later(int device, T value) noexcept {
+  struct holder final : device_resource {
+    holder(int index, T&& owned) noexcept : device_resource(index), held(std::move(owned)) {}
+    T held;
+  };
+  try {
+    destroy_later(std::make_unique<holder>(device, std::move(value)));
+  } catch (const std::bad_alloc&) {
+    (void)on_device(device, [&value] { const T destroyed_here = std::move(value); });
+  }
+}
+
+// One allocation of cudaMalloc, shareable memory, or registered host memory. When the object is
+// destroyed, its device must be the current device, and the memory must not be in use.
+struct taken_memory final : device_resource {
   void* address = nullptr;
   std::uint64_t bytes = 0;
-  int device = 0;
   bool is_of_another_process = false;
+  // Owns the memory. If null, cudaFree frees the memory.
+  std::unique_ptr<shareable_memory> shareable;
+  bool is_borrowed = false;           // `keeps` owns the memory, so `address` is not freed.
+  std::span<std::byte> registered;    // Unregistered in pieces.
+  std::span<std::byte> unmapped;      // Unmapped after `registered` was unregistered.
   std::shared_ptr<const void> keeps;  // Released after the memory is freed.
   std::shared_ptr<read_back_pool> readers;
   logged_allocation logged;
-  std::vector<event> uses;             // The ends of the consumers' work on any streams.
-  std::unique_ptr<taken_memory> next;  // Next block in the queue of blocks to free.
+  std::vector<event> uses;  // Events after the work of consumers, on any streams.
 
   taken_memory() = default;
-  taken_memory(const taken_memory&) = delete;
-  taken_memory& operator=(const taken_memory&) = delete;
-  ~taken_memory();
+  ~taken_memory() override;
 
   boost::system::error_code wait_for_uses();
 };
@@ -49,7 +87,7 @@ class device_block {
     memory_.swap(source.memory_);
     return *this;
   }
-  // May run in any thread: another thread frees the memory.
+  // May run in any thread, because another thread frees the memory.
   ~device_block();
 
   std::byte* data() const noexcept { return static_cast<std::byte*>(memory_->address); }
@@ -60,8 +98,12 @@ class device_block {
   std::unique_ptr<taken_memory> memory_;  // Null after a move.
 };
 
-// Waits until all memory that is being freed in this process is free. All loaders share the device
-// memory.
-void wait_for_returned_memory() noexcept;
+// Limits the wait for memory that threads of the library are freeing. If a kernel of the program
+// never ends, the memory may never be freed.
+inline constexpr std::chrono::seconds returned_memory_wait_max{5};
+
+// Waits until all memory that this process is freeing is free, or until the limit. Affects all
+// loaders, because they share the device memory.
+void wait_for_returned_memory(std::chrono::milliseconds limit = returned_memory_wait_max) noexcept;
 
 }  // namespace ringload::inline v0::cuda

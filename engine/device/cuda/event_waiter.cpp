@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "device/cuda/event_waiter.hpp"
+
+#include <pthread.h>
 
 #include <boost/asio/post.hpp>
 #include <system_error>
@@ -25,6 +28,7 @@ event_waiter::~event_waiter() {
 }
 
 error_code event_waiter::open(int device) {
+  if (thread_.joinable()) return {};
   try {
     thread_ = std::thread([this, device] { run(device); });
     return {};
@@ -40,6 +44,7 @@ void event_waiter::wait(const event& pending_event) noexcept {
 }
 
 void event_waiter::run(int device) {
+  ::pthread_setname_np(::pthread_self(), "ringload-event");
   const error_code no_device = use_device(device);
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -48,6 +53,8 @@ void event_waiter::run(int device) {
     const event& pending_event = *std::exchange(next_, nullptr);
     lock.unlock();
     error_code failed = pending_event.wait();
+    // If no device could be selected, this error is reported, because it is the cause of the later
+    // error.
     if (failed && no_device) failed = no_device;
     retry_allocation(
         [this, failed] { boost::asio::post(loop_, [this, failed] { ended_(failed); }); });

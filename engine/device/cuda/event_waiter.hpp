@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A thread that sleeps until a CUDA event completes and then wakes the loop.
+// A thread that sleeps until a CUDA event completes, and then calls a function in the event loop.
+// Used by `copier`.
 //
-// Other designs were considered. Polling the event costs a call every 20 us, whether or not the
-// copy has ended. A host function on a stream wakes the loop as early, but CUDA may run all host
-// functions of a process one after another, so the program's functions would delay ours; and CUDA
-// runs none after an error of the context. A thread in cudaEventSynchronize is independent and then
-// returns with an error.
+// Two other designs were rejected. Polling the event costs one call every 20 us, even if no copy
+// has ended. A host function on a stream is called as early as this thread wakes up, but has two
+// disadvantages. CUDA may run the host functions of a process one after another, so functions of
+// the program would cause delays. After an error of the context, CUDA runs no host function. A
+// thread in cudaEventSynchronize is independent of the program, and returns with an error after
+// such a failure.
 
 #include <boost/asio/io_context.hpp>
 #include <boost/system/error_code.hpp>
@@ -22,18 +24,18 @@ namespace ringload::inline v0::cuda {
 
 class event_waiter {
  public:
-  // Calls `ended` in the loop once for each wait(), with the error of the wait.
+  // Calls `ended` in the event loop once for each wait(). The argument is the error of the wait.
   event_waiter(boost::asio::io_context& loop,
                std::function<void(boost::system::error_code failed)> ended);
   event_waiter(const event_waiter&) = delete;
   event_waiter& operator=(const event_waiter&) = delete;
-  // Waits for the pending event.
+  // Waits until the pending event has completed.
   ~event_waiter();
 
-  // Starts the thread for device `device`.
+  // Starts the thread for device `device`. Does nothing if the thread already runs.
   boost::system::error_code open(int device);
 
-  // The next call must follow the call of `ended`. The event must not change until then.
+  // Must not be called again before `ended` is called. Until then, the event must not change.
   void wait(const event& pending_event) noexcept;
 
  private:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include <cstdint>
 #include <cstring>
 
@@ -13,12 +14,12 @@ namespace {
 
 constexpr unsigned threads_per_block = 256;
 
-// The unit of one store of a thread, and of one aligned load.
+// The unit of stores, and of loads from aligned addresses.
 struct alignas(16) vector {
   std::uint32_t words[4];
 };
 
-// Element transformations: unchanged byte by byte, or converted.
+// Transformations of an element: as_it_is copies a byte, as_converted converts a number.
 struct as_it_is {
   using in = std::uint8_t;
   using out = std::uint8_t;
@@ -32,7 +33,7 @@ struct as_converted {
   __device__ static out apply(in word) { return converted<From, To>(word); }
 };
 
-// Loads one element at any alignment.
+// Loads one element from an address of any alignment.
 template <class Word>
 __device__ Word load_one(const unsigned char* from) {
   Word word = 0;
@@ -42,7 +43,8 @@ __device__ Word load_one(const unsigned char* from) {
   return word;
 }
 
-// Loads words from an address that is a multiple of their size, or of 16 bytes.
+// Loads words from an aligned address: a multiple of 4 bytes for fewer than 4 words, otherwise a
+// multiple of 16 bytes.
 template <unsigned Words>
 __device__ void load_aligned(const unsigned char* from, std::uint32_t* words) {
   if constexpr (Words < 4) {
@@ -58,7 +60,8 @@ __device__ void load_aligned(const unsigned char* from, std::uint32_t* words) {
   }
 }
 
-// Loads words from any address out of aligned words. Each wanted word lies in two of them:
+// Loads words from an address of any alignment. Loads aligned words and shifts them, because each
+// wanted word is part of two aligned words:
 //
 //   aligned words  |....|....|....|
 //   wanted           ^^^^ ^^^^          3 bytes past a multiple of 4
@@ -68,7 +71,7 @@ __device__ void load_shifted(const unsigned char* from, std::uint32_t* words) {
   const auto* const whole = reinterpret_cast<const std::uint32_t*>(from - past);
   std::uint32_t low = whole[0];
   for (unsigned i = 0; i < Words; ++i) {
-    // There may be no memory after the last wanted byte.
+    // The memory may end after the last wanted byte, so no later word is loaded.
     const bool needed = past > 0 || i + 1 < Words;
     const std::uint32_t high = needed ? whole[i + 1] : 0;
     words[i] = static_cast<std::uint32_t>((std::uint64_t{high} << 32U | low) >> 8U * past);
@@ -76,15 +79,15 @@ __device__ void load_shifted(const unsigned char* from, std::uint32_t* words) {
   }
 }
 
-// Writes the elements before the first and after the last multiple of 16 bytes of the target one by
-// one. Between them each thread writes whole vectors, and neighbouring threads write neighbouring
-// vectors.
+// Writes the elements of one piece. The target is divided at multiples of 16 bytes. The elements
+// before the first multiple and after the last multiple are written one by one. The threads write
+// the other elements as whole vectors, and neighbouring threads write neighbouring vectors.
 template <class Transform>
 __device__ void scatter_one(const scatter_piece& piece) {
   using in = typename Transform::in;
   using out = typename Transform::out;
-  constexpr std::uint32_t group = sizeof(vector) / sizeof(out);  // Elements of a vector.
-  constexpr std::uint32_t group_bytes = group * sizeof(in);      // Their bytes in the source.
+  constexpr std::uint32_t group = sizeof(vector) / sizeof(out);  // Number of elements of a vector.
+  constexpr std::uint32_t group_bytes = group * sizeof(in);  // Number of source bytes for a vector.
   constexpr unsigned words = group_bytes / 4;
 
   const auto* const from = static_cast<const unsigned char*>(piece.from);
@@ -132,7 +135,7 @@ __device__ void scatter_to(const scatter_piece& piece) {
     case float_type::bf16: scatter_one<as_converted<float_type::bf16, To>>(piece); return;
     case float_type::f8_e4m3fn: scatter_one<as_converted<float_type::f8_e4m3fn, To>>(piece); return;
     case float_type::f8_e5m2: scatter_one<as_converted<float_type::f8_e5m2, To>>(piece); return;
-    default: return;  // A load that needs any other kind is refused before.
+    default: return;  // Loads that need any other kind were refused earlier.
   }
 }
 
@@ -149,7 +152,7 @@ __global__ void scatter(const scatter_table table) {
   }
 }
 
-// Loads one element of a box at any address. Word must be an unsigned integer.
+// Loads one element of a box from an address of any alignment. Word must be an unsigned integer.
 template <class Word, bool Swap>
 __device__ Word load_word(const unsigned char* from) {
   Word word = 0;
@@ -196,16 +199,16 @@ struct number_of_box {
   }
 };
 
-// A thread converts the elements of one run.
+// Each thread converts the elements of one run of a quantised block.
 template <block_type Type, float_type To>
 struct block_of_box {
   using format = block_format<Type>;
   using word = typename float_bits<To>::word;
   static constexpr unsigned parts = format::elements / format::run_elements;
   __device__ static void move(const unsigned char* from, unsigned char* to, unsigned part) {
-    const blocks::shared has = format::shared(from);
-    auto r = format::run(from, has, part);
-    blocks::set_nans(r, has);
+    const blocks::shared common = format::shared(from);
+    auto r = format::run(from, common, part);
+    blocks::set_nans(r, common);
     to += part * format::run_elements * sizeof(word);
     for (unsigned i = 0; i < format::run_elements; ++i) {
       const auto number = static_cast<std::int8_t>(format::number(r, i));
@@ -303,8 +306,8 @@ __global__ void copy_boxes(const box_table table) {
 const void* address_of_scatter() { return reinterpret_cast<const void*>(&scatter); }
 const void* address_of_boxes() { return reinterpret_cast<const void*>(&copy_boxes); }
 
-// For a large box each thread copies eight elements, and the block count is limited to what keeps a
-// device busy.
+// In a large box, each thread copies eight elements. The number of thread blocks is limited to a
+// number that keeps every device busy.
 constexpr std::uint32_t elements_per_block = threads_per_block * 8;
 constexpr std::uint32_t blocks_of_box_max = 128;
 
@@ -320,7 +323,7 @@ cudaError_t launch_boxes(const box_table& table, cudaStream_t cuda_stream) {
   std::uint32_t most = 0;
   for (std::uint32_t i = 0; i < table.count; ++i) {
     const box_piece& piece = table.pieces[i];
-    // A quantised block contains many elements.
+    // The elements of a quantised block are counted.
     const std::uint32_t unit_elements = elements_of(piece.cast.from);
     const std::uint32_t elements = piece.elements < box_piece::elements_max / unit_elements
                                        ? piece.elements * unit_elements
@@ -332,6 +335,17 @@ cudaError_t launch_boxes(const box_table& table, cudaStream_t cuda_stream) {
   void* arguments[] = {const_cast<box_table*>(&table)};
   return cudaLaunchKernel(address_of_boxes(), dim3(blocks, table.count), dim3(threads_per_block),
                           arguments, 0, cuda_stream);
+}
+
+#define RINGLOAD_TEXT_OF(...) #__VA_ARGS__
+#define RINGLOAD_TEXT(...) RINGLOAD_TEXT_OF(__VA_ARGS__)
+
+const char* kernel_architectures() {
+#ifdef __CUDA_ARCH_LIST__
+  return RINGLOAD_TEXT(__CUDA_ARCH_LIST__);
+#else
+  return "unknown architectures";
+#endif
 }
 
 cudaError_t load_kernels() {

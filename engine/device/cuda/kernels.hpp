@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The kernels of ringload_cuda behind functions that any compiler can call. They move many pieces
-// of memory to their destinations and convert them if needed. One kernel moves contiguous pieces;
-// the other moves strided boxes and dequantises blocks.
+// Functions that launch the CUDA kernels of ringload. Any compiler can call them. The kernels move
+// many pieces of memory to their destinations, and convert the pieces if needed. One kernel moves
+// contiguous pieces. The other kernel moves strided boxes and dequantises blocks.
 //
-// The pieces are in a staging buffer on the device, which one bus copy has filled. Thousands of
-// small tensors then cost a few launches instead of one driver call each, and converted bytes cross
-// the bus at the speed of the copy engine. Kernels that read host memory directly are slower: 35 of
-// 55 GB/s on a card whose copies fill the link. They do so only if the device has no memory left
-// for a staging buffer.
+// If the pieces are in host memory, one copy first transfers all of them to a staging buffer on the
+// device. Therefore thousands of small tensors need a few launches instead of one driver call for
+// each tensor. Kernels that read host memory directly are slower: 35 GB/s instead of 55 GB/s on a
+// card whose copies use the whole bus. The kernels read host memory only if the device has no
+// memory for a staging buffer.
 
 #include <cuda_runtime_api.h>
 
@@ -23,17 +23,17 @@ inline namespace v0 {
 namespace cuda {
 
 struct scatter_piece {
-  // A thread block works on one piece, so large copies are cut into pieces of at most this size.
+  // One thread block handles one piece, so larger copies are split into pieces of this size.
   static constexpr std::uint32_t bytes_max = 32 * 1024;
 
   const void* from;        // Device address of any alignment.
   void* to;                // Aligned for the written elements.
-  std::uint32_t elements;  // Bytes if nothing is converted. Not 0.
+  std::uint32_t elements;  // Number of bytes if no conversion is needed. Not 0.
   conversion cast;
 };
 static_assert(sizeof(scatter_piece) == 24);
 
-// The work of one launch. It is a kernel argument, which may have at most 4 KiB.
+// The pieces of one launch. The table is a kernel argument and must have at most 4 KiB.
 struct scatter_table {
   static constexpr std::uint32_t pieces_max = 160;
 
@@ -42,25 +42,28 @@ struct scatter_table {
 };
 static_assert(sizeof(scatter_table) <= 4096);
 
-// A box of elements on both sides: words that are copied, with or without a byte swap; numbers that
-// are converted, with or without a swap before; or blocks that are dequantised.
+// A strided box of elements in the source and in the destination. An element is a word that is
+// copied, a number that is converted, or a quantised block that is dequantised. The bytes of words
+// and numbers may be reversed first.
 struct box_piece {
-  // A map has at most 8 dimensions; elements of two words need one more.
+  // A map has at most 8 dimensions. Elements of two words need one more dimension.
   static constexpr unsigned dimensions_max = strided_map::dimensions_max + 1;
   static constexpr std::uint32_t elements_max = std::uint32_t{1} << 30;
 
   struct dimension {
     std::uint32_t count;  // At least 2.
-    std::uint32_t from;   // Strides in bytes.
+    // The strides `from` and `to` are in bytes.
+    std::uint32_t from;
     std::int64_t to;
   };
 
-  const void* from;  // Device addresses of the first element. Both may have any alignment.
+  // Device addresses of the first element. Both addresses may have any alignment.
+  const void* from;
   void* to;
   std::uint32_t elements;      // The product of all counts.
   std::uint8_t rank;           // Number of dimensions.
-  std::uint8_t element_bytes;  // Bytes of a word: 1, 2, 4 or 8. Ignored if elements are converted.
-  std::uint8_t swap;           // 1: the bytes of each element are reversed. Not for blocks.
+  std::uint8_t element_bytes;  // Bytes of a word: 1, 2, 4 or 8. Not used if elements are converted.
+  std::uint8_t swap;           // 1 if the bytes of each element are reversed. 0 for blocks.
   conversion cast;
   dimension dimensions[dimensions_max];  // The last dimension varies fastest.
 };
@@ -73,13 +76,17 @@ struct box_table {
 };
 static_assert(sizeof(box_table) <= 4096);
 
-// Launches the kernel on the stream. `table` must have at least one piece, and no two pieces may
+// Launches the kernel on the stream. `table` must have at least one piece. Two pieces must not
 // write the same byte.
 cudaError_t launch_scatter(const scatter_table& table, cudaStream_t cuda_stream);
 cudaError_t launch_boxes(const box_table& table, cudaStream_t cuda_stream);
 
-// Loads the kernels into the current device. Otherwise the first launch would do it and hold the
-// context's lock until the device is idle.
+// Returns the GPU architectures that the kernels were compiled for: "750,800,900". Later
+// architectures run these kernels too.
+const char* kernel_architectures();
+
+// Loads the kernels into the current device. Otherwise the first launch would load the kernels, and
+// would hold a lock of the context until the device is idle.
 cudaError_t load_kernels();
 
 }  // namespace cuda

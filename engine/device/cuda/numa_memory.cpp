@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "device/cuda/numa_memory.hpp"
 
 #include <cuda_runtime_api.h>
@@ -7,7 +8,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <fstream>
 
+#include "base/processors.hpp"
 #include "device/cuda/runtime.hpp"
 
 namespace ringload::inline v0::cuda {
@@ -38,6 +41,15 @@ void place_near(std::span<std::byte> memory, int device) noexcept {
   nodes[bit / word_bits] = 1UL << bit % word_bits;
   (void)::syscall(SYS_mbind, memory.data(), memory.size(), MPOL_PREFERRED, nodes.data(), nodes_max,
                   0);
+}
+
+std::optional<cpu_set_t> processors_near(int device, const std::string& nodes) {
+  const int node = node_of(device);
+  if (node < 0) return std::nullopt;
+  std::ifstream file(nodes + "/node" + std::to_string(node) + "/cpulist");
+  std::string list;
+  if (!std::getline(file, list)) return std::nullopt;
+  return parse_processors(list);
 }
 
 }  // namespace ringload::inline v0::cuda

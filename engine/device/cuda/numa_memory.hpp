@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Places host memory on the NUMA node that a device is connected to. Copies from another node would
-// also cross the link between the CPUs.
+// Places slots (I/O buffers) on the NUMA node to which a device is connected. Copies from another
+// node would also use the link between the CPUs.
+
+#include <sched.h>
 
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <string>
 
 namespace ringload::inline v0::cuda {
 
-// Makes absent pages of the memory prefer the device's node while it has free pages. Does nothing
-// if the machine has one node or does not report nodes.
+// Asks the kernel to place absent pages of the memory on the device's node if the node has free
+// pages. Does nothing if the machine has only one node or does not report nodes.
 void place_near(std::span<std::byte> memory, int device) noexcept;
+
+// Returns the processors of the device's node. Returns an empty optional if the machine does not
+// report them. `nodes` is the kernel's folder of nodes. Tests pass another folder.
+std::optional<cpu_set_t> processors_near(int device,
+                                         const std::string& nodes = "/sys/devices/system/node");
 
 }  // namespace ringload::inline v0::cuda

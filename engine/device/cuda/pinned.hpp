@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Host memory that the device can copy from directly and that its kernels can read.
+// Pins slots (I/O buffers), so that the device can copy from them directly and its kernels can read
+// them.
 
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>
@@ -29,17 +30,17 @@ class pinned {
     (void)::madvise(slots_.memory.data(), slots_.memory.size(), MADV_DOFORK);
   }
 
-  // Pins one slot. The slot's device must be the current one of the thread. Copies from an unpinned
-  // slot work too, but slower.
+  // Pins one slot. The current device of the thread must be the device of the slots. A slot that is
+  // not pinned can be used too, but its copies are slower.
   boost::system::error_code pin(std::span<std::byte> slot) {
     std::byte* const memory = slot.data();
-    // A child process would immediately receive a copy of pinned pages, and before Linux 5.9 the
-    // device could then be left with the child's pages. So children do not inherit them.
+    // Child processes do not inherit slots, because fork() would copy pinned pages at once. Before
+    // Linux 5.9, the device could then use the pages of the child instead.
     (void)::madvise(memory, slot.size(), MADV_DONTFORK);
     const unsigned flags = cudaHostRegisterMapped | (slots_.shared ? cudaHostRegisterPortable : 0U);
     const cudaError_t outcome = cudaHostRegister(memory, slot.size(), flags);
     const auto failed = code_of(outcome);
-    // Memory that is pinned for one device is pinned for all. The first device unpins it.
+    // Memory that is pinned for one device is pinned for all devices. The first device unpins it.
     const bool by_another = slots_.shared && outcome == cudaErrorHostMemoryAlreadyRegistered;
     if (failed && !by_another) return failed;
     state& slot_state = states_[index_of(memory)];
@@ -51,8 +52,17 @@ class pinned {
     return {};
   }
 
-  // Returns the device address of a slot, which may differ from the host address. Returns null if
-  // kernels cannot read the slot, and for other memory such as decoded buffers.
+  // Returns true if all bytes are within one slot that has a device address.
+  bool has(std::span<const std::byte> bytes) const noexcept {
+    if (bytes.empty() || on_device(bytes.data()) == nullptr) return false;
+    const auto offset = static_cast<std::size_t>(bytes.data() - slots_.memory.data());
+    return bytes.size() <= slots_.slot_bytes - offset % slots_.slot_bytes;
+  }
+
+  std::uint64_t slot_bytes() const noexcept { return slots_.slot_bytes; }
+
+  // Returns the device address of a slot. The address may differ from the host address. Returns
+  // null if kernels cannot read the slot, or if the memory is not a slot.
   const std::byte* on_device(const std::byte* slot) const noexcept {
     const std::byte* const begin = slots_.memory.data();
     if (slot < begin || slot >= begin + slots_.memory.size()) return nullptr;
@@ -73,7 +83,7 @@ class pinned {
   }
 
   const slot_region slots_;
-  std::vector<state> states_;  // Indexed by slot. One thread sets each entry.
+  std::vector<state> states_;  // Indexed by slot. Only one thread sets each entry.
 };
 
 }  // namespace ringload::inline v0::cuda

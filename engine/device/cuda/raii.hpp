@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// RAII wrappers for CUDA streams, events and memory. All belong to the device that was current when
-// they were created.
+// RAII wrappers for CUDA streams, events and memory. Each object belongs to the device that was
+// current when it was created.
 
 #include <cuda_runtime_api.h>
 
@@ -24,9 +24,9 @@ class stream {
     if (stream_) (void)code_of(cudaStreamDestroy(stream_));
   }
 
-  // Opens a stream that waits for no other stream, not even the default stream. It has the lowest
-  // priority, so that the program's own kernels run first; on most devices that is the default
-  // priority.
+  // Opens a stream that waits for no other stream, including the default stream. The stream has the
+  // lowest priority, so that kernels of the program run first. On most devices, the lowest priority
+  // is also the default priority.
   boost::system::error_code open() {
     int lowest = 0;
     int highest = 0;
@@ -91,6 +91,13 @@ class device_buffer {
   void give_back() noexcept {
     logged_.release();
     if (memory_) (void)code_of(cudaFree(std::exchange(memory_, nullptr)));
+  }
+
+  // Does not free the memory. The memory stays allocated until the process ends, so the log gets no
+  // row for its release.
+  void leak() noexcept {
+    logged_.forget();
+    memory_ = nullptr;
   }
 
   std::byte* data() const noexcept { return static_cast<std::byte*>(memory_); }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "device/cuda/runtime.hpp"
 
 #include <ringload/cuda.hpp>
+
+#include "device/cuda/kernels.hpp"
 
 namespace ringload::inline v0 {
 
@@ -11,10 +14,15 @@ class category_type final : public boost::system::error_category {
  public:
   const char* name() const noexcept override { return "cuda"; }
 
-  // "cudaErrorIllegalAddress: an illegal memory access was encountered"
+  // Example: "cudaErrorIllegalAddress: an illegal memory access was encountered".
   std::string message(int value) const override {
     const auto status = static_cast<cudaError_t>(value);
-    return std::string(cudaGetErrorName(status)) + ": " + cudaGetErrorString(status);
+    std::string text = std::string(cudaGetErrorName(status)) + ": " + cudaGetErrorString(status);
+    if (status == cudaErrorNoKernelImageForDevice) {
+      text += " (the kernels of ringload are built for " +
+              std::string(cuda::kernel_architectures()) + " and later)";
+    }
+    return text;
   }
 };
 
@@ -23,8 +31,8 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-// Explains a result of cudaGetDeviceCount. The runtime has one error for an outdated driver and for
-// a missing driver; they differ in the version, which is 0 without a driver.
+// Returns the reason for a result of cudaGetDeviceCount. The runtime has the same error for an
+// outdated driver and for a missing driver. The version of a missing driver is 0.
 std::string no_device_reason(cudaError_t status) {
   int driver = 0;
   if (cuda::code_of(cudaDriverGetVersion(&driver))) driver = 0;
@@ -36,7 +44,7 @@ std::string no_device_reason(cudaError_t status) {
     return "the driver supports CUDA " + version_text(driver) + ", but CUDA " +
            version_text(CUDART_VERSION) + " is needed";
   }
-  if (status == cudaErrorNoDevice) return "the driver sees none";
+  if (status == cudaErrorNoDevice) return "the driver reports no device";
   return cuda_category().message(status);
 }
 
@@ -61,14 +69,6 @@ boost::system::error_code use_device(int index) noexcept {
   return code_of(cudaThreadExchangeStreamCaptureMode(&mode));
 }
 
-bool reaches(int index, int peer) noexcept {
-  int can = 0;
-  if (use_device(index) || code_of(cudaDeviceCanAccessPeer(&can, index, peer))) return false;
-  if (can == 0) return false;
-  const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
-  return !code_of(status) || status == cudaErrorPeerAccessAlreadyEnabled;
-}
-
 result<int> count_devices() {
   int count = 0;
   cudaError_t status = cudaGetDeviceCount(&count);
@@ -82,7 +82,7 @@ result<int> count_devices() {
 
 int cuda_device_count(std::string* no_device_reason) {
   const auto count = cuda::count_devices();
-  if (!count && no_device_reason) *no_device_reason = count.error().cause;
+  if (!count && no_device_reason) *no_device_reason = count.error().cause();
   return count ? *count : 0;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Wraps the CUDA runtime for this folder: converts its errors to error codes, counts devices, and
-// selects a device without disturbing threads of the program.
+// Wraps the CUDA runtime for the other files of this folder: converts errors to error codes, counts
+// devices, and selects a device without disturbing threads of the program.
 
 #include <cuda_runtime_api.h>
 
@@ -17,30 +17,26 @@
 
 namespace ringload::inline v0::cuda {
 
-// Converts the result of a call. CUDA also keeps an error in the thread, where an unrelated call
-// would report it again, so the error is removed here.
+// Converts the result of a call. Also clears the error that CUDA stores in the thread, because an
+// unrelated call would report the stored error again.
 boost::system::error_code code_of(cudaError_t status) noexcept;
 
-// Selects the device for a library thread. While another thread of the process captures a graph,
-// calls of this thread neither fail nor invalidate the capture.
+// Selects the device for a thread of the library. Also permits calls of this thread while another
+// thread of the process captures a graph: the calls succeed, and do not invalidate the capture.
 //
-// The device is set first. A thread begins on device 0, and nearly every other call would create a
-// context there, which takes half a GiB of a card that the loader may not use.
+// The device is set before any other call. A thread starts with device 0, and nearly every other
+// call would create a context on this device. A context takes half a GiB of memory, possibly on a
+// card that the loader must not use.
 boost::system::error_code use_device(int index) noexcept;
 
-// Lets a device read memory of another device if the machine connects them, and returns whether it
-// can. The access stays until the process ends, because other code may rely on it. Only for library
-// threads; selects device `index`.
-bool reaches(int index, int peer) noexcept;
-
-// For a thread of the user with its device already set: its calls neither fail nor invalidate
-// captures while this object exists.
-class beside_captures {
+// Permits calls of a thread of the program during graph captures, as long as this object exists:
+// the calls succeed, and do not invalidate the captures. The thread must have set its device.
+class capture_guard {
  public:
-  beside_captures() noexcept { exchange(); }
-  beside_captures(const beside_captures&) = delete;
-  beside_captures& operator=(const beside_captures&) = delete;
-  ~beside_captures() { exchange(); }
+  capture_guard() noexcept { exchange(); }
+  capture_guard(const capture_guard&) = delete;
+  capture_guard& operator=(const capture_guard&) = delete;
+  ~capture_guard() { exchange(); }
 
  private:
   void exchange() noexcept { (void)code_of(cudaThreadExchangeStreamCaptureMode(&saved_mode_)); }
@@ -48,27 +44,35 @@ class beside_captures {
   cudaStreamCaptureMode saved_mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-// Returns the number of devices, at least one, or errc::device_unavailable with the reason.
+// Returns the number of devices, which is at least 1. If the machine has no device, returns
+// errc::device_unavailable with the reason.
 result<int> count_devices();
 
-// Runs `work()`, which must not throw, with the device as the current one, or returns why that
-// failed. A thread of the user keeps its device: setting it and setting it back would create a
-// context on a device that the program may never use. So work for another device runs in a thread
-// of its own.
+// Runs `work()` with the device as the current device, or returns an error. If `work` throws
+// std::bad_alloc, returns errc::memory_exceeded. `work` must not throw any other exception. If the
+// thread has another current device, `work` runs in a new thread, because a change of the device
+// could later create a context on a device that the program never uses.
 template <class Work>
 boost::system::error_code on_device(int index, Work work) {
+  const auto run = [&work]() noexcept -> boost::system::error_code {
+    try {
+      work();
+      return {};
+    } catch (const std::bad_alloc&) {
+      return errc::memory_exceeded;
+    }
+  };
   int now = -1;
   boost::system::error_code failed = code_of(cudaGetDevice(&now));
   if (!failed && now == index) {
-    const beside_captures meanwhile;
-    work();
-    return {};
+    const capture_guard meanwhile;
+    return run();
   }
   try {
     const signals_blocked mask;
     std::thread([&] {
       failed = use_device(index);
-      if (!failed) work();
+      if (!failed) failed = run();
     }).join();
     return failed;
   } catch (const std::system_error& e) {

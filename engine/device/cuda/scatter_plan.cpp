@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "device/cuda/scatter_plan.hpp"
 
 namespace ringload::inline v0::cuda {
@@ -7,7 +8,7 @@ namespace {
 
 bool small(const copy_op& copy) { return copy.bytes < call_worth_bytes; }
 
-// Unwanted bytes are copied along if that is cheaper than another call.
+// A range may include unwanted bytes if copying them is faster than another call.
 void stage(std::vector<slot_range>& ranges, const copy_op& copy) {
   const std::uint32_t end = copy.slot_offset + copy.bytes;
   if (ranges.empty() || copy.slot_offset > ranges.back().end + call_worth_bytes) {
@@ -18,9 +19,17 @@ void stage(std::vector<slot_range>& ranges, const copy_op& copy) {
   }
 }
 
+// Returns true if the address of each converted element is a multiple of the size of an element.
+// The kernel for contiguous pieces needs such addresses. Memory of the caller may have others.
+bool lands_aligned(const copy_op& copy, std::span<std::byte* const> destinations) {
+  const std::byte* const to = destinations[copy.destination] + copy.destination_offset;
+  return reinterpret_cast<std::uintptr_t>(to) % copy.cast.to_bytes() == 0;
+}
+
 }  // namespace
 
-void plan_transfer(std::span<const copy_op> copies, transfer& plan) {
+void plan_transfer(std::span<const copy_op> copies, std::span<std::byte* const> destinations,
+                   transfer& plan) {
   plan.direct.clear();
   plan.scattered.clear();
   plan.boxed.clear();
@@ -31,7 +40,8 @@ void plan_transfer(std::span<const copy_op> copies, transfer& plan) {
   const bool scatters = static_cast<std::size_t>(small_copies) >= scattered_copies_min;
   for (const copy_op& copy : copies) {
     if (copy.bytes == 0) continue;
-    if (copy.map != no_index || is_block(copy.cast.from)) {
+    const bool is_misaligned = copy.cast.needed() && !lands_aligned(copy, destinations);
+    if (copy.map != no_index || is_block(copy.cast.from) || is_misaligned) {
       plan.boxed.push_back(copy);
       stage(plan.staged, copy);
     } else if (copy.cast.needed() || (scatters && small(copy))) {

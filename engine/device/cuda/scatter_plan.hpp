@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides how the copies of one slot reach the arena. Pure functions.
+// Decides how each copy of one slot (I/O buffer) is made. Used by `copier` and `upload_rooms`. Pure
+// functions.
 //
 //   slot     |aaaaaaaaaaaaaaaaaaaaaa|b|cc|d|eeeeeeeeeeeeeeeeeeeeeee|f|gg|
-//   direct    a                             e                              a copy for each
-//   staged                           [b  d]                         [f g]  a copy for each range
-//   pieces                           b  cc d                        f gg   scattered from there
+//   direct    a                             e                              one call for each copy
+//   staged                           [b  d]                         [f g]  one call for each range
+//   pieces                           b  cc d                        f gg   moved by a kernel
 //
-// A driver call takes as long as 256 KiB on the bus, so smaller copies share a call. They are
-// copied together with their neighbours into a staging buffer, at the same offsets as in the slot,
-// and a kernel moves them to their destinations. Converted copies and copies of elements that are
-// not contiguous are staged too.
+// A driver call takes as much time as the transfer of 256 KiB, so smaller copies share a call. One
+// call copies a range with several small copies into a staging buffer on the device, at the same
+// offsets as in the slot. Then a kernel moves the pieces to their destinations. Copies that are
+// converted, and copies of elements that are not contiguous, are staged too.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,11 +24,11 @@
 
 namespace ringload::inline v0::cuda {
 
-// Bytes that a 52 GB/s link transfers in the 5 us of a call.
+// The number of bytes that a bus with 52 GB/s transfers in the 5 us of a driver call.
 inline constexpr std::uint32_t call_worth_bytes = 256 * 1024;
 
-// Fewer small copies than this are made one by one, because staging takes two calls and device
-// memory bandwidth.
+// If a slot has fewer small copies than this number, each copy has its own call, because staging
+// takes two calls and bandwidth of the device memory.
 inline constexpr std::size_t scattered_copies_min = 4;
 
 struct slot_range {
@@ -39,28 +41,33 @@ struct slot_range {
 struct transfer {
   std::vector<copy_op> direct;
   std::vector<copy_op> scattered;
-  std::vector<copy_op> boxed;      // Copies with maps, or of blocks that are dequantised.
-  std::vector<slot_range> staged;  // Every byte of `scattered` and `boxed` lies in one range.
+  // Copies with maps, copies of blocks that are dequantised, and conversions whose destination is
+  // not aligned.
+  std::vector<copy_op> boxed;
+  std::vector<slot_range> staged;  // Every byte of `scattered` and `boxed` is in one range.
 };
 
-// Sorts the copies of a slot into the lists. `copies` must be ordered by slot_offset. Throws
-// std::bad_alloc.
-void plan_transfer(std::span<const copy_op> copies, transfer& plan);
+// Sorts the copies of a slot into the lists of `plan`. `copies` must be ordered by slot_offset.
+// `destinations` are the addresses of copy_operation. Throws std::bad_alloc.
+void plan_transfer(std::span<const copy_op> copies, std::span<std::byte* const> destinations,
+                   transfer& plan);
 
-// Returns true if this unconverted copy gets a call of its own instead of sharing one with small
-// copies.
+// Returns true if the copy has its own driver call, and false if it shares a call with other small
+// copies. The copy must have no conversion.
 inline bool is_worth_a_copy(const copy_op& copy, std::size_t copies_of_slot) noexcept {
   return copy.bytes >= call_worth_bytes || copies_of_slot < scattered_copies_min;
 }
 
-// A part of a copy for the kernel: at most `bytes_max` of the slot, whole elements.
+// A part of a copy for a kernel or a driver call. At most `bytes_max` bytes, and only whole
+// elements.
 struct copy_part {
   std::uint32_t slot_offset;
   std::uint32_t bytes;
-  std::uint64_t landed_offset;  // Offset from the target of the copy's first byte.
+  // Offset of the part in the destination, relative to the destination of the copy.
+  std::uint64_t landed_offset;
 };
 
-// Calls `work` with each part in turn until a call fails, and returns the last result.
+// Calls `work` for each part until a call fails. Returns the result of the last call.
 template <class Result, class Work>
 Result for_each_part(const copy_op& copy, std::uint32_t bytes_max, Work work) {
   Result outcome{};

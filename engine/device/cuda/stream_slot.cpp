@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/cuda/stream_slot.hpp"
 
-#include <algorithm>
-#include <bit>
+#include "device/cuda/stream_slot.hpp"
 
 #include "device/cuda/kernels.hpp"
 
@@ -10,31 +8,14 @@ namespace ringload::inline v0::cuda {
 
 using boost::system::error_code;
 
-namespace {
-
-constexpr std::size_t staging_bytes_min = std::size_t{1} << 20;
-
-}  // namespace
-
-void lane::take_staging(const transfer& slot_transfer, const allocation_log& log) {
-  std::size_t needed = staging_bytes_min;
-  for (const slot_range& range : slot_transfer.staged)
-    needed = std::max<std::size_t>(needed, range.end);
-  if (needed <= staging_bytes_) return;
-  // A power of two, like slot sizes: the first large slot sets the final size.
-  staging_bytes_ = std::bit_ceil(needed);
-  if (staging_.data()) (void)wait_out();
-  staging_.give_back();
-  (void)staging_.take(staging_bytes_, log);
-}
-
 error_code lane::launch(const copy_operation& op, const transfer& slot_transfer,
                         std::span<const box_piece> boxes, const std::byte* slot_on_device) {
   for (const copy_op& copy : slot_transfer.direct) {
     if (auto failed = copy_direct(op, copy)) return failed;
   }
   if (slot_transfer.staged.empty()) return {};
-  std::byte* const staging = staging_.data();
+  // Kernels can read a slot in device memory directly, so it is not staged.
+  std::byte* const staging = op.on_device ? nullptr : staging_.data();
   const std::byte* const from = staging ? staging : slot_on_device;
   if (!from) return code_of(cudaErrorMemoryAllocation);
   for (std::size_t i = 0; staging && i < slot_transfer.staged.size(); ++i) {
@@ -49,14 +30,16 @@ error_code lane::launch(const copy_operation& op, const transfer& slot_transfer,
 }
 
 error_code lane::copy_direct(const copy_operation& op, const copy_op& copy) {
+  const cudaMemcpyKind kind = op.peer        ? cudaMemcpyDefault
+                              : op.on_device ? cudaMemcpyDeviceToDevice
+                                             : cudaMemcpyHostToDevice;
   return for_each_part<error_code>(copy, copy_bytes_max, [&](const copy_part& part) {
-    return code_of(cudaMemcpyAsync(
-        op.destination(copy) + part.landed_offset, op.slot + part.slot_offset, part.bytes,
-        op.peer ? cudaMemcpyDefault : cudaMemcpyHostToDevice, stream_.get()));
+    return code_of(cudaMemcpyAsync(op.destination(copy) + part.landed_offset,
+                                   op.slot + part.slot_offset, part.bytes, kind, stream_.get()));
   });
 }
 
-// `from` contains every byte at its offset in the slot.
+// `from` is the device address of the slot's bytes, in the staging buffer or in the slot itself.
 error_code lane::scatter(const copy_operation& op, const transfer& slot_transfer,
                          const std::byte* from) {
   if (slot_transfer.scattered.empty()) return {};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "device/cuda/strided_pieces.hpp"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace ringload::inline v0::cuda {
 
 namespace {
 
-// The widest word that the kernel copies at once.
+// The widest word that the kernel copies in one step.
 constexpr std::uint32_t word_bytes_max = 8;
 
 void add_dimension(box_piece& to, std::uint64_t count, std::uint64_t from, std::int64_t stride) {
@@ -18,7 +19,8 @@ void add_dimension(box_piece& to, std::uint64_t count, std::uint64_t from, std::
                               stride};
 }
 
-// Copies bytes that are contiguous on both sides as the widest words that divide them.
+// Uses wider words for bytes that are contiguous in the source and in the destination. The word
+// size must divide the number of contiguous bytes.
 void widen(box_piece& piece) {
   const auto run = std::find_if(piece.dimensions, piece.dimensions + piece.rank,
                                 [&](const box_piece::dimension& d) {
@@ -38,8 +40,8 @@ void widen(box_piece& piece) {
   piece.element_bytes = static_cast<std::uint8_t>(word);
 }
 
-// Sorts the dimensions so that the last one has the shortest destination stride. Neighbouring
-// threads then write neighbouring elements.
+// Sorts the dimensions by destination stride. The last dimension has the shortest stride, so that
+// neighbouring threads write neighbouring elements.
 void finish(box_piece& piece, std::vector<box_piece>& pieces) {
   if (!piece.cast.needed() && piece.swap == 0) widen(piece);
   std::sort(piece.dimensions, piece.dimensions + piece.rank,
@@ -51,7 +53,8 @@ void finish(box_piece& piece, std::vector<box_piece>& pieces) {
   pieces.push_back(piece);
 }
 
-// Halves a box with more elements than a piece may have. Broadcasts produce such boxes.
+// Splits a box into halves if it has more elements than a piece may have. Broadcasts produce such
+// boxes.
 void add_box(whole_box box, box_piece piece, std::vector<box_piece>& pieces) {
   std::uint64_t elements = 1;
   unsigned longest = 0;
@@ -65,9 +68,10 @@ void add_box(whole_box box, box_piece piece, std::vector<box_piece>& pieces) {
     axis& whole = box.axes[longest];
     const std::size_t half = whole.count / 2;
     second.axes[longest].count -= half;
-    rest.from =
-        static_cast<const std::byte*>(piece.from) + static_cast<std::ptrdiff_t>(half) * whole.from;
-    rest.to = static_cast<std::byte*>(piece.to) + static_cast<std::ptrdiff_t>(half) * whole.to;
+    rest.from = static_cast<const std::byte*>(piece.from) +
+                static_cast<std::ptrdiff_t>(half) * whole.source_stride;
+    rest.to = static_cast<std::byte*>(piece.to) +
+              static_cast<std::ptrdiff_t>(half) * whole.destination_stride;
     whole.count = half;
     add_box(box, piece, pieces);
     add_box(second, rest, pieces);
@@ -75,8 +79,8 @@ void add_box(whole_box box, box_piece piece, std::vector<box_piece>& pieces) {
   }
   for (unsigned d = 0; d < box.rank; ++d) {
     if (box.axes[d].count == 1) continue;
-    add_dimension(piece, box.axes[d].count, static_cast<std::uint64_t>(box.axes[d].from),
-                  box.axes[d].to);
+    add_dimension(piece, box.axes[d].count, static_cast<std::uint64_t>(box.axes[d].source_stride),
+                  box.axes[d].destination_stride);
   }
   finish(piece, pieces);
 }
@@ -91,8 +95,8 @@ void add_boxes(const copy_operation& op, std::span<const copy_op> copies,
     box_piece piece = {};
     if (copy.map == no_index) {
       piece = {from, to, 0, 0, 0, 0, copy.cast, {}};
-      const std::uint32_t blocks = copy.bytes / copy.cast.from_bytes();
-      if (blocks > 1) add_dimension(piece, blocks, copy.cast.from_bytes(), copy.cast.to_bytes());
+      const std::uint32_t count = copy.bytes / copy.cast.from_bytes();
+      if (count > 1) add_dimension(piece, count, copy.cast.from_bytes(), copy.cast.to_bytes());
       finish(piece, pieces);
       continue;
     }

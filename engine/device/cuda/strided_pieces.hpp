@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Builds the kernel's work items for the strided and dequantised copies of one slot.
+// Builds the work items of a kernel for the copies of one slot (I/O buffer) that are strided,
+// dequantised, or converted at misaligned addresses. Used by `copier` and `upload_rooms`.
 
 #include <cstddef>
 #include <span>
@@ -12,8 +13,8 @@
 
 namespace ringload::inline v0::cuda {
 
-// Adds the pieces of `copies`, which are copies of `op` with maps or quantised blocks. The pieces
-// address the slot by its host address. Throws std::bad_alloc.
+// Adds the pieces of `copies` to `pieces`. Each copy must be a copy of `op` that has a map or
+// converts. The pieces have the host address of the slot. Throws std::bad_alloc.
 void add_boxes(const copy_operation& op, std::span<const copy_op> copies,
                std::vector<box_piece>& pieces);
 

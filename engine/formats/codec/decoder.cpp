@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The codecs without a library: unchanged bytes, and base-128 integers.
-
 #include "formats/codec/decoder.hpp"
 
 #include <algorithm>
@@ -22,24 +20,25 @@ class raw_decoder final : public decoder {
   }
 };
 
-// Each byte has seven bits, the lowest first; the top bit says that more bytes follow. Negative
-// numbers of any width are stored in ten bytes, so bits above an element's width are cut off.
+// Each byte has seven bits of the number. The lowest bits are first. If the top bit is set, another
+// byte follows. Negative numbers of any width are stored in ten bytes, so the decoder drops the
+// bits above the width of an element.
 class varint_decoder final : public decoder {
  public:
   explicit varint_decoder(unsigned element_bytes) noexcept : element_bytes_(element_bytes) {}
 
   result<progress> decode(std::span<const std::byte> in, std::span<std::byte> out) override {
-    progress done;
+    progress step;
     for (;;) {
-      for (; ready_bytes_ > 0 && done.given < out.size(); --ready_bytes_) {
-        out[done.given++] = static_cast<std::byte>(value_);
+      for (; ready_bytes_ > 0 && step.produced < out.size(); --ready_bytes_) {
+        out[step.produced++] = static_cast<std::byte>(value_);
         value_ >>= 8U;
       }
-      if (ready_bytes_ > 0 || done.taken == in.size()) return done;
+      if (ready_bytes_ > 0 || step.taken == in.size()) return step;
       if (shift_ == 0) value_ = 0;
       if (shift_ >= 70)
         return fault{errc::malformed_stream, "", "a varint has more than ten bytes"};
-      const auto byte = static_cast<std::uint8_t>(in[done.taken++]);
+      const auto byte = static_cast<std::uint8_t>(in[step.taken++]);
       if (shift_ < 64) value_ |= std::uint64_t{byte & 0x7FU} << shift_;
       shift_ += 7;
       if ((byte & 0x80U) != 0) continue;
@@ -52,7 +51,7 @@ class varint_decoder final : public decoder {
   const unsigned element_bytes_;
   std::uint64_t value_ = 0;
   unsigned shift_ = 0;        // The position of the next seven bits.
-  unsigned ready_bytes_ = 0;  // Bytes of value_ that must still be given.
+  unsigned ready_bytes_ = 0;  // Number of bytes of value_ that are not yet written to the output.
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decodes stored bytes piece by piece in bounded memory. One decoder for each codec.
+// The interface of decoders. A decoder decodes stored bytes piece by piece, and uses bounded
+// memory. Each codec has its own decoder.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,43 +20,44 @@ inline fault malformed_stream(std::string cause) {
   return {errc::malformed_stream, "", std::move(cause)};
 }
 
-// The output memory of a stream.
+// How the caller provides output memory.
 enum class decoded_into : std::uint8_t {
-  pieces,  // Each call may have another output buffer, which the caller may reuse.
+  pieces,  // Each call may pass another output buffer. The caller may reuse the buffers.
 
-  // All outputs are parts of one buffer, and each call receives the whole rest of the buffer. The
-  // caller must keep the decoded bytes in the buffer, so that a codec can refer to them.
+  // All calls write to one buffer, one after another. Each call must pass the whole rest of the
+  // buffer. The caller must keep the decoded bytes in the buffer, because a codec may refer to
+  // them.
   one_memory,
 };
 
 class decoder {
  public:
   struct progress {
-    std::size_t taken = 0;  // Consumed bytes of the input.
-    std::size_t given = 0;  // Written bytes of the output.
-    bool ended = false;     // The stored form is complete.
+    std::size_t taken = 0;     // Used input bytes.
+    std::size_t produced = 0;  // Written output bytes.
+    bool ended = false;        // All stored bytes are decoded.
   };
 
   virtual ~decoder() = default;
 
-  // Decodes until the input is used up, the output is full, or the end is reached. Input and output
-  // may be small. If there is no progress on either side, the decoder needs more input. Fails with
-  // errc::malformed_stream if the bytes do not belong to the codec.
+  // Decodes until all input is used, the output is full, or the end is reached. Input and output
+  // may be small. If a call uses no input and writes no output, the decoder needs more input.
+  // Returns errc::malformed_stream if the bytes cannot be decoded.
   virtual result<progress> decode(std::span<const std::byte> in, std::span<std::byte> out) = 0;
 };
 
-// `element_bytes` is the width to which varint cuts: 1, 2, 4 or 8. Fails with
+// `element_bytes` is the width of an element for varint: 1, 2, 4 or 8. Returns
 // errc::codec_unavailable if the library was built without the codec. With
-// decoded_into::one_memory, which must not be empty, the output of calls after the memory is full
-// is not used.
+// decoded_into::one_memory, the buffer must not be empty. After the buffer is full, the caller may
+// pass any memory and must ignore its contents.
 result<std::unique_ptr<decoder>> make_decoder(codec stored_codec, unsigned element_bytes,
                                               decoded_into into = decoded_into::pieces);
 
-// One function for each library, in a file of its own.
+// Each function uses a different library.
 result<std::unique_ptr<decoder>> make_deflate_decoder(bool zlib_wrapper);
 result<std::unique_ptr<decoder>> make_zstd_decoder(decoded_into into);
 
-// CRC-32 as in zip files. `before` is the CRC of the bytes before `bytes`.
+// Returns the CRC-32 of zip files. `before` is the CRC of the bytes before `bytes`.
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t before) noexcept;
 
 }  // namespace ringload::inline v0

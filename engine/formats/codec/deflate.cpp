@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Deflate with ISA-L. It is streaming, and 1.3 to 2.2 times as fast as zlib 1.2.13 (CPU time for 64
-// MiB each of random f32, of f32 with zeros, and of small integers). libdeflate is as fast but
-// needs the whole stream at once.
+// Decodes deflate with ISA-L. ISA-L can decode a stream in pieces. ISA-L is 1.3 to 2.2 times as
+// fast as zlib 1.2.13 (CPU time for 64 MiB each of random f32, of f32 with zeros, and of small
+// integers). libdeflate is as fast as ISA-L, but needs the whole stream at once.
 
 #include "formats/codec/decoder.hpp"
 
@@ -35,7 +35,7 @@ class deflate_decoder final : public decoder {
 
   result<progress> decode(std::span<const std::byte> in, std::span<std::byte> out) override {
     if (state_.block_state == ISAL_BLOCK_FINISH) return progress{0, 0, true};
-    // The library takes non-const pointers to bytes that it does not write.
+    // The parameter of the library is not const, although the library does not write the bytes.
     auto* const from = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(in.data()));
     state_.next_in = from;
     state_.avail_in = at_most_32_bits(in.size());
@@ -49,16 +49,17 @@ class deflate_decoder final : public decoder {
       if (failed == ISAL_INCORRECT_CHECKSUM) cause = "deflate: wrong checksum";
       return fault{errc::malformed_stream, "", cause};
     }
-    progress done;
-    done.taken = in_bytes - state_.avail_in;
-    done.given = out_bytes - state_.avail_out;
-    done.ended = state_.block_state == ISAL_BLOCK_FINISH;
-    // Whole bytes that the decoder has read ahead but not used belong to the caller.
-    if (done.ended) {
+    progress step;
+    step.taken = in_bytes - state_.avail_in;
+    step.produced = out_bytes - state_.avail_out;
+    step.ended = state_.block_state == ISAL_BLOCK_FINISH;
+    // The decoder may have taken bytes after the end of the stream. These bytes do not count as
+    // taken.
+    if (step.ended) {
       const auto unused = static_cast<std::size_t>(std::max(state_.read_in_length, 0)) / 8;
-      done.taken -= std::min(done.taken, unused);
+      step.taken -= std::min(step.taken, unused);
     }
-    return done;
+    return step;
   }
 
  private:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/codec/filter_chain.hpp"
 
 #include <algorithm>
@@ -18,24 +19,24 @@ class chain_decoder final : public decoder {
       : filters_(std::move(filters)), stored_bytes_(stored_bytes), decoded_bytes_(decoded_bytes) {}
 
   result<progress> decode(std::span<const std::byte> in, std::span<std::byte> out) override {
-    progress done;
+    progress step;
     if (!decoded_) {
-      done.taken = std::min(in.size(), stored_bytes_ - chunk_.size());
-      chunk_.insert(chunk_.end(), in.begin(), in.begin() + static_cast<std::ptrdiff_t>(done.taken));
-      if (chunk_.size() < stored_bytes_) return done;
+      step.taken = std::min(in.size(), stored_bytes_ - chunk_.size());
+      chunk_.insert(chunk_.end(), in.begin(), in.begin() + static_cast<std::ptrdiff_t>(step.taken));
+      if (chunk_.size() < stored_bytes_) return step;
       if (auto status = undo_all(); !status) return status.error();
       decoded_ = true;
     }
-    done.given = std::min(out.size(), chunk_.size() - given_);
-    std::ranges::copy(std::span(chunk_).subspan(given_, done.given), out.begin());
-    given_ += done.given;
-    done.ended = given_ == chunk_.size();
-    return done;
+    step.produced = std::min(out.size(), chunk_.size() - produced_);
+    std::ranges::copy(std::span(chunk_).subspan(produced_, step.produced), out.begin());
+    produced_ += step.produced;
+    step.ended = produced_ == chunk_.size();
+    return step;
   }
 
  private:
   result<void> undo_all() {
-    // Counts the checksums that are still in the chunk. They determine how many bytes zlib must
+    // The chunk still has this number of checksums. They are part of the bytes that zlib must
     // produce.
     auto sums = static_cast<std::uint64_t>(
         std::ranges::count(filters_, chain_filter::kind::fletcher32, &chain_filter::filter));
@@ -66,24 +67,24 @@ class chain_decoder final : public decoder {
   result<void> inflate(std::uint64_t bytes) {
     auto inflater = make_decoder(codec::zlib, 1);
     if (!inflater) return inflater.error();
-    // One byte more detects excess output.
+    // The buffer has one additional byte, so that output that is too long is detected.
     std::vector<std::byte> out(static_cast<std::size_t>(bytes) + 1);
     std::span<const std::byte> in = chunk_;
-    std::span<std::byte> room = out;
+    std::span<std::byte> buffer = out;
     for (;;) {
-      auto done = (*inflater)->decode(in, room);
-      if (!done) return done.error();
-      in = in.subspan(done->taken);
-      room = room.subspan(done->given);
-      if (done->ended) break;
-      if (room.empty() || (done->taken == 0 && done->given == 0)) {
+      auto step = (*inflater)->decode(in, buffer);
+      if (!step) return step.error();
+      in = in.subspan(step->taken);
+      buffer = buffer.subspan(step->produced);
+      if (step->ended) break;
+      if (buffer.empty() || (step->taken == 0 && step->produced == 0)) {
         return malformed_stream("its deflated stream does not end after " +
-                                grouped(out.size() - room.size()) + " bytes");
+                                grouped(out.size() - buffer.size()) + " bytes");
       }
     }
     if (!in.empty())
       return malformed_stream(grouped(in.size()) + " bytes follow the end of its deflated stream");
-    out.resize(out.size() - room.size());
+    out.resize(out.size() - buffer.size());
     chunk_ = std::move(out);
     return {};
   }
@@ -111,8 +112,9 @@ class chain_decoder final : public decoder {
   const filter_chain filters_;
   const std::uint64_t stored_bytes_;
   const std::uint64_t decoded_bytes_;
-  std::vector<std::byte> chunk_;  // The stored bytes, later the decoded bytes.
-  std::size_t given_ = 0;
+  // The stored bytes until the chunk is decoded, then the decoded bytes.
+  std::vector<std::byte> chunk_;
+  std::size_t produced_ = 0;
   bool decoded_ = false;
 };
 

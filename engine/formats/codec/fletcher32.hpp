@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Fletcher's checksum as HDF5 defines it: over big-endian 16-bit words. The last byte of an odd
-// count is the upper half of a word.
+// Fletcher's checksum of big-endian 16-bit words, as HDF5 defines it. If the number of bytes is
+// odd, the last byte is the upper half of a word.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ class fletcher32 {
       if (!half_) {
         add(value << 8U);
       } else {
-        // The upper half was added to both sums already. Now the lower half is added to both.
+        // Both sums already include the upper half of the word, so only the lower half is added.
         first_ += value;
         second_ += value;
       }
@@ -34,14 +34,14 @@ class fletcher32 {
   }
 
  private:
-  // Both sums stay below 2^32 for this many bytes: words of at most 65,535, and their sums.
+  // Number of bytes after which the sums are reduced, so that the sums stay below 2^32.
   static constexpr unsigned folded_after = 512;
 
   void add(std::uint32_t word) noexcept {
     first_ += word;
     second_ += first_;
   }
-  // Reduces modulo 65,535, with 65,535 in place of 0 unless the sum was 0.
+  // Reduces modulo 65,535. A multiple of 65,535 becomes 65,535, and 0 stays 0.
   void fold() noexcept {
     first_ = (first_ & 0xFFFFU) + (first_ >> 16U);
     second_ = (second_ & 0xFFFFU) + (second_ >> 16U);
@@ -54,7 +54,8 @@ class fletcher32 {
   bool half_ = false;
 };
 
-// HDF5 up to 1.6.2 swapped the bytes of each half on some machines.
+// Returns true if the checksums are equal. Also accepts a checksum with swapped bytes in each half,
+// because HDF5 up to 1.6.2 wrote such checksums on some machines.
 inline bool same_fletcher32(std::uint32_t sum, std::uint32_t stated) noexcept {
   return sum == stated || ((sum & 0x00FF00FFU) << 8U | (sum & 0xFF00FF00U) >> 8U) == stated;
 }

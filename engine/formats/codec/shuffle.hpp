@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// HDF5's shuffle: of n elements of w bytes it stores the n lowest bytes first, then the n next
-// bytes, and so on. Bytes after the last whole element stay unchanged at the end.
+// Reverses the shuffle filter of HDF5. A shuffled chunk begins with the first bytes of all
+// elements. Then it has the second bytes of all elements, and so on. Bytes after the last whole
+// element are unchanged at the end.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +13,7 @@ namespace ringload::inline v0 {
 
 namespace detail {
 
-// If `Width` is 0, `width` is used.
+// `Width` is the width of an element, or 0 if the compiler does not know the width.
 template <std::size_t Width>
 void gather_elements(const std::byte* planes, std::size_t count, std::size_t first,
                      std::size_t elements, std::byte* to, std::size_t width) noexcept {
@@ -24,23 +25,25 @@ void gather_elements(const std::byte* planes, std::size_t count, std::size_t fir
 
 }  // namespace detail
 
-// Restores the bytes [offset, offset + to.size()). `shuffled_bytes` is the whole shuffled chunk.
+// Restores the bytes [offset, offset + to.size()). `shuffled_bytes` must be the whole shuffled
+// chunk.
 inline void unshuffle(std::span<const std::byte> shuffled_bytes, std::size_t width,
                       std::size_t offset, std::span<std::byte> to) noexcept {
   const std::size_t count = shuffled_bytes.size() / width;
   const std::size_t shuffled = count * width;
-  std::size_t done = 0;
+  std::size_t position = 0;
   const auto byte_by_byte = [&](std::size_t end) {
-    for (; done < end; ++done) {
-      const std::size_t i = offset + done;
-      to[done] = shuffled_bytes[i < shuffled ? i % width * count + i / width : i];
+    for (; position < end; ++position) {
+      const std::size_t i = offset + position;
+      to[position] = shuffled_bytes[i < shuffled ? i % width * count + i / width : i];
     }
   };
   byte_by_byte(std::min(to.size(), (width - offset % width) % width));
-  if (offset + done < shuffled) {
-    const std::size_t elements = std::min(to.size() - done, shuffled - offset - done) / width;
-    const std::size_t first = (offset + done) / width;
-    std::byte* const out = to.data() + done;
+  if (offset + position < shuffled) {
+    const std::size_t elements =
+        std::min(to.size() - position, shuffled - offset - position) / width;
+    const std::size_t first = (offset + position) / width;
+    std::byte* const out = to.data() + position;
     switch (width) {
       case 2:
         detail::gather_elements<2>(shuffled_bytes.data(), count, first, elements, out, 2);
@@ -54,7 +57,7 @@ inline void unshuffle(std::span<const std::byte> shuffled_bytes, std::size_t wid
       default:
         detail::gather_elements<0>(shuffled_bytes.data(), count, first, elements, out, width);
     }
-    done += elements * width;
+    position += elements * width;
   }
   byte_by_byte(to.size());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Stored bytes and how to decode them.
+// Describes stored bytes, and how to decode them.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,32 +11,36 @@
 
 namespace ringload::inline v0 {
 
-// How the bytes of a stream are stored.
 enum class codec : std::uint8_t {
   raw,      // Unchanged bytes.
-  deflate,  // RFC 1951 without a wrapper: a member of a zip file.
-  zlib,     // RFC 1950: a chunk of HDF5.
-  zstd,     // RFC 8878: one or more frames.
-  varint,   // Base-128 integers of protocol buffers, each cut to the width of an element.
+  deflate,  // RFC 1951 without a wrapper. Used for a member of a zip file.
+  zlib,     // RFC 1950. Used for a chunk of HDF5.
+  zstd,     // RFC 8878. One or more frames.
+  // Base-128 integers of protocol buffers. Each integer is reduced to the width of an element.
+  varint,
 };
 
 struct chain_filter;
 
-// A run of stored bytes that is decoded from its beginning to its end.
+// A range of stored bytes that is decoded from its beginning to its end.
 struct stored_stream {
-  std::uint32_t file = 0;           // 0: the parsed file; n: the nth file beside it.
-  std::uint64_t offset = 0;         // From the beginning of that file.
-  std::uint64_t bytes = 0;          // Stored bytes.
-  std::uint64_t decoded_bytes = 0;  // The exact number of decoded bytes; for raw, equal to `bytes`.
-  codec how = codec::raw;
-  // Null, or HDF5 filters in an order that the members here cannot express. Then `how` is zlib even
-  // if zlib is not among the filters.
+  // 0 for the parsed file. A number n above 0 means the external data file number n of the parsed
+  // file.
+  std::uint32_t file = 0;
+  std::uint64_t offset = 0;  // From the beginning of that file.
+  std::uint64_t bytes = 0;   // Number of stored bytes.
+  // The exact number of decoded bytes. Equal to `bytes` for the codec `raw`.
+  std::uint64_t decoded_bytes = 0;
+  codec stored_codec = codec::raw;
+  // Filters of HDF5 in an order that the other members cannot express, or null. If `chain` is set,
+  // `stored_codec` is zlib, even if zlib is not one of the filters.
   std::shared_ptr<const std::vector<chain_filter>> chain;
-  std::uint8_t shuffle_bytes = 0;  // The width over which HDF5's shuffle is undone; 0: no shuffle.
-  bool fletcher32 = false;  // The stored bytes end with HDF5's checksum of the bytes before it.
+  // The element width of HDF5's shuffle. 0 if the bytes are not shuffled.
+  std::uint8_t shuffle_bytes = 0;
+  bool fletcher32 = false;  // The stored bytes end with HDF5's checksum of the preceding bytes.
   std::optional<std::uint32_t> crc32;  // CRC-32 of the decoded bytes, as in zip files.
-  // The decoded bytes themselves, if the header contained them in another form. Then no file is
-  // read.
+  // The decoded bytes if the header contains the elements in another form, so that no file is read.
+  // Otherwise null.
   std::shared_ptr<const std::vector<std::byte>> in_memory;
 };
 

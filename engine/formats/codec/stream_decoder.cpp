@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/codec/stream_decoder.hpp"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ result<stream_decoder> stream_decoder::make(const stored_stream& stream, unsigne
   if (stream.decoded_bytes == 0) into = decoded_into::pieces;
   auto new_decoder = stream.chain
                          ? make_chain_decoder(*stream.chain, stream.bytes, stream.decoded_bytes)
-                         : make_decoder(stream.how, element_bytes, into);
+                         : make_decoder(stream.stored_codec, element_bytes, into);
   if (!new_decoder) return new_decoder.error();
   stream_decoder result_decoder(stream, std::move(*new_decoder));
   if (stream.shuffle_bytes > 1) result_decoder.shuffled_.resize(stream.decoded_bytes);
@@ -39,7 +40,7 @@ result<stream_decoder> stream_decoder::make(const stored_stream& stream, unsigne
 
 result<void> stream_decoder::take(std::span<const std::byte> in, decoded_output& out) {
   if (!stream_.fletcher32) return decode(in, out);
-  // The last bytes are the checksum of the bytes before them.
+  // The last bytes are the checksum of the preceding bytes.
   const std::uint64_t summed = stream_.bytes - sum_bytes;
   const auto summed_here = static_cast<std::size_t>(
       std::min<std::uint64_t>(in.size(), summed - std::min(summed, taken_)));
@@ -54,44 +55,45 @@ result<void> stream_decoder::take(std::span<const std::byte> in, decoded_output&
   return status;
 }
 
-// The remaining stored bytes may only be the end of the stream and must decode to nothing.
+// Fails if the remaining stored bytes decode to more bytes.
 result<void> stream_decoder::expect_end(std::span<const std::byte>& in) {
   std::array<std::byte, 1> more;
-  auto done = decoder_->decode(in, more);
-  if (!done) return done.error();
-  if (done->given > 0) {
+  auto step = decoder_->decode(in, more);
+  if (!step) return step.error();
+  if (step->produced > 0) {
     return malformed_stream("it decodes to more than the " + grouped(stream_.decoded_bytes) +
                             " bytes that the header says");
   }
-  ended_ = done->ended;
-  if (done->taken == 0 && !in.empty()) {
+  ended_ = step->ended;
+  if (step->taken == 0 && !in.empty()) {
     return malformed_stream(grouped(in.size()) + " bytes follow the end of the stream");
   }
-  in = in.subspan(done->taken);
+  in = in.subspan(step->taken);
   return {};
 }
 
 result<void> stream_decoder::decode(std::span<const std::byte> in, decoded_output& out) {
   taken_ += in.size();
   for (;;) {
-    const std::uint64_t to_come = stream_.decoded_bytes - given_;
+    const std::uint64_t to_come = stream_.decoded_bytes - produced_;
     if (to_come == 0) {
       while (!in.empty()) {
         if (auto status = expect_end(in); !status) return status.error();
       }
       return {};
     }
-    std::span<std::byte> room =
-        shuffled_.empty() ? out.room() : std::span(shuffled_).subspan(given_);
-    room = room.first(static_cast<std::size_t>(std::min<std::uint64_t>(room.size(), to_come)));
-    auto done = decoder_->decode(in, room);
-    if (!done) return done.error();
-    in = in.subspan(done->taken);
-    given_ += done->given;
-    ended_ = done->ended;
-    if (stream_.crc32) crc32_ = crc32(room.first(done->given), crc32_);
-    if (shuffled_.empty() && done->given > 0) out.filled(done->given);
-    if (done->taken == 0 && done->given == 0) break;
+    std::span<std::byte> buffer =
+        shuffled_.empty() ? out.next_buffer() : std::span(shuffled_).subspan(produced_);
+    buffer =
+        buffer.first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), to_come)));
+    auto step = decoder_->decode(in, buffer);
+    if (!step) return step.error();
+    in = in.subspan(step->taken);
+    produced_ += step->produced;
+    ended_ = step->ended;
+    if (stream_.crc32) crc32_ = crc32(buffer.first(step->produced), crc32_);
+    if (shuffled_.empty() && step->produced > 0) out.filled(step->produced);
+    if (step->taken == 0 && step->produced == 0) break;
   }
   if (!in.empty())
     return malformed_stream("the stream ends before its " + grouped(stream_.decoded_bytes) +
@@ -102,7 +104,7 @@ result<void> stream_decoder::decode(std::span<const std::byte> in, decoded_outpu
 void stream_decoder::give_unshuffled(decoded_output& out) const {
   std::size_t offset = 0;
   while (offset < shuffled_.size()) {
-    const std::span<std::byte> whole = out.room();
+    const std::span<std::byte> whole = out.next_buffer();
     const std::size_t bytes = std::min(whole.size(), shuffled_.size() - offset);
     unshuffle(shuffled_, stream_.shuffle_bytes, offset, whole.first(bytes));
     out.filled(bytes);
@@ -111,14 +113,14 @@ void stream_decoder::give_unshuffled(decoded_output& out) const {
 }
 
 result<void> stream_decoder::finish(decoded_output& out) {
-  if (given_ == stream_.decoded_bytes && !ended_) {
-    // The end of the stream may have arrived with the last byte but was not read yet.
+  if (produced_ == stream_.decoded_bytes && !ended_) {
+    // The decoder may have received the end of the stream in an earlier call.
     std::span<const std::byte> no_bytes;
     if (auto status = expect_end(no_bytes); !status) return status.error();
   }
-  const bool has_end = stream_.how != codec::raw && stream_.how != codec::varint;
-  if (given_ != stream_.decoded_bytes || (has_end && !ended_)) {
-    return malformed_stream("the stream is incomplete after " + grouped(given_) +
+  const bool has_end = stream_.stored_codec != codec::raw && stream_.stored_codec != codec::varint;
+  if (produced_ != stream_.decoded_bytes || (has_end && !ended_)) {
+    return malformed_stream("the stream is incomplete after " + grouped(produced_) +
                             " decoded bytes, the header says " + grouped(stream_.decoded_bytes));
   }
   if (stream_.fletcher32) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decodes one stored stream from its first byte to its last. Takes the stored bytes in order, gives
-// exactly the promised number of decoded bytes, and verifies checksums.
+// Decodes one stored stream from its first byte to its last. The caller must pass the stored bytes
+// in order. The decoder writes exactly the expected number of decoded bytes, and verifies
+// checksums.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,21 +23,22 @@ class decoded_output {
  public:
   virtual ~decoded_output() = default;
 
-  // Returns where the next bytes may be put. Must not be empty while bytes are missing.
-  virtual std::span<std::byte> room() = 0;
-  // `bytes` bytes were put at the beginning of the last room().
+  // Returns the memory for the next decoded bytes. May return an empty span only if all decoded
+  // bytes were written.
+  virtual std::span<std::byte> next_buffer() = 0;
+  // Called after `bytes` bytes were written to the start of the last next_buffer().
   virtual void filled(std::size_t bytes) = 0;
 };
 
 class stream_decoder {
  public:
-  // `element_bytes` is passed to make_decoder. `into` describes the memory of
-  // decoded_output::room().
+  // `element_bytes` is passed to make_decoder(). `into` describes the memory of
+  // decoded_output::next_buffer().
   static result<stream_decoder> make(const stored_stream& stream, unsigned element_bytes,
                                      decoded_into into = decoded_into::pieces);
 
-  // Takes the next stored bytes. Faults say what is wrong with the stream; the caller adds its
-  // place.
+  // Decodes the next stored bytes. A fault describes the error in the stream. The caller must add
+  // the place of the stream.
   result<void> take(std::span<const std::byte> in, decoded_output& out);
   // Must be called after the last bytes. Checks that the stream is complete and correct.
   result<void> finish(decoded_output& out);
@@ -51,8 +53,8 @@ class stream_decoder {
 
   stored_stream stream_;
   std::unique_ptr<decoder> decoder_;
-  std::uint64_t taken_ = 0;  // Stored bytes.
-  std::uint64_t given_ = 0;  // Decoded bytes.
+  std::uint64_t taken_ = 0;     // Number of stored bytes that were used.
+  std::uint64_t produced_ = 0;  // Number of decoded bytes that were written.
   bool ended_ = false;
   std::uint32_t crc32_ = 0;
   fletcher32 sum_;

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Zstandard with its own library.
+// Decodes Zstandard with libzstd.
 //
-// The library decodes into its own window, of 2 MiB for level 3, and copies the bytes out. The copy
-// takes a tenth of the time, or a seventh if the output is new memory. If all output is one memory,
-// the library can look back there instead. The parameter for this is not part of the stable
-// interface: if the library refuses it, the window is used.
+// By default, the library decodes into its own window (2 MiB for level 3) and then copies the bytes
+// to the output. The copy takes a tenth of the time, or a seventh if the output is new memory. If
+// all outputs are parts of one buffer, the library can refer to earlier bytes in this buffer, and
+// needs no window. The parameter for this mode is not part of the stable interface. If the library
+// refuses the parameter, the window is used.
 
 #include "formats/codec/decoder.hpp"
 
 #if RINGLOAD_HAS_ZSTD
-#define ZSTD_STATIC_LINKING_ONLY  // Declares that parameter.
+#define ZSTD_STATIC_LINKING_ONLY  // Declares the parameter.
 #include <zstd.h>
 #include <zstd_errors.h>
 
 #include <cassert>
+#include <memory>
 #include <new>
 #include <string>
 #endif
@@ -25,8 +27,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// A frame states how many decoded bytes must be kept. Up to level 22 without --long this is at most
-// 128 MiB. Larger windows are refused, as by the zstd tool.
+// A frame states the size of its window: the number of decoded bytes that the decoder must keep.
+// All levels without --long use at most 128 MiB. Larger windows are refused, as in the zstd tool.
 constexpr int window_log_max = 27;
 
 class zstd_decoder final : public decoder {
@@ -50,7 +52,7 @@ class zstd_decoder final : public decoder {
     const std::size_t given_before = to.pos;
     for (;;) {
       const std::size_t taken = from.pos;
-      const std::size_t given = to.pos;
+      const std::size_t produced = to.pos;
       const std::size_t left = ::ZSTD_decompressStream(context_.get(), &to, &from);
       if (looks_back_ && ::ZSTD_getErrorCode(left) == ::ZSTD_error_dstSize_tooSmall) {
         return malformed_stream("zstd: it decodes to more bytes than the header says");
@@ -59,11 +61,11 @@ class zstd_decoder final : public decoder {
         return fault{errc::malformed_stream, "", std::string("zstd: ") + ::ZSTD_getErrorName(left)};
       }
       between_frames_ = left == 0;
-      const bool stuck = from.pos == taken && to.pos == given;
+      const bool stuck = from.pos == taken && to.pos == produced;
       if (stuck || from.pos == from.size || to.pos == to.size) break;
     }
     if (looks_back_) memory_ = to;
-    // Frames follow each other, so only the end of the stored bytes is the end.
+    // A stream may have several frames, so the end of a frame may not be the end of the stream.
     return progress{from.pos, to.pos - given_before, between_frames_};
   }
 
@@ -74,7 +76,7 @@ class zstd_decoder final : public decoder {
 
   std::unique_ptr<::ZSTD_DCtx, release> context_;
   bool between_frames_ = false;
-  // The library looks back into the output, which it must see as a whole.
+  // True if the library refers to earlier bytes in the output, which must then be a single buffer.
   bool looks_back_ = false;
   ::ZSTD_outBuffer memory_ = {nullptr, 0, 0};
 };
@@ -82,9 +84,12 @@ class zstd_decoder final : public decoder {
 }  // namespace
 
 result<std::unique_ptr<decoder>> make_zstd_decoder(decoded_into into) {
-  ::ZSTD_DCtx* const context = ::ZSTD_createDCtx();
+  std::unique_ptr<::ZSTD_DCtx, std::size_t (*)(::ZSTD_DCtx*)> context(::ZSTD_createDCtx(),
+                                                                      ::ZSTD_freeDCtx);
   if (context == nullptr) throw std::bad_alloc();
-  return std::unique_ptr<decoder>(std::make_unique<zstd_decoder>(context, into));
+  std::unique_ptr<decoder> new_decoder = std::make_unique<zstd_decoder>(context.get(), into);
+  (void)context.release();  // The decoder owns the context now.
+  return new_decoder;
 }
 
 #else

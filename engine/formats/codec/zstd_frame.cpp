@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/codec/zstd_frame.hpp"
 
 #if RINGLOAD_HAS_ZSTD

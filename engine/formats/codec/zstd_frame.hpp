@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Encodes bytes as one Zstandard frame. A long stream is cut into pieces that become a frame each.
-// Several threads can then encode one stream, and the result does not depend on their number.
+// Encodes bytes as one Zstandard frame. Used by saves. A long stream is split into pieces, and each
+// piece becomes a frame. Several threads can then encode one stream, and the result does not depend
+// on the number of threads.
 
 #include <cstddef>
 #include <memory>
@@ -15,17 +16,17 @@ namespace ringload::inline v0 {
 
 inline constexpr int zstd_level_min = 1;
 inline constexpr int zstd_level_max = 22;
-inline constexpr int zstd_level_default = 3;  // The default of zTensor too.
+inline constexpr int zstd_level_default = 3;  // zTensor has the same default.
 
-// Must be used by one thread at a time. Keeps its tables between frames.
+// Only one thread at a time may use the encoder. The encoder reuses its tables for all frames.
 class zstd_frame_encoder {
  public:
-  // Fails with errc::codec_unavailable if the library was built without zstd.
+  // Returns errc::codec_unavailable if the library was built without zstd.
   static result<std::unique_ptr<zstd_frame_encoder>> make(int level);
   virtual ~zstd_frame_encoder() = default;
 
-  // Replaces `out` with the frame. As .zt files require, the frame has no content size and no
-  // checksum, because the manifest has both.
+  // Replaces the contents of `out` with the frame. As .zt files require, the frame has no content
+  // size and no checksum. The index of the file has both.
   virtual result<void> encode(std::span<const std::byte> in, std::vector<std::byte>& out) = 0;
 };
 

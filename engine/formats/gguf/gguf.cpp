@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/gguf/gguf.hpp"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "base/checked.hpp"
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
+#include "formats/description_budget.hpp"
 #include "formats/gguf/gguf_metadata.hpp"
 #include "formats/gguf/gguf_types.hpp"
 #include "formats/shape.hpp"
@@ -21,9 +23,9 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::uint64_t name_bytes_end = 64;  // Limit of the length, exclusive.
+constexpr std::uint64_t name_bytes_end = 64;  // Names must be shorter than this number.
 constexpr std::uint32_t gguf_rank_max = 4;
-// The smallest info: an empty name and no dimension.
+// The smallest tensor info: an empty name and no dimensions.
 constexpr std::uint64_t info_bytes_min = 8 + 4 + 4 + 8;
 
 struct prologue {
@@ -36,48 +38,48 @@ bool read_version(input_cursor& in, std::endian& order) {
   const std::uint64_t begin = in.position();
   std::uint32_t version = 0;
   if (!in.number(version)) return false;
-  // GGUF has no flag for the byte order. Version 2 or 3, byte-swapped, ends with 16 zero bits.
+  // GGUF has no flag for the byte order. The version is 2 or 3. If its lower 16 bits are 0, the
+  // bytes are swapped.
   order = (version & 0xFFFFU) == 0 && version != 0 ? std::endian::big : std::endian::little;
   if (order == std::endian::big) version = __builtin_bswap32(version);
   if (version == 2 || version == 3) return true;
-  return in.fail_at(
-      begin, errc::unsupported_feature,
-      "this is version " + grouped(version) + " of GGUF, and versions 2 and 3 are read");
+  return in.fail_at(begin, errc::unsupported_feature,
+                    "this is version " + grouped(version) + " of GGUF, expected 2 or 3");
 }
 
 bool read_prologue(input_cursor& in, prologue& out) {
   std::string_view magic;
   if (!in.text(gguf_magic.size(), magic)) return false;
   if (magic != gguf_magic) {
-    return in.fail_at(0, errc::malformed_header, "a GGUF file begins with 'GGUF'");
+    return in.fail_at(0, errc::malformed_header, "the file does not begin with 'GGUF'");
   }
   if (!read_version(in, out.order)) return false;
   const std::uint64_t counts_at = in.position();
   if (!in.number(out.tensors, out.order) || !in.number(out.pairs, out.order)) return false;
-  // Checks the counts before they determine any allocation.
+  // Checks the counts before memory is allocated for them.
   const std::uint64_t left = in.left();
   if (out.tensors > left / info_bytes_min || out.pairs > left / gguf_pair_bytes_min ||
       out.tensors * info_bytes_min + out.pairs * gguf_pair_bytes_min > left) {
     return in.fail_at(counts_at, errc::header_outside_file,
                       grouped(out.tensors) + " tensors and " + grouped(out.pairs) +
-                          " pairs cannot stand in the " + grouped(left) + " bytes that are left");
+                          " pairs do not fit in the remaining " + grouped(left) + " bytes");
   }
   if (out.tensors > gguf_tensors_max || out.pairs > gguf_pairs_max) {
     return in.fail(errc::header_too_large, grouped(out.tensors) + " tensors and " +
-                                               grouped(out.pairs) + " pairs, and no more than " +
+                                               grouped(out.pairs) + " pairs, the limits are " +
                                                grouped(gguf_tensors_max) + " and " +
-                                               grouped(gguf_pairs_max) + " are allowed");
+                                               grouped(gguf_pairs_max));
   }
   return true;
 }
 
-// One tensor as its info describes it.
+// One tensor, as its info describes it.
 struct tensor_claim {
   std::uint64_t info_byte = 0;
   std::string name;
   std::vector<std::uint64_t> dims;  // Innermost dimension first, as in the file.
   const gguf_type* type = nullptr;
-  std::uint64_t offset = 0;  // Offset from the beginning of the data.
+  std::uint64_t offset = 0;  // Offset from the start of the data section.
 };
 
 fault at_tensor(const tensor_claim& claim, errc code, std::string cause) {
@@ -91,8 +93,8 @@ bool read_name(input_cursor& in, std::endian order, tensor_claim& out) {
   if (!in.number(bytes, order)) return false;
   if (bytes >= name_bytes_end) {
     return in.fail_at(begin, errc::malformed_header,
-                      "a tensor's name has " + grouped(bytes) + " bytes, and fewer than " +
-                          grouped(name_bytes_end) + " are allowed");
+                      "a tensor's name has " + grouped(bytes) + " bytes, the limit is " +
+                          grouped(name_bytes_end - 1));
   }
   if (!in.text(static_cast<std::size_t>(bytes), text)) return false;
   if (utf8_valid_bytes(text) != text.size()) {
@@ -107,9 +109,9 @@ bool read_dims(input_cursor& in, std::endian order, tensor_claim& out) {
   std::uint32_t rank = 0;
   if (!in.number(rank, order)) return false;
   if (rank > gguf_rank_max) {
-    return in.fail(at_tensor(out, errc::malformed_header,
-                             "it has " + grouped(rank) + " dimensions, and no more than " +
-                                 grouped(gguf_rank_max) + " are allowed"));
+    return in.fail(at_tensor(
+        out, errc::malformed_header,
+        "it has " + grouped(rank) + " dimensions, the limit is " + grouped(gguf_rank_max)));
   }
   out.dims.resize(rank);
   for (std::uint64_t& dim : out.dims) {
@@ -128,8 +130,8 @@ bool read_type(input_cursor& in, std::endian order, tensor_claim& out) {
   out.type = gguf_type_of(id);
   if (out.type != nullptr) return true;
   return in.fail(at_tensor(out, errc::unsupported_feature,
-                           "its type has the number " + grouped(id) + ", which " +
-                               (gguf_type_removed(id) ? "GGUF no longer has" : "is not known")));
+                           "its type number is " + grouped(id) + ", which " +
+                               (gguf_type_removed(id) ? "GGUF has removed" : "is unknown")));
 }
 
 bool read_info(input_cursor& in, std::endian order, tensor_claim& out) {
@@ -143,8 +145,9 @@ result<std::uint64_t> bytes_of(const tensor_claim& claim) {
   const std::uint64_t row = claim.dims.empty() ? 1 : claim.dims.front();
   if (row % type.block_elements != 0) {
     return at_tensor(claim, errc::wrong_tensor_bytes,
-                     "its rows have " + grouped(row) + " elements, which are no whole blocks of " +
-                         grouped(type.block_elements) + ", as " + std::string(type.name) + " has");
+                     "its rows have " + grouped(row) + " elements, expected a multiple of " +
+                         grouped(type.block_elements) + ", the block size of " +
+                         std::string(type.name));
   }
   const auto elements = element_count(claim.dims);
   const auto bytes = elements ? checked_multiply(*elements / type.block_elements, type.block_bytes)
@@ -157,37 +160,38 @@ result<std::uint64_t> bytes_of(const tensor_claim& claim) {
   return *bytes;
 }
 
-// The data section, and the part of it that earlier tensors fill.
+// The data section, and the size of the part that earlier tensors fill.
 struct data_section {
   std::uint64_t begin = 0;
   std::uint64_t file_bytes = 0;
   std::uint64_t alignment = 0;
-  std::uint64_t filled = 0;  // Bytes from `begin`, a multiple of the alignment.
+  std::uint64_t filled = 0;  // Number of bytes from `begin`. A multiple of the alignment.
 };
 
-// Sets the tensor's extent and moves `data.filled` past the extent.
+// Sets the range of the tensor, and moves `data.filled` to the end of the range.
 std::optional<fault> place(const tensor_claim& claim, data_section& data, entry& out) {
   const auto bytes = bytes_of(claim);
   if (!bytes) return bytes.error();
   if (claim.offset != data.filled) {
     return at_tensor(claim, errc::invalid_offsets,
                      "its offset is " + grouped(claim.offset) +
-                         ", but the tensors before it end, aligned, at " + grouped(data.filled));
+                         ", but the tensors before it end, after alignment, at " +
+                         grouped(data.filled));
   }
   const std::uint64_t room = data.file_bytes - data.begin;
   if (claim.offset > room || *bytes > room - claim.offset) {
     const auto end = checked_add(claim.offset, *bytes);
     const auto in_file = end ? checked_add(*end, data.begin) : end;
     return at_tensor(claim, errc::extent_outside_file,
-                     "its bytes end at " + (in_file ? grouped(*in_file) : "more than 64 bits say") +
+                     "its bytes end at " + (in_file ? grouped(*in_file) : "a byte beyond 64 bits") +
                          " but the file ends at " + grouped(data.file_bytes));
   }
   out.offset = data.begin + claim.offset;
   out.bytes = *bytes;
-  // The tensor ends inside the file, so only an alignment near 2^64 can overflow.
+  // The tensor ends inside the file, so the sum can overflow only if the alignment is near 2^64.
   const auto padded = checked_add(claim.offset + *bytes, data.alignment - 1);
   if (!padded) {
-    return at_tensor(claim, errc::size_overflow, "its end, aligned, does not fit in 64 bits");
+    return at_tensor(claim, errc::size_overflow, "its aligned end does not fit in 64 bits");
   }
   data.filled = round_down(*padded, data.alignment);
   return std::nullopt;
@@ -214,13 +218,14 @@ void describe(tensor_claim claim, std::endian order, entry& out) {
 }
 
 bool read_infos(input_cursor& in, const prologue& counts, strictness strictness,
-                std::vector<tensor_claim>& out) {
+                description_budget& budget, std::vector<tensor_claim>& out) {
   std::unordered_set<std::string> names;
-  names.reserve(counts.tensors);
-  out.reserve(counts.tensors);
   for (std::uint64_t i = 0; i < counts.tensors; ++i) {
     tensor_claim& claim = out.emplace_back();
     if (!read_info(in, counts.order, claim)) return false;
+    if (!budget.take_tensor(claim.name.size(), claim.dims.size())) {
+      return in.fail(at_tensor(claim, errc::header_too_large, budget.cause()));
+    }
     if (claim.name.empty() && strictness == strictness::strict) {
       return in.fail(at_tensor(claim, errc::malformed_header, "its name is empty"));
     }
@@ -244,18 +249,18 @@ result<data_section> data_after(std::uint64_t header_end, std::uint64_t alignmen
 
 void add_notes(file_entries& found, const data_section& data, std::endian order,
                std::uint64_t data_end) {
-  // Padding after the last tensor is optional.
+  // The padding after the last tensor is optional.
   const std::uint64_t padded = checked_add(data.begin, data.filled).value_or(data_end);
   if (data.file_bytes > std::max(padded, data_end)) {
-    found.notes.push_back("the file goes on after the last tensor, from byte " + grouped(padded) +
-                          " to " + grouped(data.file_bytes));
+    found.notes.push_back("bytes follow the last tensor, from byte " + grouped(padded) + " to " +
+                          grouped(data.file_bytes));
   }
   if (order == std::endian::little) return;
   for (const entry& tensor : found.tensors) {
     if (tensor.type.empty()) continue;
     found.notes.push_back(
-        "the file is big-endian, and nothing in it says whether the numbers inside of blocks are: "
-        "blocks land as they are stored, and are dequantised as little-endian ones");
+        "the file is big-endian, but GGUF does not define the byte order inside quantised blocks: "
+        "blocks are loaded as stored, and dequantised as little-endian");
     return;
   }
 }
@@ -269,12 +274,13 @@ result<file_entries> parse_gguf(input& from, strictness strictness) {
   if (!read_prologue(in, counts)) return in.error();
 
   file_entries found;
+  description_budget budget(strictness, file_bytes);
   std::uint64_t alignment = gguf_alignment_usual;
-  if (!read_gguf_metadata(in, {counts.order, counts.pairs, strictness}, found, alignment)) {
+  if (!read_gguf_metadata(in, {counts.order, counts.pairs, strictness}, budget, found, alignment)) {
     return in.error();
   }
   std::vector<tensor_claim> claims;
-  if (!read_infos(in, counts, strictness, claims)) return in.error();
+  if (!read_infos(in, counts, strictness, budget, claims)) return in.error();
   // The whole header was read. The code below does not read the file.
 
   auto data = data_after(in.position(), alignment, file_bytes, !claims.empty());

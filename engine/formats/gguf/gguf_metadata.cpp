@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/gguf/gguf_metadata.hpp"
 
 #include <algorithm>
@@ -40,7 +41,7 @@ enum class value_type : std::uint32_t {
 };
 constexpr std::uint32_t value_type_count = 13;
 
-// The minimal number of bytes of a value or of an array's element.
+// The minimum for types of variable size.
 std::uint64_t bytes_of(value_type type) noexcept {
   switch (type) {
     case value_type::u8:
@@ -54,7 +55,7 @@ std::uint64_t bytes_of(value_type type) noexcept {
     case value_type::u64:
     case value_type::i64:
     case value_type::f64:
-    case value_type::string: return 8;  // The length of the string.
+    case value_type::string: return 8;  // An empty string has only a length field of 8 bytes.
     case value_type::array: break;
   }
   return 12;
@@ -96,16 +97,17 @@ class metadata_reader {
     return true;
   }
 
-  // A value over the limit is read to its end, but its text is dropped.
-  bool fits(const std::string& out) noexcept {
-    if (out.size() > gguf_metadata_bytes_max - used_) left_out_ = true;
+  // Returns false if `text_bytes` exceeds the rest of the limit, or if the pair is left out. The
+  // caller must still read the value to its end.
+  bool fits(std::uint64_t text_bytes) noexcept {
+    if (text_bytes > gguf_metadata_bytes_max - used_) left_out_ = true;
     return !left_out_;
   }
 
   input_cursor& in_;
   const std::endian order_;
   const bool strict_;
-  std::uint64_t used_ = 0;  // Bytes of text, at most gguf_metadata_bytes_max.
+  std::uint64_t used_ = 0;  // Bytes of attribute::text() so far. At most gguf_metadata_bytes_max.
   bool left_out_ = false;   // True if the current pair is left out.
 };
 
@@ -115,14 +117,15 @@ bool metadata_reader::length(std::uint64_t bytes_max, std::size_t& out) {
   if (!in_.number(bytes, order_)) return false;
   if (bytes > bytes_max || bytes > in_.left()) {
     return in_.fail_at(begin, errc::header_outside_file,
-                       "a string of " + grouped(bytes) + " bytes is announced, and " +
-                           grouped(std::min(bytes_max, in_.left())) + " are possible");
+                       "a string of " + grouped(bytes) + " bytes is announced, but only " +
+                           grouped(std::min(bytes_max, in_.left())) + " bytes are possible");
   }
   out = static_cast<std::size_t>(bytes);
   return true;
 }
 
-// A string that may exceed the limit is not read. Escapes can make its JSON text six times as long.
+// Leaves out a string that may exceed the limit. The limit applies to attribute::text(), which is
+// JSON for an array. Escapes in JSON can make a string six times as long.
 bool metadata_reader::string(std::string_view& out) {
   std::size_t bytes = 0;
   if (!length(string_bytes_max, bytes)) return false;
@@ -138,7 +141,7 @@ bool metadata_reader::type(value_type& out) {
   if (!in_.number(number, order_)) return false;
   if (number >= value_type_count) {
     return in_.fail_at(begin, errc::malformed_header,
-                       "there is no type of values with the number " + grouped(number));
+                       "unknown value type " + grouped(number) + ", expected 0 to 12");
   }
   out = static_cast<value_type>(number);
   return true;
@@ -150,7 +153,7 @@ bool metadata_reader::boolean(std::string& out) {
   if (!in_.number(value, order_)) return false;
   if (value > 1 && strict_) {
     return in_.fail_at(begin, errc::malformed_header,
-                       "a bool is 0 or 1, and not " + grouped(value));
+                       "a bool is " + grouped(value) + ", expected 0 or 1");
   }
   cbor_writer(out).boolean(value != 0);
   return true;
@@ -167,21 +170,22 @@ bool metadata_reader::array(std::string& out) {
   if (count > array_elements_max || count > in_.left() / bytes_of(element_type)) {
     return in_.fail_at(
         begin, errc::header_outside_file,
-        "an array of " + grouped(count) + " elements is announced, and " +
+        "an array of " + grouped(count) + " elements is announced, but only " +
             grouped(std::min(array_elements_max, in_.left() / bytes_of(element_type))) +
             " are possible");
   }
-  // Each string must be skipped separately, so the number is limited.
+  // Each string must be skipped separately, so the number of strings is limited.
   if (element_type == value_type::string && count > gguf_strings_max) {
     return in_.fail_at(begin, errc::header_too_large,
-                       "an array of " + grouped(count) +
-                           " strings is announced, and no more than " + grouped(gguf_strings_max) +
-                           " are allowed");
+                       "an array of " + grouped(count) + " strings is announced, the limit is " +
+                           grouped(gguf_strings_max));
   }
   cbor_writer(out).array(count);
+  // The JSON text of a number or of a bool can be six times as long as its CBOR.
+  const std::uint64_t growth = element_type == value_type::string ? 1 : 6;
   for (std::uint64_t i = 0; i < count; ++i) {
     if (!value(element_type, out)) return false;
-    if (fits(out)) continue;
+    if (fits(growth * out.size())) continue;
     out.clear();
     if (element_type != value_type::string)
       return in_.skip((count - i - 1) * bytes_of(element_type));
@@ -220,7 +224,7 @@ bool metadata_reader::set_alignment(value_type element_type, std::uint64_t& alig
   if (!in_.number(value, order_)) return false;
   if (!std::has_single_bit(value)) {
     return in_.fail_at(begin, errc::malformed_header,
-                       "general.alignment is " + grouped(value) + ", which is no power of two");
+                       "general.alignment is " + grouped(value) + ", expected a power of two");
   }
   alignment = value;
   return true;
@@ -252,15 +256,15 @@ bool metadata_reader::pair(std::string& key, attribute& out, std::uint64_t& alig
     return false;
   }
   if (!left_out_) out = attribute::cbor(std::move(encoded));
-  left_out = left_out_ || !fits(out.text());
+  left_out = left_out_ || !fits(out.text().size());
   if (!left_out) used_ += out.text().size();
   return true;
 }
 
 }  // namespace
 
-bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, file_entries& found,
-                        std::uint64_t& alignment) {
+bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, description_budget& budget,
+                        file_entries& found, std::uint64_t& alignment) {
   metadata_reader reader(in, pairs);
   std::unordered_set<std::string> keys;
   std::string key;
@@ -269,14 +273,16 @@ bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, file_entries&
     const std::uint64_t begin = in.position();
     bool left_out = false;
     if (!reader.pair(key, value, alignment, left_out)) return false;
+    if (!budget.take_attribute(key.size(), left_out ? 0 : value.text().size())) {
+      return in.fail_at(begin, errc::header_too_large, budget.cause());
+    }
     if (!keys.insert(key).second) {
-      return in.fail_at(begin, errc::malformed_header,
-                        "the key '" + printable(key) + "' stands there twice");
+      return in.fail_at(begin, errc::malformed_header, "duplicate key '" + printable(key) + "'");
     }
     if (left_out) {
       found.notes.push_back("the value of '" + printable(key) +
-                            "' is left out: it would make more than the " +
-                            grouped(gguf_metadata_bytes_max) + " bytes of metadata that are kept");
+                            "' is left out, because metadata is limited to " +
+                            grouped(gguf_metadata_bytes_max) + " bytes");
     } else {
       found.metadata.emplace_back(key, std::move(value));
     }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads the key-value pairs of a GGUF file.
-
 #include <bit>
 #include <cstdint>
 #include <ringload/catalog.hpp>
 
 #include "formats/catalog_entries.hpp"
+#include "formats/description_budget.hpp"
 #include "formats/text/input_cursor.hpp"
 
 namespace ringload::inline v0 {
@@ -23,9 +22,9 @@ struct gguf_pairs {
   ringload::strictness strictness = ringload::strictness::strict;
 };
 
-// Adds the pairs to the metadata of `found`. Sets `alignment` if a pair states it. Returns false
-// after a failure, and `in` then has the fault.
-bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, file_entries& found,
-                        std::uint64_t& alignment);
+// Adds the pairs to the metadata of `found`. If a pair states the alignment, sets `alignment`.
+// After a failure, returns false, and `in` has the fault.
+bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, description_budget& budget,
+                        file_entries& found, std::uint64_t& alignment);
 
 }  // namespace ringload::inline v0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/gguf/gguf_types.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/hdf5/address_base.hpp"
 
 #include <array>
@@ -39,7 +40,7 @@ handle write_probe(hid_t file, const probe_bytes& pattern) {
   return dataset;
 }
 
-// Returns 1 or 0, or a negative number if it could not be determined.
+// Returns 1 for yes, 0 for no, and a negative number if a call of libhdf5 failed.
 int addresses_count_from_block_end() {
   constexpr hsize_t block_bytes = 512;
   constexpr std::size_t memory_step = std::size_t{64} << 10;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds out whether libhdf5 counts chunk addresses from the beginning of the file or from the end
-// of its user block. This depends on the version (1.10.8 and 1.12.2: from the end of the block;
-// 2.0.0: from the beginning; contiguous datasets: always from the beginning), and no documentation
-// says since when. So a file in memory is used to test it.
+// Finds the origin of the chunk addresses that libhdf5 returns. The origin is the beginning of the
+// file, or the end of the user block. The origin depends on the version of libhdf5: 1.10.8 and
+// 1.12.2 count from the end of the user block, and 2.0.0 counts from the beginning of the file. The
+// addresses of contiguous datasets always count from the beginning. The HDF5 documentation does not
+// mention the change, so this code finds the origin with a test file in memory.
 
 #include <hdf5.h>
 
@@ -14,7 +15,7 @@
 
 namespace ringload::inline v0::h5 {
 
-// Returns the number that must be added to the chunk addresses of this file.
+// Returns the number to add to the chunk addresses of this file.
 result<std::uint64_t> unseen_user_block(hid_t file);
 
 }  // namespace ringload::inline v0::h5

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/hdf5/attributes.hpp"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace {
 constexpr std::size_t numbers_max = 4096;  // Limit for one attribute.
 constexpr std::size_t texts_max = 100'000;
 
-// Collects the names first, because the attributes are read outside libhdf5's iteration.
+// Collects only the names, because attributes must not be read during an iteration of libhdf5.
 result<std::vector<std::string>> names_of(hid_t object, std::size_t names_max) {
   struct state {
     std::vector<std::string> names;
@@ -29,18 +30,18 @@ result<std::vector<std::string>> names_of(hid_t object, std::size_t names_max) {
       to.names.emplace_back(name);
       return H5_ITER_CONT;
     } catch (...) {
-      to.thrown = std::current_exception();  // Exceptions must not pass through C frames.
+      // An exception must not pass through C functions.
+      to.thrown = std::current_exception();
       return H5_ITER_ERROR;
     }
   };
-  const herr_t done =
+  const herr_t status =
       ::H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, append, &collected);
   if (collected.thrown) std::rethrow_exception(collected.thrown);
-  if (done < 0) return refused("attributes");
+  if (status < 0) return refused("attributes");
   return std::move(collected.names);
 }
 
-// Reads one attribute.
 class reader {
  public:
   reader(hid_t attribute, std::size_t bytes_left)
@@ -49,7 +50,8 @@ class reader {
         space_(::H5Aget_space(attribute), &::H5Sclose),
         bytes_left_(bytes_left) {}
 
-  // Returns false if the attribute is neither text nor a short list of numbers, or cannot be read.
+  // Returns false if the attribute cannot be read, or if it is neither text nor a short list of
+  // numbers.
   bool read(hdf5_attribute& out) {
     if (!type_ || !space_) return false;
     const H5S_class_t extent = ::H5Sget_simple_extent_type(space_.get());
@@ -98,7 +100,7 @@ class reader {
     return true;
   }
 
-  // Reads strings of different lengths.
+  // Reads strings of variable length.
   bool read_long(hdf5_attribute& out) {
     std::vector<char*> strings(count_, nullptr);
     if (count_ == 0) return true;

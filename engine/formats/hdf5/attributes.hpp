@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads the attributes of the file and of its groups. Keras, for example, stores layer_names there.
+// Reads the attributes of an HDF5 file and of its groups. For example, Keras stores layer_names in
+// an attribute.
 
 #include <hdf5.h>
 
@@ -20,8 +21,8 @@ struct attribute_reader {
   hdf5_contents& to;
   std::size_t bytes_left = attribute_bytes_max;
 
-  // Reads the attributes of the object called `name`: texts and lists of numbers. Other attributes
-  // are counted.
+  // Reads the attributes of the object `name`: texts and lists of numbers. Counts all other
+  // attributes without reading them.
   result<void> read_all(hid_t object, const std::string& name);
 };
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/hdf5/chunk_index_fix.hpp"
 
 #include <algorithm>
@@ -30,8 +31,8 @@ bool chunk_places::reorder(std::vector<std::uint64_t>& origins) const {
   const auto unlimited =
       static_cast<std::size_t>(std::ranges::find(size_max, H5S_UNLIMITED) - size_max.begin());
   if (unlimited == rank) return false;
-  // Number of possible chunks along each dimension, and their product without the unlimited
-  // dimension.
+  // The number of possible chunks in each dimension, and its product over all dimensions except the
+  // unlimited one.
   std::vector<std::uint64_t> counts(rank, 0);
   std::optional<std::uint64_t> limited_product = 1;
   for (std::size_t d = 0; d < rank; ++d) {

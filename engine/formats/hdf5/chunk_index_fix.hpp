@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checks and corrects the places of the chunks of an extensible array that libhdf5 reports.
+// Checks and corrects the places of chunks that libhdf5 reports for an extensible array. libhdf5
+// reports wrong places if the unlimited dimension is not the first dimension.
 
 #include <hdf5.h>
 
@@ -15,17 +16,17 @@ namespace ringload::inline v0::h5 {
 
 struct chunk_places {
   hid_t dataset;
-  // Maximum sizes of the dataset's dimensions; one is H5S_UNLIMITED.
+  // Maximum sizes of the dimensions. One of them is H5S_UNLIMITED.
   std::span<const hsize_t> size_max;
-  std::span<const std::uint64_t> chunk_shape;  // At least as many entries.
-  std::size_t stride;                          // Distance between the places of two chunks.
+  std::span<const std::uint64_t> chunk_shape;  // At least as many elements as `size_max`.
+  std::size_t stride;  // Distance between the places of two chunks in the list.
 
-  // Returns true if a look-up finds each chunk at its place. A wrong list always fails: each wrong
-  // place names a chunk that is later in the array, and the last of those does not exist.
+  // Returns true if a lookup finds each chunk at its place. If places are wrong, at least one
+  // lookup fails, because the last of the wrong places has no chunk.
   bool are_correct(const hdf5_dataset& description) const;
 
-  // Converts places from the order of the dimensions to the order with the unlimited dimension
-  // first. Returns false if the numbers do not fit.
+  // Corrects the places: libhdf5 computed them in the order of the dimensions, but the array has
+  // the unlimited dimension first. Returns false if a number does not fit.
   bool reorder(std::vector<std::uint64_t>& origins) const;
 };
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/hdf5/chunk_tree.hpp"
 
 #include <unistd.h>
@@ -19,8 +20,8 @@ constexpr std::size_t blocks_max = 64;  // Limit for one object header.
 constexpr unsigned message_layout = 8;
 constexpr unsigned message_continuation = 16;
 
-// Bytes of the file and the numbers in them. Past the end all numbers are 0 and `is_valid` is
-// false.
+// A block of bytes of the file, and the numbers in the block. If a number is past the end of the
+// block, the result is 0, and `is_valid` is set to false.
 class block {
  public:
   block(const tree_place& from, std::uint64_t address, std::uint64_t bytes) {
@@ -62,7 +63,7 @@ struct extent {
   std::uint64_t bytes;
 };
 
-// Reads an object header of version 1 or 2 up to its layout message.
+// Reads an object header of version 1 or 2, up to its layout message.
 class header_reader {
  public:
   explicit header_reader(const tree_place& place) : place_(place) {}
@@ -104,7 +105,7 @@ class header_reader {
     if (version_2_ && continued) {
       if (!in.begins_with("OCHK") || end < 8) return;
       position = 4;
-      end -= 4;  // The checksum of the block.
+      end -= 4;  // Excludes the checksum of the block.
     }
     const std::size_t head = !version_2_ ? 8 : (flags_ & 4U) != 0 ? 6 : 4;
     while (in.is_valid() && !tree_ && position + head <= end) {
@@ -120,7 +121,8 @@ class header_reader {
     }
   }
 
-  // Handles versions 1 to 3. From version 4 on the index is different.
+  // Reads a layout message of version 1 to 3. From version 4 on, the index of the chunks has
+  // another form.
   void read_layout(block& in, std::size_t position) {
     const std::uint64_t version = in.number(position, 1);
     const bool third = version == 3;
@@ -138,7 +140,8 @@ class header_reader {
   std::optional<std::uint64_t> tree_;
 };
 
-// Reads a tree from its root in order. The level of the nodes decreases, so the recursion ends.
+// Reads a tree in order, from its root. The level decreases from node to node, so the recursion
+// ends.
 class tree_reader {
  public:
   tree_reader(const tree_place& place, std::uint64_t count) : place_(place), count_(count) {}

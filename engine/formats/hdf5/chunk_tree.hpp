@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads the chunks of a dataset from its B-tree of version 1, which occurs in files that every
-// libhdf5 version can read.
+// Reads the chunks of a dataset from its B-tree of version 1. Files for all versions of libhdf5
+// have such trees.
 //
-// libhdf5 before 1.14 walks the tree from its beginning for each requested chunk: 16,384 chunks
-// take 2.6 s, and four times as many take sixteen times as long. This code reads the tree once. The
-// result is used only if it agrees with libhdf5 on the number of chunks and on the first chunk.
+// libhdf5 before 1.14 reads the tree from the beginning for each requested chunk: 16,384 chunks
+// take 2.6 s, and four times as many chunks take sixteen times as long. This code reads the tree
+// once. Its result is used only if libhdf5 reports the same number of chunks and the same first
+// chunk.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,18 +24,18 @@ struct tree_place {
 };
 
 struct tree_chunk {
-  std::uint64_t address = 0;  // Relative to the base.
+  std::uint64_t address = 0;  // Relative to `base`.
   std::uint32_t bytes = 0;
   std::uint32_t filter_mask = 0;
 };
 
 struct tree_chunks {
   std::vector<tree_chunk> chunks;
-  std::vector<std::uint64_t> origins;  // One value for each dimension of each chunk.
+  std::vector<std::uint64_t> origins;  // One number for each dimension of each chunk.
 };
 
-// Returns nothing if there is no such tree or it does not have `count` chunks. Addresses and
-// lengths in the file must have 8 bytes.
+// Returns an empty optional if the dataset has no such tree, or if the tree does not have `count`
+// chunks. Addresses and lengths in the file must have 8 bytes.
 std::optional<tree_chunks> read_chunk_tree(const tree_place& place, std::uint64_t count);
 
 }  // namespace ringload::inline v0::h5

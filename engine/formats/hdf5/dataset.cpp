@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/hdf5/dataset.hpp"
 
 #include <algorithm>
@@ -21,11 +22,10 @@ constexpr std::size_t compact_bytes_max = std::size_t{64} << 10;  // The limit o
 
 using described = std::variant<hdf5_dataset, hdf5_left_out>;
 
-// Describes one dataset.
 class describer {
  public:
-  describer(const open_dataset& source, const dataset_limits& within)
-      : dataset_(source.id), header_(source.header), place_(source.place), within_(within) {}
+  describer(const open_dataset& source, const dataset_limits& limits)
+      : dataset_(source.id), header_(source.header), place_(source.place), limits_(limits) {}
 
   result<described> describe();
 
@@ -50,12 +50,12 @@ class describer {
   const hid_t dataset_;
   const std::optional<std::uint64_t> header_;
   const std::string& place_;
-  const dataset_limits& within_;
+  const dataset_limits& limits_;
   handle type_, space_, creation_;
   element_form elements_;
-  std::size_t rank_ = 0;  // Rank of the dataset without the dimensions of its elements.
+  std::size_t rank_ = 0;  // Rank of the dataset, without the dimensions of its elements.
   std::vector<hsize_t> size_max_;
-  std::string left_out_;  // The reason, if the dataset is left out.
+  std::string left_out_;  // The reason if the dataset is left out.
   hdf5_dataset out_;
 };
 
@@ -93,8 +93,8 @@ result<void> describer::read_shape() {
   return {};
 }
 
-// An array element has a fill value of as many numbers. They are replaced by one number if all are
-// equal.
+// The fill value of an array element has several numbers. If all numbers are equal, one number
+// replaces them.
 result<void> describer::read_fill() {
   H5D_fill_value_t kind = H5D_FILL_VALUE_ERROR;
   if (::H5Pfill_value_defined(creation_.get(), &kind) < 0) return failed();
@@ -123,10 +123,10 @@ result<void> describer::read_compact() {
   }
   out_.compact.resize(static_cast<std::size_t>(*bytes));
   if (*bytes == 0) return {};
-  // Uses the type of the file, so that no conversion happens.
-  const herr_t done =
+  // Requests the type of the file, so that libhdf5 does not convert the value.
+  const herr_t status =
       ::H5Dread(dataset_, type_.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out_.compact.data());
-  if (done < 0) return failed();
+  if (status < 0) return failed();
   return {};
 }
 
@@ -181,11 +181,11 @@ result<bool> describer::read_filters() {
 
 result<void> describer::add_chunk(const hsize_t* origin, unsigned mask, haddr_t address,
                                   hsize_t bytes) {
-  if (out_.chunks.size() >= within_.chunks_left) {
+  if (out_.chunks.size() >= limits_.chunks_left) {
     return fault_here(errc::header_too_large,
                       "the file has more than " + grouped(hdf5_chunks_max) + " chunks");
   }
-  const auto offset = checked_add(address, within_.user_block);
+  const auto offset = checked_add(address, limits_.user_block);
   if (address == HADDR_UNDEF || !offset) {
     return fault_here(errc::malformed_header, "one of its chunks has no address");
   }
@@ -209,24 +209,27 @@ result<void> describer::read_chunks() {
     try {
       to.status = to.self.add_chunk(origin, mask, address, bytes);
     } catch (...) {
-      to.thrown = std::current_exception();  // Exceptions must not pass through C frames.
+      // An exception must not pass through C functions.
+      to.thrown = std::current_exception();
     }
     return to.status && !to.thrown ? H5_ITER_CONT : H5_ITER_ERROR;
   };
-  const herr_t done = ::H5Dchunk_iter(dataset_, H5P_DEFAULT, append, &collected);
+  const herr_t status = ::H5Dchunk_iter(dataset_, H5P_DEFAULT, append, &collected);
   if (collected.thrown) std::rethrow_exception(collected.thrown);
   if (!collected.status) return collected.status;
-  if (done < 0) return failed();
+  if (status < 0) return failed();
   return {};
 }
 
 #else
 
-// Returns false if the chunks are not in a readable tree, or libhdf5 disagrees.
+// Returns false if the file has no readable tree, or if libhdf5 reports another number of chunks or
+// another first chunk.
 result<bool> describer::read_tree(std::uint64_t count) {
-  constexpr std::uint64_t quick = 256;  // Up to this count libhdf5 is as fast.
-  if (count <= quick || within_.file < 0 || !header_) return false;
-  const tree_place tree = {within_.file, within_.user_block, *header_, rank_};
+  // Up to this number of chunks, libhdf5 is as fast as the tree.
+  constexpr std::uint64_t quick = 256;
+  if (count <= quick || limits_.file < 0 || !header_) return false;
+  const tree_place tree = {limits_.file, limits_.user_block, *header_, rank_};
   const auto found = read_chunk_tree(tree, std::min<std::uint64_t>(count, hdf5_chunks_max + 1));
   if (!found) return false;
   std::array<hsize_t, H5S_MAX_RANK + 1> origin = {};
@@ -251,13 +254,13 @@ result<bool> describer::read_tree(std::uint64_t count) {
   return true;
 }
 
-// Each call walks the index from its beginning; see chunk_tree.hpp.
+// Tries the tree first, because each call of libhdf5 searches the index from its beginning.
 result<void> describer::read_chunks() {
   hsize_t count = 0;
   if (::H5Dget_num_chunks(dataset_, space_.get(), &count) < 0) return failed();
-  auto done = read_tree(count);
-  if (!done) return done.error();
-  if (*done) return {};
+  auto from_tree = read_tree(count);
+  if (!from_tree) return from_tree.error();
+  if (*from_tree) return {};
   for (hsize_t i = 0; i < count; ++i) {
     std::array<hsize_t, H5S_MAX_RANK + 1> origin = {};
     unsigned mask = 0;
@@ -274,9 +277,9 @@ result<void> describer::read_chunks() {
 
 #endif
 
-// libhdf5 stores the chunks of a dataset with one unlimited dimension in an array, ordered with
-// that dimension first. When it lists them, it reports the places for an order without that rule
-// (1.10.8, 2.0.0). A look-up by place is correct.
+// If a dataset has one unlimited dimension, libhdf5 stores its chunks in an extensible array, with
+// this dimension first. When libhdf5 lists these chunks, it ignores this order and reports wrong
+// positions (1.10.8, 2.0.0). When libhdf5 looks up a chunk by its position, the result is correct.
 result<void> describer::check_places() {
   H5D_chunk_index_t kind = H5D_CHUNK_IDX_BTREE;
   if (out_.chunks.empty()) return {};
@@ -284,13 +287,14 @@ result<void> describer::check_places() {
   const chunk_places places = {dataset_, size_max_, out_.chunk_shape, out_.shape.size()};
   if (kind != H5D_CHUNK_IDX_EARRAY || places.are_correct(out_)) return {};
   if (places.reorder(out_.chunk_origins) && places.are_correct(out_)) return {};
-  return fault_here(errc::unsupported_feature, "libhdf5 reports wrong places for its chunks");
+  return fault_here(errc::unsupported_feature, "libhdf5 reports wrong positions for its chunks");
 }
 
 result<described> describer::describe() {
   creation_ = handle(::H5Dget_create_plist(dataset_), &::H5Pclose);
   if (!creation_) return failed();
-  // Must be first: a request for the shape of a virtual dataset may open files.
+  // Must be the first call, because a request for the shape of a virtual dataset may open other
+  // files.
   auto kind = layout();
   if (!kind) return kind.error();
   type_ = handle(::H5Dget_type(dataset_), &::H5Tclose);
@@ -324,7 +328,8 @@ result<described> describer::describe() {
       break;
     }
     default: {
-      // If nothing was stored, there is no address, whatever the call returns.
+      // A dataset without stored bytes has no address, so the return value of H5Dget_offset is
+      // meaningless.
       out_.bytes = ::H5Dget_storage_size(dataset_);
       const haddr_t offset = ::H5Dget_offset(dataset_);
       if (out_.bytes > 0 && offset == HADDR_UNDEF) {
@@ -338,8 +343,8 @@ result<described> describer::describe() {
 
 }  // namespace
 
-result<described> describe_dataset(const open_dataset& source, const dataset_limits& within) {
-  return describer(source, within).describe();
+result<described> describe_dataset(const open_dataset& source, const dataset_limits& limits) {
+  return describer(source, limits).describe();
 }
 
 }  // namespace ringload::inline v0::h5

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Describes one dataset with libhdf5.
+// Describes one dataset with libhdf5. Used by describe_file().
 
 #include <hdf5.h>
 
@@ -16,21 +16,22 @@
 namespace ringload::inline v0::h5 {
 
 struct dataset_limits {
-  // The part of the file that chunk addresses do not include; see address_base.hpp.
+  // Added to chunk addresses. See address_base.hpp.
   std::uint64_t user_block = 0;
   std::size_t chunks_left = hdf5_chunks_max;
-  int file = -1;  // The file for reading chunk trees, see chunk_tree.hpp; or -1.
+  int file = -1;  // The file from which chunk trees are read, or -1. See chunk_tree.hpp.
 };
 
-// An open dataset, the address of its object header if known, and its name in faults.
+// An open dataset, the address of its object header if the address is known, and the dataset's name
+// in faults.
 struct open_dataset {
   hid_t id;
   std::optional<std::uint64_t> header;
   std::string place;
 };
 
-// Returns the description without names, or the reason why the dataset is left out.
+// Returns the description without names. If the dataset is left out, returns the reason.
 result<std::variant<hdf5_dataset, hdf5_left_out>> describe_dataset(const open_dataset& source,
-                                                                   const dataset_limits& within);
+                                                                   const dataset_limits& limits);
 
 }  // namespace ringload::inline v0::h5

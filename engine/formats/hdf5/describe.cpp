@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/hdf5/describe.hpp"
 
 #include <exception>
@@ -43,7 +44,7 @@ herr_t never_follow(const char*, const char*, const char*, const char*, unsigned
   return -1;
 }
 
-// Keeps libhdf5's messages off the program's standard error.
+// Prevents libhdf5 from writing messages to standard error.
 class silence {
  public:
   silence() noexcept {
@@ -84,15 +85,16 @@ class walker {
   dataset_limits limits_;
   std::size_t links_ = 0;
   std::set<object_key> groups_;
-  std::map<object_key, std::size_t> datasets_;  // Index in out_.datasets
-  std::map<object_key, std::size_t> left_out_;  // or in out_.left_out.
+  std::map<object_key, std::size_t> datasets_;  // Index in out_.datasets.
+  std::map<object_key, std::size_t> left_out_;  // Index in out_.left_out.
 };
 
 std::string place_of(const std::string& name) {
   return name.empty() ? "the root group" : "'" + name + "'";
 }
 
-// Collects the links first, because their targets are visited outside libhdf5's iteration.
+// Collects only the links, because their targets must not be visited during an iteration of
+// libhdf5.
 result<std::vector<link>> walker::links_of(hid_t group, const std::string& place) {
   struct state {
     std::vector<link> links;
@@ -106,13 +108,13 @@ result<std::vector<link>> walker::links_of(hid_t group, const std::string& place
       to.links.push_back({name, info->type});
       return to.links.size() < to.most ? H5_ITER_CONT : H5_ITER_STOP;
     } catch (...) {
-      to.thrown = std::current_exception();  // Exceptions must not pass through C frames.
+      to.thrown = std::current_exception();  // An exception must not pass through C functions.
       return H5_ITER_ERROR;
     }
   };
-  const herr_t done = iterate_links(group, append, &collected);
+  const herr_t status = iterate_links(group, append, &collected);
   if (collected.thrown) std::rethrow_exception(collected.thrown);
-  if (done < 0) return refused(place);
+  if (status < 0) return refused(place);
   links_ += collected.links.size();
   if (links_ > hdf5_names_max) {
     return fault{errc::header_too_large, place,
@@ -220,8 +222,8 @@ result<hdf5_contents> walker::walk() {
   return std::move(out_);
 }
 
-// The reason is requested before the property list is closed, because every call clears the
-// previous error.
+// Opens the file. After a failure, refused() must read the error before the property list is
+// closed, because every call of libhdf5 clears the previous error.
 result<handle> open_file(int file) {
   const handle access(::H5Pcreate(H5P_FILE_ACCESS), &::H5Pclose);
   if (!access || ::H5Pset_fapl_sec2(access.get()) < 0 ||
@@ -229,7 +231,7 @@ result<handle> open_file(int file) {
     return refused("");
   }
 #if H5_VERSION_GE(1, 14, 0) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
-  // Files are read without a lock, as in every other format, because some file systems have no
+  // The file is read without a lock, as in every other format, because some file systems have no
   // locks.
   if (::H5Pset_file_locking(access.get(), false, true) < 0) return refused("");
 #endif

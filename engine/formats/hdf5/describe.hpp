@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Describes a file with libhdf5: visits every group once.
+// Describes the datasets and attributes of an HDF5 file with libhdf5.
 
 #include "base/fault.hpp"
 #include "formats/hdf5.hpp"
 
 namespace ringload::inline v0::h5 {
 
-// `file` must be open for reading. libhdf5 is shared by all threads of a process, so calls run one
-// at a time. Its messages are silenced meanwhile.
+// `file` must be open for reading. All threads of a process share libhdf5, so only one call runs at
+// a time. During a call, libhdf5 writes no messages to standard error.
 //
-// Hard links are names. Several hard links of one dataset share its bytes. A group with several
-// hard links is visited through the first one and left out for the others, so that cycles end. Soft
-// links to datasets in the same file are names too; soft links to groups, or without a target, are
-// left out. A link to another file fails with errc::unsupported_feature and is never followed.
+// Each hard link of a dataset is a name, and all names share the bytes of the dataset. A group with
+// several hard links is visited only through its first hard link, so that cycles end. A soft link
+// to a dataset of the same file is also a name. A soft link to a group, or without a target, is
+// omitted. A link to another file is errc::unsupported_feature.
 result<hdf5_contents> describe_file(int file);
 
 }  // namespace ringload::inline v0::h5

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The extension that runs libhdf5 in this process.
-
 #include <memory>
 #include <ringload/hdf5.hpp>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// libhdf5 1.10.5 and later: RAII handles, and functions whose names changed in 1.12.
+// Wrappers for libhdf5 1.10.5 and later: RAII handles, and functions whose names changed in version
+// 1.12.
 
 #include <hdf5.h>
 
@@ -67,7 +68,7 @@ inline herr_t iterate_links(hid_t in,
                             void* user_data) noexcept {
   return ::H5Literate2(in, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, callback, user_data);
 }
-// Only the object's plugin can decode the token.
+// The token cannot be decoded, because its form depends on the storage plugin.
 inline std::optional<std::uint64_t> address_of(const object_key&) noexcept { return std::nullopt; }
 #else
 using link_info = H5L_info_t;
@@ -91,10 +92,12 @@ inline herr_t iterate_links(hid_t in,
 }
 #endif
 
-// Returns libhdf5's innermost reason for its last failure: "bad version number for layout message".
+// Returns the innermost reason for the last failure of libhdf5, such as "bad version number for
+// layout message".
 std::string last_reason();
 
-// For a call that failed because of the contents of the file.
+// Returns the fault for a failed call of libhdf5. Only the contents of the file can make the call
+// fail.
 inline fault refused(std::string where) {
   return {errc::malformed_header, std::move(where), "libhdf5: " + last_reason()};
 }

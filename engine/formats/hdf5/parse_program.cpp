@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload-hdf5-parse: hdf5_process::program for programs that cannot run themselves.
+// The program ringload-hdf5-parse, which parses one HDF5 file. Used as hdf5_process::program by a
+// program that cannot run itself as the parsing process.
 
 #include <iostream>
 #include <ringload/hdf5.hpp>

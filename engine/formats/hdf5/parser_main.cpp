@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The work of the process that process.hpp starts.
+// The code of the process that describe_in_process() starts. Parses the file and writes the
+// message.
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -27,7 +28,7 @@ namespace {
 
 using namespace h5;
 
-// The memory limit counts addresses, of which a sanitizer uses a huge range.
+// Builds with a sanitizer have no limit, because a sanitizer reserves a huge range of addresses.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool may_limit_addresses = false;
 #elif defined(__has_feature)
@@ -45,7 +46,7 @@ void limit(int resource, ::rlim_t value) noexcept {
   ::setrlimit(static_cast<__rlimit_resource_t>(resource), &limits);
 }
 
-// The file and the pipe are open. Forbids all other writes and core dumps.
+// Forbids core dumps and writes to files. The input file and the pipe are already open.
 void give_up_rights(std::uint64_t memory_bytes) noexcept {
   if (may_limit_addresses) limit(RLIMIT_AS, memory_bytes);
   limit(RLIMIT_CORE, 0);
@@ -65,9 +66,9 @@ result<hdf5_contents> describe_within_memory() {
 
 bool write_all(int to, std::string_view text) noexcept {
   while (!text.empty()) {
-    const ssize_t done = ::write(to, text.data(), text.size());
-    if (done < 0 && errno != EINTR) return false;
-    if (done > 0) text.remove_prefix(static_cast<std::size_t>(done));
+    const ssize_t written = ::write(to, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return false;
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
 }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/hdf5/pipe_protocol.hpp"
 
 #include <bit>
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
+
+#include "base/serialize.hpp"
 
 namespace ringload::inline v0::h5 {
 
@@ -17,205 +20,75 @@ constexpr std::string_view magic = "ringload hdf5 1\n";
 constexpr std::size_t number_bytes = 8;
 constexpr std::size_t prefix_bytes = magic.size() + number_bytes;
 
-void append_number(std::string& to, std::uint64_t value) {
-  for (std::size_t i = 0; i < number_bytes; ++i) to += static_cast<char>(value >> (8 * i) & 0xFFU);
-}
+template <class T, class Record>
+concept is_a = std::same_as<std::remove_const_t<T>, Record>;
 
-class writer {
+// Writes the fields to a packer, or reads them from an unpacker, so that one description of the
+// message serves both directions.
+template <class Way>
+class field_passer {
  public:
-  void number(std::uint64_t value) { append_number(out_, value); }
-  void bytes(const void* from, std::size_t count) {
-    number(count);
-    out_.append(static_cast<const char*>(from), count);
+  explicit field_passer(Way& way) noexcept : way_(way) {}
+
+  template <packed_number T>
+  void pass(T& value) {
+    way_.number(value);
   }
-  std::string take() { return std::move(out_); }
+  // Passes a signed number or a floating-point number as its bits.
+  template <class T>
+    requires(std::is_arithmetic_v<T> && !packed_number<T>)
+  void pass(T& value) {
+    std::uint64_t bits = std::bit_cast<std::uint64_t>(value);
+    way_.number(bits);
+    if constexpr (!std::is_const_v<T>) value = std::bit_cast<T>(bits);
+  }
+  void pass(const std::string& text) { way_.text(text); }
+  void pass(std::string& text) { way_.text(text); }
+  void pass(const std::vector<std::byte>& bytes) { way_.bytes(bytes); }
+  void pass(std::vector<std::byte>& bytes) { way_.bytes(bytes); }
+  template <class T>
+  void pass(const std::vector<T>& items) {
+    way_.list(items, [this](auto&, const T& item) { pass(item); });
+  }
+  template <class T>
+  void pass(std::vector<T>& items) {
+    way_.list(items, [this](auto&, T& item) { pass(item); });
+  }
+
+  template <is_a<chain_filter> T>
+  void pass(T& filter) {
+    pass_all(filter.filter, filter.element_bytes);
+  }
+  template <is_a<hdf5_chunk> T>
+  void pass(T& chunk) {
+    pass_all(chunk.offset, chunk.bytes, chunk.filter_mask);
+  }
+  template <is_a<hdf5_left_out> T>
+  void pass(T& object) {
+    pass_all(object.name, object.reason, object.numbers);
+  }
+  template <is_a<hdf5_dataset> T>
+  void pass(T& d) {
+    pass_all(d.names, d.dtype, d.big_endian, d.shape, d.layout, d.offset, d.bytes, d.compact,
+             d.fill, d.chunk_shape, d.filters, d.partial_chunks_unfiltered, d.chunks,
+             d.chunk_origins);
+  }
+  template <is_a<hdf5_attribute> T>
+  void pass(T& a) {
+    pass_all(a.name, a.is_list, a.value_kind, a.texts, a.floats, a.integers, a.naturals);
+  }
+  template <is_a<hdf5_contents> T>
+  void pass(T& c) {
+    pass_all(c.datasets, c.attributes, c.left_out, c.attributes_left_out);
+  }
+  template <class... T>
+  void pass_all(T&... values) {
+    (pass(values), ...);
+  }
 
  private:
-  std::string out_;
+  Way& way_;
 };
-
-// After the first error it returns only zeros and empty values.
-class message_reader {
- public:
-  explicit message_reader(std::span<const std::byte> from) noexcept : left_(from) {}
-
-  std::uint64_t number() noexcept {
-    if (left_.size() < number_bytes) {
-      failed_ = true;
-      left_ = {};
-      return 0;
-    }
-    std::uint64_t value = 0;
-    for (std::size_t i = number_bytes; i-- > 0;) {
-      value = value << 8U | std::to_integer<std::uint64_t>(left_[i]);
-    }
-    left_ = left_.subspan(number_bytes);
-    return value;
-  }
-  // Returns the number of elements that follow, of at least `bytes_each` bytes each.
-  std::size_t count(std::size_t bytes_each) noexcept {
-    const std::uint64_t found = number();
-    if (found <= left_.size() / bytes_each) return static_cast<std::size_t>(found);
-    failed_ = true;
-    left_ = {};
-    return 0;
-  }
-  std::span<const std::byte> bytes() noexcept {
-    const std::size_t size = count(1);
-    const auto out = left_.first(size);
-    left_ = left_.subspan(size);
-    return out;
-  }
-  bool failed() const noexcept { return failed_; }
-  bool is_complete() const noexcept { return !failed_ && left_.empty(); }
-
- private:
-  std::span<const std::byte> left_;
-  bool failed_ = false;
-};
-
-// One description of the message serves both directions: `pass` writes the value or reads it.
-
-template <class T>
-  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
-void pass(writer& to, const T& value) {
-  if constexpr (std::is_floating_point_v<T>) {
-    to.number(std::bit_cast<std::uint64_t>(value));
-  } else {
-    to.number(static_cast<std::uint64_t>(value));
-  }
-}
-// A number that does not fit becomes another number, which is checked like any number.
-template <class T>
-  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
-void pass(message_reader& from, T& value) {
-  if constexpr (std::is_floating_point_v<T>) {
-    value = std::bit_cast<T>(from.number());
-  } else if constexpr (std::is_same_v<T, bool>) {
-    value = from.number() != 0;
-  } else {
-    value = static_cast<T>(from.number());
-  }
-}
-
-void pass(writer& to, const std::string& text) { to.bytes(text.data(), text.size()); }
-void pass(message_reader& from, std::string& text) {
-  const auto found = from.bytes();
-  text.assign(reinterpret_cast<const char*>(found.data()), found.size());
-}
-
-void pass(writer& to, const std::vector<std::byte>& bytes) { to.bytes(bytes.data(), bytes.size()); }
-void pass(message_reader& from, std::vector<std::byte>& bytes) {
-  const auto found = from.bytes();
-  bytes.assign(found.begin(), found.end());
-}
-
-// The parameter is const when it is written.
-void pass_fields(auto& way, auto& f)
-  requires requires { f.element_bytes; }
-{
-  pass(way, f.filter);
-  pass(way, f.element_bytes);
-}
-void pass_fields(auto& way, auto& c)
-  requires requires { c.filter_mask; }
-{
-  pass(way, c.offset);
-  pass(way, c.bytes);
-  pass(way, c.filter_mask);
-}
-void pass_fields(auto& way, auto& l)
-  requires requires { l.reason; }
-{
-  pass(way, l.name);
-  pass(way, l.reason);
-  pass(way, l.numbers);
-}
-
-template <class T>
-  requires std::is_class_v<T>
-void pass(writer& to, const std::vector<T>& items);
-template <class T>
-  requires std::is_class_v<T>
-void pass(message_reader& from, std::vector<T>& items);
-template <class T>
-  requires std::is_arithmetic_v<T>
-void pass(writer& to, const std::vector<T>& items) {
-  to.number(items.size());
-  for (const T& item : items) pass(to, item);
-}
-template <class T>
-  requires std::is_arithmetic_v<T>
-void pass(message_reader& from, std::vector<T>& items) {
-  items.resize(from.count(number_bytes));
-  for (T& item : items) pass(from, item);
-}
-
-void pass_fields(auto& way, auto& d)
-  requires requires { d.chunk_origins; }
-{
-  pass(way, d.names);
-  pass(way, d.dtype);
-  pass(way, d.big_endian);
-  pass(way, d.shape);
-  pass(way, d.layout);
-  pass(way, d.offset);
-  pass(way, d.bytes);
-  pass(way, d.compact);
-  pass(way, d.fill);
-  pass(way, d.chunk_shape);
-  pass(way, d.filters);
-  pass(way, d.partial_chunks_unfiltered);
-  pass(way, d.chunks);
-  pass(way, d.chunk_origins);
-}
-void pass_fields(auto& way, auto& a)
-  requires requires { a.naturals; }
-{
-  pass(way, a.name);
-  pass(way, a.is_list);
-  pass(way, a.value_kind);
-  pass(way, a.texts);
-  pass(way, a.floats);
-  pass(way, a.integers);
-  pass(way, a.naturals);
-}
-void pass_fields(auto& way, auto& c)
-  requires requires { c.left_out; }
-{
-  pass(way, c.datasets);
-  pass(way, c.attributes);
-  pass(way, c.left_out);
-  pass(way, c.attributes_left_out);
-}
-
-template <class T>
-  requires std::is_class_v<T>
-void pass(writer& to, const std::vector<T>& items) {
-  to.number(items.size());
-  for (const T& item : items) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      pass(to, item);
-    } else {
-      pass_fields(to, item);
-    }
-  }
-}
-
-// Each element has at least one number, so the memory is at most a few times the message.
-template <class T>
-  requires std::is_class_v<T>
-void pass(message_reader& from, std::vector<T>& items) {
-  const std::size_t count = from.count(number_bytes);
-  for (std::size_t i = 0; i < count && !from.failed(); ++i) {
-    T& item = items.emplace_back();
-    if constexpr (std::is_same_v<T, std::string>) {
-      pass(from, item);
-    } else {
-      pass_fields(from, item);
-    }
-  }
-}
 
 fault malformed() {
   return {errc::malformed_header, "",
@@ -223,27 +96,31 @@ fault malformed() {
           "same version"};
 }
 
-constexpr std::uint64_t own_code_kind = 0;     // The code of the fault is an errc
-constexpr std::uint64_t system_code_kind = 1;  // or an errno.
+constexpr std::uint64_t own_code_kind = 0;     // The fault has an errc.
+constexpr std::uint64_t system_code_kind = 1;  // The fault has an errno.
 
 }  // namespace
 
 std::string encode_message(const result<hdf5_contents>& from) {
-  writer body;
-  body.number(from ? 1 : 0);
+  packer body;
+  field_passer fields(body);
+  body.number(from ? 1U : 0U);
   if (from) {
-    pass_fields(body, *from);
+    fields.pass(*from);
   } else {
     const fault& problem = from.error();
     body.number(problem.code.category() == category() ? own_code_kind : system_code_kind);
     body.number(static_cast<std::uint64_t>(problem.code.value()));
-    pass(body, problem.where);
-    pass(body, problem.cause);
+    fields.pass_all(problem.where(), problem.cause());
   }
-  const std::string rest = body.take();
+  const std::vector<std::byte> rest = body.take();
+  packer size;
+  size.number(std::uint64_t{rest.size()});
   std::string out(magic);
-  append_number(out, rest.size());
-  return out + rest;
+  for (const auto& part : {size.take(), rest}) {
+    out.append(reinterpret_cast<const char*>(part.data()), part.size());
+  }
+  return out;
 }
 
 bool is_whole_message(std::span<const std::byte> message) noexcept {
@@ -251,33 +128,35 @@ bool is_whole_message(std::span<const std::byte> message) noexcept {
       std::memcmp(message.data(), magic.data(), magic.size()) != 0) {
     return false;
   }
-  return message_reader(message.subspan(magic.size(), number_bytes)).number() ==
-         message.size() - prefix_bytes;
+  std::uint64_t bytes = 0;
+  unpacker(message.subspan(magic.size(), number_bytes)).number(bytes);
+  return bytes == message.size() - prefix_bytes;
 }
 
 result<hdf5_contents> decode_message(std::span<const std::byte> message) {
   if (!is_whole_message(message)) return malformed();
-  message_reader from(message.subspan(prefix_bytes));
-  const bool found = from.number() == 1;
+  unpacker from(message.subspan(prefix_bytes));
+  field_passer fields(from);
+  bool found = false;
+  from.number(found);
   if (found) {
     hdf5_contents out;
-    pass_fields(from, out);
+    fields.pass(out);
     if (!from.is_complete()) return malformed();
     return out;
   }
-  const std::uint64_t kind = from.number();
-  const std::uint64_t code = from.number();
-  fault problem;
-  pass(from, problem.where);
-  pass(from, problem.cause);
+  std::uint64_t kind = 0;
+  std::uint64_t code = 0;
+  std::string place;
+  std::string cause;
+  fields.pass_all(kind, code, place, cause);
   constexpr std::uint64_t code_max = 4096;
   if (!from.is_complete() || code == 0 || code > code_max) return malformed();
   const int value = static_cast<int>(code);
   const bool is_own_code =
       kind == own_code_kind && code <= static_cast<std::uint64_t>(errc::wrong_digest);
-  problem.code = is_own_code ? make_error_code(static_cast<errc>(value))
-                             : boost::system::error_code(value, boost::system::system_category());
-  return problem;
+  return fault{is_own_code ? make_error_code(static_cast<errc>(value)) : system_code(value),
+               std::move(place), std::move(cause)};
 }
 
 }  // namespace ringload::inline v0::h5

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The answer of a process that parsed an HDF5 file: the contents or a fault. A hostile file may
-// have taken over that process, so every number is checked against the following bytes before
-// memory is allocated for it.
+// The message of a process that parsed an HDF5 file. The message has the contents of the file, or a
+// fault. A malicious file may control that process. Therefore the number of items is compared with
+// the number of received bytes before memory is allocated for the items.
 //
-//   "ringload hdf5 1\n" | bytes of the rest, 8 | 1: contents, 0: a fault | ...
+//  "ringload hdf5 1\n" | size of the rest in bytes | 1 or 0 | contents (after 1) or fault (after 0)
 //
-// Numbers are little-endian with 8 bytes; texts and lists begin with their length.
+// Every number is little-endian and has 8 bytes. Each text and list begins with its length.
 
 #include <cstddef>
 #include <span>
@@ -22,10 +22,11 @@ inline constexpr std::size_t message_bytes_max = std::size_t{512} << 20;
 
 std::string encode_message(const result<hdf5_contents>& from);
 
-// Returns faults of the other process, or errc::malformed_header if the message is malformed.
+// If the other process sent a fault, returns that fault. If the message is malformed, returns
+// errc::malformed_header.
 result<hdf5_contents> decode_message(std::span<const std::byte> message);
 
-// Returns true if the message is complete. Checked before the exit status of the process.
+// The caller must check this before the exit status of the process.
 bool is_whole_message(std::span<const std::byte> message) noexcept;
 
 }  // namespace ringload::inline v0::h5

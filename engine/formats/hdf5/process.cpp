@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/hdf5/process.hpp"
 
 #include <fcntl.h>
@@ -33,14 +34,15 @@ fault system_fault(int error_number, std::string action) {
   return {{error_number, boost::system::system_category()}, std::move(action)};
 }
 
-// The start state of the process: the file, the pipe, and no blocked or ignored signal.
+// The start state of the process: its descriptors are the file and the pipe, and no signal is
+// blocked or ignored.
 class spawn_settings {
  public:
   spawn_settings(int file, int pipe) noexcept {
     ::posix_spawn_file_actions_init(&actions_);
     ::posix_spawnattr_init(&attributes_);
-    // Copies the descriptors to unused numbers first, so that neither is closed before it is
-    // copied.
+    // Copies the descriptors to unused numbers first, so that dup2() cannot close a descriptor that
+    // is needed.
     const int base = std::max({file, pipe, 2}) + 1;
     note(::posix_spawn_file_actions_adddup2(&actions_, file, base));
     note(::posix_spawn_file_actions_adddup2(&actions_, pipe, base + 1));
@@ -86,9 +88,9 @@ class spawn_settings {
   int wrong_ = 0;
 };
 
-// Kills the process if it is still running, and takes its exit status; 0 if another part of the
-// program has taken it. The process number may be reused by then, so a descriptor identifies the
-// process.
+// If the process is still running, kills the process. Then reads its exit status. The status is 0
+// if another part of the program has already read it. The process number may then be in use again,
+// so a descriptor identifies the process.
 class running_process {
  public:
   explicit running_process(pid_t id) noexcept
@@ -99,7 +101,7 @@ class running_process {
 
   int end() noexcept {
     if (id_ < 0) return 0;
-    // Has no effect on a process that has ended.
+    // If the process has already ended, the signal has no effect.
     if (held_) {
       ::syscall(SYS_pidfd_send_signal, held_.get(), SIGKILL, nullptr, 0);
     } else {
@@ -117,10 +119,10 @@ class running_process {
 
  private:
   pid_t id_;
-  const unique_fd held_;  // Empty on kernels before 5.3.
+  const unique_fd held_;  // Empty before Linux 5.3.
 };
 
-// Reads until the other end is closed. Returns false at the deadline.
+// Reads until the other end is closed. Returns false if the deadline is reached.
 result<bool> read_to_end(int pipe, clock::time_point deadline, std::vector<std::byte>& out) {
   std::size_t arrived = 0;
   for (;;) {
@@ -146,7 +148,7 @@ result<bool> read_to_end(int pipe, clock::time_point deadline, std::vector<std::
 }
 
 fault no_answer(int status, const std::string& program) {
-  std::string cause = "the parsing process (" + program + ") gave no answer";
+  std::string cause = "the parsing process (" + program + ") returned no result";
   if (WIFSIGNALED(status)) {
     cause = "libhdf5 crashed while it parsed the file: its process was ended by signal " +
             std::to_string(WTERMSIG(status));

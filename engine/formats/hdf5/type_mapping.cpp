@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/hdf5/type_mapping.hpp"
 
 #include <array>
@@ -57,7 +58,7 @@ struct float_layout {
   dtype type;
 };
 
-// f8_e4m3fn is without infinities, like the type of that name in HDF5 2.
+// Like the HDF5 2 type of the same name, f8_e4m3fn has no infinities.
 constexpr std::array<float_layout, 6> float_layouts = {{
     {4, 23, 8, 23, 127, dtype::f32},
     {8, 52, 11, 52, 1023, dtype::f64},
@@ -107,7 +108,7 @@ std::string member_name(hid_t type, unsigned index) {
   return out;
 }
 
-// h5py and PyTables write complex numbers as {r, i}, both floats of the same type.
+// h5py and PyTables write a complex number as {r, i}. Both parts are floats of the same type.
 element_form compound_form(hid_t type) {
   const element_form compound = unreadable("its elements are structures (compound)", false);
   if (::H5Tget_nmembers(type) != 2) return compound;

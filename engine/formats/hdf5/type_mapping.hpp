@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Maps HDF5 types to element types of tensors.
-
 #include <hdf5.h>
 
 #include <cstdint>
@@ -14,14 +12,14 @@ namespace ringload::inline v0::h5 {
 
 struct element_form {
   bool is_read = false;
-  // Set if `is_read`:
+  // The following members are set if `is_read` is true.
   ringload::dtype dtype = dtype::u8;
   bool big_endian = false;
-  // Dimensions of array elements, which are appended to the tensor's dimensions.
+  // Dimensions of array elements. They follow the dimensions of the tensor.
   std::vector<std::uint64_t> dimensions;
-  // Set if not `is_read`:
+  // The following members are set if `is_read` is false.
   std::string reason;
-  bool numbers = false;  // The elements are numbers nevertheless.
+  bool numbers = false;  // True if the elements are numbers in an unsupported form.
 };
 
 element_form element_form_of(hid_t type);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/npy/npy.hpp"
 
 #include <algorithm>
@@ -17,8 +18,8 @@ namespace {
 constexpr std::string_view member_suffix = ".npy";
 constexpr std::size_t usual_header_bytes = 128;
 
-// The elements of the array are the decoded bytes of `from` after `first_byte`. The caller must set
-// the tensor's name.
+// Returns the entry of an array whose elements are the decoded bytes of `from` after `first_byte`.
+// The caller must set the tensor's name.
 entry entry_of(npy_header header, stored_stream from, std::uint64_t first_byte) {
   entry out;
   out.dtype = header.dtype;
@@ -26,15 +27,18 @@ entry entry_of(npy_header header, stored_stream from, std::uint64_t first_byte) 
   out.offset = from.offset;
   const auto longer_than_1 = std::ranges::count_if(header.shape, [](auto dim) { return dim > 1; });
   const bool turned = header.fortran_order && longer_than_1 > 1;
-  if (from.how == codec::raw) {
+  if (from.stored_codec == codec::raw) {
     out.offset += first_byte;
     from.offset += first_byte;
     from.bytes = from.decoded_bytes = header.data_bytes;
-    from.crc32.reset();  // The CRC covers the header and the elements.
+    // The CRC cannot be checked, because it also covers the header, which is not decoded together
+    // with the elements.
+    from.crc32.reset();
     first_byte = 0;
   }
   out.shape = std::move(header.shape);
-  if (out.bytes == 0 || (from.how == codec::raw && !turned && header.swap_bytes == 0)) return out;
+  if (out.bytes == 0 || (from.stored_codec == codec::raw && !turned && header.swap_bytes == 0))
+    return out;
 
   auto form = std::make_shared<stored_form>();
   form->swap_bytes = header.swap_bytes;
@@ -54,7 +58,7 @@ entry entry_of(npy_header header, stored_stream from, std::uint64_t first_byte) 
   return out;
 }
 
-// Checks that the array fits in its file or member.
+// Checks that the array fits in its file or in its archive member.
 result<void> check_bytes(std::uint64_t header_bytes, std::uint64_t data_bytes,
                          std::uint64_t holder_bytes, strictness strictness) {
   const std::uint64_t available = holder_bytes - header_bytes;
@@ -66,7 +70,7 @@ result<void> check_bytes(std::uint64_t header_bytes, std::uint64_t data_bytes,
   if (data_bytes < available && strictness == strictness::strict) {
     return fault{
         errc::trailing_bytes, "byte " + grouped(header_bytes + data_bytes),
-        "the array ends here, and " + grouped(available - data_bytes) + " more bytes follow"};
+        "the array ends here, but " + grouped(available - data_bytes) + " more bytes follow"};
   }
   return {};
 }
@@ -74,9 +78,9 @@ result<void> check_bytes(std::uint64_t header_bytes, std::uint64_t data_bytes,
 // Reads the first decoded bytes of a member.
 result<std::span<const std::byte>> read_beginning(input& from, const zip_member& member,
                                                   inflater& inflating, std::size_t count) {
-  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(count, member.bytes));
-  if (member.stored_codec == codec::raw) return from.read(member.data_offset, wanted);
-  auto found = inflating.read(from, member.data_offset, member.stored_bytes, wanted);
+  const auto prefix_bytes = static_cast<std::size_t>(std::min<std::uint64_t>(count, member.bytes));
+  if (member.stored_codec == codec::raw) return from.read(member.data_offset, prefix_bytes);
+  auto found = inflating.read(from, member.data_offset, member.stored_bytes, prefix_bytes);
   if (!found) return found.error();
   return found->bytes;
 }
@@ -155,9 +159,9 @@ result<file_entries> parse_npz(input& from, const zip_directory& members,
         "this zip archive holds neither arrays (.npy) nor a PyTorch checkpoint (data.pkl)"};
   }
   if (other_members != 0) {
-    found.notes.push_back(
-        "members that are no arrays, and that are left out: " + grouped(other_members) +
-        ", the first is '" + printable(first_other) + "'");
+    found.notes.push_back(grouped(other_members) +
+                          " members that are not arrays are left out, the first is '" +
+                          printable(first_other) + "'");
   }
   return found;
 }

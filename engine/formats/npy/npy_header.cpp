@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -17,10 +18,10 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::string_view npy_magic = "\x93NUMPY";
-constexpr std::size_t npy_dims_max = 64;  // As in NumPy 2.
+constexpr std::size_t npy_dims_max = 64;  // NumPy 2 has the same limit.
 
 struct npy_type_row {
-  std::string_view text;  // Type text without the byte order.
+  std::string_view text;  // The text of the type without the byte order.
   ringload::dtype dtype;
   std::uint8_t swap_bytes;
 };
@@ -51,7 +52,7 @@ std::string_view kind_of(char code) {
     case 'M': return "dates";
     case 'm': return "differences of dates";
     case 'V': return "bytes without a type";
-    default: return "a type that is not known";
+    default: return "an unknown type";
   }
 }
 
@@ -59,12 +60,12 @@ fault unsupported_dtype(std::size_t byte, std::string_view descr) {
   const std::string_view kind = kind_of(descr.size() > 1 ? descr[1] : '\0');
   std::string cause = "its elements are " + std::string(kind) + " ('" + printable(descr) + "')";
   if (descr.ends_with("V1") || descr.ends_with("V2") || descr.ends_with("f1")) {
-    cause += ", as ml_dtypes writes them; they are read when it is said what they are";
+    cause += ", as ml_dtypes writes them; the option for unnamed dtypes must name their type";
   }
   return {errc::unsupported_feature, "byte " + grouped(byte), std::move(cause)};
 }
 
-// Reads the dictionary, a Python literal with two strings, a word and a tuple of integers.
+// Reads the dictionary: a Python literal with two strings, a word, and a tuple of integers.
 class npy_header_reader {
  public:
   npy_header_reader(std::string_view text, std::size_t text_offset, const read_options& options)
@@ -75,7 +76,7 @@ class npy_header_reader {
  private:
   std::size_t byte() const { return text_offset_ + position_; }
   fault expected(std::string_view element) const {
-    return malformed_at(byte(), std::string(element) + " should stand here");
+    return malformed_at(byte(), "expected " + std::string(element));
   }
   bool take(char c);
   result<std::string_view> string();
@@ -92,7 +93,7 @@ class npy_header_reader {
   npy_header found_;
 };
 
-// Skips white space, then `c` if it is the next character.
+// Skips white space. If the next character is `c`, reads the character and returns true.
 bool npy_header_reader::take(char c) {
   constexpr std::string_view spaces = " \t\n\r\f";
   while (position_ < text_.size() && spaces.find(text_[position_]) != std::string_view::npos)
@@ -103,7 +104,8 @@ bool npy_header_reader::take(char c) {
 }
 
 result<std::string_view> npy_header_reader::string() {
-  if (take('u') && text_.substr(position_, 1).find_first_of("'\"") != 0) {  // Python 2's text.
+  // Python 2 writes a 'u' before the quotes of a text.
+  if (take('u') && text_.substr(position_, 1).find_first_of("'\"") != 0) {
     return expected("a string");
   }
   const char quote = take('\'') ? '\'' : take('"') ? '"' : '\0';
@@ -111,7 +113,7 @@ result<std::string_view> npy_header_reader::string() {
   const std::size_t end = text_.find(quote, position_);
   const std::string_view found = text_.substr(position_, end - position_);
   if (end == std::string_view::npos || found.find('\\') != std::string_view::npos) {
-    return malformed_at(byte(), "this string does not end, or has an escape");
+    return malformed_at(byte(), "the string has no end, or has an escape");
   }
   position_ = end + 1;
   return found;
@@ -120,14 +122,14 @@ result<std::string_view> npy_header_reader::string() {
 result<void> npy_header_reader::descr() {
   if (take('[') || take('(')) {
     return fault{errc::unsupported_feature, "byte " + grouped(byte() - 1),
-                 "its elements are structures or arrays, and not numbers"};
+                 "its elements are structures or arrays, expected numbers"};
   }
   const std::size_t begin = byte();
   auto text = string();
   if (!text) return text.error();
   constexpr std::string_view orders = "<>|=";
   if (text->size() < 2 || orders.find(text->front()) == std::string_view::npos) {
-    return malformed_at(begin, "'" + printable(*text) + "' names no type of elements");
+    return malformed_at(begin, "'" + printable(*text) + "' is not an element type");
   }
   const std::string_view type = text->substr(1);
   const auto row = std::ranges::find(npy_types, type, &npy_type_row::text);
@@ -141,7 +143,8 @@ result<void> npy_header_reader::descr() {
     found_.dtype = *nameless.two_bytes;
     found_.swap_bytes = text->front() == '>' ? 2 : 0;
   } else if (type == "f1" && (nameless.one_byte || nameless.two_bytes)) {
-    found_.dtype = dtype::f8_e5m2;  // NumPy gives this name to only one type of ml_dtypes.
+    // NumPy uses this name for only one type of the package ml_dtypes.
+    found_.dtype = dtype::f8_e5m2;
   } else {
     return unsupported_dtype(begin, *text);
   }
@@ -174,7 +177,8 @@ result<std::uint64_t> npy_header_reader::integer() {
     value = *next;
   }
   if (position_ == begin) return expected("a dimension");
-  if (position_ < text_.size() && text_[position_] == 'L') ++position_;  // Python 2 writes an L.
+  // Python 2 writes an L after the number.
+  if (position_ < text_.size() && text_[position_] == 'L') ++position_;
   return value;
 }
 
@@ -193,7 +197,7 @@ result<void> npy_header_reader::shape() {
     comma = take(',');
   }
   if (found_.shape.size() == 1 && !comma) {
-    return malformed_at(byte(), "(" + std::to_string(found_.shape[0]) + ") is no tuple");
+    return malformed_at(byte(), "(" + std::to_string(found_.shape[0]) + ") is not a tuple");
   }
   return {};
 }
@@ -202,7 +206,7 @@ result<void> npy_header_reader::value(std::string_view key) {
   if (key == "descr") return descr();
   if (key == "fortran_order") return fortran_order();
   if (key == "shape") return shape();
-  return malformed_at(byte(), "'" + printable(key) + "' is no key of an array's header");
+  return malformed_at(byte(), "'" + printable(key) + "' is not a key of an array's header");
 }
 
 result<npy_header> npy_header_reader::read() {
@@ -214,7 +218,7 @@ result<npy_header> npy_header_reader::read() {
     auto key = string();
     if (!key) return key.error();
     if (std::ranges::find(seen, *key) != seen.end()) {
-      return malformed_at(byte(), "'" + printable(*key) + "' stands twice");
+      return malformed_at(byte(), "duplicate key '" + printable(*key) + "'");
     }
     seen.push_back(*key);
     if (!take(':')) return expected("a colon");
@@ -226,7 +230,7 @@ result<npy_header> npy_header_reader::read() {
   }
   take('\n');
   if (position_ != text_.size())
-    return malformed_at(byte(), "the header goes on after its dictionary");
+    return malformed_at(byte(), "bytes follow the dictionary of the header");
   return std::move(found_);
 }
 
@@ -236,25 +240,25 @@ result<std::size_t> npy_header_end(std::span<const std::byte> prefix) {
   constexpr std::size_t version_at = npy_magic.size();
   constexpr std::size_t length_at = version_at + 2;
   if (prefix.size() < length_at + 2 || !as_text(prefix).starts_with(npy_magic)) {
-    return malformed_at(0, "this is no NumPy array: it does not begin with NUMPY and a version");
+    return malformed_at(0, "this is not a NumPy array: it does not begin with NUMPY and a version");
   }
   const auto major = std::to_integer<unsigned>(prefix[version_at]);
   const auto minor = std::to_integer<unsigned>(prefix[version_at + 1]);
   if (major < 1 || major > 3 || minor != 0) {
     return fault{errc::unsupported_feature, "byte " + grouped(version_at),
                  "version " + std::to_string(major) + "." + std::to_string(minor) +
-                     " of NumPy's format is not read, only 1.0, 2.0 and 3.0"};
+                     " of NumPy's format is not supported, expected 1.0, 2.0 or 3.0"};
   }
   if (major > 1 && prefix.size() < npy_prefix_bytes) {
-    return malformed_at(length_at, "the array ends within its header's length");
+    return malformed_at(length_at, "the file ends inside the length of the array's header");
   }
   const std::size_t begin = major == 1 ? length_at + 2 : length_at + 4;
   const std::size_t text_bytes = major == 1 ? little_endian<std::uint16_t>(prefix, length_at)
                                             : little_endian<std::uint32_t>(prefix, length_at);
   if (text_bytes > npy_header_bytes_max) {
     return fault{errc::header_too_large, "byte " + grouped(length_at),
-                 "the header would have " + grouped(text_bytes) + " bytes, and no more than " +
-                     grouped(npy_header_bytes_max) + " are allowed"};
+                 "the header would have " + grouped(text_bytes) + " bytes, the limit is " +
+                     grouped(npy_header_bytes_max)};
   }
   return begin + text_bytes;
 }

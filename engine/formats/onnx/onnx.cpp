@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/onnx/onnx.hpp"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
+#include "formats/onnx/onnx_entry.hpp"
 #include "formats/onnx/onnx_graph.hpp"
 #include "formats/onnx/onnx_tensor.hpp"
 #include "formats/text/input_cursor.hpp"
@@ -18,10 +20,10 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Chooses a unique name for each tensor. Initializers are first. Constants that only have the name
-// of their output are next: this name is unique in a valid model. Constants with a name are last,
-// because exporters repeat names ("value"): the first keeps the name, and the others get the
-// output's name.
+// Chooses a unique name for each tensor. Initializers choose first. Constants without a name are
+// next: they have the name of their output, which is unique in a valid model. Constants with a name
+// choose last, because exporters use the same name ("value") for many constants. The first of these
+// constants gets the name. The other constants get the names of their outputs.
 class namer {
  public:
   bool take(const std::string& name) { return taken_.insert(name).second; }
@@ -31,7 +33,7 @@ class namer {
     if (!name.empty() && take(path + name)) return path + name;
     const std::string full_name = path + (fallback.empty() ? name : fallback);
     if (take(full_name)) return full_name;
-    // Only happens in invalid models. The search starts at the last number.
+    // Only invalid models need this search. The search starts at the number that was used last.
     while (true) {
       std::string numbered = full_name + "#" + std::to_string(++last_);
       if (take(numbered)) return numbered;
@@ -43,7 +45,7 @@ class namer {
   std::uint64_t last_ = 1;
 };
 
-// Assembles the entries of a model without the metadata.
+// Builds the entries of a model, without the metadata.
 class assembler {
  public:
   assembler(const onnx_model& model, input& from, file_entries& found) noexcept
@@ -61,9 +63,9 @@ class assembler {
   const onnx_model& model_;
   input& from_;
   file_entries& found_;
-  onnx_files beside_;
+  onnx_files external_files_;
   namer names_;
-  std::vector<std::string> chosen_;  // One name for each of model_.tensors.
+  std::vector<std::string> chosen_;  // One name for each element of model_.tensors.
   std::uint64_t strings_ = 0;
   std::string first_string_;
 };
@@ -106,7 +108,7 @@ result<void> assembler::add_tensors() {
                    tensor_place(chosen_[i]) + ", byte " + grouped(found.file_byte),
                    "its name is not UTF-8"};
     }
-    auto tensor = entry_of(found, from_, beside_);
+    auto tensor = entry_of(found, from_, external_files_);
     if (!tensor) return tensor.error();
     tensor->name = std::move(chosen_[i]);
     found_.tensors.push_back(std::move(*tensor));
@@ -120,25 +122,25 @@ result<void> assembler::add_sparse(const onnx_sparse& found) {
   whole.layout = "sparse_coo";
   whole.shape = found.dims;
   whole.parts = {"values", "indices"};
-  auto values = entry_of(found.values, from_, beside_);
+  auto values = entry_of(found.values, from_, external_files_);
   if (!values) return values.error();
-  auto indices = entry_of(found.indices, from_, beside_);
+  auto indices = entry_of(found.indices, from_, external_files_);
   if (!indices) return indices.error();
   const fault wrong = {errc::wrong_tensor_bytes,
                        tensor_place(whole.name) + ", byte " + grouped(found.file_byte),
                        "a sparse tensor must have values [n] and i64 indices [n] or [n, rank]"};
   if (values->shape.size() != 1 || indices->dtype != dtype::i64) return wrong;
-  // Indices must be [n] or [n, rank] for n values.
   const std::vector<std::uint64_t>& shape = indices->shape;
   if (shape.empty() || shape.size() > 2 || shape[0] != values->shape[0]) return wrong;
   if (shape.size() == 2 && shape[1] != found.dims.size()) return wrong;
   if (utf8_valid_bytes(whole.name) != whole.name.size()) {
-    return fault{errc::header_not_utf8, wrong.where, "its name is not UTF-8"};
+    return fault{errc::header_not_utf8, wrong.where(), "its name is not UTF-8"};
   }
   values->name = whole.name + "/values";
   indices->name = whole.name + "/indices";
   if (!names_.take(values->name) || !names_.take(indices->name)) {
-    return fault{errc::duplicate_tensor, wrong.where, "one of its parts has another's name"};
+    return fault{errc::duplicate_tensor, wrong.where(),
+                 "one of its parts has the name of another tensor"};
   }
   found_.tensors.push_back(std::move(*values));
   found_.tensors.push_back(std::move(*indices));
@@ -155,7 +157,7 @@ void assembler::add_notes() {
     found_.notes.push_back(grouped(model_.unnamed) + " initializers without a name are left out");
   }
   if (model_.metadata_left_out) {
-    found_.notes.push_back("metadata is left out where it makes more than " +
+    found_.notes.push_back("some metadata is left out, because it is limited to " +
                            grouped(onnx_metadata_bytes_max) + " bytes");
   }
 }
@@ -171,21 +173,23 @@ result<void> assembler::assemble() {
     const std::uint32_t file = e.stored == nullptr ? 0 : e.stored->pieces.front().stored.file;
     return std::tuple(file, e.offset);
   });
-  found_.files_beside = std::move(beside_.paths);
+  found_.external_files = std::move(external_files_.paths);
   add_notes();
   return {};
 }
 
 }  // namespace
 
-result<file_entries> parse_onnx(input& from, strictness) {
+result<file_entries> parse_onnx(input& from, strictness strictness) {
   onnx_model model;
   input_cursor in(from, 0, from.bytes());
-  if (!read_onnx_model(in, model)) return in.error();
-  // The fields and the position of every tensor are known.
+  if (!read_onnx_model(in, strictness, model)) return in.error();
 
   file_entries found;
-  found.metadata.assign(model.metadata.begin(), model.metadata.end());
+  found.metadata.reserve(model.metadata.size());
+  for (auto& [key, value] : std::exchange(model.metadata, {})) {
+    found.metadata.emplace_back(std::move(key), value);
+  }
   if (auto done = assembler(model, from, found).assemble(); !done) return done.error();
   return found;
 }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// ONNX models: protocol buffers with tensors in them, as initializers of graphs and as attributes
-// of nodes, in graphs inside of nodes and in functions. A tensor without a name has the name of its
-// node's output. The name of a tensor in an inner graph has a path as prefix: the first output of
-// each outer node, and the attribute:
+// Parses ONNX models. A model consists of protocol buffers. The tensors are initializers of graphs
+// and attributes of nodes. Nodes and functions may contain graphs with more tensors. A tensor
+// without a name is named after the output of its node. In an inner graph, the name begins with a
+// path: the first output and the attribute of each enclosing node. Examples:
 //
 //   encoder.weight                        an initializer of the graph
 //   Constant_12_output                    the value of a Constant node
 //   If_3_output/then_branch/h.weight      an initializer of the branch of a node
 
-#include <cstdint>
 #include <ringload/catalog.hpp>
 
 #include "base/fault.hpp"
@@ -19,19 +18,12 @@
 
 namespace ringload::inline v0 {
 
-// Limits for the text of a model's metadata, and for values that must be held in memory.
-inline constexpr std::uint64_t onnx_metadata_bytes_max = std::uint64_t{16} << 20;
-inline constexpr std::size_t onnx_tensors_max = 250'000;
-inline constexpr std::uint64_t onnx_values_bytes_max = std::uint64_t{16} << 20;
-
-// Limit for all names with their paths: many names may have the same long path.
-inline constexpr std::uint64_t onnx_name_bytes_max = std::uint64_t{16} << 20;
-
-// Elements smaller than a byte become one dimension of stored bytes, with `type` ("u4") and
-// `original_shape`. The first element is in the lowest bits. Tensors of strings are left out with a
-// note. Files with external data are in `files_beside`. The assembly of the catalog checks that the
-// extents are inside these files. Both profiles accept the same files. Faults name the tensor and
-// the byte of the file. The caller adds the file name.
+// If the elements of a tensor have fewer than 8 bits, the shape is one dimension of stored bytes.
+// The entry's `type` (such as "u4") and `original_shape` describe the elements. The first element
+// is in the lowest bits. Tensors of strings are left out with a note. `external_files` has the
+// files with external data. When the catalog is assembled, the ranges in these files are checked.
+// Both values of `strictness` accept the same files. A fault has the tensor and the byte offset.
+// The caller must add the name of the file.
 result<file_entries> parse_onnx(input& from, strictness strictness);
 
 }  // namespace ringload::inline v0

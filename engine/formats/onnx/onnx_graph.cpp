@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "formats/onnx/onnx.hpp"
+#include "formats/description_budget.hpp"
 #include "formats/text/json_text.hpp"
 #include "formats/text/protobuf_reader.hpp"
 
@@ -49,7 +49,10 @@ namespace sparse_field {
 enum field : std::uint32_t { values = 1, indices = 2, dims = 3 };
 }
 
-// The attributes of a Constant that contain its value but are not tensors.
+// Rank that the budget assumes for a tensor, because the shape is read later.
+constexpr std::size_t onnx_rank_usual = 4;
+
+// Attributes of a Constant node that contain its value as numbers instead of a tensor.
 struct value_attribute {
   std::string_view name;
   std::uint32_t field;
@@ -65,12 +68,14 @@ constexpr auto value_attributes = std::to_array<value_attribute>({
 
 class graph_walker {
  public:
-  graph_walker(input_cursor& in, onnx_model& out) noexcept : in_(in), out_(out) {}
+  graph_walker(input_cursor& in, strictness strictness, onnx_model& out) noexcept
+      : in_(in), out_(out), budget_(strictness, in.left()) {}
 
   bool model();
 
  private:
-  // Identifies a node: by its first output, which is unique in the graph, otherwise by its name.
+  // Identifies a node by its first output, which is unique in the graph. A node without an output
+  // is identified by its name.
   struct identity {
     std::string output;
     std::string name;
@@ -98,16 +103,17 @@ class graph_walker {
 
   protobuf_reader in_;
   onnx_model& out_;
+  description_budget budget_;
   std::uint64_t metadata_bytes_ = 0;
   std::uint64_t name_bytes_ = 0;
 };
 
-// Refuses a second occurrence of a singular field, because readers differ in which one they use.
+// Fails if a singular field occurs a second time, because some readers use the first occurrence and
+// others use the last.
 bool graph_walker::once(const protobuf_field& part, std::uint32_t& seen) {
   const std::uint32_t bit = part.number < 32 ? 1U << part.number : 0;
   if ((seen & bit) != 0) {
-    return in_.fail(part, errc::malformed_header,
-                    "the field " + grouped(part.number) + " occurs twice");
+    return in_.fail(part, errc::malformed_header, "duplicate field " + grouped(part.number));
   }
   seen |= bit;
   return true;
@@ -137,9 +143,13 @@ bool graph_walker::named(const protobuf_field& message, const std::string& path,
     return in_.fail(message, errc::header_too_large,
                     "the model has more than " + grouped(onnx_tensors_max) + " tensors");
   }
-  return name_bytes_ <= onnx_name_bytes_max ||
-         in_.fail(message, errc::header_too_large,
-                  "the names of tensors make more than " + grouped(onnx_name_bytes_max) + " bytes");
+  if (name_bytes_ > onnx_name_bytes_max) {
+    return in_.fail(
+        message, errc::header_too_large,
+        "the names of the tensors have more than " + grouped(onnx_name_bytes_max) + " bytes");
+  }
+  return budget_.take_tensor(path.size() + name.size(), onnx_rank_usual) ||
+         in_.fail(message, errc::header_too_large, budget_.cause());
 }
 
 bool graph_walker::sparse(const protobuf_field& message, const std::string& path,
@@ -182,7 +192,7 @@ bool graph_walker::attribute_name(std::string& out) {
   return !in_.failed();
 }
 
-// Reads the value of a Constant that is not a tensor: a number or a list of numbers.
+// Reads the value of a Constant node if the value is a number or a list of numbers.
 bool graph_walker::numbers(const protobuf_field& message, std::uint32_t field,
                            const std::string& path, const std::string& name) {
   const bool list = field == attribute_field::numbers || field == attribute_field::integers;
@@ -204,7 +214,7 @@ bool graph_walker::numbers(const protobuf_field& message, std::uint32_t field,
   in_.leave();
   if (count == 0) return true;
   if (!list && count > 1) {
-    return in_.fail(message, errc::malformed_header, "the value of a constant stands there twice");
+    return in_.fail(message, errc::malformed_header, "duplicate value of a constant");
   }
   if (list) value.dims = {count};
   onnx_found& found = out_.tensors.emplace_back();
@@ -223,7 +233,7 @@ bool graph_walker::attribute(const protobuf_field& message, const std::string& p
   if (owner.type == "Constant" && plain != value_attributes.end()) {
     return numbers(message, plain->field, path, owner.key());
   }
-  // The value of a Constant has the name of the output.
+  // The value of a Constant node has the name of the node's output.
   const std::string attribute_path = owner.key() + "/" + name;
   const bool is_output = owner.type == "Constant" && (name == "value" || name == "sparse_value");
   const std::string& value = is_output ? owner.key() : attribute_path;
@@ -348,7 +358,7 @@ bool graph_walker::training(const protobuf_field& message, std::size_t index) {
   return true;
 }
 
-// Metadata that exceeds the limit is left out, with all later metadata.
+// If a key-value pair would exceed the limit, leaves out this pair and all later pairs.
 bool graph_walker::metadata(const protobuf_field& message) {
   metadata_bytes_ += message.bytes;
   if (metadata_bytes_ > onnx_metadata_bytes_max) {
@@ -365,6 +375,9 @@ bool graph_walker::metadata(const protobuf_field& message) {
   }
   if (in_.failed()) return false;
   in_.leave();
+  if (!budget_.take_attribute(key.size(), value.size())) {
+    return in_.fail(message, errc::header_too_large, budget_.cause());
+  }
   out_.metadata.emplace_back(as_utf8(key), as_utf8(value));
   return true;
 }
@@ -394,6 +407,8 @@ bool graph_walker::model() {
 
 }  // namespace
 
-bool read_onnx_model(input_cursor& in, onnx_model& out) { return graph_walker(in, out).model(); }
+bool read_onnx_model(input_cursor& in, strictness strictness, onnx_model& out) {
+  return graph_walker(in, strictness, out).model();
+}
 
 }  // namespace ringload::inline v0

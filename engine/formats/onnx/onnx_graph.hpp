@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds the tensors of an ONNX model: walks over graphs, nodes and functions.
+// Finds the tensors of an ONNX model in its graphs, nodes and functions. Used by parse_onnx().
 
 #include <cstdint>
 #include <deque>
+#include <ringload/catalog.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,12 +15,12 @@
 
 namespace ringload::inline v0 {
 
-// A tensor and its candidate names.
+// A tensor, and the names that it may have.
 struct onnx_found {
   onnx_tensor tensor;
-  std::string path;          // Prefix of both names. Empty, or ends with '/'.
-  std::string fallback;      // Name if the tensor has no name. May be empty.
-  bool initializer = false;  // An initializer has a name.
+  std::string path;          // Prefix of both names. Empty, or a path that ends with '/'.
+  std::string fallback;      // The name if the tensor has no name of its own. May be empty.
+  bool initializer = false;  // The tensor is an initializer. Initializers always have a name.
 };
 
 struct onnx_sparse {
@@ -32,14 +33,15 @@ struct onnx_sparse {
 };
 
 struct onnx_model {
-  std::deque<onnx_found> tensors;  // In file order. A vector would move its elements to grow.
+  // In file order. A deque does not move its elements when it grows.
+  std::deque<onnx_found> tensors;
   std::vector<onnx_sparse> sparse;
   std::vector<std::pair<std::string, std::string>> metadata;
   bool metadata_left_out = false;
   std::uint64_t unnamed = 0;  // Number of initializers without a name.
 };
 
-// `in` is the whole file. Returns false after a failure, and `in` then has the fault.
-bool read_onnx_model(input_cursor& in, onnx_model& out);
+// `in` must contain the whole file. After a failure, returns false, and `in` has the fault.
+bool read_onnx_model(input_cursor& in, strictness strictness, onnx_model& out);
 
 }  // namespace ringload::inline v0

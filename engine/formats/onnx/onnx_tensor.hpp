@@ -1,24 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads one TensorProto and converts it to a catalog entry.
-
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/fault.hpp"
-#include "formats/catalog_entries.hpp"
 #include "formats/text/protobuf_reader.hpp"
 
 namespace ringload::inline v0 {
 
+// Limits for the text of a model's metadata, for the number of tensors, and for values that are
+// kept in memory.
+inline constexpr std::uint64_t onnx_metadata_bytes_max = std::uint64_t{16} << 20;
+inline constexpr std::size_t onnx_tensors_max = 250'000;
+inline constexpr std::uint64_t onnx_values_bytes_max = std::uint64_t{16} << 20;
+
+// Limit for all names with their paths, because many names may have the same long path.
+inline constexpr std::uint64_t onnx_name_bytes_max = std::uint64_t{16} << 20;
+
 inline constexpr std::size_t onnx_rank_max = 64;
 inline constexpr std::uint64_t onnx_text_bytes_max = std::uint64_t{64} << 10;
 
-// Bytes of the file that contain values of a typed field.
+// Field numbers of TensorProto.
+namespace onnx_field {
+enum field : std::uint32_t {
+  dims = 1,
+  data_type = 2,
+  segment = 3,
+  float_data = 4,
+  int32_data = 5,
+  string_data = 6,
+  int64_data = 7,
+  name_field = 8,
+  raw_data = 9,
+  double_data = 10,
+  uint64_data = 11,
+  external_data = 13,
+  data_location = 14,
+};
+}
+
+// A range of the file with values of a typed field.
 struct onnx_run {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -30,7 +54,8 @@ struct onnx_tensor {
   std::vector<std::uint64_t> dims;
   std::uint64_t data_type = 0;
   std::optional<onnx_run> raw;
-  std::uint32_t typed_field = 0;  // Number of float_data or a similar field. 0: no such field.
+  // Number of the typed field, such as float_data. 0 if there is no typed field.
+  std::uint32_t typed_field = 0;
   std::vector<onnx_run> typed;
   bool external = false;
   std::optional<std::string> location;
@@ -40,21 +65,15 @@ struct onnx_tensor {
 
 constexpr std::uint64_t onnx_string_type = 8;
 
-// Reads the fields of a message that in.next() returned.
+// Returns a fault with the name of the tensor and its byte offset in the file.
+fault onnx_fault(const onnx_tensor& tensor, errc code, std::string cause);
+
+// Reads the fields of a message that in.next() has returned.
 bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_tensor& out);
 
-// Reads the numbers of an attribute, f32 or i64, possibly from several fields. The caller must set
-// the tensor's dims. `count` is the number of values.
+// Reads one of the fields with the numbers of an attribute: f32 if `floats` is set, i64 if not.
+// Adds the number of values to `count`. The caller must set the dims of the tensor.
 bool read_onnx_numbers(protobuf_reader& in, const protobuf_field& values, bool floats,
                        onnx_tensor& out, std::uint64_t& count);
-
-// The files with external data, numbered from 1.
-struct onnx_files {
-  std::vector<std::string> paths;
-  std::unordered_map<std::string, std::uint32_t> numbers;
-};
-
-// Converts everything except the name. Values in several runs are read from the file into memory.
-result<entry> entry_of(const onnx_tensor& tensor, input& from, onnx_files& beside);
 
 }  // namespace ringload::inline v0

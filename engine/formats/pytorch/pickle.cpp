@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/pytorch/pickle.hpp"
 
 #include <array>
@@ -13,7 +14,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::size_t globals_max = 10'000;  // PyTorch's pickles use some dozens.
+constexpr std::size_t globals_max = 10'000;  // Pickles of PyTorch name some dozens of globals.
+constexpr std::size_t state_values = 6;      // Number of values that one state counts as.
 constexpr unsigned protocol_min = 2;
 constexpr unsigned protocol_max = 5;
 
@@ -61,13 +63,13 @@ bool pickle_machine::global() {
   return line(module) && line(name) && push_global(module, name);
 }
 
-// STACK_GLOBAL: both names are on the stack, as text.
+// STACK_GLOBAL: both names are texts on the stack.
 bool pickle_machine::global_of_stack() {
   pickle_value name;
   pickle_value module;
   if (!pop(name) || !pop(module)) return false;
   if (!name.has_kind(pickle_kind::text) || !module.has_kind(pickle_kind::text)) {
-    return fail(errc::malformed_header, "the name of a class or function is no text");
+    return fail(errc::malformed_header, "the name of a class or function is not text");
   }
   if (name.b() >= pickle_name_bytes_max || module.b() >= pickle_name_bytes_max) {
     return fail(errc::malformed_header, "the name of a class or function is too long");
@@ -88,7 +90,8 @@ bool pickle_machine::push_global(std::string_view module, std::string_view name)
   return push({pickle_kind::global, found->second});
 }
 
-// OrderedDict([["name", tensor], ...]), as written by Python 2.
+// Fills an OrderedDict from the list of its pairs: OrderedDict([["name", tensor], ...]). Python 2
+// writes this form.
 bool pickle_machine::fill_from_pairs(pickle_value pairs) {
   const std::vector<pickle_value> list = parsed_.container(pairs);
   for (const pickle_value pair : list) {
@@ -97,7 +100,7 @@ bool pickle_machine::fill_from_pairs(pickle_value pairs) {
                            ? std::span<const pickle_value>(parsed_.container(pair))
                            : std::span<const pickle_value>();
     if (items.size() != 2)
-      return fail(errc::malformed_header, "an item of a dictionary is no pair");
+      return fail(errc::malformed_header, "an item of a dictionary is not a pair");
     const std::array<pickle_value, 2> key_and_value = {items[0], items[1]};
     if (!extend(stack_.back(), key_and_value)) return false;
   }
@@ -109,18 +112,18 @@ bool pickle_machine::call() {
   pickle_value callee;
   if (!pop(arguments) || !pop(callee)) return false;
   if (!arguments.has_kind(pickle_kind::tuple)) {
-    return fail(errc::malformed_header, "the arguments of a call are no tuple");
+    return fail(errc::malformed_header, "the arguments of a call are not a tuple");
   }
   if (!callee.has_kind(pickle_kind::global) && !callee.has_kind(pickle_kind::call)) {
-    return fail(errc::malformed_header, "something is called that is no function");
+    return fail(errc::malformed_header, "a call has an object that is not a function");
   }
-  // OrderedDict is the only class whose objects are filled after construction and contain tensors.
+  // Only objects of OrderedDict may contain tensors that are added after construction.
   if (callee.has_kind(pickle_kind::global) &&
       parsed_.global(callee).is_named("collections", "OrderedDict")) {
     const auto items = parsed_.tuple(arguments);
     const bool from_pairs = items.size() == 1 && items[0].has_kind(pickle_kind::list);
     if (!items.empty() && !from_pairs) {
-      return fail(errc::malformed_header, "an OrderedDict is made of something unknown");
+      return fail(errc::malformed_header, "an OrderedDict has unknown arguments");
     }
     const pickle_value pairs = from_pairs ? items[0] : pickle_value();
     return push_container(pickle_kind::dict) && (!from_pairs || fill_from_pairs(pairs));
@@ -129,7 +132,8 @@ bool pickle_machine::call() {
   return push({pickle_kind::call, add_items(parts)});
 }
 
-// Drops the state of an object. The state of a tensor is refused: it would replace the storage.
+// Stores the state of an object that a call created. Refuses the state of a tensor, because the
+// state would replace the storage.
 bool pickle_machine::build() {
   pickle_value state;
   if (!pop(state)) return false;
@@ -139,9 +143,10 @@ bool pickle_machine::build() {
   const pickle_value callee = parsed_.callee(object);
   if (!callee.has_kind(pickle_kind::global) ||
       !parsed_.global(callee).name.starts_with("_rebuild")) {
-    return true;
+    parsed_.states[object.a()] = state;
+    return charge(state_values);
   }
-  return fail(errc::unsupported_feature, "a tensor would be changed after it was made");
+  return fail(errc::unsupported_feature, "the pickle changes a tensor after building it");
 }
 
 bool pickle_machine::step(unsigned char code) {
@@ -151,8 +156,8 @@ bool pickle_machine::step(unsigned char code) {
     case 0x80:
       if (!number<std::uint8_t>(value)) return false;
       if (value >= protocol_min && value <= protocol_max) return true;
-      return fail(errc::unsupported_feature, "this is a pickle of protocol " + grouped(value) +
-                                                 ", and protocols 2 to 5 are read");
+      return fail(errc::unsupported_feature,
+                  "this is a pickle of protocol " + grouped(value) + ", expected 2 to 5");
     case 'N': return push({pickle_kind::none, 0});
     case 0x88: return push({pickle_kind::boolean, 1});
     case 0x89: return push({pickle_kind::boolean, 0});
@@ -169,7 +174,8 @@ bool pickle_machine::step(unsigned char code) {
     case 0x8D:
     case 0x8E:
     case 0x96: return push_text(code);
-    case 0x95: return number<std::uint64_t>(value);  // FRAME: the number of bytes to read ahead.
+    // FRAME: the number of bytes to read in advance.
+    case 0x95: return number<std::uint64_t>(value);
     case '(':
       if (!charge(1) || !check_height(marks_.size())) return false;
       marks_.push_back(stack_.size());
@@ -236,8 +242,9 @@ pickle_value pickle_value::of_integer(std::int64_t value) noexcept {
   return out;
 }
 
-result<pickle> read_pickle(std::span<const std::byte> bytes, std::uint64_t first_byte) {
-  return pickle_machine(as_text(bytes), first_byte).run();
+result<pickle> read_pickle(std::span<const std::byte> bytes, std::uint64_t first_byte,
+                           const pickle_limits& limits) {
+  return pickle_machine(as_text(bytes), first_byte, limits).run();
 }
 
 }  // namespace ringload::inline v0

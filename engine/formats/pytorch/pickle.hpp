@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads a pickle as data. Python runs a pickle as a program that may call any function. This
-// machine calls nothing: a call becomes a node with the function and the arguments, and the reader
-// of the nodes interprets the calls.
+// Reads a pickle as data. Python executes a pickle as a program that may call any function. This
+// reader calls no function. A call becomes a node with the function and the arguments, and
+// torch_state.cpp and dcp.cpp interpret the nodes.
 //
-// The machine knows the opcodes that Python's writer uses for the values of a checkpoint, in
-// protocols 2 to 5. Any other opcode is refused by name. A value of any kind takes 8 bytes, and the
-// number of values is bounded.
+// The reader supports the opcodes of protocols 2 to 5 that Python writes for the values of a
+// checkpoint. Any other opcode is a fault, which has the name of the opcode. A value of any kind
+// needs 8 bytes, and the number of values is limited.
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -19,25 +20,31 @@
 
 namespace ringload::inline v0 {
 
-// These limits keep a malicious pickle below 100 MB of memory.
+// With these limits, a malicious pickle needs less than 100 MB of memory.
 inline constexpr std::uint64_t pickle_bytes_max = 32'000'000;
-inline constexpr std::size_t pickle_values_max = 5'000'000;  // 100,000 tensors take 3,300,000.
-// Limit of the stack and of the marks. Writers push a thousand items, then add the items to their
-// list or dictionary. Only a tuple is pushed as a whole.
+// For example, 100,000 tensors need 3,300,000 values.
+inline constexpr std::size_t pickle_values_max = 5'000'000;
+// Limit of the stack and of the marks. Python pushes up to a thousand items at a time and then adds
+// them to their list or dictionary. Only a tuple needs all its items on the stack.
 inline constexpr std::size_t pickle_stack_max = 1'000'000;
+
+struct pickle_limits {
+  std::uint64_t bytes_max = pickle_bytes_max;
+  std::size_t values_max = pickle_values_max;
+};
 
 enum class pickle_kind : std::uint8_t {
   none,
   boolean,
-  integer,     // An integer of at most 60 bits.
-  number,      // Any other number. The value is not kept.
-  text,        // Text, or bytes of Python 2.
+  integer,     // An integer with at most 60 bits.
+  number,      // Any other number. Its value is not stored.
+  text,        // Text, or bytes from Python 2.
   bytes,       // Bytes or a bytearray.
   tuple,       // A tuple or a frozenset.
   list,        // A list or a set.
-  dict,        // A dict or an OrderedDict: keys and values alternate.
-  global,      // A class or a function, by name.
-  call,        // A call of a global or of another call's result.
+  dict,        // A dict or an OrderedDict. Keys and values alternate.
+  global,      // The name of a class or a function.
+  call,        // A call of a global, or of the result of another call.
   persistent,  // The key of an object outside of the pickle.
 };
 
@@ -53,7 +60,8 @@ class pickle_value {
   std::int64_t integer() const noexcept { return static_cast<std::int64_t>(bits_) >> 4; }
   bool boolean() const noexcept { return a() != 0; }
 
-  // Position and length in the parts of the pickle.
+  // Text and bytes: offset and length in `pickle::bytes`. Other kinds: position in the vector of
+  // their kind, and the number of elements.
   std::uint32_t a() const noexcept { return static_cast<std::uint32_t>(bits_ >> 4); }
   std::uint32_t b() const noexcept { return static_cast<std::uint32_t>(bits_ >> 36); }
 
@@ -65,15 +73,15 @@ static_assert(sizeof(pickle_value) == 8);
 struct pickle_global {
   std::string_view module;
   std::string_view name;
-  std::uint32_t offset = 0;  // Byte of the pickle that first names the global.
+  std::uint32_t offset = 0;  // Byte of the pickle at which the global is named first.
 
   bool is_named(std::string_view module_name, std::string_view global_name) const noexcept {
     return module == module_name && name == global_name;
   }
 };
 
-// The content of a pickle. Points into the input bytes. A value argument must be of this pickle and
-// of the kind that the function expects.
+// The content of a pickle. Refers to the input bytes. Each value that is passed to a member
+// function must belong to this pickle and have the expected kind.
 struct pickle {
   std::string_view bytes;
   std::size_t end = 0;  // Position after the last opcode.
@@ -83,6 +91,8 @@ struct pickle {
 
   std::vector<pickle_value> items;
   std::vector<std::vector<pickle_value>> containers;
+  // The last state that was set for the object of a call. The key is the position of the call.
+  std::map<std::uint32_t, pickle_value> states;
 
   std::string_view text(pickle_value v) const { return bytes.substr(v.a(), v.b()); }
   std::span<const pickle_value> tuple(pickle_value v) const {
@@ -93,11 +103,16 @@ struct pickle {
   pickle_value callee(pickle_value v) const { return items[v.a()]; }
   pickle_value arguments(pickle_value v) const { return items[v.a() + 1]; }  // A tuple.
   pickle_value identity(pickle_value v) const { return items[v.a()]; }
+  // Returns the state of the object that a call created. Returns None if there is no state.
+  pickle_value state(pickle_value v) const {
+    const auto found = states.find(v.a());
+    return found == states.end() ? pickle_value() : found->second;
+  }
 };
 
-// Reads one pickle from the front of `bytes`, at most pickle_bytes_max bytes. `bytes` must outlive
-// the result. A pickle without its end is errc::truncated_file. Faults name the byte, counted from
-// `first_byte`.
-result<pickle> read_pickle(std::span<const std::byte> bytes, std::uint64_t first_byte = 0);
+// Reads one pickle from the beginning of `bytes`. `bytes` must outlive the result. Returns
+// errc::truncated_file if the pickle does not end. Faults have the byte offset, plus `first_byte`.
+result<pickle> read_pickle(std::span<const std::byte> bytes, std::uint64_t first_byte = 0,
+                           const pickle_limits& limits = {});
 
 }  // namespace ringload::inline v0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/pytorch/pickle_machine.hpp"
 
 #include <algorithm>
@@ -11,17 +12,18 @@ namespace {
 
 constexpr std::int64_t integer_max = (std::int64_t{1} << 59) - 1;
 constexpr std::uint32_t text_bytes_max = (1U << 28) - 1;
-constexpr std::size_t container_values = 4;  // Cost of an empty container, in values.
+constexpr std::size_t container_values = 4;  // Number of values that an empty container counts as.
 
 }  // namespace
 
-pickle_machine::pickle_machine(std::string_view bytes, std::uint64_t first_byte)
-    : first_byte_(first_byte) {
-  parsed_.bytes = bytes.substr(0, pickle_bytes_max);
-  longer_ = bytes.size() > pickle_bytes_max;
-  // Reserves the maximum, so that no vector is copied to grow: an opcode creates at most one value.
-  // Unused memory has no pages.
-  const std::size_t most = std::min(parsed_.bytes.size(), pickle_values_max);
+pickle_machine::pickle_machine(std::string_view bytes, std::uint64_t first_byte,
+                               const pickle_limits& limits)
+    : limits_(limits), first_byte_(first_byte) {
+  parsed_.bytes = bytes.substr(0, limits_.bytes_max);
+  longer_ = bytes.size() > limits_.bytes_max;
+  // Reserves the maximum, so that no vector is copied when it grows: one value for each byte of the
+  // pickle. Unused memory has no pages.
+  const std::size_t most = std::min(parsed_.bytes.size(), limits_.values_max);
   stack_.reserve(std::min(most, pickle_stack_max));
   parsed_.items.reserve(most);
   marks_.reserve(std::min(most, pickle_stack_max));
@@ -35,9 +37,9 @@ bool pickle_machine::fail(errc code, std::string cause) {
 
 bool pickle_machine::take(std::size_t count, std::span<const std::byte>& out) {
   if (count > parsed_.bytes.size() - position_) {
-    if (!longer_) return fail(errc::truncated_file, "the pickle goes on past its last byte");
-    return fail(errc::header_too_large, "the pickle has more than " + grouped(pickle_bytes_max) +
-                                            " bytes, and no more are allowed");
+    if (!longer_) return fail(errc::truncated_file, "the pickle is cut off at its last byte");
+    return fail(errc::header_too_large, "the pickle has more than " + grouped(limits_.bytes_max) +
+                                            " bytes, which is the limit");
   }
   out = std::as_bytes(std::span(parsed_.bytes)).subspan(position_, count);
   position_ += count;
@@ -58,9 +60,9 @@ bool pickle_machine::line(std::string_view& out) {
 
 bool pickle_machine::charge(std::size_t values) {
   values_ += values;
-  if (values_ <= pickle_values_max) return true;
+  if (values_ <= limits_.values_max) return true;
   return fail(errc::header_too_large,
-              "the pickle makes more than " + grouped(pickle_values_max) + " values");
+              "the pickle has more than " + grouped(limits_.values_max) + " values");
 }
 
 bool pickle_machine::check_height(std::size_t height) {
@@ -83,7 +85,7 @@ bool pickle_machine::pop(pickle_value& out) {
   return true;
 }
 
-// Returns the beginning of the values above the last mark, and removes the mark.
+// Returns the position of the first value above the last mark, and removes the mark.
 bool pickle_machine::to_mark(std::size_t& begin) {
   if (marks_.empty()) return fail(errc::malformed_header, "there is no mark on the stack");
   begin = marks_.back();
@@ -119,7 +121,7 @@ bool pickle_machine::push_number(unsigned char code) {
     case 'G': return number<std::uint64_t>(value) && push({pickle_kind::number, 0});
     default: break;
   }
-  // LONG1: little-endian, the highest bit of the last byte is the sign.
+  // LONG1: little-endian. The highest bit of the last byte is the sign.
   std::span<const std::byte> digits;
   if (!number<std::uint8_t>(value) || !take(static_cast<std::size_t>(value), digits)) return false;
   if (digits.size() > 8) {
@@ -180,18 +182,19 @@ bool pickle_machine::build_tuple(unsigned char code) {
   return push({pickle_kind::tuple, index, count});
 }
 
-// A call may create a subclass of list or dict. The object is never created, so its items are
-// dropped.
+// A call may create an object of a subclass of list or dict. This reader does not create the
+// object, and does not store its items.
 bool pickle_machine::extend(pickle_value into, std::span<const pickle_value> more) {
   if (into.has_kind(pickle_kind::call)) return true;
-  if (!charge(2 * more.size())) return false;  // The vector copies its values to grow.
+  if (!charge(2 * more.size())) return false;  // The vector copies its values when it grows.
   std::vector<pickle_value>& to = parsed_.containers[into.a()];
   to.insert(to.end(), more.begin(), more.end());
   return true;
 }
 
 bool pickle_machine::fill(unsigned char code) {
-  const bool many = code == 'e' || code == 'u' || code == 0x90;  // ADDITEMS works as APPENDS.
+  // APPENDS, SETITEMS and ADDITEMS add all values above the last mark.
+  const bool many = code == 'e' || code == 'u' || code == 0x90;
   const bool dict = code == 's' || code == 'u';
   const std::size_t single = dict ? 2 : 1;
   std::size_t begin = 0;
@@ -207,8 +210,9 @@ bool pickle_machine::fill(unsigned char code) {
   const pickle_value into = stack_[begin - 1];
   if (!into.has_kind(pickle_kind::call) &&
       !into.has_kind(dict ? pickle_kind::dict : pickle_kind::list)) {
-    return fail(errc::malformed_header, dict ? "an item is set in what is no dictionary"
-                                             : "an item is appended to what is no list");
+    return fail(errc::malformed_header,
+                dict ? "an item is set in an object that is not a dictionary"
+                     : "an item is appended to an object that is not a list");
   }
   const std::size_t count = stack_.size() - begin;
   if (dict && count % 2 != 0) return fail(errc::malformed_header, "a key has no value");
@@ -224,7 +228,7 @@ bool pickle_machine::remember(unsigned char code) {
   if (!(wide ? number<std::uint32_t>(index) : number<std::uint8_t>(index))) return false;
   if (code == 'h' || code == 'j') {
     if (index >= memo_.size() || !memo_[index]) {
-      return fail(errc::malformed_header, "nothing was remembered as " + grouped(index));
+      return fail(errc::malformed_header, "the memo has no entry " + grouped(index));
     }
     return push(*memo_[index]);
   }
@@ -234,13 +238,13 @@ bool pickle_machine::remember(unsigned char code) {
 bool pickle_machine::remember_as(std::uint64_t index) {
   if (stack_.size() <= floor()) return fail(errc::malformed_header, "the stack is empty here");
   if (index >= memo_.size()) {
-    // Writers count upwards. Optimised pickles have few gaps.
-    if (index >= pickle_values_max) {
-      return fail(errc::header_too_large, "a value would be remembered as " + grouped(index));
+    // Python writes ascending indices, and optimised pickles have few gaps between them.
+    if (index >= limits_.values_max) {
+      return fail(errc::header_too_large, "the memo index " + grouped(index) + " is too large");
     }
     if (!charge(2 * (index + 1 - memo_.size()))) return false;
     constexpr std::size_t usual = 1024;
-    if (index >= usual && index >= memo_.capacity()) memo_.reserve(pickle_values_max / 2);
+    if (index >= usual && index >= memo_.capacity()) memo_.reserve(limits_.values_max / 2);
     memo_.resize(index + 1);
   }
   if (!memo_[index]) ++remembered_;

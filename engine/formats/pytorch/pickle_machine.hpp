@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Executes the opcodes of one pickle. Functions that return bool return false after a failure and
-// set `fault_`.
+// Executes the opcodes of one pickle for read_pickle(). Functions that return bool set `fault_` and
+// return false after a failure.
 
 #include <concepts>
 #include <cstddef>
@@ -20,12 +20,12 @@
 
 namespace ringload::inline v0 {
 
-// Limit for the name of a class or function, and for its module.
+// Limit for the length of the name of a class or function, and of its module.
 inline constexpr std::size_t pickle_name_bytes_max = 1000;
 
 class pickle_machine {
  public:
-  pickle_machine(std::string_view bytes, std::uint64_t first_byte);
+  pickle_machine(std::string_view bytes, std::uint64_t first_byte, const pickle_limits& limits);
 
   result<pickle> run();
 
@@ -59,6 +59,7 @@ class pickle_machine {
   template <std::unsigned_integral T>
   bool number(std::uint64_t& out);
 
+  const pickle_limits limits_;
   pickle parsed_;
   bool longer_ = false;
   std::uint64_t first_byte_;
@@ -68,7 +69,7 @@ class pickle_machine {
   std::vector<pickle_value> stack_;
   std::vector<std::size_t> marks_;
   std::vector<std::optional<pickle_value>> memo_;
-  std::uint64_t remembered_ = 0;  // Number of values in memo_, the next index of MEMOIZE.
+  std::uint64_t remembered_ = 0;  // Number of values in memo_. Also the next index of MEMOIZE.
   std::map<std::pair<std::string_view, std::string_view>, std::uint32_t> global_numbers_;
   fault fault_;
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checkpoints of `torch.save`: a zip archive since 1.6, several pickles in a row before. No
-// function of the pickles is called; see formats/pytorch/pickle.hpp.
+// Parses checkpoints of `torch.save`. Since PyTorch 1.6, a checkpoint is a zip archive. Before, a
+// checkpoint was a file with several pickles. Functions that a pickle names are never called: see
+// formats/pytorch/pickle.hpp.
 
 #include <ringload/catalog.hpp>
 #include <string>
@@ -16,19 +17,19 @@ namespace ringload::inline v0 {
 
 struct torch_options {
   ringload::strictness strictness = ringload::strictness::strict;
-  std::string lone_name;  // Name of a tensor that was saved alone.
+  std::string lone_name;  // The name of a tensor that was saved without a name.
 };
 
-// True if the names of the members are those of a PyTorch archive.
-bool is_pytorch_archive(const zip_directory& members) noexcept;
+// Returns true if the members have the names of a PyTorch archive.
+bool is_pytorch_archive(const zip_directory& members);
 
-// Refuses TorchScript archives, which contain programs, with a message.
+// Refuses TorchScript archives, because they contain programs.
 result<file_entries> parse_pytorch_zip(input& from, const zip_directory& members,
                                        const torch_options& options);
 
-// Reads the format before 1.6. The file begins with five pickles: a magic number, a protocol,
-// machine properties, the object, and the keys of its storages. Then each storage follows its
-// element count.
+// Reads the format of PyTorch before 1.6. The file begins with five pickles: a magic number, a
+// protocol, machine properties, the object, and the keys of its storages. The storages follow. Each
+// storage consists of its element count and its bytes.
 result<file_entries> parse_pytorch_legacy(input& from, const torch_options& options);
 
 }  // namespace ringload::inline v0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -49,33 +50,32 @@ result<void> read_all(pickles& to) {
     if (i == 1 &&
         !(p.root.has_kind(pickle_kind::integer) && p.root.integer() == protocol_version)) {
       return fault{errc::unsupported_feature, "byte " + grouped(to.begin[i]),
-                   "this is no checkpoint of protocol " + grouped(protocol_version)};
+                   "this is not a checkpoint of protocol " + grouped(protocol_version)};
     }
   }
   to.end = offset;
   return {};
 }
 
-// The end of the pickles is unknown before parsing, so the window grows. Each window is parsed from
-// the beginning, so the second window is large.
+// Parses windows of growing size, because the end of the pickles is known only after parsing. Each
+// window is parsed from its beginning, so the second window is much larger than the first.
 result<pickles> read_pickles(input& from) {
   pickles out;
-  for (std::size_t wanted = window_bytes_min;; wanted *= window_growth) {
+  for (std::size_t window_bytes = window_bytes_min;; window_bytes *= window_growth) {
     const auto bytes = static_cast<std::size_t>(
-        std::min<std::uint64_t>({wanted, from.bytes(), pickle_bytes_max + window_bytes_min}));
+        std::min<std::uint64_t>({window_bytes, from.bytes(), pickle_bytes_max + window_bytes_min}));
     out = {};
     out.bytes.resize(bytes);
     if (auto read = from.read_into(0, out.bytes); !read) return read.error();
     auto status = read_all(out);
     if (status) return out;
-    const bool is_complete = bytes < wanted || bytes == from.bytes();
+    const bool is_complete = bytes < window_bytes || bytes == from.bytes();
     if (status.error().code != errc::truncated_file) return status.error();
-    if (is_complete)
-      return malformed_at(bytes, "the pickles go on past here, and nothing more is read");
+    if (is_complete) return malformed_at(bytes, "the pickles do not end before this byte");
   }
 }
 
-// The element width of each storage that the object names, sorted by key.
+// The element width of each storage that the object names. Sorted by key.
 using widths = std::vector<std::pair<std::string_view, std::uint8_t>>;
 
 result<widths> widths_of(const pickle& object) {
@@ -100,7 +100,7 @@ struct found_storages {
 result<found_storages> find_storages(input& from, const pickles& read) {
   const pickle& keys = read.values[4];
   if (!keys.root.has_kind(pickle_kind::list)) {
-    return malformed_at(read.begin[4], "the keys of the storages are no list");
+    return malformed_at(read.begin[4], "the keys of the storages are not a list");
   }
   auto known = widths_of(read.values[3]);
   if (!known) return known.error().in("byte " + grouped(read.begin[3]));
@@ -108,28 +108,29 @@ result<found_storages> find_storages(input& from, const pickles& read) {
   std::uint64_t offset = read.end;
   for (const pickle_value item : keys.container(keys.root)) {
     if (!item.has_kind(pickle_kind::text)) {
-      return malformed_at(read.begin[4], "the key of a storage is no text");
+      return malformed_at(read.begin[4], "the key of a storage is not text");
     }
     const std::string_view key = keys.text(item);
     const std::string place = "storage '" + printable(key) + "'";
     const auto width = std::ranges::lower_bound(*known, key, {}, &widths::value_type::first);
     if (width == known->end() || width->first != key) {
-      return malformed_at(offset, "no tensor says what the elements of " + place + " are");
+      return malformed_at(
+          offset, "the element type of " + place + " is unknown, because no tensor uses it");
     }
     if (std::next(width) != known->end() && std::next(width)->first == key) {
-      return malformed_at(
-          offset, "tensors contradict each other in what the elements of " + place + " are");
+      return malformed_at(offset, "two tensors use " + place + " with different element types");
     }
     if (count_bytes > from.bytes() - offset) {
-      return fault{errc::extent_outside_file, place, "the file ends before it"};
+      return fault{errc::extent_outside_file, place, "the file ends before this storage"};
     }
     auto count = from.read(offset, count_bytes);
     if (!count) return count.error();
     const auto bytes = checked_multiply(little_endian<std::uint64_t>(*count), width->second);
     offset += count_bytes;
     if (!bytes || *bytes > from.bytes() - offset) {
-      return fault{errc::extent_outside_file, place,
-                   "it would end past the end of the file, from byte " + grouped(offset) + " on"};
+      return fault{
+          errc::extent_outside_file, place,
+          "the storage begins at byte " + grouped(offset) + " and ends past the end of the file"};
     }
     stored_stream stream;
     stream.offset = offset;
@@ -138,9 +139,9 @@ result<found_storages> find_storages(input& from, const pickles& read) {
     offset += *bytes;
   }
   std::ranges::sort(out.storages, {}, &torch_storage::key);
-  const auto twice = std::ranges::adjacent_find(out.storages, {}, &torch_storage::key);
-  if (twice != out.storages.end()) {
-    return malformed_at(read.begin[4], "the storage '" + printable(twice->key) + "' stands twice");
+  const auto duplicate = std::ranges::adjacent_find(out.storages, {}, &torch_storage::key);
+  if (duplicate != out.storages.end()) {
+    return malformed_at(read.begin[4], "duplicate storage '" + printable(duplicate->key) + "'");
   }
   // PyTorch writes this format in little-endian order on every machine.
   return found_storages{std::move(out), offset};
@@ -157,8 +158,7 @@ result<file_entries> parse_pytorch_legacy(input& from, const torch_options& opti
       tensors_of_state(read->values[3], found->storages,
                        {options.lone_name, from.bytes(), read->begin[3], options.strictness});
   if (entries && found->end != from.bytes()) {
-    entries->notes.push_back("the file goes on for " + grouped(from.bytes() - found->end) +
-                             " bytes after its last storage");
+    entries->notes.push_back(grouped(from.bytes() - found->end) + " bytes follow the last storage");
   }
   return entries;
 }

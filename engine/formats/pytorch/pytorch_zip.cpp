@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -14,9 +15,11 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::string_view object_name = "/data.pkl";
-constexpr std::uint64_t record_bytes_max = 64;  // Limit for small records: "little", "3\n".
+// Limit for small records, such as "little" or "3\n".
+constexpr std::uint64_t record_bytes_max = 64;
 
-// All members are in one folder, which has the original name of the file.
+// Returns the folder of the archive. All members are in one folder, which has the original name of
+// the file.
 std::string_view folder_of(const zip_directory& members) noexcept {
   if (members.members.empty()) return {};
   const std::string_view first = members.members.front().name;
@@ -34,7 +37,7 @@ bool is_torchscript(const zip_directory& members) {
                              [&](const zip_member& m) { return m.name.starts_with(code); });
 }
 
-// Without the record, the archive is little-endian, as all older archives are.
+// An archive without the record for the byte order is older, and therefore little-endian.
 result<bool> is_big_endian(input& from, const zip_directory& members) {
   const zip_member* record = in_folder(members, "/byteorder");
   if (record == nullptr) return false;
@@ -43,7 +46,7 @@ result<bool> is_big_endian(input& from, const zip_directory& members) {
   const std::string_view order = as_text(*content);
   if (order == "little" || order == "big") return order == "big";
   return fault{errc::malformed_header, member_place(record->name),
-               "'" + printable(order) + "' is no order of bytes"};
+               "'" + printable(order) + "' is not a byte order, expected little or big"};
 }
 
 torch_storages storages_of(const zip_directory& members) {
@@ -54,22 +57,23 @@ torch_storages storages_of(const zip_directory& members) {
     if (!member.name.starts_with(data)) continue;
     out.storages.push_back({member.name.substr(data.size()), member.stream()});
   }
-  return out;  // Sorted by name, so also by key.
+  return out;  // Sorted by name, and therefore also by key.
 }
 
 }  // namespace
 
-bool is_pytorch_archive(const zip_directory& members) noexcept {
+bool is_pytorch_archive(const zip_directory& members) {
   return in_folder(members, object_name) != nullptr || is_torchscript(members);
 }
 
 result<file_entries> parse_pytorch_zip(input& from, const zip_directory& members,
                                        const torch_options& options) {
   if (is_torchscript(members)) {
-    return fault{errc::unsupported_feature,
-                 {},
-                 "this is a TorchScript archive, which holds a program; only checkpoints of "
-                 "torch.save are read"};
+    return fault{
+        errc::unsupported_feature,
+        {},
+        "this is a TorchScript archive, which contains a program, expected a checkpoint of "
+        "torch.save"};
   }
   auto big_endian = is_big_endian(from, members);
   if (!big_endian) return big_endian.error();
@@ -77,7 +81,8 @@ result<file_entries> parse_pytorch_zip(input& from, const zip_directory& members
   auto bytes = read_zip_member(from, object, pickle_bytes_max);
   if (!bytes) return bytes.error();
   const std::string place = member_place(object.name);
-  // Messages count bytes of the file for a stored member, and bytes of the member otherwise.
+  // For a stored member, messages have the offset in the file. For a deflated member, messages have
+  // the offset in the member.
   const std::uint64_t first_byte = object.stored_codec == codec::raw ? object.data_offset : 0;
   auto state = read_pickle(*bytes, first_byte);
   if (!state) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/pytorch/torch_names.hpp"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ struct role_row {
 
 constexpr std::string_view utils = "torch._utils";
 
-// PyTorch's restricted reader also accepts the names of the first block.
+// PyTorch's loader with weights_only=True also accepts the names of the first group.
 constexpr std::array<role_row, 33> roles = {{
     {"collections", "OrderedDict", torch_role::plain},
     {"collections", "Counter", torch_role::plain},
@@ -64,7 +65,7 @@ struct kind_row {
 constexpr std::array<kind_row, 5> unsupported_kinds = {{
     {"_rebuild_qtensor", "a quantised tensor"},
     {"_rebuild_nested_tensor", "a nested tensor"},
-    {"_rebuild_wrapper_subclass", "a subclass of tensors that wraps another"},
+    {"_rebuild_wrapper_subclass", "a tensor subclass that wraps another tensor"},
     {"_rebuild_meta_tensor_no_storage", "a tensor on the device 'meta', which has no elements"},
     {"_rebuild_device_tensor_from_numpy", "a tensor kept as a NumPy array inside the pickle"},
 }};
@@ -124,7 +125,7 @@ constexpr std::array<element_row, 22> torch_dtypes = {{
     {"complex32", 4, std::nullopt},
 }};
 
-// A checkpoint may contain these dtypes as values. Tensors of these dtypes are not read.
+// Dtypes that a checkpoint may contain as values, but whose tensors are not supported.
 constexpr std::array<std::string_view, 24> other_dtypes = {
     "qint8", "quint8", "qint32", "quint4x2", "quint2x4", "bits1x8", "bits2x4", "bits4x2",
     "bits8", "bits16", "int1",   "int2",     "int3",     "int4",    "int5",    "int6",
@@ -141,7 +142,8 @@ const element_row* row_of(const Rows& rows, std::string_view name) noexcept {
   return found == rows.end() ? nullptr : &*found;
 }
 
-// torch.FloatStorage, torch.cuda.FloatStorage, torch.storage.UntypedStorage
+// Returns true for the modules of torch.FloatStorage, torch.cuda.FloatStorage and
+// torch.storage.UntypedStorage.
 bool is_of_storages(std::string_view module) noexcept {
   return module == "torch" || module == "torch.cuda" || module == "torch.storage";
 }
@@ -178,8 +180,8 @@ std::optional<torch_element> element_of(const pickle_global& global) noexcept {
   if (row == nullptr) return std::nullopt;
   return torch_element{.bytes = row->bytes,
                        .dtype = row->type,
-                       .untyped = row->name == "UntypedStorage",
-                       .pairs = row->type == dtype::f4};
+                       .is_untyped_storage = row->name == "UntypedStorage",
+                       .is_f4_pair = row->type == dtype::f4};
 }
 
 std::string full_name(const pickle_global& global) {

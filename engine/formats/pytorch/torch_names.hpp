@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The classes and functions that PyTorch's pickles name, and their roles. No function is called.
+// Maps the names of classes and functions in PyTorch pickles to roles. No function is called.
 
 #include <cstdint>
 #include <optional>
@@ -15,37 +15,38 @@ namespace ringload::inline v0 {
 
 enum class torch_role : std::uint8_t {
   unknown,
-  plain,          // A value without tensors: a size, a device, a set. Or a container.
-  dtype,          // torch.float32
-  storage,        // torch.FloatStorage
-  tensor_class,   // torch.Tensor, Parameter
-  rebuild,        // (storage, offset, size, stride, ...)
-  rebuild_typed,  // (storage, offset, size, stride, requires_grad, hooks, dtype, ...)
-  parameter,      // (tensor, ...)
-  from_type,      // (function, class, arguments, state)
-  sparse,         // (layout, (indices..., values, size))
-  layout,         // ("torch.sparse_coo")
-  size,           // ((2, 3))
-  unsupported,    // A tensor of an unsupported kind.
+  plain,         // A container, or a value without tensors, such as a size, a device or a set.
+  dtype,         // For example torch.float32.
+  storage,       // For example torch.FloatStorage.
+  tensor_class,  // torch.Tensor or Parameter.
+  rebuild,       // The arguments are (storage, offset, size, stride, ...).
+  // The arguments are (storage, offset, size, stride, requires_grad, hooks, dtype, ...).
+  rebuild_typed,
+  parameter,    // The arguments are (tensor, ...).
+  from_type,    // The arguments are (function, class, arguments, state).
+  sparse,       // The arguments are (layout, (indices..., values, size)).
+  layout,       // The arguments are ("torch.sparse_coo").
+  size,         // The arguments are ((2, 3)).
+  unsupported,  // A tensor of an unsupported kind.
 };
 
 torch_role role_of(const pickle_global& global) noexcept;
 
-// The kind of a tensor with the role `unsupported`: "a quantised tensor".
+// Returns the kind of a tensor with the role `unsupported`, such as "a quantised tensor".
 std::string_view kind_of_unsupported(const pickle_global& global) noexcept;
 
 struct torch_element {
   std::uint8_t bytes = 1;
-  std::optional<ringload::dtype> dtype =
-      std::nullopt;  // Empty: bytes of any type, or no type of ours.
-  bool untyped = false;
-  bool pairs = false;  // Two elements of dtype f4 in each byte.
+  // Empty for torch.UntypedStorage, and for a type that ringload does not support.
+  std::optional<ringload::dtype> dtype = std::nullopt;
+  bool is_untyped_storage = false;
+  bool is_f4_pair = false;  // True if each byte contains two elements of dtype f4.
 };
 
-// The element of a storage class or of a dtype. Empty for other names.
+// Returns the element of a storage class or of a dtype. Returns an empty optional for other names.
 std::optional<torch_element> element_of(const pickle_global& global) noexcept;
 
-// "torch.FloatStorage"
+// Returns a name such as "torch.FloatStorage".
 std::string full_name(const pickle_global& global);
 
 }  // namespace ringload::inline v0

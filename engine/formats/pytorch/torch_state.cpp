@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/pytorch/torch_state.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ constexpr unsigned state_depth_max = 100;
 constexpr std::size_t name_bytes_max = std::size_t{32} << 20;     // Limit for all tensor names.
 constexpr std::size_t joined_bytes_max = std::size_t{256} << 20;  // Limit for all joined names.
 
-// Number of objects of one kind that were left out, and the first of them.
+// Number of values that were left out, and the name of the first of them.
 struct left_out {
   std::uint64_t count = 0;
   std::string first;
@@ -40,7 +41,7 @@ class state_walker {
   result<file_entries> run();
 
  private:
-  // Each function returns false after a failure.
+  // Each of these functions returns false after a failure.
   bool check_globals();
   bool visit(pickle_value v, const std::string& name, unsigned depth);
   bool visit_dict(pickle_value v, const std::string& name, unsigned depth);
@@ -51,6 +52,22 @@ class state_walker {
   bool add_sparse(const torch_call& call, const std::string& name, unsigned depth);
   bool from_type(const torch_call& call, const std::string& name, unsigned depth);
   bool not_read(const std::string& name, errc code, std::string cause);
+  bool count_object(const std::string& name);
+
+  // The sizes of the lists in `found_`.
+  struct list_sizes {
+    std::size_t tensors = 0;
+    std::size_t composites = 0;
+    std::size_t unreadable = 0;
+  };
+  list_sizes sizes() const {
+    return {found_.tensors.size(), found_.composites.size(), found_.unreadable.size()};
+  }
+  void shrink_to(const list_sizes& sizes) {
+    found_.tensors.resize(sizes.tensors);
+    found_.composites.resize(sizes.composites);
+    found_.unreadable.resize(sizes.unreadable);
+  }
 
   bool fail(const std::string& name, errc code, std::string cause) {
     fault_ = {code, tensor_place(name), std::move(cause)};
@@ -65,8 +82,7 @@ class state_walker {
   const torch_storages& storages_;
   const torch_state_source& from_;
   file_entries found_;
-  left_out plain_;    // Values without tensors.
-  left_out refused_;  // Tensors and objects that are not read.
+  left_out plain_;  // Values without tensors.
   std::size_t visits_ = 0;
   std::size_t name_bytes_ = 0;
   std::size_t joined_bytes_ = 0;
@@ -79,7 +95,8 @@ bool state_walker::check_globals() {
     if (role_of(global) != torch_role::unknown) continue;
     fault_ = {errc::unsupported_feature, "byte " + grouped(from_.first_byte + global.offset),
               "the pickle names '" + full_name(global) +
-                  "', which is no part of a checkpoint of tensors; nothing in it is ever called"};
+                  "', which does not belong to a checkpoint of tensors (ringload calls nothing in "
+                  "a pickle)"};
     return false;
   }
   return true;
@@ -88,7 +105,7 @@ bool state_walker::check_globals() {
 bool state_walker::joined(const std::string& to, std::string_view key, std::string& out) {
   joined_bytes_ += to.size() + key.size();
   if (joined_bytes_ > joined_bytes_max) {
-    return fail(to, errc::header_too_large, "the names of what it holds are too long");
+    return fail(to, errc::header_too_large, "the names of the values inside are too long");
   }
   out = to;
   if (!to.empty()) out += '.';
@@ -96,11 +113,21 @@ bool state_walker::joined(const std::string& to, std::string_view key, std::stri
   return true;
 }
 
-// Handles an object that is a tensor or may contain tensors: refuses it or leaves it out.
+// Adds an object that is a tensor, or may contain tensors, to the unreadable objects. The other
+// objects of the file are still read.
 bool state_walker::not_read(const std::string& name, errc code, std::string cause) {
-  if (strict()) return fail(name, code, std::move(cause));
-  refused_.add(name, cause);
+  if (!count_object(name)) return false;
+  found_.unreadable.push_back({name, fault{code, tensor_place(name), std::move(cause)}, !strict()});
   return true;
+}
+
+bool state_walker::count_object(const std::string& name) {
+  name_bytes_ += name.size();
+  const std::size_t objects = found_.tensors.size() + found_.unreadable.size();
+  if (name_bytes_ <= name_bytes_max && objects < torch_tensors_max) return true;
+  return fail(name, errc::header_too_large,
+              "the file holds more than " + grouped(torch_tensors_max) + " tensors, or more than " +
+                  grouped(name_bytes_max) + " bytes of their names");
 }
 
 bool state_walker::visit_items(std::span<const pickle_value> items, const std::string& name,
@@ -120,7 +147,7 @@ bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned 
     if (key.has_kind(pickle_kind::text)) {
       const std::string_view text = in_.text(key);
       if (utf8_valid_bytes(text) != text.size()) {
-        return fail(name, errc::malformed_header, "a key of it is not UTF-8");
+        return fail(name, errc::malformed_header, "one of its keys is not UTF-8");
       }
       if (!joined(name, text, child)) return false;
     } else if (key.has_kind(pickle_kind::integer)) {
@@ -138,29 +165,26 @@ bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned 
   return true;
 }
 
-// Leaves out the value of a key that is a fraction, a tuple or similar. Only a value with tensors
-// is reported.
+// Omits the value of a key that cannot be a name, such as a fraction or a tuple. Reports the value
+// only if it has tensors.
 bool state_walker::visit_nameless(pickle_value v, const std::string& container, unsigned depth) {
-  const std::size_t tensors = found_.tensors.size();
-  const std::size_t composites = found_.composites.size();
+  const list_sizes before = sizes();
   if (!visit(v, container, depth)) return false;
-  if (found_.tensors.size() == tensors) return true;
-  found_.tensors.erase(found_.tensors.begin() + static_cast<std::ptrdiff_t>(tensors),
-                       found_.tensors.end());
-  found_.composites.erase(found_.composites.begin() + static_cast<std::ptrdiff_t>(composites),
-                          found_.composites.end());
+  const list_sizes after = sizes();
+  if (after.tensors == before.tensors && after.unreadable == before.unreadable) return true;
+  shrink_to(before);
   return not_read(container, errc::unsupported_feature,
-                  "it has tensors under a key that is neither text nor an integer");
+                  "it has tensors at a key that is neither text nor an integer");
 }
 
 bool state_walker::visit(pickle_value v, const std::string& name, unsigned depth) {
   if (++visits_ > pickle_values_max) {
-    return fail(name, errc::header_too_large, "the same objects are met again and again");
+    return fail(name, errc::header_too_large, "the same objects are repeated too often");
   }
   if (depth == state_depth_max) {
     return fail(
         name, errc::malformed_header,
-        "it holds itself, or is nested more than " + std::to_string(state_depth_max) + " deep");
+        "it contains itself, or is nested more than " + std::to_string(state_depth_max) + " deep");
   }
   switch (v.kind()) {
     case pickle_kind::dict: return visit_dict(v, name, depth + 1);
@@ -196,14 +220,14 @@ bool state_walker::visit_call(const torch_call& call, const std::string& name, u
     case torch_role::rebuild_typed: return add_tensor(call, name);
     case torch_role::parameter:
       if (call.arguments.empty()) {
-        return fail(name, errc::malformed_header, "a parameter is made of nothing");
+        return fail(name, errc::malformed_header, "a parameter has no arguments");
       }
       return visit(call.arguments[0], name, depth + 1);
     case torch_role::tensor_class:  // Parameter(tensor)
       if (call.arguments.empty()) {
         return not_read(name, errc::unsupported_feature,
                         "it is an object of '" + full_name(call.function) +
-                            "' that is filled after it was made, which is not read");
+                            "' that is filled after its construction, which is not supported");
       }
       return visit(call.arguments[0], name, depth + 1);
     case torch_role::from_type: return from_type(call, name, depth);
@@ -211,7 +235,7 @@ bool state_walker::visit_call(const torch_call& call, const std::string& name, u
     case torch_role::unsupported:
       return not_read(name, errc::unsupported_feature,
                       "it is " + std::string(kind_of_unsupported(call.function)) + " (" +
-                          full_name(call.function) + "), which is not read");
+                          full_name(call.function) + "), which is not supported");
     case torch_role::unknown:
       return not_read(name, errc::unsupported_feature,
                       "it is an object of '" + full_name(call.function) + "'");
@@ -221,13 +245,13 @@ bool state_walker::visit_call(const torch_call& call, const std::string& name, u
   return true;
 }
 
-// _rebuild_from_type_v2(function, class, arguments, state)
+// Handles _rebuild_from_type_v2(function, class, arguments, state).
 bool state_walker::from_type(const torch_call& call, const std::string& name, unsigned depth) {
   const auto a = call.arguments;
   if (a.size() < 3 || !a[0].has_kind(pickle_kind::global) || !a[1].has_kind(pickle_kind::global) ||
       !a[2].has_kind(pickle_kind::tuple)) {
     return fail(name, errc::malformed_header,
-                "it is rebuilt from no function, class and arguments");
+                "its arguments must be a function, a class and a tuple");
   }
   if (role_of(in_.global(a[1])) != torch_role::tensor_class) {
     return not_read(name, errc::unsupported_feature,
@@ -240,23 +264,20 @@ bool state_walker::add_tensor(const torch_call& call, const std::string& name) {
   auto tensor = rebuilt_tensor(in_, call, storages_);
   if (!tensor) {
     const fault failure = tensor.error();
-    if (failure.code == errc::unsupported_feature)
-      return not_read(name, errc::unsupported_feature, failure.cause);
+    if (failure.code == errc::unsupported_feature) {
+      return not_read(name, errc::unsupported_feature, failure.cause());
+    }
     fault_ = failure.in(tensor_place(name));
     return false;
   }
-  name_bytes_ += name.size();
-  if (name_bytes_ > name_bytes_max || found_.tensors.size() == torch_tensors_max) {
-    return fail(name, errc::header_too_large,
-                "the file holds more than " + grouped(torch_tensors_max) +
-                    " tensors, or more than " + grouped(name_bytes_max) + " bytes of their names");
-  }
+  if (!count_object(name)) return false;
   const std::uint64_t more = repeated_bytes(*tensor);
   const std::uint64_t allowed = std::max(from_.file_bytes, torch_repeated_bytes_usual);
   if (more > allowed || repeated_ > allowed - more) {
     return fail(name, errc::wrong_tensor_bytes,
                 "it repeats its elements: " + grouped(tensor->bytes) +
-                    " bytes would be made of far fewer, in a file of " + grouped(from_.file_bytes));
+                    " bytes would be built from far fewer bytes, in a file of " +
+                    grouped(from_.file_bytes));
   }
   repeated_ += more;
   tensor->name = name;
@@ -264,7 +285,7 @@ bool state_walker::add_tensor(const torch_call& call, const std::string& name) {
   return true;
 }
 
-// PyTorch's names of the parts of each layout, in the order of the arguments.
+// Returns PyTorch's names of the parts of a layout, in the order of the arguments.
 std::span<const std::string_view> parts_of(std::string_view layout) {
   static constexpr std::string_view coo[] = {"indices", "values"};
   static constexpr std::string_view by_row[] = {"crow_indices", "col_indices", "values"};
@@ -275,12 +296,13 @@ std::span<const std::string_view> parts_of(std::string_view layout) {
   return {};
 }
 
-// _rebuild_sparse_tensor(_get_layout("torch.sparse_csr"), (crow_indices, col_indices, values,
-// size))
+// Handles _rebuild_sparse_tensor(_get_layout("torch.sparse_csr"), (crow_indices, col_indices,
+// values, size)).
 bool state_walker::add_sparse(const torch_call& call, const std::string& name, unsigned depth) {
   const auto a = call.arguments;
   const auto malformed = [&] {
-    return fail(name, errc::malformed_header, "it is no sparse tensor: a layout, parts and a size");
+    return fail(name, errc::malformed_header,
+                "a sparse tensor must have a layout, parts and a size");
   };
   if (a.size() < 2 || !a[0].has_kind(pickle_kind::call) || !a[1].has_kind(pickle_kind::tuple) ||
       !in_.callee(a[0]).has_kind(pickle_kind::global) ||
@@ -294,7 +316,7 @@ bool state_walker::add_sparse(const torch_call& call, const std::string& name, u
   const auto parts = parts_of(layout);
   if (parts.empty()) {
     return not_read(name, errc::unsupported_feature,
-                    "its layout is '" + printable(layout) + "', which is not read");
+                    "its layout is '" + printable(layout) + "', which is not supported");
   }
   const auto values = in_.tuple(a[1]);
   if (values.size() <= parts.size()) return malformed();
@@ -302,10 +324,17 @@ bool state_walker::add_sparse(const torch_call& call, const std::string& name, u
   if (!shape) return malformed();
 
   composite whole{name, std::string(layout), {}, std::move(*shape), {}};
+  const list_sizes before = sizes();
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::size_t before = found_.tensors.size();
+    const std::size_t tensors = found_.tensors.size();
     if (!visit(values[i], name + "/" + std::string(parts[i]), depth + 1)) return false;
-    if (found_.tensors.size() != before + 1) return malformed();
+    if (found_.unreadable.size() != before.unreadable) {
+      const std::string cause = found_.unreadable.back().cause.cause();
+      shrink_to(before);
+      return not_read(name, errc::unsupported_feature,
+                      "its part '" + std::string(parts[i]) + "': " + cause);
+    }
+    if (found_.tensors.size() != tensors + 1) return malformed();
     whole.parts.emplace_back(parts[i]);
   }
   found_.composites.push_back(std::move(whole));
@@ -314,24 +343,29 @@ bool state_walker::add_sparse(const torch_call& call, const std::string& name, u
 
 bool state_walker::check_names() {
   std::vector<std::string_view> names;
-  names.reserve(found_.tensors.size());
+  names.reserve(found_.tensors.size() + found_.unreadable.size());
   for (const entry& tensor : found_.tensors) names.push_back(tensor.name);
+  for (const unreadable_object& object : found_.unreadable) names.push_back(object.name);
   std::ranges::sort(names);
-  const auto twice = std::ranges::adjacent_find(names);
-  if (twice == names.end()) return true;
-  return fail(std::string(*twice), errc::duplicate_tensor,
-              "two tensors would have this name, of keys joined by dots");
+  const auto duplicate = std::ranges::adjacent_find(names);
+  if (duplicate == names.end()) return true;
+  return fail(std::string(*duplicate), errc::duplicate_tensor,
+              "two tensors have this name after their keys are joined by dots");
 }
 
 void state_walker::add_notes() {
   if (plain_.count != 0) {
-    found_.notes.push_back("values that are no tensors, and that are left out: " +
-                           grouped(plain_.count) + ", the first is " + plain_.first);
+    found_.notes.push_back(grouped(plain_.count) +
+                           " values that are not tensors are left out, the first is " +
+                           plain_.first);
   }
-  if (refused_.count != 0) {
-    found_.notes.push_back("objects and tensors that are not read, and that are left out: " +
-                           grouped(refused_.count) + ", the first is " + refused_.first);
-  }
+  if (found_.unreadable.empty()) return;
+  const unreadable_object& first = found_.unreadable.front();
+  found_.notes.push_back(
+      std::string(strict() ? "objects and tensors that cannot be loaded: "
+                           : "objects and tensors that are not read, and that are left out: ") +
+      grouped(found_.unreadable.size()) + ", the first is '" + printable(first.name) + "', " +
+      first.cause.cause());
 }
 
 result<file_entries> state_walker::run() {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/pytorch/torch_tensor.hpp"
 
 #include <algorithm>
@@ -18,16 +19,16 @@ namespace {
 
 using dims = std::vector<std::uint64_t>;
 
-constexpr std::size_t torch_dims_max = 64;  // As in PyTorch.
+constexpr std::size_t torch_dims_max = 64;  // PyTorch has the same limit.
 
 result<std::uint64_t> natural(pickle_value v, std::string_view number) {
   if (!v.has_kind(pickle_kind::integer) || v.integer() < 0) {
-    return malformed(std::string(number) + " is no number from 0 on");
+    return malformed(std::string(number) + " is not an integer of 0 or more");
   }
   return static_cast<std::uint64_t>(v.integer());
 }
 
-// {"conj": True} or {"neg": True}: the reader must conjugate or negate the elements.
+// True for {"conj": True} and {"neg": True}: a reader must conjugate or negate the elements.
 bool is_lazy(const pickle& in, pickle_value metadata) {
   if (!metadata.has_kind(pickle_kind::dict)) return false;
   const auto& items = in.container(metadata);
@@ -42,11 +43,11 @@ bool is_lazy(const pickle& in, pickle_value metadata) {
   return false;
 }
 
-// The arguments of a call, not yet checked against the storage.
+// The arguments of a call, before they are checked against the storage.
 struct description {
   torch_identity storage;
   torch_element element;
-  std::uint64_t offset = 0;  // Elements from the beginning of the storage.
+  std::uint64_t offset = 0;  // Number of elements from the beginning of the storage.
   dims size;
   dims stride;
 };
@@ -57,13 +58,14 @@ result<torch_element> element_type(const pickle& in, const torch_identity& stora
   if (dtype) {
     const bool named = dtype->has_kind(pickle_kind::global);
     element = named ? element_of(in.global(*dtype)) : std::nullopt;
-    if (!element) return malformed("it is rebuilt with something that is no dtype");
+    if (!element) return malformed("it is rebuilt with an argument that is not a dtype");
     if (!element->dtype) {
-      return unsupported("its dtype is " + full_name(in.global(*dtype)) + ", which is not read");
+      return unsupported("its dtype is " + full_name(in.global(*dtype)) +
+                         ", which is not supported");
     }
     return *element;
   }
-  if (element->untyped) {
+  if (element->is_untyped_storage) {
     element->dtype = ringload::dtype::u8;
   } else if (!element->dtype) {
     return unsupported("it is a quantised tensor, of " + full_name(storage.type));
@@ -77,7 +79,7 @@ result<description> describe(const pickle& in, const torch_call& call) {
   const std::size_t metadata_at = typed ? 7 : 6;
   if (arguments.size() < (typed ? 7 : 4)) return malformed("it is rebuilt with too few arguments");
   if (!arguments[0].has_kind(pickle_kind::persistent)) {
-    return malformed("it is rebuilt from something that is no storage");
+    return malformed("it is rebuilt from an object that is not a storage");
   }
   description out;
   auto storage = identity_of(in, arguments[0]);
@@ -91,11 +93,11 @@ result<description> describe(const pickle& in, const torch_call& call) {
   auto stride = dims_of(in, arguments[3]);
   if (!stride) return stride.error().in("stride");
   if (size->size() != stride->size()) {
-    return malformed("it has " + grouped(size->size()) + " dimensions and " +
+    return malformed("it has " + grouped(size->size()) + " dimensions but " +
                      grouped(stride->size()) + " strides");
   }
   if (arguments.size() > metadata_at && is_lazy(in, arguments[metadata_at])) {
-    return unsupported("it is a conjugate or negative view, whose elements are stored otherwise");
+    return unsupported("it is a conjugate or negative view, which is not supported");
   }
   out.storage = *storage;
   out.element = *element;
@@ -105,7 +107,7 @@ result<description> describe(const pickle& in, const torch_call& call) {
   return out;
 }
 
-// The number of elements from the tensor's first element to its last element in memory.
+// Returns the number of elements from the tensor's first element to its last element in memory.
 std::optional<std::uint64_t> reach(const description& tensor) {
   std::uint64_t last = 0;
   for (std::size_t d = 0; d < tensor.size.size(); ++d) {
@@ -135,7 +137,6 @@ std::uint8_t swapped(const torch_element& element) {
   return unit == 1 ? std::uint8_t{0} : static_cast<std::uint8_t>(unit);
 }
 
-// The stored form of a tensor inside a storage.
 std::shared_ptr<const stored_form> form_of(const description& tensor, stored_stream stream,
                                            std::uint64_t first_byte, std::uint8_t swap) {
   auto form = std::make_shared<stored_form>();
@@ -146,7 +147,7 @@ std::shared_ptr<const stored_form> form_of(const description& tensor, stored_str
   whole.origin.assign(tensor.size.size(), 0);
   whole.extent = tensor.size;
   for (std::size_t d = 0; d < tensor.size.size(); ++d) {
-    // The stride of a dimension with one element is not used and may have any value.
+    // The stride of a dimension with one element is not used, and may have any value.
     whole.stride_bytes.push_back(tensor.size[d] == 1 ? 0 : tensor.stride[d] * tensor.element.bytes);
   }
   return form;
@@ -166,12 +167,13 @@ result<torch_identity> identity_of(const pickle& in, pickle_value persistent) {
   const bool is_storage =
       parts.size() >= 5 && parts[0].has_kind(pickle_kind::text) && in.text(parts[0]) == "storage" &&
       parts[1].has_kind(pickle_kind::global) && parts[2].has_kind(pickle_kind::text);
-  if (!is_storage) return malformed("something that is no storage is kept outside of the pickle");
+  if (!is_storage)
+    return malformed("the pickle refers to an external object that is not a storage");
   torch_identity out;
   out.type = in.global(parts[1]);
   const auto element = element_of(out.type);
   if (!element || role_of(out.type) != torch_role::storage) {
-    return malformed("'" + full_name(out.type) + "' is no class of storages");
+    return malformed("'" + full_name(out.type) + "' is not a storage class");
   }
   out.element_bytes = element->bytes;
   out.key = in.text(parts[2]);
@@ -200,7 +202,7 @@ result<std::vector<std::uint64_t>> dims_of(const pickle& in, pickle_value v) {
   } else if (v.has_kind(pickle_kind::list)) {
     items = in.container(v);
   } else {
-    return malformed("this is no tuple of integers");
+    return malformed("expected a tuple of integers");
   }
   if (items.size() > torch_dims_max) {
     return malformed("there are more than " + std::to_string(torch_dims_max) + " dimensions");
@@ -247,8 +249,8 @@ result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
   if (*touched != 0 && *end > *stated / unit) {  // The offset of an empty tensor is not used.
     return fault{errc::extent_outside_file,
                  {},
-                 "its last element would be number " + grouped(*end) + " of its " + key +
-                     ", which has " + grouped(*stated / unit)};
+                 "its last element would be element " + grouped(*end) + " of its " + key +
+                     ", which has " + grouped(*stated / unit) + " elements"};
   }
 
   entry out;
@@ -258,7 +260,7 @@ result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
   stored_stream stream = storage->stream;
   std::uint64_t first_byte = *touched == 0 ? 0 : *begin * unit;
   out.offset = stream.offset;
-  if (stream.how == codec::raw) {  // Only the tensor's bytes are read.
+  if (stream.stored_codec == codec::raw) {  // Only the bytes of the tensor are read.
     stream.offset += first_byte;
     out.offset = stream.offset;
     stream.bytes = stream.decoded_bytes = *touched * unit;
@@ -266,14 +268,14 @@ result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
     first_byte = 0;
   }
   const bool contiguous = is_contiguous(tensor);
-  if (tensor.element.pairs) {
+  if (tensor.element.is_f4_pair) {
     if (!contiguous || out.shape.empty()) return unsupported("its pairs of F4 are not contiguous");
     out.shape.back() *= 2;
     tensor.size = out.shape;
   }
   const std::uint8_t swap = storages.big_endian ? swapped(tensor.element) : std::uint8_t{0};
-  if (out.bytes == 0 || (contiguous && swap == 0 && stream.how == codec::raw)) return out;
-  if (tensor.element.pairs) return unsupported("its pairs of F4 are stored compressed");
+  if (out.bytes == 0 || (contiguous && swap == 0 && stream.stored_codec == codec::raw)) return out;
+  if (tensor.element.is_f4_pair) return unsupported("its pairs of F4 are stored compressed");
   out.stored = form_of(tensor, std::move(stream), first_byte, swap);
   return out;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Converts a tensor of PyTorch's pickles: elements of a storage from an offset, with a stride for
-// each dimension. Checks that all elements are inside the storage.
+// Converts tensors of PyTorch's pickles to catalog entries. A tensor begins at an offset of a
+// storage and has a stride for each dimension. All its elements must be inside the storage.
 
 #include <cstdint>
 #include <span>
@@ -16,7 +16,7 @@
 
 namespace ringload::inline v0 {
 
-// A storage and its key in the pickle.
+// A storage, and its key in the pickle.
 struct torch_storage {
   std::string_view key;
   stored_stream stream;
@@ -35,7 +35,7 @@ struct torch_identity {
   std::uint8_t element_bytes = 1;
   std::uint64_t elements = 0;
   pickle_global type;
-  // Offset of a view of the storage, used by PyTorch before 0.4.
+  // Offset of a view of the storage. Only PyTorch before 0.4 writes views.
   std::uint64_t view_offset = 0;
 };
 result<torch_identity> identity_of(const pickle& in, pickle_value persistent);
@@ -49,12 +49,12 @@ struct torch_call {
   std::span<const pickle_value> arguments;
 };
 
-// Returns the tensor of a call with the role `rebuild` or `rebuild_typed`. The caller must add the
-// name, and the place of a fault.
+// Returns the tensor of a call with the role `rebuild` or `rebuild_typed`. The caller must set the
+// name of the tensor, and add the place to a fault.
 result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
                              const torch_storages& storages);
 
-// The number of bytes that overlapping elements add to the tensor's stored bytes.
+// Returns by how many bytes the tensor is larger than its stored bytes, because elements overlap.
 std::uint64_t repeated_bytes(const entry& tensor) noexcept;
 
 }  // namespace ringload::inline v0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/safetensors/header_layout.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ fault at_tensor(errc code, const entry& tensor, const claim& where, std::string 
   return {code, tensor_place(tensor.name) + ", byte " + grouped(where.file_byte), std::move(cause)};
 }
 
-// "F32 [2, 3]"
+// Returns a text such as "F32 [2, 3]".
 std::string described(const entry& tensor) {
   return std::string(name(tensor.dtype)) + " " + shape_text(tensor.shape);
 }
@@ -29,8 +30,9 @@ std::string offsets(const claim& c) {
   return "[" + grouped(c.begin) + " : " + grouped(c.end) + "]";
 }
 
-// Multiplies from the left, as the reference does: [0, 2^63, 2^63] is 0, and [2^63, 2, 0]
-// overflows. Strict refuses both shapes, because the overflow depends on the order of a reader.
+// Multiplies from left to right, like the reference implementation: the product of [0, 2^63, 2^63]
+// is 0, but that of [2^63, 2, 0] overflows. `strictness::strict` refuses both shapes, because other
+// readers multiply in another order and may overflow.
 std::optional<std::uint64_t> elements(const entry& tensor, strictness strictness) noexcept {
   std::uint64_t product = 1;
   std::uint64_t nonzero_product = 1;
@@ -67,9 +69,9 @@ std::optional<fault> check_size(const entry& tensor, const claim& c, strictness 
                      "the size of " + described(tensor) + " does not fit in 64 bits");
   }
   if (*bits_needed % 8 != 0) {
-    return at_tensor(errc::fractional_bytes, tensor, c,
-                     described(tensor) + " is " + grouped(*bits_needed) +
-                         " bits, which is no whole number of bytes");
+    return at_tensor(
+        errc::fractional_bytes, tensor, c,
+        described(tensor) + " is " + grouped(*bits_needed) + " bits, expected a multiple of 8");
   }
   if (*bits_needed / 8 != c.end - c.begin) {
     return at_tensor(errc::wrong_tensor_bytes, tensor, c,
@@ -80,13 +82,13 @@ std::optional<fault> check_size(const entry& tensor, const claim& c, strictness 
   return std::nullopt;
 }
 
-// Returns the fault if `data_end`, the last tensor's end, is not the end of the file.
+// Returns the fault for a file that does not end at `data_end`, the end of the last tensor.
 fault at_wrong_end(const safetensors_json& header, data_section data, std::uint64_t data_end) {
   if (data_end < data.file_bytes) {
     return {errc::trailing_bytes, "byte " + grouped(data_end),
-            "the last tensor ends here but the file goes on to " + grouped(data.file_bytes)};
+            "the last tensor ends here, but the file ends at " + grouped(data.file_bytes)};
   }
-  // Finds the first tensor that is cut. The last tensor ends at `data_end`.
+  // Finds the first tensor that ends past the end of the file.
   const auto cut = std::ranges::find_if(
       header.claims, [&](const claim& c) { return c.end > data.file_bytes - data.begin; });
   return at_tensor(errc::extent_outside_file, header.tensors[cut->tensor], *cut,
@@ -109,8 +111,7 @@ result<std::vector<entry>> lay_out(safetensors_json header, data_section data,
   }
   const auto data_end = checked_add(data.begin, expected);
   if (!data_end) {
-    return fault{errc::size_overflow, "",
-                 "the sizes of the tensors add up to more than fits in 64 bits"};
+    return fault{errc::size_overflow, "", "the total size of the tensors does not fit in 64 bits"};
   }
   if (*data_end != data.file_bytes) return at_wrong_end(header, data, *data_end);
 

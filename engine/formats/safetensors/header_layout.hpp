@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Validates the layout that a header describes: tensors must fill the file from the header's end
-// to the file's end without gap or overlap. Each tensor must have the bytes of its shape and dtype.
+// Checks the places of the tensors in a safetensors header. The tensors must occupy the file from
+// the end of the header to the end of the file, without gaps and without overlaps. The bytes of
+// each tensor must match its shape and dtype.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -15,12 +16,12 @@
 namespace ringload::inline v0 {
 
 struct data_section {
-  std::uint64_t begin = 0;       // Offset in the file, at most `file_bytes`.
-  std::uint64_t file_bytes = 0;  // The end of the section and of the file.
+  std::uint64_t begin = 0;       // Offset in the file. At most `file_bytes`.
+  std::uint64_t file_bytes = 0;  // The end of the data section and of the file.
 };
 
-// Returns the tensors in file order with their extents. The order of checks is that of the
-// reference implementation, so that the same fault is reported first.
+// Returns the tensors in file order with their ranges. The checks have the same order as in the
+// reference implementation, so that both report the same fault.
 result<std::vector<entry>> lay_out(safetensors_json header, data_section data,
                                    strictness strictness);
 

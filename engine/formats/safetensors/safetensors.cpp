@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/safetensors/safetensors.hpp"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The hub's client refuses larger headers over the network.
+// The client of the hub refuses larger headers over the network.
 constexpr std::uint64_t header_bytes_usual = 25'000'000;
 
 std::string_view text_of(std::span<const std::byte> bytes) noexcept {
@@ -25,8 +26,8 @@ std::string_view text_of(std::span<const std::byte> bytes) noexcept {
 
 fault too_large(std::uint64_t header_bytes) {
   return {errc::header_too_large, "byte 0",
-          "the header would have " + grouped(header_bytes) + " bytes, and no more than " +
-              grouped(safetensors_header_bytes_max) + " are allowed"};
+          "the header would have " + grouped(header_bytes) + " bytes, the limit is " +
+              grouped(safetensors_header_bytes_max)};
 }
 
 fault outside_file(std::uint64_t end, std::uint64_t file_bytes) {
@@ -38,7 +39,7 @@ fault outside_file(std::uint64_t end, std::uint64_t file_bytes) {
 void add_notes(file_entries& found, std::uint64_t header_bytes) {
   if (header_bytes > header_bytes_usual) {
     found.notes.push_back("the header has " + grouped(header_bytes) + " bytes, more than the " +
-                          grouped(header_bytes_usual) + " that some tools read");
+                          grouped(header_bytes_usual) + " bytes that some tools accept");
   }
   const auto misaligned = [](const entry& e) {
     return e.bytes != 0 && e.offset % alignment(e.dtype) != 0;
@@ -58,7 +59,7 @@ result<std::uint64_t> safetensors_header_end(std::span<const std::byte> prefix,
                                              std::uint64_t file_bytes) {
   if (prefix.size() < safetensors_prefix_bytes || file_bytes < safetensors_prefix_bytes) {
     return fault{errc::header_too_small, "byte 0",
-                 "a safetensors file begins with 8 bytes of length but this one has only " +
+                 "a safetensors file begins with a length of 8 bytes, but this file has only " +
                      grouped(std::min<std::uint64_t>(prefix.size(), file_bytes))};
   }
   std::uint64_t header_bytes = 0;
@@ -84,15 +85,18 @@ result<file_entries> parse_safetensors(std::span<const std::byte> header, std::u
     return fault{errc::header_not_utf8, "byte " + grouped(safetensors_prefix_bytes + valid),
                  "the header is not UTF-8 from here on"};
   }
-  auto described = describe_header(text, strictness);
+  auto described = describe_header(text, file_bytes, strictness);
   if (!described) return described.error();
   // Every tensor has a name, a type, a shape and offsets. The code below does not read JSON.
 
   file_entries found;
-  found.metadata.assign(described->metadata.begin(), described->metadata.end());
+  found.metadata.reserve(described->metadata.size());
+  for (auto& [key, value] : std::exchange(described->metadata, {})) {
+    found.metadata.emplace_back(std::move(key), value);
+  }
   auto placed = lay_out(std::move(*described), {data_begin, file_bytes}, strictness);
   if (!placed) return placed.error();
-  // Every extent is inside the file, and no extents overlap.
+  // Every range is inside the file, and no ranges overlap.
 
   found.tensors = std::move(*placed);
   if (strictness == strictness::strict) add_notes(found, header.size());

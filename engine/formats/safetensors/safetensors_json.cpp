@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/safetensors/safetensors_json.hpp"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <ringload/dtype.hpp>
 
 #include "base/printable.hpp"
+#include "formats/description_budget.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/text/json_reader.hpp"
 
@@ -17,14 +19,53 @@ namespace {
 
 constexpr std::string_view metadata_key = "__metadata__";
 constexpr std::size_t rank_max_strict = 64;
-// Limit of nested containers in an unknown value. The reference allows 127 nested containers, and
-// an unknown value is inside two of them: the header and the tensor's entry.
+constexpr std::size_t keys_max_strict = 100'000;  // Maximum number of metadata keys.
+constexpr std::size_t keys_between_checks = 65'536;
+// Limit of nested containers in an unknown value. The reference implementation allows 127 nested
+// containers. Two of them enclose an unknown value: the header and the tensor's entry.
 constexpr unsigned unknown_depth_strict = 8;
 constexpr unsigned unknown_depth_reference = 127 - 2;
 
+// Returns the indices sorted by name. Equal names keep their order. Unlike hashing, sorting takes
+// at most n log n steps for malicious names too.
+template <class Range, class Name>
+std::vector<std::uint32_t> by_name(const Range& range, Name name) {
+  std::vector<std::uint32_t> order(range.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  std::ranges::sort(order, [&](std::uint32_t a, std::uint32_t b) {
+    const int compared = name(range[a]).compare(name(range[b]));
+    return compared != 0 ? compared < 0 : a < b;
+  });
+  return order;
+}
+
+using key_value = std::pair<std::string, std::string>;
+
+// Removes each pair whose key also occurs in a later pair. Returns the key of one removed pair.
+std::optional<std::string> drop_duplicate_keys(std::vector<key_value>& pairs) {
+  const auto key = [](const key_value& pair) -> const std::string& { return pair.first; };
+  const auto order = by_name(pairs, key);
+  std::vector<bool> dropped(pairs.size());
+  std::optional<std::string> duplicate;
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const std::string& current = pairs[order[i]].first;
+    if (pairs[order[i - 1]].first != current) continue;
+    dropped[order[i - 1]] = true;
+    if (!duplicate) duplicate = current;
+  }
+  if (!duplicate) return std::nullopt;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (!dropped[i]) std::swap(pairs[kept++], pairs[i]);
+  }
+  pairs.resize(kept);
+  return duplicate;
+}
+
 class header_reader {
  public:
-  header_reader(std::string_view text, strictness strictness) : in_(text), profile_(strictness) {}
+  header_reader(std::string_view text, std::uint64_t file_bytes, strictness strictness)
+      : in_(text), profile_(strictness), budget_(strictness, file_bytes) {}
 
   result<safetensors_json> read();
 
@@ -32,6 +73,7 @@ class header_reader {
   bool strict() const noexcept { return profile_ == strictness::strict; }
   bool read_all();
   bool read_metadata();
+  bool check_metadata();
   bool read_tensor(std::string_view name);
   bool read_object(entry& tensor, claim& bytes);
   bool read_array(entry& tensor, claim& bytes);
@@ -39,10 +81,13 @@ class header_reader {
   bool read_shape(entry& tensor);
   bool read_offsets(claim& bytes);
   bool check_unknown_keys();
+  bool fail_over_budget();
   fault at_fault() const;
 
   json_reader in_;
   strictness profile_;
+  description_budget budget_;
+  bool is_over_budget_ = false;
   safetensors_json out_;
   std::optional<std::string_view> now_in_;      // The current top-level key.
   std::vector<std::string_view> unknown_keys_;  // Unknown keys of the current entry.
@@ -62,7 +107,8 @@ fault header_reader::at_fault() const {
   } else if (now_in_) {
     place = tensor_place(*now_in_) + ", " + place;
   }
-  return {errc::malformed_header, std::move(place), in_.cause()};
+  return {is_over_budget_ ? errc::header_too_large : errc::malformed_header, std::move(place),
+          in_.cause()};
 }
 
 bool header_reader::read_all() {
@@ -74,7 +120,7 @@ bool header_reader::read_all() {
     if (key != metadata_key) {
       if (!read_tensor(key)) return false;
     } else {
-      if (std::exchange(metadata_seen, true)) return in_.fail("the key stands twice");
+      if (std::exchange(metadata_seen, true)) return in_.fail("duplicate key");
       if (!read_metadata()) return false;
     }
     now_in_.reset();
@@ -86,12 +132,32 @@ bool header_reader::read_metadata() {
   if (in_.peek() == 'n') return in_.null();
   std::string_view key;
   std::string_view value;
+  std::size_t check_at = keys_between_checks;
   if (!in_.enter_object()) return false;
   while (in_.next_key(key)) {
     if (!in_.string(value)) return false;
+    if (!budget_.take_attribute(key.size(), value.size())) return fail_over_budget();
     out_.metadata.emplace_back(key, value);
+    if (strict() && out_.metadata.size() > keys_max_strict) {
+      return in_.fail("the metadata has more than " + grouped(keys_max_strict) + " keys");
+    }
+    // Duplicates are also dropped while reading, so that millions of them need little memory.
+    if (out_.metadata.size() < check_at) continue;
+    if (!check_metadata()) return false;
+    check_at = 2 * out_.metadata.size() + keys_between_checks;
   }
-  return !in_.failed();
+  return !in_.failed() && check_metadata();
+}
+
+bool header_reader::fail_over_budget() {
+  is_over_budget_ = true;
+  return in_.fail(budget_.cause());
+}
+
+bool header_reader::check_metadata() {
+  const auto duplicate = drop_duplicate_keys(out_.metadata);
+  if (!duplicate || !strict()) return true;
+  return in_.fail("duplicate key '" + printable(*duplicate) + "'");
 }
 
 bool header_reader::read_tensor(std::string_view name) {
@@ -106,6 +172,7 @@ bool header_reader::read_tensor(std::string_view name) {
   tensor.name = name;
   const bool as_array = !strict() && in_.peek() == '[';
   if (!(as_array ? read_array(tensor, bytes) : read_object(tensor, bytes))) return false;
+  if (!budget_.take_tensor(name.size(), tensor.shape.size())) return fail_over_budget();
   out_.tensors.push_back(std::move(tensor));
   out_.claims.push_back(bytes);
   return true;
@@ -116,7 +183,7 @@ bool header_reader::read_object(entry& tensor, claim& bytes) {
   bool shape_seen = false;
   bool offsets_seen = false;
   const auto once = [&](bool& seen) {
-    return !std::exchange(seen, true) || in_.fail("the field stands twice in one entry");
+    return !std::exchange(seen, true) || in_.fail("duplicate field");
   };
   unknown_keys_.clear();
   std::string_view key;
@@ -144,12 +211,13 @@ bool header_reader::read_object(entry& tensor, claim& bytes) {
 
 bool header_reader::check_unknown_keys() {
   std::ranges::sort(unknown_keys_);
-  const auto twice = std::ranges::adjacent_find(unknown_keys_);
-  if (twice == unknown_keys_.end()) return true;
-  return in_.fail("the key '" + printable(*twice) + "' stands twice in one entry");
+  const auto duplicate = std::ranges::adjacent_find(unknown_keys_);
+  if (duplicate == unknown_keys_.end()) return true;
+  return in_.fail("duplicate key '" + printable(*duplicate) + "' in one entry");
 }
 
-// ["U8", [1], [0, 1]]: no format text allows it, but the reference's deserialiser lets it through.
+// Reads ["U8", [1], [0, 1]]. No document of the format allows this entry, but the reference
+// implementation accepts it.
 bool header_reader::read_array(entry& tensor, claim& bytes) {
   const auto item = [&] { return in_.next_item() || in_.fail("the entry has too few items"); };
   if (!in_.enter_array()) return false;
@@ -164,7 +232,7 @@ bool header_reader::read_dtype(entry& tensor) {
   std::string_view name;
   in_.peek();
   const std::size_t begin = in_.position();
-  // {"U8": null}: the reference also accepts this by accident.
+  // Reads {"U8": null}, which the reference implementation also accepts by accident.
   const bool as_object = !strict() && in_.peek() == '{';
   if (as_object) {
     if (!in_.enter_object()) return false;
@@ -208,19 +276,6 @@ bool header_reader::read_offsets(claim& bytes) {
   return !in_.failed();
 }
 
-// Returns the indices sorted by name. Equal names keep their order. Sorting instead of hashing
-// keeps the cost at n log n for any names.
-template <class Range, class Name>
-std::vector<std::uint32_t> by_name(const Range& range, Name name) {
-  std::vector<std::uint32_t> order(range.size());
-  std::iota(order.begin(), order.end(), std::uint32_t{0});
-  std::ranges::sort(order, [&](std::uint32_t a, std::uint32_t b) {
-    const int compared = name(range[a]).compare(name(range[b]));
-    return compared != 0 ? compared < 0 : a < b;
-  });
-  return order;
-}
-
 std::optional<fault> check_tensors_once(safetensors_json& header, strictness strictness) {
   const auto name = [](const entry& e) -> const std::string& { return e.name; };
   const auto order = by_name(header.tensors, name);
@@ -231,48 +286,27 @@ std::optional<fault> check_tensors_once(safetensors_json& header, strictness str
     if (first.name != header.tensors[order[i]].name) continue;
     if (strictness == strictness::strict) {
       return fault{errc::duplicate_tensor, tensor_place(first.name),
-                   "the header describes it twice, at bytes " +
+                   "the header describes the tensor twice, at bytes " +
                        grouped(header.claims[order[i - 1]].file_byte) + " and " +
                        grouped(header.claims[order[i]].file_byte)};
     }
-    dropped[order[i - 1]] = has_duplicates = true;  // The last entry wins, as in the reference.
+    // As in the reference implementation, the last entry is used.
+    dropped[order[i - 1]] = has_duplicates = true;
   }
-  // The remaining claims keep the old indices of their tensors, which do not change.
+  // A claim contains the index of its tensor. The indices in the remaining claims stay valid,
+  // because no tensor is moved.
   if (has_duplicates)
     std::erase_if(header.claims, [&](const claim& c) { return dropped[c.tensor]; });
   return std::nullopt;
 }
 
-std::optional<fault> check_metadata_once(safetensors_json& header, strictness strictness) {
-  auto& pairs = header.metadata;
-  const auto key = [](const auto& pair) -> const std::string& { return pair.first; };
-  const auto order = by_name(pairs, key);
-  std::vector<bool> dropped(pairs.size());
-  bool has_duplicates = false;
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    if (pairs[order[i - 1]].first != pairs[order[i]].first) continue;
-    if (strictness == strictness::strict) {
-      return fault{errc::malformed_header, std::string(metadata_key),
-                   "the key '" + printable(pairs[order[i]].first) + "' stands twice"};
-    }
-    dropped[order[i - 1]] = has_duplicates = true;
-  }
-  if (!has_duplicates) return std::nullopt;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    if (!dropped[i]) std::swap(pairs[kept++], pairs[i]);
-  }
-  pairs.resize(kept);
-  return std::nullopt;
-}
-
 }  // namespace
 
-result<safetensors_json> describe_header(std::string_view text, strictness strictness) {
-  auto header = header_reader(text, strictness).read();
+result<safetensors_json> describe_header(std::string_view text, std::uint64_t file_bytes,
+                                         strictness strictness) {
+  auto header = header_reader(text, file_bytes, strictness).read();
   if (!header) return header.error();
   if (auto failure = check_tensors_once(*header, strictness)) return *failure;
-  if (auto failure = check_metadata_once(*header, strictness)) return *failure;
   return header;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses the JSON of a safetensors header but does not check the layout.
+// Parses the JSON of a safetensors header. header_layout.hpp checks the places of the tensors.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -15,24 +15,25 @@
 
 namespace ringload::inline v0 {
 
-// The bytes of the data section that a tensor claims, and the position in the header. The struct is
-// small, because the layout check sorts claims instead of tensors.
+// The range of bytes that the header states for a tensor, and the position of the tensor's
+// description. The struct is small, because header_layout.cpp sorts claims instead of tensors.
 struct claim {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::uint32_t tensor = 0;     // Index into safetensors_json::tensors.
-  std::uint32_t file_byte = 0;  // Position of the tensor's description.
+  std::uint32_t tensor = 0;     // Index in safetensors_json::tensors.
+  std::uint32_t file_byte = 0;  // Position of the tensor's description in the file.
 };
 
 struct safetensors_json {
-  std::vector<entry> tensors;  // In header order. Offset and bytes are not set.
-  // One claim for each tensor. A tensor that a later tensor of the same name replaces has no claim;
-  // only the reference profile allows this.
+  std::vector<entry> tensors;  // In the order of the header. Offset and bytes are not set.
+  // One claim for each tensor. With `strictness::reference`, a later tensor of the same name
+  // replaces an earlier tensor. The earlier tensor has no claim.
   std::vector<claim> claims;
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-// `text` is the header's JSON in valid UTF-8. The claims have unique names.
-result<safetensors_json> describe_header(std::string_view text, strictness strictness);
+// `text` must be the header's JSON in valid UTF-8. The claims of the result have unique names.
+result<safetensors_json> describe_header(std::string_view text, std::uint64_t file_bytes,
+                                         strictness strictness);
 
 }  // namespace ringload::inline v0

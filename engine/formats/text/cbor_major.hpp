@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The major types of CBOR: the upper three bits of an item's first byte (RFC 8949, 3.1).
+// The major types of CBOR. A major type is the upper three bits of the first byte of an item (RFC
+// 8949, 3.1).
 
 #include <cstdint>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/text/cbor_reader.hpp"
 
 #include <bit>
@@ -15,7 +16,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::uint8_t indefinite_info = 31;
-constexpr unsigned tags_max = 16;  // Limit of tags before one value.
+constexpr unsigned tags_max = 16;  // Maximum number of tags before a value.
 constexpr std::uint64_t bignum_tag = 2;
 
 enum simple_value : std::uint8_t {
@@ -72,11 +73,11 @@ bool cbor_reader::read_head() {
     case 27: return in_.number(head_.argument, std::endian::big);
     default:
       return in_.fail_at(head_.begin, errc::malformed_header,
-                         "the CBOR byte " + grouped(first) + " begins no value");
+                         "the CBOR byte " + grouped(first) + " does not begin a value");
   }
 }
 
-// Reads the head of the next value but does not consume it.
+// Reads the head of the next value. The next call returns the same value.
 bool cbor_reader::peek() {
   if (peeked_) return true;
   tag_ = 0;
@@ -96,7 +97,7 @@ bool cbor_reader::unexpected(const char* expected) {
   const bool is_break = head_.major == cbor::simple && head_.indefinite;
   return in_.fail_at(head_.begin, errc::malformed_header,
                      "expected " + std::string(expected) + ", found " +
-                         (is_break ? "the end of something" : cbor_kinds[head_.major]));
+                         (is_break ? "a break, which ends a container" : cbor_kinds[head_.major]));
 }
 
 bool cbor_reader::enter(std::uint8_t major, const char* expected) {
@@ -139,9 +140,9 @@ bool cbor_reader::next_key(std::string& key) { return next_item() && text(key); 
 bool cbor_reader::chunk(std::uint64_t bytes, std::string& out) {
   if (bytes > in_.left() || bytes > string_bytes_max - out.size()) {
     return in_.fail_at(head_.begin, errc::malformed_header,
-                       "a string of " + grouped(bytes) + " bytes is announced, and " +
+                       "a string of " + grouped(bytes) + " bytes is announced, but only " +
                            grouped(std::min(in_.left(), string_bytes_max - out.size())) +
-                           " are possible");
+                           " bytes are possible");
   }
   std::string_view found;
   if (!in_.text(static_cast<std::size_t>(bytes), found)) return false;
@@ -158,7 +159,7 @@ bool cbor_reader::string_of(std::uint8_t major, std::string& out) {
     if (head_.major == cbor::simple && head_.indefinite) return true;
     if (head_.major != major || head_.indefinite) {
       return in_.fail_at(head_.begin, errc::malformed_header,
-                         "a string in chunks has a chunk of another type");
+                         "a chunk of a string has another type than the string");
     }
     if (!chunk(head_.argument, out)) return false;
   }
@@ -208,7 +209,8 @@ bool cbor_reader::is_text() { return peek() && head_.major == cbor::text; }
 bool cbor_reader::skip_value() {
   const std::size_t outside = open_.size();
   std::string ignored;
-  // Keys count as items here. A map's number of pairs is below 2^63, or the input would end first.
+  // Keys count as items here. Doubling the number of pairs cannot overflow, because the input is
+  // shorter than 2^63 bytes.
   do {
     if (open_.size() > outside) {
       bool more = false;
@@ -242,7 +244,7 @@ bool cbor_reader::json_scalar(std::string& out) {
   if (head_.major == cbor::positive) {
     append_json_number(out, head_.argument);
   } else if (head_.major == cbor::negative) {
-    // The value is -1 - n. The lowest value needs 65 bits.
+    // The argument n means the value -1 - n. The lowest value needs 65 bits.
     out += head_.argument == UINT64_MAX ? "-18446744073709551616"
                                         : "-" + std::to_string(head_.argument + 1);
   } else if (head_.info == half_float) {
@@ -265,12 +267,13 @@ bool cbor_reader::json_scalar(std::string& out) {
   return true;
 }
 
-// A container cannot be a key: its JSON text would double in size with each level of nesting.
+// A container cannot be a key, because its JSON text would double in size with each level of
+// nesting.
 bool cbor_reader::json_key(std::string& out, std::size_t bytes_max) {
   if (!peek()) return false;
   if (head_.major == cbor::text || head_.major == cbor::bytes) return json(out, bytes_max);
   if (head_.major == cbor::array || head_.major == cbor::map)
-    return unexpected("a key that is no container");
+    return unexpected("a key that is not a container");
   std::string key;
   if (!json_scalar(key)) return false;
   append_json_string(out, key);

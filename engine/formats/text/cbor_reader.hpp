@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads CBOR (RFC 8949) from front to back: the caller requests the next expected value. The reader
-// builds no tree and never allocates a length that the input only states. No library is used: the
-// known libraries either build a tree or report no position of an error. .zt files use only a
-// quarter of CBOR.
+// Reads CBOR (RFC 8949) from start to end. The caller requests the value that it expects next. Used
+// for .zt files and for attributes. The reader builds no tree. Before it allocates memory for a
+// length, it checks that the input has that number of bytes. No library is used, because the known
+// libraries build a tree or do not report the position of an error.
 
 #include <cstdint>
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace ringload::inline v0 {
 
-// Every function that returns bool returns false after a failure, and the cursor then has the
-// fault. Tags before a value are skipped.
+// Functions that return bool return false after a failure. The cursor then has the fault. Tags
+// before a value are skipped, except the tag 2 of an integer that is stored as a byte string.
 class cbor_reader {
  public:
   static constexpr std::size_t depth_max = 256;
@@ -23,8 +23,8 @@ class cbor_reader {
 
   explicit cbor_reader(input_cursor& in) noexcept : in_(in) {}
 
-  // Use: while (in.next_key(key)) { read the value }. Then failed() tells the end of the map from a
-  // malformed map.
+  // Use: while (in.next_key(key)) { read the value }. Afterwards, failed() is true if the map is
+  // malformed, and false if the map has ended.
   bool enter_map();
   bool next_key(std::string& key);
   bool enter_array();
@@ -34,19 +34,18 @@ class cbor_reader {
   bool unsigned_integer(std::uint64_t& out);
   bool skip_value();
 
-  // Reads a null or an undefined value if it is the next value; otherwise returns false.
+  // Reads the next value if it is null or undefined. Otherwise returns false and reads nothing.
   bool null();
   bool is_text();
 
-  // Appends any value as JSON text. Byte strings become hexadecimal digits, and number keys become
-  // text. Fails if a key is an array or a map, or if `out` would exceed `bytes_max`.
+  // Appends any value as JSON text. A byte string becomes hexadecimal digits, and a numeric key
+  // becomes text. Fails if a key is an array or a map, or if `out` would exceed `bytes_max`.
   bool json(std::string& out, std::size_t bytes_max);
 
   bool failed() const noexcept { return in_.failed(); }
   std::uint64_t position() const noexcept { return in_.position(); }
 
  private:
-  // The first byte of a value and its argument.
   struct head {
     std::uint8_t major = 0;
     std::uint8_t info = 0;
@@ -55,7 +54,7 @@ class cbor_reader {
     std::uint64_t begin = 0;
   };
   struct container {
-    std::uint64_t left = 0;  // Remaining items, or pairs.
+    std::uint64_t left = 0;  // Number of items or pairs that are not yet read.
     bool indefinite = false;
   };
 

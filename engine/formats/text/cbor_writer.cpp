@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/text/cbor_writer.hpp"
 
 #include <bit>
@@ -53,7 +54,7 @@ void cbor_writer::bytes(std::span<const std::byte> value) {
 
 void cbor_writer::unsigned_integer(std::uint64_t value) { head(cbor::positive, value); }
 
-// -1 is stored as 0, -2 as 1.
+// A negative number is stored as -1 - value: -1 is stored as 0, and -2 is stored as 1.
 void cbor_writer::integer(std::int64_t value) {
   if (value >= 0) return head(cbor::positive, static_cast<std::uint64_t>(value));
   head(cbor::negative, ~static_cast<std::uint64_t>(value));

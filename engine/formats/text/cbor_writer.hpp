@@ -2,7 +2,8 @@
 #pragma once
 
 // Writes CBOR (RFC 8949) as .zt files require: lengths are definite, and numbers have the shortest
-// encoding. Keys are written in the order of the calls. The caller must sort them if necessary.
+// encoding. Keys are written in the order of the calls. If the keys must be sorted, the caller must
+// sort them.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +15,9 @@ namespace ringload::inline v0 {
 
 class cbor_writer {
  public:
-  // The writer appends to `out`.
   explicit cbor_writer(std::string& out) noexcept : out_(out) {}
 
-  // The caller must then write this number of pairs or items.
+  // After the call, the caller must write this number of pairs or items.
   void map(std::uint64_t pairs);
   void array(std::uint64_t items);
 
@@ -25,11 +25,11 @@ class cbor_writer {
   void bytes(std::span<const std::byte> value);
   void unsigned_integer(std::uint64_t value);
   void integer(std::int64_t value);
-  // Uses 16, 32 or 64 bits: the fewest that keep the value. Every NaN becomes the quiet NaN.
+  // Uses the fewest bits that represent the value exactly: 16, 32 or 64. Every NaN becomes the
+  // quiet NaN.
   void floating(double value);
   void boolean(bool value);
   void null();
-  // Appends a value that is already CBOR.
   void encoded(std::string_view value) { out_ += value; }
 
  private:

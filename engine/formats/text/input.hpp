@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The interface through which parsers read a file, a few bytes at a time. Only requested bytes are
-// read: a directory at the end of a file of 100 GB costs no more than its own size.
+// The interface through which parsers read a file, a few bytes at a time. A parser requests only
+// the bytes that it needs. For example, if a file of 100 GB has a directory at its end, only the
+// directory and bytes near it are read.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,14 +18,12 @@ class input {
  public:
   virtual ~input() = default;
 
-  // The size of the file, which must not change.
   virtual std::uint64_t bytes() const noexcept = 0;
 
-  // Returns exactly `count` bytes, valid until the next call. Past the end of the file:
-  // errc::truncated_file. The parser must bound `count`.
+  // Returns exactly `count` bytes, which are valid until the next call. Returns
+  // errc::truncated_file past the end of the file. The parser must limit `count`.
   virtual result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) = 0;
 
-  // Reads the bytes into the caller's memory. No other copy is kept.
   virtual result<void> read_into(std::uint64_t offset, std::span<std::byte> into) {
     auto found = read(offset, into.size());
     if (!found) return found.error();
@@ -33,7 +32,6 @@ class input {
   }
 };
 
-// A file in memory.
 class memory_input final : public input {
  public:
   explicit memory_input(std::span<const std::byte> content) noexcept : content_(content) {}
@@ -50,6 +48,35 @@ class memory_input final : public input {
 
  private:
   const std::span<const std::byte> content_;
+};
+
+// A range of another input.
+class input_range final : public input {
+ public:
+  // The range must be inside `whole`. `whole` must outlive this object.
+  input_range(input& whole, std::uint64_t begin, std::uint64_t bytes) noexcept
+      : whole_(whole), begin_(begin), bytes_(bytes) {}
+
+  std::uint64_t bytes() const noexcept override { return bytes_; }
+  result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) override {
+    if (auto status = check(offset, count); !status) return status.error();
+    return whole_.read(begin_ + offset, count);
+  }
+  result<void> read_into(std::uint64_t offset, std::span<std::byte> into) override {
+    if (auto status = check(offset, into.size()); !status) return status.error();
+    return whole_.read_into(begin_ + offset, into);
+  }
+
+ private:
+  result<void> check(std::uint64_t offset, std::size_t count) const {
+    if (offset <= bytes_ && count <= bytes_ - offset) return {};
+    return fault{errc::truncated_file, "byte " + grouped(offset),
+                 grouped(count) + " bytes were expected, the item ends at " + grouped(bytes_)};
+  }
+
+  input& whole_;
+  const std::uint64_t begin_;
+  const std::uint64_t bytes_;
 };
 
 }  // namespace ringload::inline v0

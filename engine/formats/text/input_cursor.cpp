@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/text/input_cursor.hpp"
 
 #include <algorithm>
@@ -9,13 +10,13 @@ namespace ringload::inline v0 {
 bool input_cursor::refill(std::size_t count) {
   if (failed_) return false;
   if (count > left()) {
-    return fail(errc::header_outside_file, grouped(count) + " bytes were expected, and " +
-                                               grouped(left()) + " are left of what holds them");
+    return fail(errc::header_outside_file, "expected " + grouped(count) + " more bytes, but only " +
+                                               grouped(left()) + " remain");
   }
   // The size of reads grows as long as no bytes are skipped.
   const std::uint64_t begin = position();
-  const std::uint64_t wanted = std::max<std::uint64_t>(count, next_bytes_);
-  const auto read_bytes = static_cast<std::size_t>(std::min(wanted, left()));
+  const std::uint64_t preferred_bytes = std::max<std::uint64_t>(count, next_bytes_);
+  const auto read_bytes = static_cast<std::size_t>(std::min(preferred_bytes, left()));
   auto read = from_.read(begin, read_bytes);
   if (!read) return fail(read.error());
   next_bytes_ = std::min(next_bytes_ * 2, window_bytes_max);
@@ -28,8 +29,8 @@ bool input_cursor::refill(std::size_t count) {
 bool input_cursor::skip(std::uint64_t count) {
   if (failed_) return false;
   if (count > left()) {
-    return fail(errc::header_outside_file, grouped(count) + " bytes are to be skipped, and " +
-                                               grouped(left()) + " are left of what holds them");
+    return fail(errc::header_outside_file, "expected " + grouped(count) + " more bytes, but only " +
+                                               grouped(left()) + " remain");
   }
   if (count <= window_.size() - window_offset_) {
     window_offset_ += static_cast<std::size_t>(count);
@@ -56,7 +57,7 @@ void input_cursor::seek(std::uint64_t byte) noexcept {
 bool input_cursor::fail(fault failure) {
   if (!failed_) fault_ = std::move(failure);
   failed_ = true;
-  window_ = {};  // Later reads must fail.
+  window_ = {};  // Empties the window, so that later reads fail.
   window_begin_ += window_offset_;
   window_offset_ = 0;
   return false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads a binary header from front to back through a window of an input. Skipped bytes are not
-// read, so gigabytes of data inside a header cost nothing.
+// Reads a binary header from start to end through a window of an input. Skipped bytes are not read,
+// so data between the parts of a header costs no time.
 
 #include <bit>
 #include <concepts>
@@ -18,25 +18,26 @@
 
 namespace ringload::inline v0 {
 
-// Every function that returns bool returns false after a failure. The first fault is kept.
+// Functions that return bool return false after a failure. Only the first fault is stored.
 class input_cursor {
  public:
-  // Reads the bytes [begin, end) of `from`, which must outlive the cursor.
+  // Reads the bytes [begin, end) of `from`. `from` must outlive the cursor.
   input_cursor(input& from, std::uint64_t begin, std::uint64_t end) noexcept
       : from_(from), window_begin_(begin), end_(end) {}
   input_cursor(const input_cursor&) = delete;
   input_cursor& operator=(const input_cursor&) = delete;
 
-  // The offset of the next byte in the file, and the number of bytes from it to the end.
+  // position() is the offset of the next byte in the file. left() is the number of bytes from there
+  // to the end.
   std::uint64_t position() const noexcept { return window_begin_ + window_offset_; }
   std::uint64_t left() const noexcept { return end_ - position(); }
 
-  // The cursor reads no byte at or after this offset. A caller may lower the end for nested parts,
-  // but must not exceed the end of the constructor.
+  // The cursor reads only bytes before this offset. A caller may lower the end for nested parts.
+  // The end must not exceed the end that was passed to the constructor.
   std::uint64_t end() const noexcept { return end_; }
   void set_end(std::uint64_t end) noexcept { end_ = end; }
 
-  // `out` is valid until the next call. The caller must bound `count`.
+  // `out` is valid until the next call. The caller must limit `count`.
   bool bytes(std::size_t count, std::span<const std::byte>& out) {
     if (count > window_.size() - window_offset_ || count > left()) {
       if (!refill(count)) return false;
@@ -71,8 +72,8 @@ class input_cursor {
   // Moves to another offset of the file, backwards or forwards. Skipped bytes are not read.
   void seek(std::uint64_t byte) noexcept;
 
-  // Refuses the input. Always returns false, for `return in.fail(...)`. The position is that of the
-  // next byte, or `byte`.
+  // Fails with the position of the next byte, or with the position `byte`. Always returns false, so
+  // that callers can write `return in.fail(...)`.
   bool fail(errc code, std::string cause) { return fail_at(position(), code, std::move(cause)); }
   bool fail_at(std::uint64_t byte, errc code, std::string cause) {
     return fail({code, "byte " + grouped(byte), std::move(cause)});
@@ -86,9 +87,9 @@ class input_cursor {
   bool refill(std::size_t count);
 
   input& from_;
-  std::span<const std::byte> window_;  // Bytes of the file from window_begin_.
+  std::span<const std::byte> window_;  // Bytes of the file from window_begin_ on.
   std::uint64_t window_begin_;
-  std::size_t window_offset_ = 0;  // Position in the window.
+  std::size_t window_offset_ = 0;  // Index of the next byte in the window.
   std::size_t next_bytes_ = window_bytes_min;
   std::uint64_t end_;
   bool failed_ = false;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/text/json_number.hpp"
 
 #include <string>
@@ -9,11 +10,11 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::int64_t exponent_max = 1'000'000'000;  // More than the length of any header.
-constexpr std::size_t digits_max = 24;  // More than 2^64 or the precision of a double needs.
+constexpr std::int64_t exponent_max = 1'000'000'000;  // No header has so many digits.
+constexpr std::size_t digits_max = 24;  // 2^64 and the precision of a double need fewer digits.
 
-// The number is 0.DIGITS times ten to the power `point`: 0.00123e5 has the digits 123 and the
-// point 3. No digits at all means zero.
+// The value is 0.DIGITS times ten to the power of `point`. For example, 0.00123e5 has the digits
+// 123 and the point 3. Zero has no digits.
 struct decimal {
   std::string digits;  // The first `digits_max` digits, without leading zeros.
   std::int64_t point = 0;
@@ -42,7 +43,8 @@ decimal decimal_of(std::string_view number) {
       out.point += exponent_of(number.substr(i + 1));
       break;
     } else if (out.digits.empty() && c == '0') {
-      if (after_point) --out.point;  // 0.00123: the point is two positions before the first digit.
+      // Each zero between the point and the first digit moves the point: 0.00123 has the point -2.
+      if (after_point) --out.point;
     } else {
       if (!after_point) ++out.point;
       if (out.digits.size() < digits_max) out.digits.push_back(c);
@@ -67,7 +69,7 @@ std::optional<std::uint64_t> json_unsigned(std::string_view number) noexcept {
 }
 
 bool json_exceeds_double(std::string_view number) {
-  // Halfway between the largest double and 2^1024.
+  // The digits of the value halfway between the largest double and 2^1024.
   constexpr std::string_view digits_of_limit = "17976931348623158079";
   constexpr std::int64_t point_of_limit = 309;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Converts the text of JSON numbers. The caller chooses the conversion by the number's purpose: a
-// size cannot be written as 1.0 or -0, and 2^64 - 1 must not pass through a double.
+// Converts the text of JSON numbers. The caller chooses the conversion that fits the meaning of the
+// number. For example, a size must not be written as 1.0 or -0, and must not be converted to a
+// double.
 
 #include <cstdint>
 #include <optional>
@@ -12,15 +13,18 @@ namespace ringload::inline v0 {
 
 inline bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
-// The text must follow JSON's grammar for a number.
+// Every text must follow JSON's grammar for a number.
 
-// Accepts "0" to "18446744073709551615", written with digits only. Empty for any other text.
+// Accepts "0" to "18446744073709551615", written with digits only. Returns an empty optional for
+// any other text.
 std::optional<std::uint64_t> json_unsigned(std::string_view number) noexcept;
 
-// True if a double would become infinite: from 1.7976931348623158079e308.
+// Returns true if the number would be infinite as a double. Such numbers begin at
+// 1.7976931348623158079e308.
 bool json_exceeds_double(std::string_view number);
 
-// The number without its fraction: 1.5e3 -> 1500. Empty if it is negative or above 2^64 - 1.
+// Returns the number without its fraction: 1500 for 1.5e3. Returns an empty optional if the number
+// is negative or greater than 2^64 - 1.
 std::optional<std::uint64_t> json_truncated(std::string_view number);
 
 }  // namespace ringload::inline v0

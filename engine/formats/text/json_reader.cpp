@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/text/json_reader.hpp"
 
 #include <array>
@@ -62,7 +63,7 @@ bool json_reader::enter(char open, std::string_view expected) {
 bool json_reader::enter_object() { return enter('{', "an object"); }
 bool json_reader::enter_array() { return enter('[', "an array"); }
 
-// Returns true if another item follows. The separator before the item was then read.
+// Returns true if another item follows, and reads the separator before the item.
 bool json_reader::next_in(char close, std::string_view expected) {
   if (failed()) return false;
   const char c = peek();
@@ -148,13 +149,13 @@ bool json_reader::unicode_escape() {
   char32_t point = 0;
   if (!four_hex(point)) return false;
   if (point >= 0xD800 && point <= 0xDFFF) {
-    // The high half must be first, and the low half must follow directly.
+    // The high half of a surrogate pair must be first, and the low half must follow directly.
     char32_t low = 0;
     const bool pair = point < 0xDC00 && text_.substr(position_, 2) == "\\u";
     if (pair) position_ += 2;
     if (pair && !four_hex(low)) return false;
     if (low < 0xDC00 || low > 0xDFFF) {
-      return fail_at(escape_at, "half of a surrogate pair stands alone in a string");
+      return fail_at(escape_at, "a string has only one half of a surrogate pair");
     }
     point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);
   }
@@ -209,7 +210,7 @@ bool json_reader::number(std::string_view& text) {
     if (!digits()) return false;
   }
   text = text_.substr(begin, position_ - begin);
-  // A double holds every number of up to 20 characters that has no exponent.
+  // Every number of up to 20 characters without an exponent is below the largest double.
   const bool may_exceed = text.size() > 20 || text.find_first_of("eE") != std::string_view::npos;
   if (may_exceed && json_exceeds_double(text)) {
     return fail_at(begin, "a number is too large for a double");
@@ -272,7 +273,7 @@ bool json_reader::skip_value(unsigned containers_deep) {
 bool json_reader::end() {
   if (failed()) return false;
   peek();
-  if (position_ < text_.size()) return unexpected("nothing more");
+  if (position_ < text_.size()) return unexpected("the end of the text");
   return true;
 }
 

@@ -10,7 +10,7 @@
 
 namespace ringload::inline v0 {
 
-// `bytes` must have at least sizeof(T) bytes from `offset`.
+// `bytes` must have at least sizeof(T) bytes after `offset`.
 template <std::unsigned_integral T>
 T little_endian(std::span<const std::byte> bytes, std::size_t offset = 0) noexcept {
   T value = 0;

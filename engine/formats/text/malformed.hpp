@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Faults of malformed or unsupported headers, used by most formats.
-
 #include <cstdint>
 #include <string>
 #include <utility>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/text/protobuf_reader.hpp"
 
 #include <string_view>
@@ -56,8 +57,8 @@ bool protobuf_reader::next(protobuf_field& out) {
   }
   if (out.bytes > in_.end() - out.offset) {
     return fail(out, errc::header_outside_file,
-                "field " + grouped(number) + " has " + grouped(out.bytes) +
-                    " bytes, and what holds it has " + grouped(in_.end() - out.offset) + " more");
+                "field " + grouped(number) + " has " + grouped(out.bytes) + " bytes, but only " +
+                    grouped(in_.end() - out.offset) + " are left in its message");
   }
   next_byte_ = out.offset + out.bytes;
   return true;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Walks messages of protocol buffers, field by field. Fields that the caller does not use are
-// skipped without a read, so the tensors in a model of 2 GB cost nothing. No library is used
-// because libraries require the whole file in memory or mapped.
+// Reads messages of protocol buffers, field by field. Used for ONNX models. The reader skips unused
+// fields without reading them, so the tensors in a model of 2 GB cost no time. No library is used,
+// because the libraries require the whole file in memory or in a mapping.
 
 #include <cstdint>
 #include <string>
@@ -26,30 +26,29 @@ struct protobuf_field {
   std::uint64_t begin = 0;  // Position of the field in the file.
 };
 
-// Every function that returns bool returns false after a failure, and the cursor then has the
-// fault.
+// Functions that return bool return false after a failure. The cursor then has the fault.
 class protobuf_reader {
  public:
   static constexpr std::size_t depth_max = 64;
 
   explicit protobuf_reader(input_cursor& in) noexcept : in_(in) {}
 
-  // Use: while (in.next(field)) { ... }. Then failed() tells the end of the message from a
-  // malformed message.
+  // Use: while (in.next(field)) { ... }. Afterwards, failed() is true if the message is malformed,
+  // and false if the message has ended.
   bool next(protobuf_field& out);
 
-  // Enters the message that next() returned as `field`. leave() continues after the message.
+  // Enters the message that next() has returned as `field`. leave() continues after this message.
   bool enter(const protobuf_field& field);
   void leave() noexcept;
 
-  // Returns to the beginning of the innermost message.
+  // Moves back to the beginning of the innermost message.
   void rewind() noexcept;
 
-  // Reads the bytes of a field that next() returned.
+  // Reads the bytes of a field that next() has returned.
   bool text(const protobuf_field& field, std::uint64_t bytes_max, std::string& out);
 
-  // Appends the base-128 integers of a field that next() returned: packed integers or a single one.
-  // Fails if `out` would have more than `count_max` integers.
+  // Appends the base-128 integers of a field that next() has returned. The field contains packed
+  // integers or a single integer. Fails if `out` would have more than `count_max` integers.
   bool integers(const protobuf_field& field, std::size_t count_max,
                 std::vector<std::uint64_t>& out);
 
@@ -69,7 +68,7 @@ class protobuf_reader {
 
   input_cursor& in_;
   std::uint64_t next_byte_ =
-      0;  // Position after the last field of next(). 0: next() was not called.
+      0;  // Position after the last field of next(). 0 if next() was not called.
   std::vector<message> open_;
 };
 

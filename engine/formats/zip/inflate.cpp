@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/zip/inflate.hpp"
 
 #include <algorithm>
@@ -10,7 +11,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::size_t first_chunk_bytes = 512;  // A NumPy header is about 80 deflated bytes.
+// The deflated header of a NumPy array has about 80 bytes.
+constexpr std::size_t first_chunk_bytes = 512;
 constexpr std::size_t chunk_bytes = std::size_t{64} << 10;
 
 }  // namespace
@@ -19,31 +21,32 @@ result<inflater::beginning> inflater::read(input& from, std::uint64_t offset,
                                            std::uint64_t stored_bytes, std::size_t count) {
   auto deflate_decoder = make_deflate_decoder(false);
   if (!deflate_decoder) return deflate_decoder.error();
-  // One byte more than `count` detects the end of a stream with exactly `count` bytes.
+  // The buffer has one additional byte, so that the end of a stream of exactly `count` bytes is
+  // detected.
   out_.resize(count + 1);
-  std::size_t given = 0;
+  std::size_t produced = 0;
   std::uint64_t taken = 0;
   std::size_t chunk = first_chunk_bytes;
   bool ended = false;
-  while (!ended && given <= count && taken < stored_bytes) {
-    const auto wanted =
+  while (!ended && produced <= count && taken < stored_bytes) {
+    const auto count_to_read =
         static_cast<std::size_t>(std::min<std::uint64_t>(chunk, stored_bytes - taken));
-    auto stored = from.read(offset + taken, wanted);
+    auto stored = from.read(offset + taken, count_to_read);
     if (!stored) return stored.error();
-    auto done = (*deflate_decoder)->decode(*stored, std::span(out_).subspan(given));
-    if (!done) {
+    auto step = (*deflate_decoder)->decode(*stored, std::span(out_).subspan(produced));
+    if (!step) {
       return fault{
-          done.error().code == errc::malformed_stream ? errc::malformed_header : done.error().code,
-          "byte " + grouped(offset + taken), done.error().cause};
+          step.error().code == errc::malformed_stream ? errc::malformed_header : step.error().code,
+          "byte " + grouped(offset + taken), step.error().cause()};
     }
-    taken += done->taken;
-    given += done->given;
-    ended = done->ended;
+    taken += step->taken;
+    produced += step->produced;
+    ended = step->ended;
     chunk = chunk_bytes;
-    if (done->taken == 0 && done->given == 0) break;
+    if (step->taken == 0 && step->produced == 0) break;
   }
-  const bool complete = ended && given <= count && taken == stored_bytes;
-  return beginning{std::span<const std::byte>(out_).first(std::min(given, count)), complete};
+  const bool complete = ended && produced <= count && taken == stored_bytes;
+  return beginning{std::span<const std::byte>(out_).first(std::min(produced, count)), complete};
 }
 
 std::vector<std::byte> inflater::take(std::size_t count) {

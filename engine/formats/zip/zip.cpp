@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/zip/zip.hpp"
 
 #include <algorithm>
@@ -26,18 +27,19 @@ constexpr std::uint32_t local_magic = 0x04034b50;
 constexpr std::size_t central_bytes = 46;
 constexpr std::size_t local_bytes = 30;
 
-constexpr std::uint32_t in_zip64 = 0xFFFFFFFF;  // The extra field contains the number.
+constexpr std::uint32_t in_zip64 = 0xFFFFFFFF;  // Means that the extra field contains the number.
 constexpr std::uint16_t zip64_tag = 0x0001;
 
 constexpr std::uint16_t flag_encrypted = 1U << 0;
-constexpr std::uint16_t flag_sizes_follow = 1U << 3;  // Sizes follow the data.
+constexpr std::uint16_t flag_sizes_follow = 1U << 3;  // Means that the sizes are after the data.
 constexpr std::uint16_t flag_patched = 1U << 5;
 constexpr std::uint16_t flag_strongly_encrypted = 1U << 6;
 constexpr std::uint16_t flag_masked = 1U << 13;
 
 constexpr std::uint16_t method_stored = 0;
 constexpr std::uint16_t method_deflated = 8;
-constexpr std::uint64_t deflate_ratio_max = 1032;  // The longest match in the fewest bits.
+// The largest ratio of decoded bytes to stored bytes that deflate can reach.
+constexpr std::uint64_t deflate_ratio_max = 1032;
 
 fault malformed_member(std::string where, std::string cause) {
   return {errc::malformed_header, std::move(where), std::move(cause)};
@@ -98,19 +100,18 @@ std::optional<std::string> why_unsupported(std::uint16_t flags, std::uint16_t me
   }
   if ((flags & flag_patched) != 0) return "it is a patch of another file";
   if (method != method_stored && method != method_deflated) {
-    return "it is compressed by method " + std::to_string(method) +
-           ", and only stored and deflated members are read";
+    return "it is compressed by method " + std::to_string(method) + ", expected stored or deflated";
   }
   return std::nullopt;
 }
 
-// Reads one entry of the directory at `offset` and moves `offset` to the next entry.
+// Reads one entry of the directory at `offset`, and moves `offset` to the next entry.
 result<zip_member> read_central(std::span<const std::byte> directory, std::size_t& offset,
                                 std::uint64_t directory_offset) {
   const std::string place_in_directory = "byte " + grouped(directory_offset + offset);
   const auto left = directory.subspan(offset);
   if (left.size() < central_bytes || little_endian<std::uint32_t>(left) != central_magic) {
-    return malformed_member(place_in_directory, "an entry of the directory should begin here");
+    return malformed_member(place_in_directory, "expected an entry of the directory");
   }
   const std::size_t name_bytes = little_endian<std::uint16_t>(left, 28);
   const std::size_t extra_bytes = little_endian<std::uint16_t>(left, 30);
@@ -132,10 +133,10 @@ result<zip_member> read_central(std::span<const std::byte> directory, std::size_
                        little_endian<std::uint32_t>(left, 20),
                        little_endian<std::uint32_t>(left, 42)};
   if (!widen(left.subspan(central_bytes + name_bytes, extra_bytes), wide)) {
-    return malformed_member(place, "its extra field is broken, or lacks the numbers of zip64");
+    return malformed_member(place, "its extra field is malformed, or has no zip64 sizes");
   }
   if (little_endian<std::uint16_t>(left, 34) != 0) {
-    return malformed_member(place, "it lies on another volume");
+    return malformed_member(place, "the member is on another volume");
   }
   out.stored_codec = method == method_stored ? codec::raw : codec::deflate;
   out.crc32 = little_endian<std::uint32_t>(left, 16);
@@ -143,26 +144,28 @@ result<zip_member> read_central(std::span<const std::byte> directory, std::size_
   out.stored_bytes = wide.stored_bytes;
   out.header_offset = wide.offset;
   if (out.stored_codec == codec::raw && out.bytes != out.stored_bytes) {
-    return malformed_member(place, "it is stored as it is, but in " + grouped(out.stored_bytes) +
-                                       " bytes instead of " + grouped(out.bytes));
+    return malformed_member(place, "the member is stored uncompressed, but in " +
+                                       grouped(out.stored_bytes) + " bytes instead of " +
+                                       grouped(out.bytes));
   }
   const bool none_for_some = out.stored_bytes == 0 && out.bytes != 0;
   const bool longer = out.bytes / deflate_ratio_max > out.stored_bytes;
   if (out.stored_codec == codec::deflate && (longer || none_for_some)) {
-    return malformed_member(
-        place, grouped(out.stored_bytes) + " deflated bytes cannot become " + grouped(out.bytes));
+    return malformed_member(place, grouped(out.stored_bytes) + " deflated bytes cannot decode to " +
+                                       grouped(out.bytes) + " bytes");
   }
   offset += entry_bytes;
   return out;
 }
 
-// True if the local header and the directory have the same sizes and checksum.
+// Returns true if the local header and the directory have the same sizes and the same checksum.
 bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip_member& member) {
   const auto crc = little_endian<std::uint32_t>(local, 14);
   const bool is_same =
       crc == member.crc32 && wide.bytes == member.bytes && wide.stored_bytes == member.stored_bytes;
   if (is_same || (little_endian<std::uint16_t>(local, 6) & flag_sizes_follow) == 0) return is_same;
-  // The writer did not know the numbers yet. Only 0 or a zip64 marker is allowed instead.
+  // The program may have written the local header before it knew the numbers. Therefore a number
+  // may also be 0 or the zip64 marker.
   const auto open = [](std::uint64_t value, std::uint64_t known) {
     return value == 0 || value == in_zip64 || value == known;
   };
@@ -178,13 +181,13 @@ result<void> read_local(input& from, zip_member& member, std::uint64_t limit) {
   const std::size_t fixed = local_bytes + member.name.size();
   const auto overlaps = [&] {
     return fault{errc::invalid_offsets, place,
-                 "it would overlap what begins at byte " + grouped(limit)};
+                 "the member would overlap the record at byte " + grouped(limit)};
   };
   if (member.header_offset > limit || fixed > limit - member.header_offset) return overlaps();
   auto header = from.read(member.header_offset, fixed);
   if (!header) return header.error();
   if (little_endian<std::uint32_t>(*header) != local_magic) {
-    return malformed_member(place, "no member begins there");
+    return malformed_member(place, "there is no member header at this byte");
   }
   const std::size_t extra_bytes = little_endian<std::uint16_t>(*header, 28);
   const auto method = little_endian<std::uint16_t>(*header, 8);
@@ -194,8 +197,7 @@ result<void> read_local(input& from, zip_member& member, std::uint64_t limit) {
   if (little_endian<std::uint16_t>(*header, 26) != member.name.size() ||
       as_text(header->subspan(local_bytes)) != member.name ||
       (method == method_stored) != (member.stored_codec == codec::raw)) {
-    return malformed_member(place,
-                            "its own header gives another name or method than the directory");
+    return malformed_member(place, "its header has another name or method than the directory");
   }
   member.data_offset = member.header_offset + fixed + extra_bytes;
   if (member.data_offset > limit || member.stored_bytes > limit - member.data_offset)
@@ -209,11 +211,11 @@ result<void> read_local(input& from, zip_member& member, std::uint64_t limit) {
     if (!extra) return extra.error();
     const bool widened = widen(*extra, wide);
     if (!widened && (little_endian<std::uint16_t>(fixed_part, 6) & flag_sizes_follow) == 0) {
-      return malformed_member(place, "its extra field is broken, or lacks the numbers of zip64");
+      return malformed_member(place, "its extra field is malformed, or has no zip64 sizes");
     }
   }
   if (!agree(fixed_part, wide, member)) {
-    return malformed_member(place, "its own header gives other sizes than the directory");
+    return malformed_member(place, "its header has other sizes than the directory");
   }
   return {};
 }
@@ -223,9 +225,9 @@ std::optional<fault> check_unique(zip_directory& found) {
   std::iota(found.by_name.begin(), found.by_name.end(), std::uint32_t{0});
   const auto name = [&](std::uint32_t i) { return found.members[i].name; };
   std::ranges::sort(found.by_name, {}, name);
-  const auto twice = std::ranges::adjacent_find(found.by_name, {}, name);
-  if (twice == found.by_name.end()) return std::nullopt;
-  return fault{errc::duplicate_tensor, member_place(name(*twice)),
+  const auto duplicate = std::ranges::adjacent_find(found.by_name, {}, name);
+  if (duplicate == found.by_name.end()) return std::nullopt;
+  return fault{errc::duplicate_tensor, member_place(name(*duplicate)),
                "the archive has two members of that name"};
 }
 
@@ -239,7 +241,7 @@ std::optional<fault> check_inflated(const zip_directory& found, std::uint64_t fi
     return std::nullopt;
   }
   return fault{errc::header_too_large, "byte 0",
-               "the members would become " + grouped(sum) + " bytes, more than " +
+               "the members would decode to " + grouped(sum) + " bytes, more than " +
                    grouped(zip_inflated_ratio_max) + " times the archive's " + grouped(file_bytes)};
 }
 
@@ -252,7 +254,7 @@ stored_stream zip_member::stream() const {
   out.offset = data_offset;
   out.bytes = stored_bytes;
   out.decoded_bytes = bytes;
-  out.how = stored_codec;
+  out.stored_codec = stored_codec;
   if (crc32 != 0) out.crc32 = crc32;
   return out;
 }
@@ -290,14 +292,13 @@ result<zip_directory> read_zip_directory(input& from) {
     found.members.push_back(*member);
   }
   if (offset != found.text.size()) {
-    return malformed_at(place->offset + offset, "the directory goes on after its last entry");
+    return malformed_at(place->offset + offset, "bytes follow the last entry of the directory");
   }
   std::ranges::sort(found.members, {}, &zip_member::header_offset);
   if (const std::uint64_t begin =
           found.members.empty() ? place->offset : found.members.front().header_offset;
       begin != 0) {
-    return malformed_at(0, "the archive begins at byte " + grouped(begin) +
-                               ", and something else stands before it");
+    return malformed_at(0, "the archive begins at byte " + grouped(begin) + ", expected byte 0");
   }
   for (std::size_t i = 0; i < found.members.size(); ++i) {
     const bool last = i + 1 == found.members.size();
@@ -318,8 +319,7 @@ result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& me
   const std::string place = member_place(member.name);
   if (member.bytes > bytes_max) {
     return fault{errc::header_too_large, place,
-                 "it has " + grouped(member.bytes) + " bytes, and no more than " +
-                     grouped(bytes_max) + " are allowed"};
+                 "it has " + grouped(member.bytes) + " bytes, the limit is " + grouped(bytes_max)};
   }
   std::vector<std::byte> out;
   if (member.stored_codec == codec::raw) {
@@ -333,8 +333,8 @@ result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& me
                                 static_cast<std::size_t>(member.bytes) + 1);
     if (!found) return found.error().in(place);
     if (!found->complete || found->bytes.size() != member.bytes) {
-      return malformed_member(place, "it does not inflate to the " + grouped(member.bytes) +
-                                         " bytes that the directory says");
+      return malformed_member(place, "the member does not inflate to the " + grouped(member.bytes) +
+                                         " bytes of its directory entry");
     }
     out = inflating.take(found->bytes.size());
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads the directory of a zip archive: the extents of all members. No library is used, because
-// libraries do not check what a loader must check: that local and central headers agree, and that
-// no two members share a byte.
+// Reads the directory of a zip archive, which lists the ranges of all members. No library is used,
+// because libraries do not check two conditions that a loader must check: the local and the central
+// headers must not contradict each other, and no two members may share a byte.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,49 +19,51 @@ namespace ringload::inline v0 {
 inline constexpr std::uint64_t zip_members_max = 500'000;
 inline constexpr std::uint64_t zip_directory_bytes_max = std::uint64_t{64} << 20;
 
-// Limits for the decoded size of all deflated members: this number of bytes or, if larger, this
-// multiple of the archive's size. A larger archive is an attack on memory.
+// Limit for the decoded size of all deflated members, because a malicious archive may try to
+// exhaust memory. The limit is the larger of two numbers: zip_inflated_bytes_usual, and
+// zip_inflated_ratio_max multiplied by the size of the archive.
 inline constexpr std::uint64_t zip_inflated_bytes_usual = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t zip_inflated_ratio_max = 200;
 
 struct zip_member {
-  std::string_view name;            // UTF-8, in zip_directory::text.
+  std::string_view name;            // UTF-8 text in zip_directory::text.
   std::uint64_t header_offset = 0;  // Position of the local header.
   std::uint64_t data_offset = 0;
   std::uint64_t stored_bytes = 0;
   std::uint64_t bytes = 0;
-  std::uint32_t crc32 = 0;          // 0: no checksum; PyTorch can omit checksums.
-  codec stored_codec = codec::raw;  // raw or deflate.
+  std::uint32_t crc32 = 0;          // 0 if the archive has no checksum. PyTorch may omit checksums.
+  codec stored_codec = codec::raw;  // Either raw or deflate.
 
-  // The stream of the whole member.
+  // Returns the stream of the whole member.
   stored_stream stream() const;
 };
 
-// Movable but not copyable, because the names point into the text.
+// Movable but not copyable, because the names refer to `text`.
 struct zip_directory {
   zip_directory() = default;
   zip_directory(zip_directory&&) = default;
   zip_directory& operator=(zip_directory&&) = default;
 
   std::vector<std::byte> text;
-  std::vector<zip_member> members;  // In file order. The extents are inside the file.
+  std::vector<zip_member> members;  // In file order. The ranges are inside the file.
 
-  // Null if no member has this name.
+  // Returns null if no member has this name.
   const zip_member* find(std::string_view name) const noexcept;
 
-  std::vector<std::uint32_t> by_name;  // Indices into `members`.
+  std::vector<std::uint32_t> by_name;  // Indices in `members`.
 };
 
-// Supports stored and deflated members, and zip64. Refuses archives that readers interpret
-// differently: a prefix, contradicting headers, members that overlap or have the same name. Also
-// refuses encryption, several volumes, other methods, and names that leave the folder.
+// Supports stored and deflated members, and zip64. Refuses archives that readers may interpret
+// differently: archives with a prefix, with contradicting headers, or with members that overlap or
+// have the same name. Also refuses encryption, several volumes, other compression methods, and
+// names that leave the folder.
 result<zip_directory> read_zip_directory(input& from);
 
-// "member 'data.pkl'"
+// Returns a text such as "member 'data.pkl'".
 std::string member_place(std::string_view name);
 
-// Reads the whole member, inflates it if necessary, and checks the checksum. Refuses more than
-// `bytes_max` bytes.
+// Reads the whole member, inflates it if necessary, and verifies its checksum. Refuses a member
+// with more than `bytes_max` bytes.
 result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& member,
                                                std::uint64_t bytes_max);
 

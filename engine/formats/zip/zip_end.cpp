@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/zip/zip_end.hpp"
 
 #include <algorithm>
@@ -21,9 +22,11 @@ constexpr std::size_t end_bytes = 22;
 constexpr std::size_t end64_locator_bytes = 20;
 constexpr std::size_t end64_bytes = 56;
 constexpr std::size_t comment_bytes_max = 65'535;
-constexpr std::uint32_t in_end64 = 0xFFFFFFFF;  // The 64-bit record contains the number.
+// Means that the number is in the 64-bit record.
+constexpr std::uint32_t in_end64 = 0xFFFFFFFF;
 
-// Reads the 64-bit record if the archive has one. The 32-bit record must agree or refer to it.
+// Reads the 64-bit record if the archive has one. Each number of the 32-bit record must be equal to
+// that of the 64-bit record, or must have all bits set.
 result<bool> read_end64(input& from, std::uint64_t end_at, zip_directory_place& place) {
   if (end_at < end64_locator_bytes + end64_bytes) return false;
   const std::uint64_t locator_at = end_at - end64_locator_bytes;
@@ -36,15 +39,14 @@ result<bool> read_end64(input& from, std::uint64_t end_at, zip_directory_place& 
     return malformed_at(locator_at, "the archive has several volumes");
   }
   if (record_offset > locator_at - end64_bytes) {
-    return malformed_at(locator_at, "the zip64 end record would lie past this byte");
+    return malformed_at(locator_at, "the zip64 end record would begin after this byte");
   }
   auto record = from.read(record_offset, end64_bytes);
   if (!record) return record.error();
   const auto size = little_endian<std::uint64_t>(*record, 4);
   if (little_endian<std::uint32_t>(*record) != end64_magic ||
       size != locator_at - record_offset - 12) {
-    return malformed_at(record_offset,
-                        "there is no zip64 end record that ends where its locator begins");
+    return malformed_at(record_offset, "there is no zip64 end record directly before its locator");
   }
   if (little_endian<std::uint32_t>(*record, 16) != 0 ||
       little_endian<std::uint32_t>(*record, 20) != 0 ||
@@ -65,12 +67,25 @@ result<bool> read_end64(input& from, std::uint64_t end_at, zip_directory_place& 
   return true;
 }
 
+result<bool> ends_without_comment(input& from) {
+  if (from.bytes() < end_bytes) return false;
+  // Reads 1 KiB, so that `from` buffers the directory of a small archive too.
+  const auto near_bytes = static_cast<std::size_t>(std::min<std::uint64_t>(from.bytes(), 1024));
+  auto tail = from.read(from.bytes() - near_bytes, near_bytes);
+  if (!tail) return tail.error();
+  return little_endian<std::uint32_t>(*tail, near_bytes - end_bytes) == end_magic &&
+         little_endian<std::uint16_t>(*tail, near_bytes - 2) == 0;
+}
+
 }  // namespace
 
 result<zip_directory_place> find_zip_directory(input& from) {
   const std::uint64_t file_bytes = from.bytes();
+  const auto has_no_comment = ends_without_comment(from);
+  if (!has_no_comment) return has_no_comment.error();
+  const std::uint64_t comment_bytes = *has_no_comment ? 0 : comment_bytes_max;
   const auto tail_bytes =
-      static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, end_bytes + comment_bytes_max));
+      static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, end_bytes + comment_bytes));
   auto tail = from.read(file_bytes - tail_bytes, tail_bytes);
   if (!tail) return tail.error();
   std::optional<std::size_t>
@@ -85,8 +100,7 @@ result<zip_directory_place> find_zip_directory(input& from) {
     break;
   }
   if (!found) {
-    return malformed_at(file_bytes,
-                        "the zip archive has no end record: it may have been cut short");
+    return malformed_at(file_bytes, "the zip archive has no end record: the file may be truncated");
   }
   const auto record = tail->subspan(*found, end_bytes);
   const std::uint64_t end_at = file_bytes - tail_bytes + *found;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/zt/zt_lengths.hpp"
 
 #include <algorithm>
@@ -28,25 +29,26 @@ result<std::uint64_t> decoded_bytes(input& from, std::uint64_t begin, std::uint6
   std::uint64_t count = 0;
   bool is_whole = true;
   while (begin < end) {
-    const auto step =
+    const auto bytes =
         static_cast<std::size_t>(std::min<std::uint64_t>(end - begin, counted_at_once));
-    auto stored = from.read(begin, step);
+    auto stored = from.read(begin, bytes);
     if (!stored) return stored.error();
-    begin += step;
+    begin += bytes;
     for (std::span<const std::byte> left = *stored;;) {
-      auto done = (*decoder)->decode(left, ignored);
-      if (!done) return done.error();
-      if (done->given > budget) {
-        return fault{errc::unsupported_feature, "",
-                     "it is compressed, the file does not say how many bytes it becomes, and no "
-                     "more than " +
-                         grouped(zt_counted_bytes_max) + " are decoded to count them"};
+      auto step = (*decoder)->decode(left, ignored);
+      if (!step) return step.error();
+      if (step->produced > budget) {
+        return fault{
+            errc::unsupported_feature, "",
+            "the file does not contain the decoded length of this compressed component, and "
+            "decoding more than " +
+                grouped(zt_counted_bytes_max) + " bytes to count them is not allowed"};
       }
-      budget -= done->given;
-      count += done->given;
-      left = left.subspan(done->taken);
-      if (done->taken == 0 && done->given == 0) break;
-      is_whole = done->ended;
+      budget -= step->produced;
+      count += step->produced;
+      left = left.subspan(step->taken);
+      if (step->taken == 0 && step->produced == 0) break;
+      is_whole = step->ended;
     }
   }
   if (!is_whole) return malformed_stream("its last frame is cut off");
@@ -55,15 +57,15 @@ result<std::uint64_t> decoded_bytes(input& from, std::uint64_t begin, std::uint6
 
 }  // namespace
 
-bool lacks_zt_lengths(const zt_object& object, const zt_blobs& blobs) noexcept {
+bool lacks_zt_lengths(const zt_object& object, const zt_blob_rules& blobs) noexcept {
   return blobs.length_by_shape && object.format && *object.format != "dense" && object.components &&
          std::ranges::any_of(*object.components, lacks_its_length);
 }
 
-std::optional<fault> count_zt_lengths(zt_object& object, input& from, const zt_blobs& blobs,
+std::optional<fault> count_zt_lengths(zt_object& object, input& from, const zt_blob_rules& blobs,
                                       std::uint64_t& budget) {
   for (zt_component& part : *object.components) {
-    // add_zt_object() reports an invalid extent.
+    // Without a range, nothing can be decoded. add_zt_object() reports the missing range.
     if (!lacks_its_length(part) || !part.offset || !part.length) continue;
     if (*part.offset > blobs.end || *part.length > blobs.end - *part.offset) continue;
     auto count = decoded_bytes(from, *part.offset, *part.offset + *part.length, budget);

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The decoded lengths of compressed components that are not dense. A .zt file of version 1.1 does
-// not have them, so they are counted by decoding.
+// Finds the decoded lengths of compressed components that are not dense. Files of version 1.1 do
+// not state these lengths, so the components are decoded to count the bytes.
 
 #include <cstdint>
 #include <optional>
 
 #include "base/fault.hpp"
 #include "formats/text/input.hpp"
-#include "formats/zt/zt_object.hpp"
+#include "formats/zt/zt_index.hpp"
 
 namespace ringload::inline v0 {
 
-// Limit of the bytes of one file that are decoded for counting.
+// Maximum number of bytes that are decoded for one file.
 inline constexpr std::uint64_t zt_counted_bytes_max = std::uint64_t{4} << 30;
 
-bool lacks_zt_lengths(const zt_object& object, const zt_blobs& blobs) noexcept;
+bool lacks_zt_lengths(const zt_object& object, const zt_blob_rules& blobs) noexcept;
 
-// Sets the missing zt_component::uncompressed_length. `budget` is the rest of zt_counted_bytes_max.
-std::optional<fault> count_zt_lengths(zt_object& object, input& from, const zt_blobs& blobs,
+// Sets each missing zt_component::uncompressed_length. `budget` is the unused part of
+// zt_counted_bytes_max.
+std::optional<fault> count_zt_lengths(zt_object& object, input& from, const zt_blob_rules& blobs,
                                       std::uint64_t& budget);
 
 }  // namespace ringload::inline v0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "formats/zt/zt_writing.hpp"
 
 #include <algorithm>
@@ -9,7 +10,8 @@
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
 #include "formats/text/cbor_writer.hpp"
-#include "formats/zt/zt.hpp"
+#include "formats/zt/zt_dtype.hpp"
+#include "formats/zt/zt_index.hpp"
 
 namespace ringload::inline v0 {
 
@@ -109,7 +111,7 @@ result<void> check_zt_object(const zt_object& object) {
   for (const zt_component& part : object.components.value_or(std::vector<zt_component>())) {
     if (!is_utf8(part.name) || !is_utf8(part.type)) return bad_text("the name of a component");
   }
-  const zt_blobs anywhere = {zt_magic.size(), offset_max, zt_alignment};
+  const zt_blob_rules anywhere = {zt_magic.size(), offset_max, zt_alignment};
   file_entries found;
   if (auto problem = add_zt_object(object, anywhere, found)) return *problem;
   return {};
@@ -118,10 +120,10 @@ result<void> check_zt_object(const zt_object& object) {
 result<std::string> zt_tail(std::string_view version, std::string_view encoded_attributes,
                             std::span<const zt_object> objects) {
   const auto sorted = by_name(objects);
-  const auto twice = std::ranges::adjacent_find(
+  const auto duplicate = std::ranges::adjacent_find(
       sorted, [](const zt_object* a, const zt_object* b) { return a->name == b->name; });
-  if (twice != sorted.end()) {
-    return fault{errc::duplicate_tensor, tensor_place((*twice)->name), "duplicate tensor name"};
+  if (duplicate != sorted.end()) {
+    return fault{errc::duplicate_tensor, tensor_place((*duplicate)->name), "duplicate tensor name"};
   }
   std::string out;
   cbor_writer writer(out);
@@ -138,10 +140,10 @@ result<std::string> zt_tail(std::string_view version, std::string_view encoded_a
     writer.text(object->name);
     write_object(writer, *object);
   }
-  if (out.size() > zt_manifest_bytes_max) {
+  if (out.size() > zt_index_bytes_max) {
     return fault{errc::header_too_large, "",
                  "the manifest would have " + grouped(out.size()) + " bytes, expected at most " +
-                     grouped(zt_manifest_bytes_max)};
+                     grouped(zt_index_bytes_max)};
   }
   append_number(out, out.size());
   out += zt_magic;

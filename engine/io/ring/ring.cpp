@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "io/ring/ring.hpp"
 
 #include <sys/eventfd.h>
@@ -13,6 +14,20 @@
 #include "base/retry_allocation.hpp"
 
 namespace ringload::inline v0 {
+
+namespace {
+
+void prepare(::io_uring_sqe& sqe, const ring::transfer& request) noexcept {
+  const bool is_fixed = request.registered_buffer >= 0;
+  const int read_code = is_fixed ? IORING_OP_READ_FIXED : IORING_OP_READ;
+  const int write_code = is_fixed ? IORING_OP_WRITE_FIXED : IORING_OP_WRITE;
+  ::io_uring_prep_rw(request.is_write ? write_code : read_code, &sqe, request.fd, request.memory,
+                     request.bytes, request.file_offset);
+  if (is_fixed) sqe.buf_index = static_cast<__u16>(request.registered_buffer);
+  if (request.by_kernel_worker) ::io_uring_sqe_set_flags(&sqe, IOSQE_ASYNC);
+}
+
+}  // namespace
 
 ring::ring(boost::asio::io_context& loop, unsigned depth)
     : loop_(loop), depth_(depth), event_fd_(loop) {}
@@ -57,22 +72,23 @@ void ring::wait() {
   const auto on_event = [this](boost::system::error_code failed) {
     if (failed) return;
     if (::read(event_fd_.native_handle(), &event_count_, sizeof event_count_) < 0) {
-      // EAGAIN: the counter was read already. The completions are reaped anyway.
+      // EAGAIN means that the counter was already read. The completions are reaped in this case
+      // too.
     }
     reap();
     if (event_fd_.is_open()) wait();
   };
-  // If this failed, no completion would ever be reaped again.
+  // Retried, because without this call no completion would be reaped again.
   retry_allocation(
       [&] { event_fd_.async_wait(boost::asio::posix::stream_descriptor::wait_read, on_event); });
 }
 
 void ring::reap() {
-  // With DEFER_TASKRUN the kernel posts completions to the CQ only on request.
+  // With DEFER_TASKRUN, the kernel posts completions to the completion queue only on request.
   if (setup_.deferred) ::io_uring_get_events(&ring_);
   ::io_uring_cqe* cqe = nullptr;
   while (::io_uring_peek_cqe(&ring_, &cqe) == 0) {
-    auto* op = static_cast<completion*>(::io_uring_cqe_get_data(cqe));
+    auto* op = static_cast<io_completion*>(::io_uring_cqe_get_data(cqe));
     const int res = cqe->res;
     ::io_uring_cqe_seen(&ring_, cqe);
     --in_kernel_;
@@ -81,27 +97,7 @@ void ring::reap() {
   submit();
 }
 
-void ring::prepare(::io_uring_sqe& sqe, const read& request) noexcept {
-  if (request.registered_buffer >= 0) {
-    ::io_uring_prep_read_fixed(&sqe, request.fd, request.into, request.bytes, request.file_offset,
-                               request.registered_buffer);
-  } else {
-    ::io_uring_prep_read(&sqe, request.fd, request.into, request.bytes, request.file_offset);
-  }
-  if (request.by_kernel_worker) ::io_uring_sqe_set_flags(&sqe, IOSQE_ASYNC);
-}
-
-void ring::prepare(::io_uring_sqe& sqe, const write& request) noexcept {
-  if (request.registered_buffer >= 0) {
-    ::io_uring_prep_write_fixed(&sqe, request.fd, request.from, request.bytes, request.file_offset,
-                                request.registered_buffer);
-  } else {
-    ::io_uring_prep_write(&sqe, request.fd, request.from, request.bytes, request.file_offset);
-  }
-}
-
-template <class Transfer>
-void ring::enqueue(const Transfer& request, completion& op) {
+void ring::start(const transfer& request, io_completion& op) {
   ::io_uring_sqe* sqe = fatal_error_ == 0 ? ::io_uring_get_sqe(&ring_) : nullptr;
   while (!sqe && fatal_error_ == 0) {
     submit();
@@ -118,9 +114,6 @@ void ring::enqueue(const Transfer& request, completion& op) {
   submit_soon();
 }
 
-template void ring::enqueue(const read& request, completion& op);
-template void ring::enqueue(const write& request, completion& op);
-
 void ring::submit_soon() {
   if (submit_posted_) return;
   try {
@@ -130,7 +123,8 @@ void ring::submit_soon() {
     });
     submit_posted_ = true;
   } catch (const std::bad_alloc&) {
-    // Without memory for the post, submits now: a prepared entry must not stay in the SQ.
+    // If there is no memory for the post, submits now, because a prepared entry must not stay in
+    // the submission queue.
     if (fatal_error_ == 0) submit();
   }
 }
@@ -154,25 +148,25 @@ void ring::submit() {
       continue;
     }
     if (taken == -EINTR) continue;
-    // EAGAIN, EBUSY: the kernel accepts no more until completions are reaped. The next completion
-    // submits the prepared entries. With nothing in flight there is no next completion, so the
-    // submission is retried.
+    // EAGAIN or EBUSY means that the kernel accepts no more entries until completions are reaped.
+    // The next completion submits the prepared entries. If nothing is in flight, the submission is
+    // retried, because no completion will follow.
     if (in_kernel_ > 0) return;
     if (refused_since_ == clock::time_point()) refused_since_ = begin;
-    if (begin - refused_since_ < refused_max) {
+    if (begin - refused_since_ < refusal_timeout) {
       submit_soon();
     } else {
       fatal_error_ = taken == 0 ? EAGAIN : -taken;
-      submit_soon();  // Fails the entries later, because this may run inside start().
+      submit_soon();  // The entries fail later, because this code may run inside start().
     }
     return;
   }
 }
 
-// The prepared entries stay in the SQ, which is never submitted again.
+// The prepared entries stay in the submission queue, which is never submitted again.
 void ring::fail_prepared() {
   while (first_prepared_) {
-    completion* op = first_prepared_;
+    io_completion* op = first_prepared_;
     first_prepared_ = op->next;
     if (!first_prepared_) last_prepared_ = nullptr;
     --prepared_;
@@ -193,7 +187,7 @@ boost::system::error_code ring::register_buffer(unsigned index, const ::iovec& m
 
 void ring::limit_workers(unsigned threads) {
   unsigned bounded_and_unbounded[2] = {threads, threads};
-  // Fails before Linux 5.15; then the kernel's default limit applies.
+  // Before Linux 5.15, this call fails, and the default limit of the kernel applies.
   ::io_uring_register_iowq_max_workers(&ring_, bounded_and_unbounded);
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "io/ring/setup.hpp"
 
 #include <array>
 #include <cerrno>
 #include <fstream>
 
-// Debian 12's headers may be older than the running kernel.
+// Flags of newer kernels, which the headers of Debian 12 may not have.
 #ifndef IORING_SETUP_COOP_TASKRUN
 #define IORING_SETUP_COOP_TASKRUN (1U << 8)
 #endif
@@ -25,7 +26,7 @@ struct flag_set {
   const char* text;
 };
 
-// From the best flags of a new kernel to no flags for the first kernels.
+// Tried in this order. The first set has the best flags of new kernels. The last set has no flags.
 constexpr std::array<flag_set, 4> flag_sets = {{
     {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL,
      "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL"},
@@ -71,7 +72,8 @@ result<void> check_reads(::io_uring& ring) {
   return {};
 }
 
-// A seccomp filter may allow io_uring_setup and refuse io_uring_enter. Then no read would complete.
+// Tests io_uring_enter. A seccomp filter may allow io_uring_setup but refuse io_uring_enter, so
+// that no read would complete.
 result<void> check_use(::io_uring& ring) {
   ::io_uring_prep_nop(::io_uring_get_sqe(&ring));
   int answer = 0;
@@ -90,7 +92,7 @@ result<void> check_use(::io_uring& ring) {
   return {};
 }
 
-// Closes the ring unless keep() is called.
+// Closes the ring in the destructor, unless keep() was called.
 class ring_guard {
  public:
   explicit ring_guard(::io_uring& ring) noexcept : ring_(&ring) {}

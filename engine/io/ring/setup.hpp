@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Creates an io_uring: tries setup flags until the kernel accepts them, and explains a refusal.
+// Creates an io_uring for class `ring`. Tries several sets of setup flags until the kernel accepts
+// one of them. If the kernel refuses all of them, explains the refusal.
 
 #include <liburing.h>
 
@@ -12,12 +13,14 @@
 namespace ringload::inline v0 {
 
 struct ring_setup {
-  bool deferred = false;  // IORING_SETUP_DEFER_TASKRUN: completions are posted only on request.
-  std::string flags;      // "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL", for messages.
+  // True if IORING_SETUP_DEFER_TASKRUN is set, so that the kernel posts completions only on
+  // request.
+  bool deferred = false;
+  std::string flags;  // For example "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL". For messages.
 };
 
 // Must be called in the thread that will use the ring, because SINGLE_ISSUER binds the ring to that
-// thread. `entries` is the queue depth. Fails with errc::engine_unavailable.
+// thread. `entries` is the queue depth. Returns errc::engine_unavailable if no ring can be created.
 result<ring_setup> set_up(::io_uring& ring, unsigned entries);
 
 }  // namespace ringload::inline v0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "io/writers/append_file.hpp"
 
 #include <unistd.h>
@@ -12,14 +13,15 @@
 #include <utility>
 
 #include "base/checked.hpp"
+#include "base/file_io.hpp"
 #include "base/io_unit.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
 
-// Bytes allocated in one step. Direct writes to allocated blocks within the file's size do not wait
-// for each other.
+// Number of bytes that are allocated in one step. Direct writes to allocated space within the file
+// size do not wait for each other.
 constexpr std::uint64_t allocated_at_once = std::uint64_t{256} << 20;
 
 // Addresses, offsets and lengths of direct writes must be multiples of this unit.
@@ -27,7 +29,8 @@ constexpr std::uint64_t direct_unit = ringload::block_bytes;
 
 }  // namespace
 
-// One write. Its end is counted even if its coroutine fails or never starts.
+// One write. The destructor counts the end of the write, even if the coroutine fails or never
+// starts.
 class append_file::flight {
  public:
   flight(append_file& owner, std::optional<std::size_t> block) noexcept
@@ -71,11 +74,11 @@ result<std::unique_ptr<append_file>> append_file::make(written_file& file, std::
 }
 
 void append_file::open() {
-  // Buffered writes use the thread pool, so a ring is only created for direct writes.
+  // Buffered writes use the thread pool, so a ring is created only for direct writes.
   if (file_.direct) {
     if (auto new_ring = ring::make(loop_, blocks + 2)) ring_ = std::move(*new_ring);
   }
-  writers_ = make_block_writers(loop_, ring_.get(), pool_);
+  if (ring_) direct_ = std::make_unique<ring_io>(*ring_);
 }
 
 append_file::~append_file() {
@@ -85,7 +88,7 @@ append_file::~append_file() {
   wait_until([this] { return loop_.stopped(); });
 }
 
-// Must also work without memory; an operation that is lost then reports it by its flight.
+// Works even if memory is exhausted: the `flight` of a lost operation then reports the failure.
 template <class Condition>
 void append_file::wait_until(const Condition& met) noexcept {
   while (!met()) {
@@ -96,18 +99,15 @@ void append_file::wait_until(const Condition& met) noexcept {
   }
 }
 
-// The first block must begin at a multiple of direct_unit, so it is filled with the bytes of the
-// file before `begin`.
+// Fills the start of the first block with the bytes of the file before `begin`, because a block
+// must begin at a multiple of direct_unit.
 result<void> append_file::load_partial_unit(std::uint64_t begin) {
   block_offset_ = round_down(begin, direct_unit);
   const auto before = static_cast<std::size_t>(begin - block_offset_);
-  while (filled_ < before) {
-    const ::ssize_t n = ::pread(file_.buffered.get(), memory_.data() + filled_, before - filled_,
-                                static_cast<::off_t>(block_offset_ + filled_));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return fault{system_code(n < 0 ? errno : EIO), file_.place};
-    filled_ += static_cast<std::size_t>(n);
-  }
+  const auto read = read_fully(file_.buffered.get(), block_offset_, memory_.span().first(before));
+  if (!read) return read.error().in(file_.place);
+  if (*read < before) return fault{system_code(EIO), file_.place};
+  filled_ = before;
   return {};
 }
 
@@ -115,7 +115,9 @@ boost::asio::awaitable<void> append_file::write_out(flight write, block_of_file 
   append_file& owner = write.owner();
   const bool direct = can_be_direct(owner.file_, extent.file_offset, extent.bytes) &&
                       reinterpret_cast<std::uintptr_t>(extent.from) % direct_unit == 0;
-  co_await write_fully(owner.writers_, owner.file_, extent, direct, owner.stop_, write.end);
+  io_queue& buffered = owner.buffered_;
+  const write_queues queues = {owner.direct_ ? *owner.direct_ : buffered, buffered};
+  co_await write_fully(queues, owner.file_, extent, direct, owner.stop_, write.end);
   if (write.end.direct && write.end.whole) owner.bytes_direct_ += extent.bytes;
 }
 
@@ -127,18 +129,18 @@ void append_file::start(const block_of_file& extent, std::optional<std::size_t> 
     boost::asio::co_spawn(loop_, write_out(std::move(write), extent), boost::asio::detached);
     loop_.poll();
   } catch (const std::exception&) {
-    // Without memory: the flight has reported it.
+    // If memory is exhausted, the destructor of the flight reports the failure.
   }
 }
 
 result<void> append_file::answer() const {
   if (failure_) return {};
   const fault& failure = failure_.error();
-  return failure.where.empty() ? failure.in(file_.place) : failure;
+  return failure.where().empty() ? failure.in(file_.place) : failure;
 }
 
 result<void> append_file::next_block() {
-  // If the allocation fails, the write that finds no room reports it.
+  // A failure is ignored here. A write without space on the drive will report the failure.
   if (end() > file_.bytes) (void)allocate_up_to(file_, end() + allocated_at_once);
   start({block_offset_, static_cast<std::uint32_t>(filled_), begin_of(block_)}, block_);
   block_offset_ += filled_;
@@ -173,7 +175,8 @@ result<void> append_file::pad_to(std::uint64_t offset) {
 }
 
 result<void> append_file::finish() {
-  // Whole units are written directly; the bytes after them may not be.
+  // Whole units are written directly. The bytes after the last whole unit may be written through
+  // the page cache.
   const auto whole = static_cast<std::uint32_t>(round_down<std::uint64_t>(filled_, direct_unit));
   const auto rest = static_cast<std::uint32_t>(filled_ - whole);
   if (whole > 0) start({block_offset_, whole, begin_of(block_)}, block_);
@@ -195,7 +198,7 @@ result<void> append_file::wait_for_all() {
 
 result<void> append_file::overwrite(std::uint64_t offset, std::span<const std::byte> bytes) {
   if (auto status = wait_for_all(); !status) return status.error();
-  // Bytes in the current block are only changed in memory, and written with that block.
+  // Bytes in the current block are changed only in memory, and are written with the block.
   const std::uint64_t in_block = std::min(offset + bytes.size(), std::max(offset, block_offset_));
   const auto before = static_cast<std::size_t>(in_block - offset);
   if (before > 0) {

@@ -2,7 +2,12 @@
 #pragma once
 
 // Writes a file sequentially in blocks. Appended bytes are copied into the current block while full
-// blocks are being written to the drive.
+// blocks are being written to the drive. Used by writers of .zt files.
+//
+// Saves have another mechanism: a save plans all its writes before the first write, and uses the
+// workers and slots (I/O buffers) of a loader. A writer of .zt files has no loader, receives its
+// tensors one after another, and knows the size of a compressed component only after writing it.
+// Both mechanisms share write_fully().
 
 #include <array>
 #include <atomic>
@@ -17,21 +22,24 @@
 
 #include "base/fault.hpp"
 #include "base/mapping.hpp"
-#include "io/ring/ring.hpp"
+#include "io/pool_io.hpp"
+#include "io/ring_io.hpp"
 #include "io/threads.hpp"
 #include "io/writers/write_fully.hpp"
 #include "io/writers/written_file.hpp"
 
 namespace ringload::inline v0 {
 
-// Must be created, used and destroyed by one thread, which runs the loop while it waits.
+// One thread must create, use and destroy the object. This thread runs the event loop while it
+// waits.
 class append_file {
  public:
   static constexpr std::size_t block_bytes = std::size_t{4} << 20;
-  static constexpr std::uint32_t blocks = 6;  // One is filled while the others are in flight.
+  // One block is filled while the other blocks are in flight.
+  static constexpr std::uint32_t blocks = 6;
 
-  // Continues at `begin`, which must be the end of the file's contents. Writes nothing more once
-  // `stop` is set. `file` and `stop` must outlive this object.
+  // Continues at `begin`, which must be the end of the file's contents. After `stop` is set, writes
+  // nothing more. `file` and `stop` must outlive this object.
   static result<std::unique_ptr<append_file>> make(written_file& file, std::uint64_t begin,
                                                    const std::atomic<bool>& stop);
 
@@ -42,15 +50,13 @@ class append_file {
 
   // Blocks while all blocks are in flight. Returns the fault of any earlier write.
   result<void> append(std::span<const std::byte> bytes);
-  // Appends zeros up to `offset`.
   result<void> pad_to(std::uint64_t offset);
-  // Replaces bytes before end().
   result<void> overwrite(std::uint64_t offset, std::span<const std::byte> bytes);
   // Writes the remaining bytes and waits for all writes. The file then ends at end().
   result<void> finish();
 
   std::uint64_t end() const noexcept { return block_offset_ + filled_; }
-  // Bytes written with O_DIRECT. Complete after finish().
+  // Number of bytes that were written with O_DIRECT. The number is final after finish().
   std::uint64_t bytes_direct() const noexcept { return bytes_direct_; }
   std::uint64_t writes() const noexcept { return writes_; }
 
@@ -76,7 +82,7 @@ class append_file {
   const std::atomic<bool>& stop_;
   mapping memory_;                  // Memory of all blocks.
   std::size_t block_ = 0;           // The block that is being filled.
-  std::uint64_t block_offset_ = 0;  // In the file; a multiple of the unit of direct writes.
+  std::uint64_t block_offset_ = 0;  // Offset in the file. A multiple of the unit of direct writes.
   std::size_t filled_ = 0;
   std::array<bool, blocks> in_use_ = {};  // Blocks that are being written.
   std::uint32_t in_flight_ = 0;
@@ -88,8 +94,11 @@ class append_file {
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stay_{
       loop_.get_executor()};
   threads pool_{2};
-  std::unique_ptr<ring> ring_;  // Null: io_uring is refused, and the pool writes everything.
-  block_writers writers_;
+  pool_io buffered_{loop_, pool_};
+  // Null if the pool writes all bytes, because the kernel refuses io_uring or the file is not open
+  // with O_DIRECT.
+  std::unique_ptr<ring> ring_;
+  std::unique_ptr<ring_io> direct_;
 };
 
 }  // namespace ringload::inline v0

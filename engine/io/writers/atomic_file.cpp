@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "io/writers/atomic_file.hpp"
 
 #include <fcntl.h>
@@ -7,10 +8,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <string>
 #include <system_error>
 
 #include "base/catch_as_fault.hpp"
+#include "base/file_io.hpp"
+#include "base/folder_names.hpp"
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
 #include "io/writers/leftovers.hpp"
@@ -21,9 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr ::mode_t file_mode = 0666;  // Reduced by the umask of the process.
+constexpr ::mode_t file_mode = 0666;  // The umask of the process removes bits.
 
-// Other threads may hold a few names, and process numbers are reused.
+// Maximum number of temporary names to try. A name consists of the process number and a count.
+// Other threads of the process may use some of the names, and a crashed process with the same
+// number may have left some.
 constexpr int names_to_try = 1000;
 
 fs::path folder_of(const fs::path& target) {
@@ -32,32 +38,37 @@ fs::path folder_of(const fs::path& target) {
 
 fs::path path_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
-bool is_checkpoint_file(const fs::directory_entry& entry) {
-  const std::string name = entry.path().filename().native();
-  return entry.symlink_status().type() == fs::file_type::regular && name.starts_with("model") &&
-         (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"));
+bool is_checkpoint_file(const fs::path& folder, const std::string& name) {
+  struct ::stat status = {};
+  return name.starts_with("model") &&
+         (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json")) &&
+         ::lstat((folder / name).c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
-// Returns the name of an entry that is not part of a checkpoint, or an empty string.
-std::string foreign_name_in(const fs::path& folder, std::error_code& problem) {
-  fs::directory_iterator entries(folder, problem);
-  while (!problem && entries != fs::directory_iterator()) {
-    if (!is_checkpoint_file(*entries)) return entries->path().filename().native();
-    entries.increment(problem);
+// Returns the name of an entry that is not part of a checkpoint. Returns an empty string if every
+// entry may be part of a checkpoint.
+result<std::string> foreign_name_in(const fs::path& folder) {
+  const auto names = folder_names(folder);
+  if (!names) return names.error();
+  for (const std::string& name : *names) {
+    if (!is_checkpoint_file(folder, name)) return name;
   }
-  return {};
+  return std::string();
 }
 
-// Returns 0 or errno.
+// Removes a folder and the files in it. Ignores failures.
+void remove_folder(const fs::path& folder) {
+  if (const auto names = folder_names(folder)) {
+    for (const std::string& name : *names) ::unlink((folder / name).c_str());
+  }
+  ::rmdir(folder.c_str());
+}
+
 int sync_file(int fd) noexcept {
-  int problem = 0;
-  do {
-    problem = ::fsync(fd) == 0 ? 0 : errno;
-  } while (problem == EINTR);
-  return problem;
+  return uninterrupted([fd] { return ::fsync(fd); }) == 0 ? 0 : errno;
 }
 
-// Some file systems cannot flush a folder and say so. That is not an error.
+// Some file systems cannot flush a folder and return an error. Such an error is ignored.
 int sync_folder(const fs::path& folder) noexcept {
   const unique_fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return errno;
@@ -66,11 +77,10 @@ int sync_folder(const fs::path& folder) noexcept {
 }
 
 result<void> write_all(int fd, std::string_view text) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ::ssize_t n = ::write(fd, text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
+  while (!text.empty()) {
+    const ::ssize_t n = uninterrupted([&] { return ::write(fd, text.data(), text.size()); });
     if (n <= 0) return fault{system_code(n < 0 ? errno : EIO), {}};
-    done += static_cast<std::size_t>(n);
+    text.remove_prefix(static_cast<std::size_t>(n));
   }
   return {};
 }
@@ -114,21 +124,18 @@ void atomic_entry::remove() noexcept {
     ::unlink(path_.c_str());
     return;
   }
-  retry_allocation([this] {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  });
+  retry_allocation([this] { remove_folder(path_); });
 }
 
 result<atomic_entry> atomic_entry::make(fs::path target, entry_kind kind, bool may_replace) {
   atomic_entry entry(std::move(target), kind, may_replace);
-  // "models/x/" names the folder "models/x".
+  // "models/x/" has the same meaning as "models/x".
   if (kind == entry_kind::folder && !entry.target_.has_filename()) {
     entry.target_ = entry.target_.parent_path();
   }
   const fs::path name = entry.target_.filename();
   if (name.empty() || name == "." || name == "..") {
-    return entry.refused(EINVAL, "the path has no new file name");
+    return entry.refused(EINVAL, "the path does not end with a file name");
   }
   if (auto status = entry.check_target(); !status) return status.error();
   remove_leftovers(folder_of(entry.target_));
@@ -137,7 +144,9 @@ result<atomic_entry> atomic_entry::make(fs::path target, entry_kind kind, bool m
   return entry;
 }
 
-// Returns false if the file system cannot do this, or if /proc is missing, which names the file.
+// Creates a file without a name. Returns false if this is not possible, for example because the
+// file system does not support it, or because /proc is not mounted. A file without a name has a
+// path only in /proc.
 bool atomic_entry::make_unnamed() {
   const int flags = O_TMPFILE | O_RDWR | O_CLOEXEC;
   unique_fd fd(::open(folder_of(target_).c_str(), flags, file_mode));
@@ -145,14 +154,14 @@ bool atomic_entry::make_unnamed() {
   fs::path path = path_of(fd.get());
   if (::access(path.c_str(), F_OK) != 0) return false;
   fd_ = std::move(fd);
-  // The file has a lock before it has a name.
+  // Locks the file before the file has a name.
   lock_temporary(fd_.get());
   path_ = std::move(path);
   return true;
 }
 
-// Creates the entry under a free temporary name. A file that exists without a name receives such a
-// name, because only a named file can replace another one.
+// Gives the entry a free temporary name, and creates the entry if it does not exist. A file without
+// a name needs a temporary name before it can replace another file.
 result<void> atomic_entry::take_temporary_name() {
   for (int i = 0; i < names_to_try; ++i) {
     fs::path name = folder_of(target_) / temporary_name(i);
@@ -178,7 +187,7 @@ result<void> atomic_entry::take_temporary_name() {
     }
     if (errno != EEXIST) return refused(errno);
   }
-  return refused(EEXIST, "too many files named .ringload-* beside it");
+  return refused(EEXIST, "the folder has too many files named .ringload-*");
 }
 
 result<void> atomic_entry::check_target() const {
@@ -189,22 +198,22 @@ result<void> atomic_entry::check_target() const {
   if (!may_replace_) return refused(EEXIST, "it exists already");
   if (kind_ == entry_kind::file) {
     if (S_ISDIR(status.st_mode)) return refused(EISDIR);
-    // Also checks the target of a link: /dev/stdout must not be replaced.
+    // stat() follows symlinks. A symlink to a device such as /dev/stdout must not be replaced by a
+    // file.
     if (::stat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
       return refused(EEXIST, "not replaced, because it is not a regular file");
     }
     return {};
   }
   if (!S_ISDIR(status.st_mode)) return refused(ENOTDIR);
-  std::error_code problem;
-  const std::string foreign_name = foreign_name_in(target_, problem);
-  if (problem) return refused(problem.value());
-  if (foreign_name.empty()) return {};
-  return refused(EEXIST, "not replaced, because it contains '" + printable(foreign_name) +
+  const auto foreign_name = foreign_name_in(target_);
+  if (!foreign_name) return refused(foreign_name.error().code.value());
+  if (foreign_name->empty()) return {};
+  return refused(EEXIST, "not replaced, because it contains '" + printable(*foreign_name) +
                              "', which is not part of a checkpoint");
 }
 
-// Gives a file without a name its final name. A link never replaces a file.
+// Gives a file without a name its final name. linkat() never replaces a file.
 result<void> atomic_entry::link_to_target() {
   const int failed =
       ::linkat(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0
@@ -219,14 +228,14 @@ result<void> atomic_entry::rename_to_target() {
   if (kind_ == entry_kind::file && may_replace_) {
     return ::rename(from, to) == 0 ? result<void>() : refused(errno);
   }
-  // Another process may have created the target meanwhile.
+  // Another process may have created the target in the meantime.
   if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return {};
   const int problem = errno;
   if (problem == EINVAL || (problem == EEXIST && may_replace_)) {
     if (auto status = check_target(); !status) return status;
   }
   if (problem == EEXIST && may_replace_) {
-    // The old folder takes the temporary name and is removed under it.
+    // After the exchange, the old folder has the temporary name and is removed.
     if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
       remove();
       return {};
@@ -238,7 +247,8 @@ result<void> atomic_entry::rename_to_target() {
     }
     return refused(errno);
   }
-  // This file system cannot refuse to replace. It refuses to replace a folder that is not empty.
+  // This file system does not support RENAME_NOREPLACE, but rename() does not replace a folder that
+  // is not empty. A file that was created after check_target() is replaced.
   if (problem == EINVAL) return ::rename(from, to) == 0 ? result<void>() : refused(errno);
   return refused(problem, problem == EEXIST ? "another process created it meanwhile" : "");
 }
@@ -261,7 +271,7 @@ result<void> atomic_entry::publish(bool sync) {
   }
   has_name_ = false;
   path_.clear();
-  // Other descriptors of the file may still be open, and share the lock.
+  // The lock must be released here, because other open descriptors of the file share the lock.
   if (fd_) unlock_temporary(fd_.get());
   fd_ = unique_fd();
   lock_ = unique_fd();
@@ -273,9 +283,9 @@ result<void> atomic_entry::publish(bool sync) {
 
 // ---- Public class ----
 
-atomic_file::atomic_file(fs::path target, entry_kind kind, bool may_replace) {
+atomic_file::atomic_file(std::string_view target, entry_kind kind, bool may_replace) {
   auto entry =
-      catch_as_fault([&] { return atomic_entry::make(std::move(target), kind, may_replace); });
+      catch_as_fault([&] { return atomic_entry::make(fs::path(target), kind, may_replace); });
   if (!entry) throw to_error(entry.error());
   entry_ = std::make_unique<atomic_entry>(std::move(*entry));
 }
@@ -284,16 +294,16 @@ atomic_file::atomic_file(atomic_file&& source) noexcept = default;
 atomic_file& atomic_file::operator=(atomic_file&& source) noexcept = default;
 atomic_file::~atomic_file() = default;
 
-const fs::path& atomic_file::path() const noexcept { return entry_->path(); }
+const std::string& atomic_file::path() const noexcept { return entry_->path().native(); }
 
 void atomic_file::write(std::string_view text) {
-  auto done = catch_as_fault([&] { return write_all(entry_->fd(), text); });
-  if (!done) throw to_error(done.error().in(printable_path(entry_->target().native())));
+  auto status = catch_as_fault([&] { return write_all(entry_->fd(), text); });
+  if (!status) throw to_error(status.error().in(printable_path(entry_->target().native())));
 }
 
 void atomic_file::publish(bool sync) {
-  auto done = catch_as_fault([&] { return entry_->publish(sync); });
-  if (!done) throw to_error(done.error());
+  auto status = catch_as_fault([&] { return entry_->publish(sync); });
+  if (!status) throw to_error(status.error());
 }
 
 }  // namespace ringload::inline v0

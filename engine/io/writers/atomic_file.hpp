@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file or a folder that appears under its name only when it is complete.
+// A file or a folder that has its name only after it is complete. Used by saves and by writers of
+// .zt files.
 //
-// Before that, a file has no name at all (O_TMPFILE), so that a killed process leaves nothing
-// behind. A folder, or a file on a file system without O_TMPFILE, has the name
-// ".ringload-<process>-<n>" in the folder of its target. The next process that
-// writes to that folder removes what a killed process has left there.
+// While a file is written, it has no name (O_TMPFILE). If the process is killed, no file remains. A
+// folder, and a file on a file system without O_TMPFILE, has a temporary name in the folder of the
+// target: ".ringload-<process>-<n>". If the process is killed, the next process that writes to the
+// folder removes the temporary entry.
 
 #include <cstdint>
 #include <filesystem>
@@ -18,13 +19,13 @@
 
 namespace ringload::inline v0 {
 
-// All functions block on the file system. Faults name the target.
+// All functions may block on the file system. Faults name the target.
 class atomic_entry {
  public:
   atomic_entry() = default;
-  // Creates the empty file or folder. Fails with EEXIST if `target` exists, unless `may_replace` is
-  // set: then a file replaces a regular file, and a folder replaces a folder that contains only
-  // files of a checkpoint.
+  // Creates the empty file or folder. Returns EEXIST if `target` exists, unless `may_replace` is
+  // set. With `may_replace`, a file replaces a regular file. A folder replaces a folder that
+  // contains only files of a checkpoint.
   static result<atomic_entry> make(std::filesystem::path target, entry_kind kind, bool may_replace);
 
   atomic_entry(atomic_entry&& source) noexcept;
@@ -33,15 +34,16 @@ class atomic_entry {
   ~atomic_entry();
 
   const std::filesystem::path& target() const noexcept { return target_; }
-  // The path for opening the entry until it is published. For a file without a name, the path of
-  // its descriptor.
+  // Returns the path for opening the entry before it is published. For a file without a name, this
+  // is the path of its descriptor in /proc.
   const std::filesystem::path& path() const noexcept { return path_; }
-  // A file is open for reading and writing. -1 for a folder.
+  // Returns the descriptor of a file, which is open for reading and writing. Returns -1 for a
+  // folder.
   int fd() const noexcept { return fd_.get(); }
 
-  // Gives the entry its name. With `sync`, the file, or the list of a folder's entries but not
-  // their contents, is on the drive before the entry is named, and the name is on the drive on
-  // return.
+  // Gives the entry its final name. If `sync` is true, flushes the contents of a file before the
+  // file gets the name, and then flushes the name. For a folder, flushes only the list of its
+  // entries, so the caller must flush the files of the folder.
   result<void> publish(bool sync);
 
  private:
@@ -57,12 +59,12 @@ class atomic_entry {
   fault refused(int error_number, std::string cause = {}) const;
 
   std::filesystem::path target_;
-  std::filesystem::path path_;  // Empty: not created, or published.
+  std::filesystem::path path_;  // Empty if the entry was not created, or is published.
   unique_fd fd_;
-  unique_fd lock_;  // The lock of a folder, see leftovers.hpp.
+  unique_fd lock_;  // The lock of a folder. See leftovers.hpp.
   entry_kind kind_ = entry_kind::file;
   bool may_replace_ = false;
-  bool has_name_ = false;  // `path_` is a temporary name.
+  bool has_name_ = false;  // True if `path_` is a temporary name.
 };
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "io/writers/leftovers.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
-#include <memory>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "base/folder_names.hpp"
+#include "base/parse_number.hpp"
 #include "base/unique_fd.hpp"
 
 namespace ringload::inline v0 {
@@ -23,49 +24,16 @@ namespace {
 
 constexpr std::string_view prefix = ".ringload-";
 
-std::optional<int> whole_number(std::string_view text) noexcept {
-  int value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_valid =
-      read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= 0;
-  return is_valid ? std::optional(value) : std::nullopt;
-}
-
-// Returns the process number in a temporary name; returns nothing for other names.
+// Returns an empty optional for a name that is not temporary.
 std::optional<int> process_of(std::string_view name) noexcept {
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());
   const std::size_t dash = name.find('-');
-  if (dash == name.npos || !whole_number(name.substr(dash + 1))) return std::nullopt;
-  return whole_number(name.substr(0, dash));
+  if (dash == name.npos || !parse_number<unsigned>(name.substr(dash + 1))) return std::nullopt;
+  return parse_number<int>(name.substr(0, dash));
 }
 
 bool has_ended(int process) noexcept { return ::kill(process, 0) != 0 && errno == ESRCH; }
-
-struct close_folder {
-  void operator()(DIR* folder) const noexcept { ::closedir(folder); }
-};
-
-// The names in a folder, without "." and "..". No value if the folder cannot be read. An iterator
-// of std::filesystem would end the process if memory runs out.
-std::optional<std::vector<std::string>> names_in(int folder_fd) {
-  const int fd = ::openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
-  const std::unique_ptr<DIR, close_folder> folder(::fdopendir(fd));
-  if (!folder) {
-    ::close(fd);
-    return std::nullopt;
-  }
-  std::vector<std::string> names;
-  errno = 0;
-  while (const ::dirent* const entry = ::readdir(folder.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-    errno = 0;
-  }
-  if (errno != 0) return std::nullopt;
-  return names;
-}
 
 // Returns true for a file that a save creates.
 bool is_of_a_save(int folder_fd, const std::string& name) {
@@ -75,9 +43,9 @@ bool is_of_a_save(int folder_fd, const std::string& name) {
          S_ISREG(status.st_mode);
 }
 
-// Removes a folder that contains only files that a save creates.
+// Keeps the folder if it contains other files than a save creates.
 void remove_folder(int parent_fd, const std::string& folder_name, int folder_fd) {
-  const auto names = names_in(folder_fd);
+  const auto names = folder_names(folder_fd);
   if (!names) return;
   for (const std::string& name : *names) {
     if (!is_of_a_save(folder_fd, name)) return;
@@ -112,7 +80,7 @@ void unlock_temporary(int fd) noexcept { (void)::flock(fd, LOCK_UN); }
 void remove_leftovers(const std::filesystem::path& folder) {
   const unique_fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return;
-  const auto names = names_in(opened.get());
+  const auto names = folder_names(opened.get());
   if (!names) return;
   for (const std::string& name : *names) {
     const auto process = process_of(name);

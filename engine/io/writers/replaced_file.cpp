@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "io/writers/replaced_file.hpp"
 
 #include <fcntl.h>
@@ -26,7 +27,7 @@ result<void> replaced_file::take(const std::string& path, int fd) {
   };
   locked_ = unique_fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!locked_ || ::fstat(fd, &before_) != 0) return failed();
-  // If the file system has no locks, only check_unchanged() protects the file.
+  // If the file system has no locks, the file is protected only by check_unchanged().
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     errno = EBUSY;
     return failed("another writer is changing the file: try again when that writer has finished");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file that will be replaced by a file with the same contents and changes. No other writer may
-// change it meanwhile, because those changes would be lost.
+// A file that will be replaced by a changed copy of the file. Used by writers that append to a .zt
+// file. No other writer may change the file in the meantime, because the changes would be lost.
 
 #include <sys/stat.h>
 
@@ -17,11 +17,11 @@ class replaced_file {
  public:
   replaced_file() = default;
 
-  // Locks the open file and checks that `path` names it. Fails with EBUSY if another writer holds
-  // the lock, and with errc::changed_file if the file has changed.
+  // Locks the open file and checks that `path` names the file. Returns EBUSY if another writer has
+  // the lock. Returns errc::changed_file if the file has changed.
   result<void> take(const std::string& path, int fd);
-  // Must be called right before the replacement. Fails with errc::changed_file if the file has
-  // changed since take(). Without take(), succeeds.
+  // Must be called immediately before the replacement. Returns errc::changed_file if the file has
+  // changed since take(). Succeeds if take() was not called.
   result<void> check_unchanged() const;
 
  private:

@@ -1,26 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "io/writers/write_fully.hpp"
 
 #include <cerrno>
+#include <optional>
+#include <utility>
 
 #include "base/checked.hpp"
 #include "base/io_unit.hpp"
-#include "io/writers/pool_writer.hpp"
-#include "io/writers/ring_writer.hpp"
-#include "io/writers/write_cursor.hpp"
+#include "io/io_cursor.hpp"
 
 namespace ringload::inline v0 {
-
-block_writers make_block_writers(boost::asio::io_context& loop, ring* io_ring, threads& pool) {
-  block_writers writers;
-  if (io_ring != nullptr) {
-    writers.direct = std::make_unique<ring_writer>(*io_ring);
-  } else {
-    writers.direct = std::make_unique<pool_writer>(loop, pool);
-  }
-  writers.buffered = std::make_unique<pool_writer>(loop, pool);
-  return writers;
-}
 
 bool can_be_direct(const written_file& file, std::uint64_t file_offset,
                    std::uint32_t bytes) noexcept {
@@ -28,34 +18,37 @@ bool can_be_direct(const written_file& file, std::uint64_t file_offset,
          bytes % block_bytes == 0;
 }
 
-boost::asio::awaitable<void> write_fully(block_writers& writers, written_file& to,
+boost::asio::awaitable<void> write_fully(write_queues queues, written_file& to,
                                          const block_of_file& extent, bool direct,
                                          const std::atomic<bool>& stop, write_end& end) {
-  write_cursor cursor(extent.bytes, direct ? block_bytes : 1);
-  end = {};
-  end.direct = direct;
-  while (!end.whole && !stop) {
-    const std::uint32_t written = cursor.written();
-    write_request next;
-    next.fd = end.direct ? to.direct.get() : to.buffered.get();
-    next.direct = end.direct;
-    next.bytes = extent.bytes - written;
-    next.file_offset = extent.file_offset + written;
-    next.from = extent.from + written;
-    next.registered_buffer = extent.registered_buffer;
-    const int res = co_await write(end.direct ? *writers.direct : *writers.buffered, next);
-    auto complete = cursor.completed(res);
-    if (complete) {
-      end.whole = *complete;
-    } else if (end.direct && written == 0 && res == -EINVAL) {
-      to.direct_refusal = message_of(complete.error()) + ", for a direct write";
-      end.direct = false;
-      cursor = write_cursor(extent.bytes, 1);
+  io_cursor cursor = io_cursor::write(extent.file_offset, extent.bytes, direct ? block_bytes : 1);
+  std::optional<io_cursor::step> left = cursor.first();
+  write_end now;
+  now.direct = direct;
+  while (left && !stop) {
+    io_request request;
+    request.is_write = true;
+    request.fd = now.direct ? to.direct.get() : to.buffered.get();
+    request.direct = now.direct;
+    request.bytes = left->bytes;
+    request.file_offset = left->file_offset;
+    request.memory = const_cast<std::byte*>(extent.from) + left->memory_offset;
+    request.registered_buffer = extent.registered_buffer;
+    const int res = co_await await_io(now.direct ? queues.direct : queues.buffered, request);
+    auto next = cursor.completed(res);
+    if (next) {
+      left = *next;
+    } else if (now.direct && left->memory_offset == 0 && res == -EINVAL) {
+      to.direct_refusal = message_of(next.error()) + ", for a direct write";
+      now.direct = false;
+      cursor = io_cursor::write(extent.file_offset, extent.bytes, 1);
     } else {
-      end.outcome = complete.error().in(to.place + ": byte " + grouped(next.file_offset));
+      now.outcome = next.error().in(to.place + ": byte " + grouped(left->file_offset));
       break;
     }
   }
+  now.whole = !left;
+  end = std::move(now);
 }
 
 }  // namespace ringload::inline v0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "io/writers/written_file.hpp"
 
 #include <fcntl.h>
@@ -7,23 +8,24 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "base/checked.hpp"
+#include "base/file_io.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
 
-// Returns 0 or errno. If the file system cannot allocate ahead, only the size is set.
+// Allocates the bytes [begin, end). Returns 0 or errno. If the file system cannot allocate in
+// advance, only sets the size.
 int allocate(int fd, std::uint64_t begin, std::uint64_t end) noexcept {
   if (begin >= end) return 0;
   const auto from = static_cast<::off_t>(begin);
-  int problem = 0;
-  do {
-    problem = ::fallocate(fd, 0, from, static_cast<::off_t>(end - begin)) == 0 ? 0 : errno;
-  } while (problem == EINTR);
-  if (problem != EOPNOTSUPP && problem != ENOSYS) return problem;
+  const auto bytes = static_cast<::off_t>(end - begin);
+  if (uninterrupted([=] { return ::fallocate(fd, 0, from, bytes); }) == 0) return 0;
+  if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
   return ::ftruncate(fd, static_cast<::off_t>(end)) == 0 ? 0 : errno;
 }
 
@@ -31,7 +33,8 @@ int allocate(int fd, std::uint64_t begin, std::uint64_t end) noexcept {
 
 result<void> check_disk_room(const std::filesystem::path& folder, std::uint64_t bytes) {
   struct ::statvfs status = {};
-  if (::statvfs(folder.c_str(), &status) != 0 || status.f_blocks == 0) return {};  // Unknown.
+  // If the free space is unknown, the write is tried.
+  if (::statvfs(folder.c_str(), &status) != 0 || status.f_blocks == 0) return {};
   const auto free = checked_multiply(status.f_bavail, status.f_frsize);
   if (!free || bytes <= *free) return {};
   return fault{system_code(ENOSPC), "",
@@ -57,7 +60,8 @@ result<written_file> begin_file(unique_fd file, const std::filesystem::path& pat
   file_state.place = std::move(place);
   file_state.buffered = std::move(file);
   if (auto status = allocate_up_to(file_state, bytes); !status) return status.error();
-  // The file is empty now but will be written: pass 1 byte so that O_DIRECT is tried.
+  // The size must not be 0, because O_DIRECT is not tried for an empty file, although this file
+  // will be written.
   const std::uint64_t expected_bytes = std::max<std::uint64_t>(bytes, 1);
   auto opened = direct.open(file_state.buffered.get(), path.native(), expected_bytes,
                             direct_files::access::write);
@@ -78,12 +82,9 @@ result<void> allocate_up_to(written_file& file, std::uint64_t end) {
 }
 
 result<void> sync_file(const written_file& file) {
-  int problem = 0;
-  do {
-    problem = ::fsync(file.buffered.get()) == 0 ? 0 : errno;
-  } while (problem == EINTR);
-  if (problem == 0) return {};
-  return fault{system_code(problem), file.place, "fsync: " + system_code(problem).message()};
+  if (uninterrupted([&] { return ::fsync(file.buffered.get()); }) == 0) return {};
+  const auto failed = system_code(errno);
+  return fault{failed, file.place, "fsync: " + failed.message()};
 }
 
 }  // namespace ringload::inline v0

@@ -1,20 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A group over NCCL. Each call is launched on the stream, and an event after it is polled until it
-// completes, NCCL reports an error, the rank is interrupted, or the deadline passes. A call that
-// does not end normally is aborted, because NCCL's kernels would wait on the device forever.
+// Implements `group` over NCCL, for device memory. The communicator is non-blocking: each call of
+// NCCL returns at once. The rank polls NCCL until the call is launched on a CUDA stream, and then
+// polls an event of the stream. A blocking communicator would wait inside NCCL for a peer that
+// never calls. A rank aborts the communicator in three cases: NCCL reports an error, the rank is
+// interrupted, or the deadline expires. Without the abort, NCCL's kernels would wait on the device
+// forever.
+//
+// Destroying or aborting a communicator blocks until all ranks of the machine do the same.
+// Therefore these calls run in their own threads, and a rank waits for them only until its time
+// limit.
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
 #include <optional>
 #include <ringload/cuda.hpp>
 #include <ringload/error.hpp>
 #include <ringload/nccl.hpp>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/retry_allocation.hpp"
+#include "base/signals_blocked.hpp"
 #include "device/cuda/raii.hpp"
 #include "device/cuda/runtime.hpp"
 #include "ranks/nccl/nccl_library.hpp"
@@ -25,103 +42,146 @@ namespace {
 
 constexpr unsigned busy_queries = 1000;
 constexpr std::chrono::microseconds between_queries{20};
+// How long a rank waits for the other ranks when a communicator ends. The limit is short, because
+// the other ranks may learn of a failure only after this rank has returned its error.
+constexpr std::chrono::milliseconds end_wait_max{5000};
 
 std::string rank_name(std::uint32_t rank) { return "rank " + std::to_string(rank); }
 
+// Runs `work` in a new thread. Returns false if the thread has not ended within `limit`. The thread
+// then continues, so `work` must own everything it uses. `work` must not throw.
+template <class Work>
+bool ends_within(std::chrono::milliseconds limit, Work work) {
+  struct progress {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool has_ended = false;
+  };
+  const auto state = std::make_shared<progress>();
+  try {
+    const signals_blocked mask;
+    std::thread([state, work = std::move(work)]() mutable {
+      work();
+      const std::lock_guard lock(state->mutex);
+      state->has_ended = true;
+      state->changed.notify_all();
+    }).detach();
+  } catch (const std::system_error& failed) {
+    throw error({failed.code().value(), boost::system::system_category()}, "NCCL: a thread", {});
+  }
+  std::unique_lock lock(state->mutex);
+  return state->changed.wait_for(lock, limit, [&] { return state->has_ended; });
+}
+
 class nccl_ranks final : public group {
  public:
-  nccl_ranks(std::shared_ptr<group> hosts, int device, void* stream,
+  nccl_ranks(std::shared_ptr<group> host_group, int device, void* stream,
              std::shared_ptr<const nccl::library> nccl_library, std::chrono::milliseconds timeout)
-      : hosts_(std::move(hosts)),
+      : host_group_(std::move(host_group)),
         device_(device),
         stream_(static_cast<cudaStream_t>(stream)),
         nccl_(std::move(nccl_library)),
         timeout_(timeout) {}
 
-  ~nccl_ranks() override {
-    if (comm_ != nullptr) (void)nccl_->ncclCommDestroy(comm_);
-  }
+  ~nccl_ranks() override { end_communicator(nccl_->ncclCommDestroy); }
 
-  // Must be called by all ranks together.
+  // Creates the communicator. All ranks must call this function at the same time.
   void connect(const nccl::unique_id& id) {
-    in_device([&] {
-      require(
-          nccl_->ncclCommInitRank(&comm_, static_cast<int>(size()), id, static_cast<int>(rank())),
-          "ncclCommInitRank");
-    });
+    try {
+      in_device([&] {
+        const auto until = deadline();
+        const nccl::config options;
+        const nccl::result_code outcome = nccl_->ncclCommInitRankConfig(
+            comm_.get(), static_cast<int>(size()), id, static_cast<int>(rank()), &options);
+        wait_for_launch(outcome, "ncclCommInitRankConfig", until);
+      });
+    } catch (...) {
+      abort();
+      throw;
+    }
   }
 
-  std::uint32_t rank() const noexcept override { return hosts_->rank(); }
-  std::uint32_t size() const noexcept override { return hosts_->size(); }
+  std::uint32_t rank() const noexcept override { return host_group_->rank(); }
+  std::uint32_t size() const noexcept override { return host_group_->size(); }
   device_kind memory() const noexcept override { return device_kind::cuda; }
 
   void send(std::span<const std::byte> bytes, std::uint32_t to) override {
-    carry_out(bytes.size(), [&] { return put(bytes, to); });
+    carry_out(bytes.size(), "ncclSend", [&] { return put(bytes, to); });
   }
   void receive(std::span<std::byte> bytes, std::uint32_t from) override {
-    carry_out(bytes.size(), [&] { return take(bytes, from); });
+    carry_out(bytes.size(), "ncclRecv", [&] { return take(bytes, from); });
   }
   void broadcast(std::span<std::byte> bytes, std::uint32_t root) override {
-    carry_out(bytes.size(), [&] {
+    carry_out(bytes.size(), "ncclBroadcast", [&] {
       return nccl_->ncclBroadcast(bytes.data(), bytes.data(), bytes.size(), nccl::byte_type,
-                                  static_cast<int>(root), comm_, stream_);
+                                  static_cast<int>(root), *comm_, stream_);
     });
   }
-  // The root sends to itself too. One group of calls ensures that none of them waits for another.
+  // The root also sends to itself. All calls are in one NCCL group, because otherwise the calls
+  // would wait for each other.
   void scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
                std::uint32_t root) override {
-    carry_out(1, [&] {
+    carry_out(1, "ncclGroupEnd", [&] {
       nccl::result_code outcome = nccl_->ncclGroupStart();
-      for (std::uint32_t r = 0; r < size() && rank() == root && outcome == nccl::success; ++r) {
+      for (std::uint32_t r = 0; r < size() && rank() == root && !has_failed(outcome); ++r) {
         if (!parts[r].empty()) outcome = put(parts[r], r);
       }
-      if (!into.empty() && outcome == nccl::success) outcome = take(into, root);
+      if (!into.empty() && !has_failed(outcome)) outcome = take(into, root);
       const nccl::result_code ended = nccl_->ncclGroupEnd();
-      return outcome == nccl::success ? ended : outcome;
+      return has_failed(outcome) ? outcome : ended;
     });
   }
   void barrier() override {
     check_ended();
-    hosts_->barrier();
+    host_group_->barrier();
   }
 
   void fail(std::string_view reason) noexcept override {
+    // The other ranks are notified first, because abort() waits for those ranks.
+    host_group_->fail(reason);
+    set_lasting_error(reason);
     abort();
-    hosts_->fail(reason);
-    if (!ended_) ended_.emplace(errc::rank_failed, rank_name(rank()), std::string(reason));
   }
   void interrupt() noexcept override {
     interrupted_ = true;
-    hosts_->interrupt();
+    host_group_->interrupt();
   }
 
  private:
-  static error interruption() {
+  static error interrupted_error() {
     return {boost::system::error_code(ECANCELED, boost::system::system_category()), "group",
             "interrupted"};
   }
 
   void check_ended() const {
-    if (ended_) throw *ended_;
-    if (interrupted_) throw interruption();
+    if (lasting_error_) throw *lasting_error_;
+    if (interrupted_) throw interrupted_error();
   }
 
   nccl::result_code put(std::span<const std::byte> bytes, std::uint32_t to) {
-    return nccl_->ncclSend(bytes.data(), bytes.size(), nccl::byte_type, static_cast<int>(to), comm_,
-                           stream_);
+    return nccl_->ncclSend(bytes.data(), bytes.size(), nccl::byte_type, static_cast<int>(to),
+                           *comm_, stream_);
   }
   nccl::result_code take(std::span<std::byte> bytes, std::uint32_t from) {
     return nccl_->ncclRecv(bytes.data(), bytes.size(), nccl::byte_type, static_cast<int>(from),
-                           comm_, stream_);
+                           *comm_, stream_);
+  }
+
+  static bool has_failed(nccl::result_code outcome) noexcept {
+    return outcome != nccl::success && outcome != nccl::in_progress;
   }
 
   void require(nccl::result_code outcome, const char* call) const {
-    if (outcome == nccl::success) return;
+    if (!has_failed(outcome)) return;
     throw error(errc::rank_failed, std::string("NCCL: ") + call,
                 nccl_->ncclGetErrorString(outcome));
   }
 
-  // Runs `work` with the device as the current one. Rethrows its exceptions.
+  std::chrono::steady_clock::time_point deadline() const {
+    return std::chrono::steady_clock::now() + timeout_;
+  }
+
+  // Makes the device current and calls `work`. Rethrows the exceptions of `work`.
   template <class Work>
   void in_device(const Work& work) {
     std::exception_ptr thrown;
@@ -136,19 +196,21 @@ class nccl_ranks final : public group {
     if (thrown) std::rethrow_exception(thrown);
   }
 
-  // Skips empty calls on all ranks.
+  // Launches a call on the stream and waits until it completes. A call with 0 bytes is skipped,
+  // because it has 0 bytes on all ranks.
   template <class Call>
-  void carry_out(std::size_t bytes, const Call& call) {
+  void carry_out(std::size_t bytes, const char* name, const Call& call) {
     check_ended();
     if (bytes == 0) return;
     try {
       in_device([&] {
-        require(call(), "a call");
+        const auto until = deadline();
+        wait_for_launch(call(), name, until);
         cuda::event end;
         auto failed = end.make();
         if (!failed) failed = end.record(stream_);
         if (failed) throw error(failed, "NCCL", {});
-        wait_for(end);
+        wait_for_end(end, name, until);
       });
     } catch (...) {
       abort();
@@ -156,20 +218,40 @@ class nccl_ranks final : public group {
     }
   }
 
-  void wait_for(const cuda::event& end) {
-    const auto until = std::chrono::steady_clock::now() + timeout_;
-    for (unsigned queries = 0;; ++queries) {
+  // Waits until the call is on the stream. The communicator must not be used before.
+  void wait_for_launch(nccl::result_code outcome, const char* call,
+                       std::chrono::steady_clock::time_point until) {
+    require(outcome, call);
+    if (outcome == nccl::success) return;
+    poll(call, until, [&] { return !is_launching(); });
+  }
+
+  void wait_for_end(const cuda::event& end, const char* call,
+                    std::chrono::steady_clock::time_point until) {
+    poll(call, until, [&] {
       const cudaError_t reached = cudaEventQuery(end.get());
       const auto failed = cuda::code_of(reached);
-      if (reached == cudaSuccess) return;
+      if (reached == cudaSuccess) return true;
       if (reached != cudaErrorNotReady) throw error(failed, "NCCL", {});
-      nccl::result_code outcome = nccl::success;
-      require(nccl_->ncclCommGetAsyncError(comm_, &outcome), "ncclCommGetAsyncError");
-      if (outcome != nccl::in_progress) require(outcome, "another rank");
-      if (interrupted_) throw interruption();
+      (void)is_launching();  // Throws the errors that NCCL has found since the launch.
+      return false;
+    });
+  }
+
+  bool is_launching() const {
+    nccl::result_code outcome = nccl::success;
+    require(nccl_->ncclCommGetAsyncError(*comm_, &outcome), "ncclCommGetAsyncError");
+    require(outcome, "another rank");
+    return outcome == nccl::in_progress;
+  }
+
+  template <class Done>
+  void poll(const char* call, std::chrono::steady_clock::time_point until, const Done& is_done) {
+    for (unsigned queries = 0; !is_done(); ++queries) {
+      if (interrupted_) throw interrupted_error();
       if (std::chrono::steady_clock::now() > until) {
-        throw error(errc::rank_failed, "NCCL",
-                    "a call did not end within " + std::to_string(timeout_.count()) + " ms");
+        throw error(errc::rank_failed, std::string("NCCL: ") + call,
+                    "a rank did not answer within " + std::to_string(timeout_.count()) + " ms");
       }
       if (queries < busy_queries) {
         std::this_thread::yield();
@@ -179,30 +261,59 @@ class nccl_ranks final : public group {
     }
   }
 
-  // Ends NCCL's kernels, so that the stream continues.
-  void abort() noexcept {
-    if (comm_ == nullptr) return;
-    (void)nccl_->ncclCommAbort(std::exchange(comm_, nullptr));
-    if (!ended_ && !interrupted_) {
-      ended_.emplace(errc::rank_failed, rank_name(rank()), "an earlier call was aborted");
-    }
+  // Ends the communicator by calling `end`, which waits for all ranks of the machine. The thread of
+  // this call may run longer than the group exists. That is safe, because the NCCL library is never
+  // unloaded.
+  void end_communicator(nccl::result_code (*end)(nccl::comm*)) noexcept {
+    if (comm_released_ || *comm_ == nullptr) return;
+    comm_released_ = true;
+    // NCCL's kernels end with the communicator, so a lack of memory must not prevent its end.
+    retry_allocation([this, end] {
+      try {
+        (void)ends_within(std::min(timeout_, end_wait_max), [end, owned = comm_, device = device_] {
+          (void)cuda::use_device(device);
+          (void)end(*owned);
+        });
+      } catch (const error&) {
+        // No thread could be started. The communicator is leaked.
+      }
+    });
   }
 
-  const std::shared_ptr<group> hosts_;
+  // Sets the error of every later call. Does nothing if the error is already set.
+  void set_lasting_error(std::string_view reason) noexcept {
+    if (lasting_error_) return;
+    retry_allocation([this, reason] {
+      lasting_error_.emplace(errc::rank_failed, rank_name(rank()), std::string(reason));
+    });
+  }
+
+  // Aborts the communicator, which ends NCCL's kernels. The stream can then continue.
+  void abort() noexcept {
+    if (comm_released_) return;
+    end_communicator(nccl_->ncclCommAbort);
+    if (!interrupted_) set_lasting_error("an earlier call was aborted");
+  }
+
+  const std::shared_ptr<group> host_group_;
   const int device_;
   const cudaStream_t stream_;
   const std::shared_ptr<const nccl::library> nccl_;
   const std::chrono::milliseconds timeout_;
-  nccl::comm* comm_ = nullptr;  // Null: not connected yet, or aborted.
-  std::optional<error> ended_;  // The error of every further call.
+  // Shared with the thread that ends the communicator. The pointer must stay valid until that
+  // thread has ended.
+  const std::shared_ptr<nccl::comm*> comm_ = std::make_shared<nccl::comm*>(nullptr);
+  // True after the attempt to start the thread that destroys or aborts the communicator.
+  bool comm_released_ = false;
+  std::optional<error> lasting_error_;  // Every later call throws this error.
   std::atomic<bool> interrupted_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<group> nccl_group(std::shared_ptr<group> hosts, int device, void* stream,
+std::unique_ptr<group> nccl_group(std::shared_ptr<group> host_group, int device, void* stream,
                                   std::string_view library, std::chrono::milliseconds timeout) {
-  group& host_ranks = *hosts;
+  group& host_ranks = *host_group;
   try {
     auto nccl_library = nccl::load_library(std::string(library));
     if (!nccl_library) throw to_error(nccl_library.error());
@@ -218,11 +329,14 @@ std::unique_ptr<group> nccl_group(std::shared_ptr<group> hosts, int device, void
     // Ensures that all ranks have loaded the library.
     host_ranks.barrier();
     auto ranks =
-        std::make_unique<nccl_ranks>(hosts, device, stream, std::move(*nccl_library), timeout);
+        std::make_unique<nccl_ranks>(host_group, device, stream, std::move(*nccl_library), timeout);
     ranks->connect(id);
     return ranks;
   } catch (const error& problem) {
     host_ranks.fail(problem.what());
+    throw;
+  } catch (const std::bad_alloc&) {
+    host_ranks.fail("out of memory");
     throw;
   }
 }

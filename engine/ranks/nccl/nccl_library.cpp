@@ -7,7 +7,7 @@ namespace ringload::inline v0::nccl {
 
 namespace {
 
-// Returns the last error of dlopen or dlsym.
+// Returns the message of the last dlopen() or dlsym() that failed.
 fault load_fault(const std::string& name) {
   const char* const message = ::dlerror();
   return {errc::device_unavailable, "NCCL",
@@ -15,30 +15,30 @@ fault load_fault(const std::string& name) {
 }
 
 template <class Function>
-bool find(void* in, const char* name, Function& into) {
-  void* const found = ::dlsym(in, name);
-  into = reinterpret_cast<Function>(found);
+bool find(void* handle, const char* name, Function& function) {
+  void* const found = ::dlsym(handle, name);
+  function = reinterpret_cast<Function>(found);
   return found != nullptr;
 }
 
 }  // namespace
 
 result<std::shared_ptr<const library>> load_library(const std::string& name) {
-  // Never closed, because the library may have threads.
-  void* const in = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (in == nullptr) return load_fault(name);
+  // The library is never unloaded, because it may have running threads.
+  void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return load_fault(name);
   library out;
-  const bool whole = find(in, "ncclGetUniqueId", out.ncclGetUniqueId) &&
-                     find(in, "ncclCommInitRank", out.ncclCommInitRank) &&
-                     find(in, "ncclCommDestroy", out.ncclCommDestroy) &&
-                     find(in, "ncclCommAbort", out.ncclCommAbort) &&
-                     find(in, "ncclCommGetAsyncError", out.ncclCommGetAsyncError) &&
-                     find(in, "ncclGetErrorString", out.ncclGetErrorString) &&
-                     find(in, "ncclGroupStart", out.ncclGroupStart) &&
-                     find(in, "ncclGroupEnd", out.ncclGroupEnd) &&
-                     find(in, "ncclSend", out.ncclSend) && find(in, "ncclRecv", out.ncclRecv) &&
-                     find(in, "ncclBroadcast", out.ncclBroadcast);
-  if (!whole) return load_fault(name);
+  const bool has_all =
+      find(handle, "ncclGetUniqueId", out.ncclGetUniqueId) &&
+      find(handle, "ncclCommInitRankConfig", out.ncclCommInitRankConfig) &&
+      find(handle, "ncclCommDestroy", out.ncclCommDestroy) &&
+      find(handle, "ncclCommAbort", out.ncclCommAbort) &&
+      find(handle, "ncclCommGetAsyncError", out.ncclCommGetAsyncError) &&
+      find(handle, "ncclGetErrorString", out.ncclGetErrorString) &&
+      find(handle, "ncclGroupStart", out.ncclGroupStart) &&
+      find(handle, "ncclGroupEnd", out.ncclGroupEnd) && find(handle, "ncclSend", out.ncclSend) &&
+      find(handle, "ncclRecv", out.ncclRecv) && find(handle, "ncclBroadcast", out.ncclBroadcast);
+  if (!has_all) return load_fault(name);
   return std::make_shared<const library>(out);
 }
 

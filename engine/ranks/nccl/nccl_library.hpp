@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The used part of NCCL, declared as documented for version 2 and looked up at load time.
+// The functions of NCCL 2.14 or later that ringload calls. load_library() finds the functions at
+// run time. tests/cuda/CMakeLists.txt compares the declarations with NCCL's nccl.h.
 
 #include <cuda_runtime_api.h>
 
@@ -22,9 +23,20 @@ inline constexpr result_code success = 0;
 inline constexpr result_code in_progress = 7;
 inline constexpr int byte_type = 0;  // ncclInt8.
 
+// ncclConfig_t of NCCL 2.14. Later versions of the struct have more members. NCCL uses the defaults
+// for members that end after `bytes`.
+struct config {
+  std::size_t bytes = sizeof(config);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21400;
+  int blocking = 0;
+};
+
 struct library {
   result_code (*ncclGetUniqueId)(unique_id* result) = nullptr;
-  result_code (*ncclCommInitRank)(comm** result, int ranks, unique_id id, int rank) = nullptr;
+  // `result` must stay valid until the communicator is connected to the other ranks or is aborted.
+  result_code (*ncclCommInitRankConfig)(comm** result, int ranks, unique_id id, int rank,
+                                        const config* options) = nullptr;
   result_code (*ncclCommDestroy)(comm* communicator) = nullptr;
   result_code (*ncclCommAbort)(comm* communicator) = nullptr;
   result_code (*ncclCommGetAsyncError)(comm* communicator, result_code* outcome) = nullptr;
@@ -39,7 +51,7 @@ struct library {
                                comm* communicator, cudaStream_t cuda_stream) = nullptr;
 };
 
-// The library stays loaded until the process ends.
+// Loads the NCCL library and finds its functions. The library stays loaded until the process ends.
 result<std::shared_ptr<const library>> load_library(const std::string& name);
 
 }  // namespace ringload::inline v0::nccl

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Writes, hashes and publishes one file of the local Hugging Face cache. hf_cache_file.hpp shows
+// the layout of the cache. The record is the file that lists the received ranges.
+
 #include "remote/cache/hf_cache_file.hpp"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,9 +17,9 @@
 #include <utility>
 
 #include "base/catch_as_fault.hpp"
+#include "base/file_io.hpp"
 #include "base/printable.hpp"
 #include "catalog/hf_cache.hpp"
-#include "formats/checksum_list.hpp"
 
 namespace ringload::inline v0::remote_http {
 
@@ -25,10 +28,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t hash_buffer_bytes = std::size_t{1} << 20;
-// Limit of the bytes that are fetched again after an interruption.
+// The record is written each time that this number of bytes has been received.
 constexpr std::uint64_t record_every_bytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t record_bytes_max = std::uint64_t{8} << 20;
-constexpr std::size_t sha1_digits = 40;
 constexpr ::mode_t file_mode = 0666;
 
 fault system_fault(int error_number, const std::string& path) {
@@ -42,30 +44,13 @@ result<void> make_folders(const fs::path& path) {
   return {};
 }
 
-result<void> write_all(int fd, std::span<const std::byte> from, std::uint64_t offset) {
-  while (!from.empty()) {
-    const ::ssize_t done = ::pwrite(fd, from.data(), from.size(), static_cast<::off_t>(offset));
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return fault{system_code(errno), ""};
-    from = from.subspan(static_cast<std::size_t>(done));
-    offset += static_cast<std::uint64_t>(done);
-  }
-  return {};
-}
-
 result<void> read_all(int fd, std::span<std::byte> into, std::uint64_t offset) {
-  while (!into.empty()) {
-    const ::ssize_t done = ::pread(fd, into.data(), into.size(), static_cast<::off_t>(offset));
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return fault{system_code(errno), ""};
-    if (done == 0) return fault{errc::truncated_file, ""};
-    into = into.subspan(static_cast<std::size_t>(done));
-    offset += static_cast<std::uint64_t>(done);
-  }
-  return {};
+  const auto count = read_fully(fd, offset, into);
+  if (!count) return count.error();
+  return *count == into.size() ? result<void>() : fault{errc::truncated_file, ""};
 }
 
-// Returns the content of a small text file, or an empty string if the file cannot be read.
+// Returns an empty string if the file cannot be read.
 std::string read_text(const std::string& path) {
   const unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct ::stat status = {};
@@ -77,12 +62,12 @@ std::string read_text(const std::string& path) {
   return out;
 }
 
-// Replaces the file atomically: the file has either the old or the new content.
+// Replaces the file atomically. At any time, the file has either the old or the new content.
 result<void> replace_text(const std::string& path, std::string_view text) {
   const std::string fresh = path + "." + std::to_string(::getpid()) + ".tmp";
   const unique_fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, file_mode));
   if (!fd) return system_fault(errno, fresh);
-  auto written = write_all(fd.get(), std::as_bytes(std::span(text)), 0);
+  auto written = write_fully(fd.get(), 0, std::as_bytes(std::span(text)));
   if (written && ::rename(fresh.c_str(), path.c_str()) != 0) {
     written = fault{system_code(errno), ""};
   }
@@ -92,10 +77,6 @@ result<void> replace_text(const std::string& path, std::string_view text) {
 }
 
 }  // namespace
-
-void hf_cache_file::hash_free::operator()(evp_md_ctx_st* context) const noexcept {
-  ::EVP_MD_CTX_free(context);
-}
 
 hf_cache_file::hf_cache_file(blob_place place)
     : place_(std::move(place)),
@@ -107,12 +88,12 @@ hf_cache_file::hf_cache_file(blob_place place)
       present_(bytes_) {}
 
 hf_cache_file::~hf_cache_file() {
-  // If the record cannot be written, the bytes are fetched again.
+  // If the record cannot be written, the next load fetches the bytes again.
   if (lock_ && fd_ && !published_ && !removed_) static_cast<void>(write_record());
 }
 
 fault hf_cache_file::with_path(fault failure) const {
-  return failure.where.empty() ? failure.in(printable_path(partial_)) : failure;
+  return failure.where().empty() ? failure.in(printable_path(partial_)) : failure;
 }
 
 result<std::shared_ptr<hf_cache_file>> hf_cache_file::open(blob_place place) {
@@ -125,7 +106,8 @@ result<std::shared_ptr<hf_cache_file>> hf_cache_file::open(blob_place place) {
   return out;
 }
 
-// Takes the lock of huggingface_hub, so that one program at a time fetches the file.
+// Takes the lock that huggingface_hub uses. Only the program that holds the lock writes the file
+// into the cache.
 result<bool> hf_cache_file::take_lock() {
   const std::string folder = place_.cache + "/.locks/" + repository_folder(place_.model);
   if (auto created = make_folders(folder); !created) return created.error();
@@ -152,7 +134,8 @@ result<void> hf_cache_file::open_partial() {
   }
   fd_ = unique_fd(::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, file_mode));
   if (!fd_ || ::fstat(fd_.get(), &status) != 0) return fault{system_code(errno), ""};
-  // A file that is shorter than recorded is another file, or lost its end in a machine crash.
+  // The record is ignored unless the partial file has its full size. A file of another size is not
+  // the recorded file, or its last bytes were lost in a crash.
   auto before = range_set::from_text(read_text(record_), bytes_);
   if (before && static_cast<std::uint64_t>(status.st_size) == bytes_) present_ = std::move(*before);
   resumed_ = present_.count() > 0;
@@ -163,17 +146,10 @@ result<void> hf_cache_file::open_partial() {
 }
 
 result<void> hf_cache_file::begin_hash() {
-  const bool is_sha1 = place_.file.digest.size() == sha1_digits;
   hashed_bytes_ = 0;
-  hash_.reset(::EVP_MD_CTX_new());
-  const ::EVP_MD* const kind = is_sha1 ? ::EVP_sha1() : ::EVP_sha256();
-  if (!hash_ || ::EVP_DigestInit_ex(hash_.get(), kind, nullptr) != 1) {
-    return fault{errc::digest_unavailable, "", "OpenSSL does not provide the digest of this file"};
-  }
-  if (is_sha1) {  // Git hashes a head that ends with a NUL, then the content.
-    const std::string head = "blob " + std::to_string(bytes_);
-    ::EVP_DigestUpdate(hash_.get(), head.c_str(), head.size() + 1);
-  }
+  auto hasher = hub_hasher::make(place_.file.digest, bytes_);
+  if (!hasher) return hasher.error();
+  hasher_ = std::move(*hasher);
   return {};
 }
 
@@ -199,8 +175,8 @@ bool hf_cache_file::published() const {
 }
 
 result<void> hf_cache_file::read(std::uint64_t offset, std::span<std::byte> into) const {
-  auto done = read_all(fd_.get(), into, offset);
-  if (!done) return with_path(done.error());
+  auto status = read_all(fd_.get(), into, offset);
+  if (!status) return with_path(status.error());
   return {};
 }
 
@@ -209,13 +185,12 @@ result<void> hf_cache_file::write(std::uint64_t offset, std::span<const std::byt
   {
     const std::lock_guard<std::mutex> hold(mutex_);
     if (broken_) return *broken_;
-    // The number of recorded ranges is limited.
     if (present_.has(range) || present_.count() >= range_set::ranges_max) return {};
   }
-  auto done = write_all(fd_.get(), from, offset);
+  auto status = write_fully(fd_.get(), offset, from);
   const std::lock_guard<std::mutex> hold(mutex_);
-  if (!done) {
-    broken_ = with_path(done.error());
+  if (!status) {
+    broken_ = with_path(status.error());
     changed_.notify_all();
     return *broken_;
   }
@@ -237,12 +212,12 @@ result<void> hf_cache_file::advance() {
       end = present_.prefix_bytes();
       anew = std::exchange(hash_is_stale_, false);
     }
-    auto done = anew ? begin_hash() : result<void>();
-    if (done && end == hashed_bytes_ && end < bytes_) return {};
-    if (done) done = catch_as_fault([&] { return hash_up_to(end); });
-    if (done && end == bytes_) done = catch_as_fault([&] { return publish(); });
-    if (!done) {
-      const fault& failure = done.error();
+    auto status = anew ? begin_hash() : result<void>();
+    if (status && end == hashed_bytes_ && end < bytes_) return {};
+    if (status) status = catch_as_fault([&] { return hash_up_to(end); });
+    if (status && end == bytes_) status = catch_as_fault([&] { return publish(); });
+    if (!status) {
+      const fault& failure = status.error();
       const std::lock_guard<std::mutex> hold(mutex_);
       broken_ = failure.code == errc::wrong_digest ? failure : with_path(failure);
       changed_.notify_all();
@@ -256,7 +231,8 @@ bool hf_cache_file::begin_anew() {
   if (broken_ || published_) return false;
   present_ = range_set(bytes_);
   hash_is_stale_ = true;
-  // Without this record, the next load would use the bytes if this load is killed now.
+  // Writes the empty record now, because the old record would make the next load use the discarded
+  // bytes if this process is killed.
   if (auto recorded = write_record(); !recorded) broken_ = with_path(recorded.error());
   return std::exchange(resumed_, false);
 }
@@ -273,19 +249,16 @@ result<void> hf_cache_file::hash_up_to(std::uint64_t end) {
   while (hashed_bytes_ < end) {
     const auto count =
         static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), end - hashed_bytes_));
-    auto done = read_all(fd_.get(), std::span(buffer).first(count), hashed_bytes_);
-    if (!done) return done.error();
-    ::EVP_DigestUpdate(hash_.get(), buffer.data(), count);
+    auto status = read_all(fd_.get(), std::span(buffer).first(count), hashed_bytes_);
+    if (!status) return status.error();
+    hasher_->update(std::span(buffer).first(count));
     hashed_bytes_ += count;
   }
   return {};
 }
 
 result<void> hf_cache_file::publish() {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> value = {};
-  unsigned length = 0;
-  ::EVP_DigestFinal_ex(hash_.get(), value.data(), &length);
-  const std::string found = hex(std::as_bytes(std::span(value).first(length)));
+  const std::string found = hasher_->finish();
   if (found != place_.file.digest) {
     remove_partial();
     removed_ = true;
@@ -293,7 +266,8 @@ result<void> hf_cache_file::publish() {
                  "the received bytes have the digest " + found + ", expected " +
                      place_.file.digest + " from the hub; the bytes are not kept in the cache"};
   }
-  // After a power failure, either the whole file exists or no file.
+  // The bytes are flushed before the file gets its name. Therefore, after a power failure, the blob
+  // has all its bytes or does not exist.
   if (::fdatasync(fd_.get()) != 0 || ::rename(partial_.c_str(), blob_.c_str()) != 0) {
     return fault{system_code(errno), ""};
   }

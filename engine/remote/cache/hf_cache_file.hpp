@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file of a model that is being written into the local Hugging Face cache.
+// Writes a file of a model into the local Hugging Face cache while a load receives the file. The
+// cache has these files:
 //
-//   .locks/models--owner--name/<digest>.lock                 as huggingface_hub locks it
+//   .locks/models--owner--name/<digest>.lock                 the lock file of huggingface_hub
 //   models--owner--name/
 //     blobs/<digest>.ringload                                the bytes received so far
 //     blobs/<digest>.ringload.ranges                         the ranges of these bytes
-//     blobs/<digest>                                         the file with a verified digest
+//     blobs/<digest>                                         the complete file, verified
 //     snapshots/<commit>/<name> -> ../../blobs/<digest>
 //     refs/<revision>                                        the commit
 //
-// huggingface_hub resumes <digest>.incomplete at its end, so a file with gaps must not have that
-// name.
+// A file with gaps must not have the name <digest>.incomplete, because huggingface_hub would
+// continue such a file at its end.
 //
-// Several threads write bytes in any order. The bytes are hashed in order: the prefix that is
-// present is read back and hashed while the other bytes are received.
+// Several threads write bytes in any order. The digest needs the bytes in order. Therefore
+// advance() reads the written bytes before the first gap and hashes them, while other bytes are
+// still received.
 
 #include <condition_variable>
 #include <cstddef>
@@ -23,6 +25,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -30,13 +33,12 @@
 #include "base/unique_fd.hpp"
 #include "remote/cache/range_set.hpp"
 #include "remote/hub/hub_api.hpp"
-
-struct evp_md_ctx_st;
+#include "remote/hub/hub_hasher.hpp"
 
 namespace ringload::inline v0::remote_http {
 
 struct blob_place {
-  std::string cache;  // The folder of the cache.
+  std::string cache;  // Folder of the local cache.
   model_name model;
   std::string commit;
   hub_file file;  // Must have a digest and a size.
@@ -44,30 +46,31 @@ struct blob_place {
 
 class hf_cache_file {
  public:
-  // Resumes the file of an interrupted load, or creates the file. Returns null if another program
+  // Continues the file of an interrupted load, or creates the file. Returns null if another program
   // has the lock. Returns a fault if the cache is not writable.
   static result<std::shared_ptr<hf_cache_file>> open(blob_place place);
 
-  // Records the ranges that are present.
+  // Writes the record of the received ranges.
   ~hf_cache_file();
 
-  // Thread-safe, except that only one thread at a time may be inside advance().
+  // The functions below are thread-safe. Only one thread at a time may call advance().
 
   bool has(std::uint64_t offset, std::size_t bytes) const;
   std::vector<byte_range> missing_in(byte_range part) const;
   result<void> read(std::uint64_t offset, std::span<std::byte> into) const;
-  // After a failure, nothing more is written and every call returns the same failure.
+  // After a failure, every call returns the same failure and writes nothing.
   result<void> write(std::uint64_t offset, std::span<const std::byte> from);
-  // Hashes the prefix that is present. If all bytes are present, verifies the digest and publishes
-  // the file under its names. Returns wrong_digest without a place, and removes the bytes, if the
-  // digest differs.
+  // Hashes the bytes before the first gap. If all bytes are present, verifies the digest and
+  // publishes the file under its names. If the digest differs, removes the bytes and returns
+  // wrong_digest without a place.
   result<void> advance();
-  // Forgets all bytes. Returns true if an earlier load had left some of the bytes.
+  // Discards all bytes. Returns true if an earlier load had received some of them.
   bool begin_anew();
 
   std::vector<byte_range> missing() const;
   bool published() const;
-  // Waits for the advance() that has all bytes. Returns its outcome, or an earlier failure.
+  // Waits for the advance() call that hashes the last byte. Returns the outcome of that call, or an
+  // earlier failure.
   result<void> wait_until_published() const;
 
  private:
@@ -86,7 +89,7 @@ class hf_cache_file {
   void remove_partial() const noexcept;
   fault with_path(fault failure) const;
 
-  // Set by open() and never changed.
+  // Set by open() and never changed afterwards.
   const blob_place place_;
   const std::string repository_;  // .../models--owner--name
   const std::string blob_;        // .../blobs/<digest>
@@ -97,19 +100,16 @@ class hf_cache_file {
   unique_fd fd_;
 
   // Used only by advance().
-  struct hash_free {
-    void operator()(evp_md_ctx_st* context) const noexcept;
-  };
-  std::unique_ptr<evp_md_ctx_st, hash_free> hash_;
+  std::optional<hub_hasher> hasher_;
   std::uint64_t hashed_bytes_ = 0;
   bool removed_ = false;
 
   mutable std::mutex mutex_;                 // Guards the members below.
-  mutable std::condition_variable changed_;  // Signals published_ or broken_.
+  mutable std::condition_variable changed_;  // Notified when published_ or broken_ is set.
   range_set present_;
   std::uint64_t unrecorded_bytes_ = 0;
-  bool resumed_ = false;        // An earlier load had left bytes.
-  bool hash_is_stale_ = false;  // advance() must restart at the first byte.
+  bool resumed_ = false;        // Some of the bytes are from an earlier load.
+  bool hash_is_stale_ = false;  // advance() must hash again from the first byte.
   bool published_ = false;
   std::optional<fault> broken_;
 };

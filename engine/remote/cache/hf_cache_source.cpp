@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/cache/hf_cache_source.hpp"
 
 #include <atomic>
@@ -16,9 +17,10 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Limit of the bytes outside of tensors, such as padding, that are fetched to complete a file.
+// If a load ends and at most this number of bytes is missing, these bytes are fetched to complete
+// the file.
 constexpr std::uint64_t gaps_bytes_max = std::uint64_t{1} << 20;
-constexpr std::size_t parts_max = 4;  // Limit of separate fetches for one read.
+constexpr std::size_t parts_max = 4;  // Maximum number of separate fetches for one read.
 
 // State of one cached file. Lives until the last write and the last hash are complete.
 struct caching {
@@ -34,7 +36,8 @@ struct caching {
 
   void write(const source_read& request);
   void advance();
-  // Fetches the bytes outside of tensors if at most gaps_bytes_max bytes are missing.
+  // Called after the last read and before the digest check. Fetches the bytes that no read has
+  // requested, such as padding, if they are at most gaps_bytes_max bytes and no read has failed.
   void finish();
   void tell() const;
 
@@ -42,26 +45,29 @@ struct caching {
   const std::shared_ptr<hf_cache_file> blob;
   const std::function<void(const hub_cached_file&)> on_cached;
   const std::string name;
-  std::atomic<std::uint32_t> wanted = 0;  // Pending calls of advance(); one call serves all.
-  std::atomic<bool> failed = false;       // A read has failed, or was cancelled.
-  std::atomic<bool> raised = false;       // A load has reported the wrong digest.
+  // Number of pending calls of advance(). One call serves all of them.
+  std::atomic<std::uint32_t> pending_advances = 0;
+  std::atomic<bool> is_read = false;  // A load has read the file.
+  std::atomic<bool> failed = false;   // A read failed or was cancelled.
+  std::atomic<bool> raised = false;   // A load has reported the wrong digest to its caller.
 };
 
-// The blob keeps a failure, and tell() reports it. The load continues without the cache.
+// A failure is ignored here, because `blob` stores the failure and tell() reports it. The load
+// continues without the cache.
 void caching::write(const source_read& request) {
   static_cast<void>(blob->write(request.offset, request.into));
 }
 
 void caching::advance() {
-  if (wanted.fetch_add(1) > 0) return;  // The thread inside the loop repeats it.
+  // Another thread runs the loop below and will repeat the call.
+  if (pending_advances.fetch_add(1) > 0) return;
   std::uint32_t seen = 1;
   do {
-    seen = wanted.load();
+    seen = pending_advances.load();
     static_cast<void>(blob->advance());
-  } while (!wanted.compare_exchange_strong(seen, 0));
+  } while (!pending_advances.compare_exchange_strong(seen, 0));
 }
 
-// Called after the last read, and before the digest check.
 void caching::finish() {
   const std::vector<byte_range> gaps = blob->missing();
   std::uint64_t bytes = 0;
@@ -81,7 +87,7 @@ void caching::finish() {
     try {
       end.get();
     } catch (...) {
-      return;  // The gaps stay missing, and the next load fetches them.
+      return;  // The next load fetches the missing bytes.
     }
     static_cast<void>(blob->write(gap.begin, memory));
   }
@@ -108,7 +114,9 @@ void report_failure(const std::function<void(const hub_cached_file&)>& on_cached
   on_cached(out);
 }
 
-// Waits for the digest check if all bytes are present or can be fetched soon. Throws wrong_digest.
+// If at most gaps_bytes_max bytes and at most half of the file are missing, and no read has failed,
+// fetches the missing bytes. If no bytes are missing then, waits for the digest check. Throws
+// wrong_digest.
 void check_digest(const std::shared_ptr<caching>& state, cache_threads& threads) {
   std::uint64_t missing_bytes = 0;
   for (const byte_range& gap : state->blob->missing()) missing_bytes += gap.end - gap.begin;
@@ -134,6 +142,9 @@ class hf_cache_source final : public byte_source {
     return state_->from->identity();
   }
   void read_async(const source_read& request, read_handler done) override;
+  bool has_unverified_bytes() const noexcept override {
+    return state_->is_read && !state_->blob->published();
+  }
   bool drop_copy() override { return state_->blob->begin_anew(); }
 
  private:
@@ -145,7 +156,7 @@ hf_cache_source::~hf_cache_source() {
   asio::post(threads_->hashing, [state = std::move(state_)] { state->finish(); });
 }
 
-// Reads from the network and writes into the cache, then calls `done`.
+// Receives bytes from the network, writes them into the cache, then calls `done`.
 void fetch(const std::shared_ptr<caching>& state, cache_threads& threads,
            const source_read& request, byte_source::read_handler done) {
   const auto shared_done = std::make_shared<byte_source::read_handler>(std::move(done));
@@ -165,11 +176,11 @@ void fetch(const std::shared_ptr<caching>& state, cache_threads& threads,
                           });
 }
 
-// A read that consists of cached and fetched parts.
+// A read with some bytes in the cache and some bytes from the network.
 struct joined_read {
   explicit joined_read(byte_source::read_handler handler) : done(std::move(handler)) {}
 
-  // Completes one part. The last part completes the read with the first failure.
+  // Ends one part. The last part completes the read, with the first failure of all parts.
   void end(std::exception_ptr failure) {
     {
       const std::lock_guard<std::mutex> hold(mutex);
@@ -205,10 +216,12 @@ void read_cached(const std::shared_ptr<caching>& state, cache_threads& threads,
 }
 
 void hf_cache_source::read_async(const source_read& request, read_handler done) {
+  if (request.counts != nullptr) state_->is_read = true;
   const byte_range requested = {request.offset, request.offset + request.into.size()};
   const std::vector<byte_range> missing = state_->blob->missing_in(requested);
   if (missing.empty()) return read_cached(state_, *threads_, request, std::move(done));
-  // Many requests for small gaps would take longer than fetching the bytes between the gaps.
+  // If a read has many small gaps, one request for the whole read is faster than a request for each
+  // gap.
   if (missing.size() > parts_max || missing.front() == requested) {
     return fetch(state_, *threads_, request, std::move(done));
   }
@@ -235,7 +248,7 @@ void hf_cache_source::read_async(const source_read& request, read_handler done) 
 }  // namespace
 
 cache_threads::~cache_threads() {
-  writing.join();  // Before hashing: written bytes are hashed afterwards.
+  writing.join();  // Must end before hashing, because written bytes are hashed afterwards.
   hashing.join();
 }
 

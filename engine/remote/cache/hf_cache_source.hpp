@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A source that writes all received bytes into the local cache, and reads bytes that an interrupted
-// load has left there.
+// Wraps a source of network bytes: writes all received bytes into the local Hugging Face cache, and
+// reads bytes from the cache if an interrupted load has written them there. Used by the hub store.
 
 #include <boost/asio/thread_pool.hpp>
 #include <memory>
@@ -13,9 +13,10 @@
 
 namespace ringload::inline v0::remote_http {
 
-// The threads that write and hash. Received bytes are written before they are delivered, so the
-// memory of the reads bounds the bytes that wait to be written. Every user holds a shared_ptr. The
-// last owner, which must not be one of these threads, waits until all bytes are written.
+// The threads that write to the cache and hash. A read completes only after its bytes are written.
+// Therefore the bytes that wait to be written are at most the memory of the reads. Every user holds
+// a shared_ptr. The destructor waits until all bytes are written, so the last owner must not be one
+// of these threads.
 class cache_threads {
  public:
   explicit cache_threads(std::function<void(const hub_cached_file&)> report)
@@ -23,13 +24,13 @@ class cache_threads {
   ~cache_threads();
 
   const std::function<void(const hub_cached_file&)> on_cached;
-  // Two threads each, so that drive and processor do not wait for each other. Hashing has its own
-  // threads, so that hashing does not delay received bytes.
+  // Two threads each, so that one can compute while the other waits for the drive. Separate pools,
+  // so that hashing does not delay received bytes.
   boost::asio::thread_pool writing{2};
   boost::asio::thread_pool hashing{2};
 };
 
-// Opens the blob of `place` in the cache. If the blob cannot be opened, reports the reason and
+// Opens the file of `place` in the cache. If the file cannot be opened, reports the reason and
 // returns `from`.
 std::shared_ptr<byte_source> make_hf_cache_source(std::shared_ptr<byte_source> from,
                                                   blob_place place,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/cache/range_set.hpp"
 
 #include <algorithm>
@@ -9,7 +10,8 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-// Removes a number and the character after the number from the front of the text.
+// Removes a number and the character after the number from the front of the text. Returns an empty
+// optional if the text does not begin in this way.
 std::optional<std::uint64_t> take_number(std::string_view& text, char after) noexcept {
   std::uint64_t out = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
@@ -24,7 +26,7 @@ void range_set::add(byte_range range) {
   if (range.begin >= range.end) return;
   auto next = ranges_.upper_bound(range.begin);
   if (next != ranges_.begin() && std::prev(next)->second >= range.begin) --next;
-  // The new range absorbs all ranges that touch it.
+  // Merges the new range with all ranges that touch it.
   while (next != ranges_.end() && next->first <= range.end) {
     range.begin = std::min(range.begin, next->first);
     range.end = std::max(range.end, next->second);

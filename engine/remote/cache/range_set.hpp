@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The set of byte ranges of a file that are present: sorted, without contact or overlap. Pure.
+// The byte ranges of a file that are present. Used for partly received files. The ranges are
+// sorted, and neither touch nor overlap. Pure class without I/O.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,22 +25,21 @@ class range_set {
  public:
   explicit range_set(std::uint64_t file_bytes) noexcept : file_bytes_(file_bytes) {}
 
-  // The range must end within the file.
+  // `range` must end within the file.
   void add(byte_range range);
   bool has(byte_range range) const noexcept;
-  // Number of bytes before the first gap.
+  // Returns the number of bytes before the first gap.
   std::uint64_t prefix_bytes() const noexcept;
   std::uint64_t missing_bytes() const noexcept { return file_bytes_ - bytes_; }
   bool whole() const noexcept { return bytes_ == file_bytes_; }
   std::size_t count() const noexcept { return ranges_.size(); }
   std::vector<byte_range> missing() const { return missing_in({0, file_bytes_}); }
-  // Missing ranges within `part`.
   std::vector<byte_range> missing_in(byte_range part) const;
 
-  // Returns a line with the file's size and one line a range: "4096\n0 512\n1024 4096\n".
+  // Returns one line with the file's size and one line for each range: "4096\n0 512\n1024 4096\n".
   std::string to_text() const;
-  // Returns an empty optional if the text is invalid, has another file size, or has more than
-  // `ranges_max` ranges.
+  // Parses the result of to_text(). Returns an empty optional if the text is invalid, has another
+  // file size, or has more than `ranges_max` ranges.
   static std::optional<range_set> from_text(std::string_view text, std::uint64_t file_bytes);
 
   static constexpr std::size_t ranges_max = 100'000;
@@ -47,7 +47,7 @@ class range_set {
  private:
   std::uint64_t file_bytes_;
   std::uint64_t bytes_ = 0;
-  std::map<std::uint64_t, std::uint64_t> ranges_;  // Maps the begin of a range to its end.
+  std::map<std::uint64_t, std::uint64_t> ranges_;  // Maps the start of a range to its end.
 };
 
 }  // namespace ringload::inline v0::remote_http

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http/address.hpp"
 
 #include <algorithm>
@@ -15,20 +16,21 @@ struct network {
 };
 
 constexpr std::array<network, 14> private_networks = {{
-    {0x00000000, 8},   // 0.0.0.0, "this" network.
+    {0x00000000, 8},   // 0.0.0.0: this network.
     {0x0A000000, 8},   // 10.0.0.0
-    {0x64400000, 10},  // 100.64.0.0, carrier networks.
+    {0x64400000, 10},  // 100.64.0.0: networks of carriers.
     {0x7F000000, 8},   // 127.0.0.0
-    {0xA9FE0000, 16},  // 169.254.0.0, link-local; clouds serve credentials there.
+    // 169.254.0.0: link-local. Cloud providers serve credentials at such addresses.
+    {0xA9FE0000, 16},
     {0xAC100000, 12},  // 172.16.0.0
     {0xC0000000, 24},  // 192.0.0.0
-    {0xC0000200, 24},  // 192.0.2.0, documentation.
+    {0xC0000200, 24},  // 192.0.2.0: documentation.
     {0xC0A80000, 16},  // 192.168.0.0
-    {0xC6120000, 15},  // 198.18.0.0, benchmarks.
-    {0xC6336400, 24},  // 198.51.100.0, documentation.
-    {0xCB007100, 24},  // 203.0.113.0, documentation.
-    {0xE0000000, 4},   // 224.0.0.0, multicast.
-    {0xF0000000, 4},   // Reserved, and 255.255.255.255.
+    {0xC6120000, 15},  // 198.18.0.0: benchmarks.
+    {0xC6336400, 24},  // 198.51.100.0: documentation.
+    {0xCB007100, 24},  // 203.0.113.0: documentation.
+    {0xE0000000, 4},   // 224.0.0.0: multicast.
+    {0xF0000000, 4},   // 240.0.0.0: reserved. Includes 255.255.255.255.
 }};
 
 bool is_private_v4(std::uint32_t address) noexcept {
@@ -52,13 +54,15 @@ bool is_private(const boost::asio::ip::address& address) noexcept {
     return std::all_of(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count),
                        [](unsigned char b) { return b == 0; });
   };
-  // ::, ::1 and ::a.b.c.d; ::ffff:a.b.c.d; 64:ff9b::a.b.c.d; 2002:ab:cd::
+  // An IPv6 address that contains an IPv4 address is private if the IPv4 address is private:
+  // ::a.b.c.d, ::ffff:a.b.c.d, 64:ff9b::a.b.c.d, and 2002:ab:cd::. The addresses :: and ::1 are
+  // private.
   if (zeros(12)) return true;
   if (zeros(10) && bytes[10] == 0xFF && bytes[11] == 0xFF)
     return is_private_v4(number_at(bytes, 12));
   if (number_at(bytes, 0) == 0x0064FF9B) return is_private_v4(number_at(bytes, 12));
   if (bytes[0] == 0x20 && bytes[1] == 0x02) return is_private_v4(number_at(bytes, 2));
-  // Only 2000::/3 is public; 2001:db8::/32 within 2000::/3 is for documentation.
+  // Only 2000::/3 is public, except 2001:db8::/32, which is for documentation.
   return bytes[0] >> 5 != 1 || number_at(bytes, 0) == 0x20010DB8;
 }
 

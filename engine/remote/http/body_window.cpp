@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http/body_window.hpp"
 
 #include <algorithm>
@@ -10,7 +11,8 @@ namespace {
 
 constexpr std::uint64_t block_bytes_min = 4 << 10;
 constexpr std::uint64_t block_bytes_max = 256 << 10;
-constexpr std::size_t taken_blocks_max = 4;  // Adjacent reads share bytes at their ends.
+// The newest completely copied blocks are kept, because adjacent reads overlap at their ends.
+constexpr std::size_t taken_blocks_max = 4;
 
 }  // namespace
 
@@ -50,7 +52,8 @@ bool body_window::has_parts_ahead() const noexcept {
                              [this](const wanted_part* part) { return part->next() >= position_; });
 }
 
-// Drops the blocks that were copied out completely first.
+// Drops all completely copied blocks except the newest taken_blocks_max. If more than
+// kept_bytes_max_ bytes are still kept, drops the oldest blocks.
 void body_window::drop_old() {
   if (keeps_all()) return;
   std::size_t taken_blocks = 0;
@@ -66,7 +69,7 @@ void body_window::drop_old() {
   }
 }
 
-std::span<std::byte> body_window::room() {
+std::span<std::byte> body_window::next_buffer() {
   if (kept_.empty() || kept_.back().filled == kept_.back().bytes.size()) {
     drop_old();
     block& next = kept_.emplace_back();
@@ -97,10 +100,10 @@ std::uint64_t body_window::take(std::size_t bytes, std::vector<wanted_part*>& co
   const std::uint64_t taken = newest.taken - taken_before;
   wasted_bytes_ -= std::min(wasted_bytes_, taken);
   if (taken == 0) wasted_bytes_ += fresh;
-  const auto done = std::partition(parts_.begin(), parts_.end(),
-                                   [](const wanted_part* part) { return !part->complete(); });
-  complete.insert(complete.end(), done, parts_.end());
-  parts_.erase(done, parts_.end());
+  const auto complete_parts = std::partition(
+      parts_.begin(), parts_.end(), [](const wanted_part* part) { return !part->complete(); });
+  complete.insert(complete.end(), complete_parts, parts_.end());
+  parts_.erase(complete_parts, parts_.end());
   return fresh;
 }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A body that is received in order, and reads of its parts in about the same order. Received bytes
-// are kept in blocks for a while, for reads that start a little late. Pure.
+// Receives an HTTP body in order. Each read requests a part of the body and receives a copy of its
+// bytes. Received bytes are kept in blocks for a while, because a read may start after its bytes
+// were received. Pure class without I/O.
 //
 //   0 ... |  kept blocks  |  not yet received
 //                         ^ position()
 //
-// A read takes its bytes in order. If the next byte was received and is not kept, the read must
-// wait until the body is received again from its first byte.
+// A read receives its bytes in order. If its next byte was received but is no longer kept, the read
+// must wait until the body is received again from the first byte.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,11 +20,12 @@
 
 namespace ringload::inline v0::remote_http {
 
-// A part of the body and its destination. The address must not change while a window has the part.
+// A part of the body and its destination. The caller must not move the object while a window has a
+// pointer to the object.
 struct wanted_part {
   std::uint64_t offset = 0;
   std::span<std::byte> into = {};
-  std::uint64_t reached = 0;  // Bytes of `into` that are filled.
+  std::uint64_t reached = 0;  // Number of bytes of `into` that are filled.
 
   std::uint64_t next() const noexcept { return offset + reached; }
   bool complete() const noexcept { return reached == into.size(); }
@@ -31,43 +33,48 @@ struct wanted_part {
 
 class body_window {
  public:
-  // Keeps the newest blocks, up to `kept_bytes_max`. Blocks that were copied out completely are
-  // dropped early. A body of at most `kept_bytes_max` bytes is kept as a whole.
+  // The window keeps the newest blocks, up to `kept_bytes_max` bytes. Blocks that were copied out
+  // completely may be dropped earlier. If the body has at most `kept_bytes_max` bytes, the window
+  // keeps the whole body.
   explicit body_window(std::uint64_t kept_bytes_max);
 
-  // Sets the size of the body, or of its requested part. Call before the first byte.
+  // Sets the size of the body, or of the requested part of the body. Must be called before
+  // next_buffer().
   void set_end(std::uint64_t bytes) noexcept { end_ = bytes; }
-  // Keeps the whole body, whatever its size.
+  // Keeps the whole body, even if the body has more than `kept_bytes_max` bytes.
   void keep_all() noexcept { kept_bytes_max_ = std::max(kept_bytes_max_, end_); }
   std::uint64_t end() const noexcept { return end_; }
   std::uint64_t position() const noexcept { return position_; }
   bool keeps_all() const noexcept { return end_ <= kept_bytes_max_; }
 
-  // Restarts at the first byte. If `failed` is set, the body was interrupted: take() does not count
-  // the bytes before the interruption again.
+  // Restarts at the first byte. If the body was interrupted, `failed` must be true, so that take()
+  // does not count again the bytes that were received before. If `failed` is false, take() counts
+  // all bytes again.
   void begin_anew(bool failed);
 
-  // Copies the kept bytes of the part. If the part is not complete, keeps a pointer to it.
+  // Copies the kept bytes to the part. If the part is not complete, the window keeps a pointer to
+  // the part.
   void add(wanted_part& part);
   void remove(wanted_part& part) noexcept;
 
   bool has_parts() const noexcept { return !parts_.empty(); }
-  // Returns true if a part waits for a byte that is not yet received.
+  // Returns true if a part waits for a byte that was not yet received.
   bool has_parts_ahead() const noexcept;
 
-  // Memory for the next bytes; not empty before the end.
-  std::span<std::byte> room();
-  // Accepts `bytes` received bytes. Removes the parts that are complete now and appends them to
-  // `complete`. Returns the number of bytes that were received for the first time.
+  // Returns memory for the next bytes. Returns an empty span only at the end of the body.
+  std::span<std::byte> next_buffer();
+  // Accepts the next `bytes` received bytes. Moves the parts that are now complete to `complete`.
+  // Returns how many of the bytes were received for the first time.
   std::uint64_t take(std::size_t bytes, std::vector<wanted_part*>& complete);
 
-  // Received bytes that no part waited for, less the bytes that a part waited for.
+  // Estimates how many received bytes no read needs. If no part waits for the bytes of a take(),
+  // the new bytes are added to the estimate. Otherwise the copied bytes are subtracted.
   std::uint64_t wasted_bytes() const noexcept { return wasted_bytes_; }
 
  private:
   struct block {
     std::uint64_t begin = 0;
-    std::uint64_t taken = 0;  // Bytes that were copied to parts.
+    std::uint64_t taken = 0;  // Number of bytes that were copied to parts.
     std::size_t filled = 0;
     std::vector<std::byte> bytes;
   };
@@ -79,11 +86,12 @@ class body_window {
   const std::uint64_t block_bytes_;
   std::uint64_t end_ = 0;
   std::uint64_t position_ = 0;
-  std::uint64_t furthest_ = 0;  // Highest position so far, also before an interruption.
+  // Highest position so far, including positions before an interruption.
+  std::uint64_t furthest_ = 0;
   std::uint64_t wasted_bytes_ = 0;
-  std::deque<block> kept_;  // In order; the newest block is last.
+  std::deque<block> kept_;  // In order of position. The newest block is last.
   std::uint64_t kept_bytes_ = 0;
-  std::vector<wanted_part*> parts_;  // One entry a read in flight.
+  std::vector<wanted_part*> parts_;  // One entry for each incomplete read.
 };
 
 }  // namespace ringload::inline v0::remote_http

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http/client.hpp"
 
 #include <atomic>
 #include <boost/asio/post.hpp>
 #include <cstring>
-#include <exception>
-#include <future>
 #include <new>
+#include <semaphore>
 #include <utility>
 
 #include "remote/http/http_object.hpp"
@@ -19,78 +19,85 @@ namespace ringload::inline v0::remote_http {
 
 namespace asio = boost::asio;
 
-lanes::lanes(client_settings options)
+net_thread_pool::net_thread_pool(client_settings options)
     : settings(std::make_shared<const client_settings>(std::move(options))) {
-  for (std::uint32_t i = 0; i < settings->lanes; ++i) threads_.push_back(lane::make(settings));
+  for (std::uint32_t i = 0; i < settings->threads; ++i)
+    threads_.push_back(net_thread::make(settings));
 }
 
-lanes::~lanes() {
+net_thread_pool::~net_thread_pool() {
   for (const auto& thread : threads_) thread->close();
 }
 
-std::shared_ptr<lane> lanes::next() noexcept {
+std::shared_ptr<net_thread> net_thread_pool::next() noexcept {
   return threads_[next_.fetch_add(1, std::memory_order_relaxed) % threads_.size()];
 }
 
 namespace {
 
-using outcome_promise = std::promise<result<void>>;
-
-void tell(outcome_promise& promise, const result<void>& outcome) noexcept {
-  try {
-    promise.set_value(outcome);
-  } catch (const std::bad_alloc&) {
-    promise.set_exception(std::current_exception());
+// Lets a thread wait for the outcome of a request. set() works even if no memory is left.
+class awaited_outcome {
+ public:
+  void set(const result<void>& outcome) noexcept {
+    try {
+      outcome_ = outcome;
+    } catch (const std::bad_alloc&) {
+      outcome_ = fault{errc::memory_exceeded, ""};
+    }
+    is_set_.release();
   }
-}
+  // Must be called once, and not in a network thread.
+  const result<void>& wait() {
+    is_set_.acquire();
+    return outcome_;
+  }
 
-// Starts the transfer. Wait for the future, but not in a lane's thread.
-std::future<result<void>> begin(lane& on, const std::shared_ptr<transfer>& task) {
-  const auto promise = std::make_shared<outcome_promise>();
-  auto future = promise->get_future();
-  start(on, task, [promise, task](const result<void>& outcome) { tell(*promise, outcome); });
-  return future;
-}
+ private:
+  result<void> outcome_;
+  std::binary_semaphore is_set_{0};
+};
 
 class client final : public http_client {
  public:
   explicit client(client_settings settings)
-      : lanes_(std::make_shared<lanes>(std::move(settings))) {}
+      : threads_(std::make_shared<net_thread_pool>(std::move(settings))) {}
 
-  result<small_answer> fetch(const small_request& request, const std::stop_token& stop) override;
+  result<small_response> fetch(const small_request& request, const std::stop_token& stop) override;
   result<std::shared_ptr<byte_source>> open(const remote_object& object,
                                             const std::stop_token& stop) override;
   std::vector<result<std::shared_ptr<byte_source>>> open_all(std::span<const remote_object> objects,
                                                              const std::stop_token& stop) override;
 
  private:
-  // Returns a fault if remote_options::offline is set.
   std::optional<fault> offline(const remote_object& object) const;
 
-  const std::shared_ptr<lanes> lanes_;
+  const std::shared_ptr<net_thread_pool> threads_;
 };
 
 std::optional<fault> client::offline(const remote_object& object) const {
-  if (!lanes_->settings->offline) return std::nullopt;
-  return fault(errc::source_not_found, object.name(), "remote_options::offline is set");
+  if (!threads_->settings->offline) return std::nullopt;
+  return fault(errc::source_not_found, object.name(),
+               "offline mode is set, so no connection is opened");
 }
 
 fault named(const fault& failure, const remote_object& object) {
   return {failure.code,
-          failure.where.empty() ? object.name() : object.name() + ": " + failure.where,
-          failure.cause};
+          failure.where().empty() ? object.name() : object.name() + ": " + failure.where(),
+          failure.cause()};
 }
 
-result<small_answer> client::fetch(const small_request& request, const std::stop_token& stop) {
+result<small_response> client::fetch(const small_request& request, const std::stop_token& stop) {
   if (auto failure = offline(request.object)) return *failure;
-  small_answer out;
-  small_goal goal(request, out);
-  const auto on = lanes_->next();
+  small_response out;
+  small_body_kind kind(request, out);
+  const auto thread = threads_->next();
   const auto address = std::make_shared<object_address>(request.object);
-  const auto task = std::make_shared<transfer>(on, address, goal);
+  const auto task = std::make_shared<http_transfer>(thread, address, kind);
   task->awaited = true;
   task->listen(stop);
-  const result<void> outcome = begin(*on, task).get();
+  const auto ended = std::make_shared<awaited_outcome>();
+  start(*thread, task, [ended, task](const result<void>& result) { ended->set(result); });
+  const auto& outcome = ended->wait();
   if (!outcome) return named(outcome.error(), request.object);
   out.from = address->current();
   return out;
@@ -106,7 +113,7 @@ std::vector<result<std::shared_ptr<byte_source>>> client::open_all(
   struct opening {
     std::shared_ptr<object_address> address;
     std::shared_ptr<object_body> body;
-    std::future<result<void>> ends;
+    std::shared_ptr<awaited_outcome> ended;
   };
   std::vector<opening> openings;
   std::vector<result<std::shared_ptr<byte_source>>> out;
@@ -114,20 +121,19 @@ std::vector<result<std::shared_ptr<byte_source>>> client::open_all(
   for (const remote_object& object : objects) {
     opening& entry = openings.emplace_back();
     if (offline(object)) continue;
-    const auto promise = std::make_shared<outcome_promise>();
-    entry.ends = promise->get_future();
+    const auto ended = entry.ended = std::make_shared<awaited_outcome>();
     entry.address = std::make_shared<object_address>(object);
-    entry.body = std::make_shared<object_body>(lanes_->next(), entry.address);
-    entry.body->open(stop, [promise](const result<void>& outcome) { tell(*promise, outcome); });
+    entry.body = std::make_shared<object_body>(threads_->next(), entry.address);
+    entry.body->open(stop, [ended](const result<void>& outcome) { ended->set(outcome); });
   }
   for (std::size_t i = 0; i < objects.size(); ++i) {
     if (!openings[i].address) {
       out.emplace_back(*offline(objects[i]));
       continue;
     }
-    const result<void> outcome = openings[i].ends.get();
+    const result<void>& outcome = openings[i].ended->wait();
     if (outcome) {
-      out.emplace_back(make_http_object(lanes_, openings[i].address, openings[i].body));
+      out.emplace_back(make_http_object(threads_, openings[i].address, openings[i].body));
     } else {
       out.emplace_back(named(outcome.error(), objects[i]));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The HTTP client, which runs transfers on its lanes.
+// Creates the HTTP client.
 
 #include <memory>
 
@@ -10,8 +10,8 @@
 
 namespace ringload::inline v0::remote_http {
 
-// Starts the lanes' threads. The threads end after the client and all its sources are destroyed.
-// Throws std::system_error.
+// Starts the network threads. The threads end after the client and all its sources are destroyed.
+// Throws std::system_error if a thread cannot be started.
 std::shared_ptr<http_client> make_client(client_settings settings);
 
 }  // namespace ringload::inline v0::remote_http

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A connection to one origin. The connection is opened when a request waits, serves one request
-// after the other, and is closed after a long idle time or a failure. http_receive.cpp sends
-// requests and receives answers.
+// Opens a connection to one origin and closes the connection. The connection opens when a request
+// waits, serves one request after the other, and closes after a failure or a long idle time.
+// http_receive.cpp sends the requests and receives the responses.
 //
-// A request is assigned to a connection only after the connection is open. Therefore a request that
-// waits for name resolution or a handshake can be cancelled at once.
+// A connection takes a request only after the connection is open. Therefore a request that waits
+// for name resolution or for a TLS handshake can be cancelled at once.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>
@@ -28,45 +28,44 @@ constexpr std::size_t endpoints_max = 8;
 
 }  // namespace
 
-link::~link() {
+http_connection::~http_connection() {
   pool_->leave(*this);
-  if (ahead_ == carried_) ahead_ = nullptr;
-  for (exchange* const lost : {carried_, ahead_}) {
+  if (ahead_ == current_) ahead_ = nullptr;
+  for (http_exchange* const lost : {current_, ahead_}) {
     if (lost == nullptr) continue;
     lost->failure = exchange_failure{{errc::memory_exceeded, ""}, true};
     pool_->end(*lost);
   }
-  if (carried_ != nullptr) end_carrying();
+  if (current_ != nullptr) end_exchange();
 }
 
-void link::begin_carrying(exchange& x) noexcept {
-  carried_ = &x;
-  pool_->begin_carrying();
+void http_connection::begin_exchange(http_exchange& exchange) noexcept {
+  current_ = &exchange;
+  pool_->begin_exchange();
 }
 
-void link::end_carrying() noexcept {
-  carried_ = nullptr;
-  pool_->end_carrying();
+void http_connection::end_exchange() noexcept {
+  current_ = nullptr;
+  pool_->end_exchange();
 }
 
-void abort(link& connection) noexcept { connection.abort(); }
+void abort(http_connection& connection) noexcept { connection.abort(); }
 
-bool forget_ahead(link& connection, const exchange& x) noexcept {
-  return connection.forget_ahead(x);
+bool drop_sent_ahead(http_connection& connection, const http_exchange& exchange) noexcept {
+  return connection.drop_sent_ahead(exchange);
 }
 
-asio::awaitable<std::optional<exchange_failure>> link::resolve(const std::string& host,
-                                                               std::uint16_t port,
-                                                               std::vector<tcp::endpoint>& out) {
+asio::awaitable<std::optional<exchange_failure>> http_connection::resolve(
+    const std::string& host, std::uint16_t port, std::vector<tcp::endpoint>& out) {
   error_code code;
   const auto literal = asio::ip::make_address(host, code);
   if (!code) {
     out.emplace_back(literal, port);
     co_return std::nullopt;
   }
-  const auto state = std::make_shared<resolution>(pool_->loop);
+  const auto state = std::make_shared<name_resolution>(pool_->loop);
   const auto found = [state](const error_code& failed, const tcp::resolver::results_type& results) {
-    state->done = true;
+    state->is_resolved = true;
     state->failed = failed;
     for (const auto& entry : results) {
       if (state->found.size() < endpoints_max) state->found.push_back(entry.endpoint());
@@ -78,73 +77,75 @@ asio::awaitable<std::optional<exchange_failure>> link::resolve(const std::string
   resolving_ = state;
   co_await state->timer.async_wait(asio::redirect_error(asio::use_awaitable, code));
   resolving_.reset();
-  if (!state->done) {
+  if (!state->is_resolved) {
     state->resolver.cancel();
-    co_return timed_out("the host name was not resolved in time");
+    co_return timeout_failure("the host name was not resolved in time");
   }
-  if (state->failed) co_return of_code(state->failed, "the host name cannot be resolved");
+  if (state->failed) co_return failure_of(state->failed, "the host name cannot be resolved");
   out = std::move(state->found);
   co_return std::nullopt;
 }
 
-asio::awaitable<std::optional<exchange_failure>> link::reach(
+asio::awaitable<std::optional<exchange_failure>> http_connection::connect_to_any(
     const std::vector<tcp::endpoint>& endpoints) {
   const auto end = std::chrono::steady_clock::now() + settings().connect_time_max;
   std::optional<exchange_failure> failed;
   for (std::size_t i = 0; i < endpoints.size() && !aborted_; ++i) {
     const auto left = end - std::chrono::steady_clock::now();
-    wire_.emplace(pool_->loop);
-    wire_->lowest().expires_after(i + 1 < endpoints.size() ? left / 2 : left);
+    stream_.emplace(pool_->loop);
+    stream_->lowest().expires_after(i + 1 < endpoints.size() ? left / 2 : left);
     error_code code;
-    co_await wire_->lowest().async_connect(endpoints[i],
-                                           asio::redirect_error(asio::use_awaitable, code));
+    co_await stream_->lowest().async_connect(endpoints[i],
+                                             asio::redirect_error(asio::use_awaitable, code));
     if (!code) {
-      wire_->lowest().socket().set_option(tcp::no_delay(true), code);
+      stream_->lowest().socket().set_option(tcp::no_delay(true), code);
       private_peer_ = is_private(endpoints[i].address());
       co_return std::nullopt;
     }
-    failed = of_code(code, "no connection to it");
-    wire_->lowest().close();
+    failed = failure_of(code, "connecting");
+    stream_->lowest().close();
   }
-  if (!failed) failed = passing("no connection to it");
+  if (!failed) failed = retryable_failure("connecting failed");
   co_return failed;
 }
 
 // Asks the proxy for a tunnel to the origin.
-asio::awaitable<std::optional<exchange_failure>> link::tunnel() {
-  answer_parser parser;
+asio::awaitable<std::optional<exchange_failure>> http_connection::tunnel() {
+  response_parser parser;
   const std::string name =
       pool_->to.host.find(':') == std::string::npos ? pool_->to.host : "[" + pool_->to.host + "]";
   const std::string to = name + ":" + std::to_string(pool_->to.port);
   const std::string ask = "CONNECT " + to + " HTTP/1.1\r\nHost: " + to + "\r\n\r\n";
   error_code code;
-  wire_->lowest().expires_after(settings().connect_time_max);
-  co_await asio::async_write(*wire_, asio::buffer(ask),
+  stream_->lowest().expires_after(settings().connect_time_max);
+  co_await asio::async_write(*stream_, asio::buffer(ask),
                              asio::redirect_error(asio::use_awaitable, code));
-  if (code) co_return of_code(code, "asking the proxy");
+  if (code) co_return failure_of(code, "asking the proxy");
   parser.header_limit(header_bytes_max);
   parser.skip(true);
-  co_await http::async_read_header(*wire_, buffer_, parser,
+  co_await http::async_read_header(*stream_, buffer_, parser,
                                    asio::redirect_error(asio::use_awaitable, code));
-  if (code) co_return of_code(code, "asking the proxy");
+  if (code) co_return failure_of(code, "asking the proxy");
   const unsigned status = parser.get().result_int();
   if (status == 200 && buffer_.size() == 0) co_return std::nullopt;
-  exchange_failure failed = passing("the proxy http://" + settings().proxy->authority() +
-                                    " answered " + std::to_string(status) + " to CONNECT");
+  exchange_failure failed =
+      retryable_failure("the proxy http://" + settings().proxy->authority() + " answered " +
+                        std::to_string(status) + " to CONNECT");
   failed.final = status < 500;
   co_return failed;
 }
 
-asio::awaitable<std::optional<exchange_failure>> link::shake_hands() {
+asio::awaitable<std::optional<exchange_failure>> http_connection::shake_hands() {
   error_code code;
-  auto& tls = wire_->encrypt(settings().tls->whole());
+  auto& tls = stream_->encrypt(settings().tls->whole());
   asio::ip::make_address(pool_->to.host, code);
   const bool named = static_cast<bool>(code);
   if (named && SSL_set_tlsext_host_name(tls.native_handle(), pool_->to.host.c_str()) != 1) {
-    co_return hopeless("the host name cannot be sent to the server");
+    co_return final_failure("the host name cannot be sent to the server");
   }
   tls.set_verify_mode(ssl::verify_peer, code);
-  // Sets OpenSSL's error for a wrong name; otherwise the failure would be unspecified.
+  // Sets OpenSSL's error for a wrong host name. Without this call, the error text would not contain
+  // the reason.
   const auto check_host = [names = ssl::host_name_verification(pool_->to.host)](
                               bool trusted, ssl::verify_context& chain) {
     const bool fits = names(trusted, chain);
@@ -154,25 +155,25 @@ asio::awaitable<std::optional<exchange_failure>> link::shake_hands() {
     return fits;
   };
   tls.set_verify_callback(check_host, code);
-  wire_->lowest().expires_after(settings().connect_time_max);
+  stream_->lowest().expires_after(settings().connect_time_max);
   co_await tls.async_handshake(ssl::stream_base::client,
                                asio::redirect_error(asio::use_awaitable, code));
   if (!code) co_return std::nullopt;
   const long verified = SSL_get_verify_result(tls.native_handle());
   if (verified == X509_V_ERR_HOSTNAME_MISMATCH) {
-    co_return hopeless("the server's certificate is not valid for the host '" + pool_->to.host +
-                       "'");
+    co_return final_failure("the server's certificate is not valid for the host '" +
+                            pool_->to.host + "'");
   }
   if (verified != X509_V_OK) {
-    co_return hopeless(std::string("the server's certificate is not trusted: ") +
-                       X509_verify_cert_error_string(verified));
+    co_return final_failure(std::string("the server's certificate is not trusted: ") +
+                            X509_verify_cert_error_string(verified));
   }
-  exchange_failure failed = of_code(code, "TLS");
+  exchange_failure failed = failure_of(code, "TLS");
   failed.final = code.category() == asio::error::get_ssl_category();
   co_return failed;
 }
 
-asio::awaitable<std::optional<exchange_failure>> link::connect() {
+asio::awaitable<std::optional<exchange_failure>> http_connection::connect() {
   std::vector<tcp::endpoint> endpoints;
   const bool direct = !settings().proxy;
   const std::string host = direct ? pool_->to.host : settings().proxy->host;
@@ -184,19 +185,20 @@ asio::awaitable<std::optional<exchange_failure>> link::connect() {
     std::erase_if(endpoints,
                   [](const tcp::endpoint& endpoint) { return is_private(endpoint.address()); });
     if (endpoints.empty()) {
-      failed = hopeless(
+      failed = final_failure(
           "the request was redirected to an address of this machine or of a private network, which "
           "is not "
           "followed (remote_options::private_redirects)");
     }
   }
   if (!failed && !aborted_) {
-    auto reached = co_await reach(endpoints);
+    auto reached = co_await connect_to_any(endpoints);
     failed = std::move(reached);
   }
   if (failed && !direct) {
-    failed->reason.cause =
-        "the proxy http://" + settings().proxy->authority() + ": " + failed->reason.cause;
+    const fault reason = failed->reason;
+    failed->reason = {reason.code, reason.where(),
+                      "the proxy http://" + settings().proxy->authority() + ": " + reason.cause()};
   }
   if (!failed && !direct && pool_->to.tls && !aborted_) {
     auto through = co_await tunnel();
@@ -206,17 +208,17 @@ asio::awaitable<std::optional<exchange_failure>> link::connect() {
     auto shaken = co_await shake_hands();
     failed = std::move(shaken);
   }
-  if (!failed && aborted_) failed = passing("the connection was cancelled");
+  if (!failed && aborted_) failed = retryable_failure("the connection was cancelled");
   open_ = !failed;
   if (!open_) shut();
   co_return failed;
 }
 
-asio::awaitable<void> serve(connection_slot slot, bool at_once) {
+asio::awaitable<void> serve(connection_slot slot, bool connect_early) {
   const connection_slot counted(std::move(slot));
   const std::shared_ptr<host_pool> pool = counted.pool();
-  link connection(pool);
-  bool early = at_once;
+  http_connection connection(pool);
+  bool early = connect_early;
   for (;;) {
     if (!connection.open() && (pool->has_work() || std::exchange(early, false))) {
       std::optional<exchange_failure> failed;
@@ -227,35 +229,36 @@ asio::awaitable<void> serve(connection_slot slot, bool at_once) {
         failed = exchange_failure{{errc::memory_exceeded, ""}, true};
         connection.shut();
       }
-      exchange* const next = failed ? pool->take() : nullptr;
+      http_exchange* const next = failed ? pool->take() : nullptr;
       if (next) {
         next->failure = std::move(failed);
         pool->end(*next);
       }
     }
-    exchange* const sent = connection.sent_ahead();
-    exchange* const x = sent ? sent : connection.open() ? pool->take() : nullptr;
-    if (x == nullptr) {
+    http_exchange* const sent = connection.sent_ahead();
+    http_exchange* const exchange = sent ? sent : connection.open() ? pool->take() : nullptr;
+    if (exchange == nullptr) {
       const bool more = co_await pool->wait();
       if (!more) break;
       continue;
     }
     bool ended = true;
-    connection.begin_carrying(*x);
+    connection.begin_exchange(*exchange);
     try {
-      const bool carried = co_await connection.carry(*x);
-      ended = carried;
+      const bool performed = co_await connection.perform(*exchange);
+      ended = performed;
     } catch (const std::bad_alloc&) {
-      x->failure = exchange_failure{{errc::memory_exceeded, ""}, true};
+      exchange->failure = exchange_failure{{errc::memory_exceeded, ""}, true};
       connection.shut();
     }
-    connection.end_carrying();
-    exchange* const next = connection.open() ? nullptr : connection.take_sent_ahead();
-    if (next) pool->put_back(*next);
+    connection.end_exchange();
+    http_exchange* const next = connection.open() ? nullptr : connection.take_sent_ahead();
+    // `next` is `exchange` itself if perform() had no memory for its coroutine.
+    if (next && next != exchange) pool->put_back(*next);
     if (ended) {
-      pool->end(*x);
+      pool->end(*exchange);
     } else {
-      pool->put_back(*x);
+      pool->put_back(*exchange);
     }
   }
   connection.shut();

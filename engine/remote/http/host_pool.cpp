@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http/host_pool.hpp"
 
 #include <algorithm>
@@ -17,53 +18,56 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-// The fault has no text, because memory for a text may be missing.
+// The fault has no text, because a text may need memory that is exhausted.
 exchange_failure cancelled() { return {{boost::asio::error::operation_aborted, ""}, true}; }
 
 exchange_failure no_memory() { return {{errc::memory_exceeded, ""}, true}; }
 
 }  // namespace
 
-void host_pool::add(exchange& x) noexcept {
+void host_pool::add(http_exchange& exchange) noexcept {
   try {
-    (x.awaited ? awaited_ : background_).push_back(&x);
+    (exchange.awaited ? awaited_ : background_).push_back(&exchange);
   } catch (const std::bad_alloc&) {
-    return fail(x);
+    return fail(exchange);
   }
-  if (closing_) return cancel(x);
+  if (closing_) return cancel(exchange);
   try {
-    call_for_help();
+    find_connection();
   } catch (const std::bad_alloc&) {
-    if (connections_ > 0) return;  // An existing connection takes the exchange.
-    if (std::erase(x.awaited ? awaited_ : background_, &x) > 0) fail(x);
+    // Any existing connection takes the exchange later.
+    if (wake_connection() || connections_ > 0) return;
+    if (std::erase(exchange.awaited ? awaited_ : background_, &exchange) > 0) fail(exchange);
   }
 }
 
-void host_pool::fail(exchange& x) noexcept {
-  x.failure = no_memory();
-  end(x);
+void host_pool::fail(http_exchange& exchange) noexcept {
+  exchange.failure = no_memory();
+  end(exchange);
 }
 
-// Wakes an idle connection or opens a new connection for an added exchange.
-void host_pool::call_for_help() {
-  if (!idle_.empty()) {
-    idle_.back()->cancel();
-    idle_.pop_back();
-  } else if (connections_ < settings.connections) {
-    connect(false);
-  } else if (!parked_.empty()) {
-    parked_.back()->cancel();
-    parked_.pop_back();
-  }
+// Opens a connection if none is idle and the limit is not reached. Otherwise wakes an idle or
+// parked connection. If all connections are busy, the first free connection takes the exchange.
+void host_pool::find_connection() {
+  if (idle_.empty() && connections_ < settings.connections) return connect(false);
+  wake_connection();
 }
 
-void host_pool::connect(bool at_once) {
+bool host_pool::wake_connection() noexcept {
+  listed_timer::list& timers = idle_.empty() ? parked_ : idle_;
+  if (timers.empty()) return false;
+  timers.back()->cancel();
+  timers.pop_back();
+  return true;
+}
+
+void host_pool::connect(bool connect_early) {
   ++connections_;
   connection_slot slot(shared_from_this());
-  boost::asio::co_spawn(loop, serve(std::move(slot), at_once), boost::asio::detached);
+  boost::asio::co_spawn(loop, serve(std::move(slot), connect_early), boost::asio::detached);
 }
 
-// If memory is missing, fewer connections are opened.
+// If no memory is left, opens fewer connections.
 void host_pool::prepare(std::uint64_t count) noexcept try {
   while (!closing_ && connections_ < std::min<std::uint64_t>(count, settings.connections))
     connect(true);
@@ -72,63 +76,68 @@ void host_pool::prepare(std::uint64_t count) noexcept try {
 
 void host_pool::release_slot() noexcept {
   --connections_;
-  if (connections_ > 0) return;
-  // No connection is left for waiting exchanges. Exchanges wait here only if memory was missing.
+  // The ended connection may have been woken for a queued exchange, so another connection is woken.
+  // If no connection is left, an earlier allocation has failed, and the queued exchanges fail.
+  if (has_work() && connections_ > 0) {
+    wake_connection();
+    return;
+  }
   while (has_work()) {
-    exchange* const next = take();
+    http_exchange* const next = take();
     if (next != nullptr) fail(*next);
   }
 }
 
-void host_pool::note_answer() noexcept {
+void host_pool::note_response() noexcept {
   progressed_at_ = std::chrono::steady_clock::now();
   bytes_since_progress_ = 0;
 }
 
 void host_pool::note_bytes(std::uint64_t bytes) noexcept {
   bytes_since_progress_ += bytes;
-  if (bytes_since_progress_ >= retry_state::progress_bytes) note_answer();
+  if (bytes_since_progress_ >= retry_state::progress_bytes) note_response();
 }
 
-void host_pool::cancel(exchange& x) noexcept {
-  if (x.on != nullptr) {
-    if (forget_ahead(*x.on, x)) {
-      x.failure = cancelled();
-      return end(x);
+void host_pool::cancel(http_exchange& exchange) noexcept {
+  if (exchange.connection != nullptr) {
+    if (drop_sent_ahead(*exchange.connection, exchange)) {
+      exchange.failure = cancelled();
+      return end(exchange);
     }
-    x.cancelled = true;
-    return abort(*x.on);
+    exchange.cancelled = true;
+    return abort(*exchange.connection);
   }
   for (auto* queue : {&awaited_, &background_}) {
-    const auto entry = std::ranges::find(*queue, &x);
+    const auto entry = std::ranges::find(*queue, &exchange);
     if (entry == queue->end()) continue;
     queue->erase(entry);
-    x.failure = cancelled();
-    return end(x);
+    exchange.failure = cancelled();
+    return end(exchange);
   }
 }
 
 void host_pool::close() {
   closing_ = true;
   while (has_work()) cancel(awaited_.empty() ? *background_.front() : *awaited_.front());
-  for (link* const each : links_) abort(*each);
+  for (http_connection* const each : registered_connections_) abort(*each);
   for (boost::asio::steady_timer* const each : idle_) each->cancel();
   idle_.clear();
 }
 
-exchange* host_pool::take() {
+http_exchange* host_pool::take() {
   auto& queue = awaited_.empty() ? background_ : awaited_;
   if (queue.empty()) return nullptr;
-  exchange* const next = queue.front();
+  http_exchange* const next = queue.front();
   queue.pop_front();
   return next;
 }
 
-// Awaited exchanges are never sent ahead: they use the first free connection.
-exchange* host_pool::take_ahead() {
+// Takes only background exchanges, because an exchange for which a caller waits must use the first
+// free connection.
+http_exchange* host_pool::take_to_send_ahead() {
   const std::size_t waiting = awaited_.size() + background_.size();
-  if (background_.empty() || waiting <= connections_ - carrying_) return nullptr;
-  exchange* const next = background_.front();
+  if (background_.empty() || waiting <= connections_ - busy_connections_) return nullptr;
+  http_exchange* const next = background_.front();
   background_.pop_front();
   return next;
 }
@@ -143,21 +152,21 @@ boost::asio::awaitable<bool> host_pool::wait() {
   co_return !closing_ && (woken || has_work());
 }
 
-void host_pool::put_back(exchange& x) noexcept {
-  x.on = nullptr;
+void host_pool::put_back(http_exchange& exchange) noexcept {
+  exchange.connection = nullptr;
   try {
-    (x.awaited ? awaited_ : background_).push_front(&x);
+    (exchange.awaited ? awaited_ : background_).push_front(&exchange);
   } catch (const std::bad_alloc&) {
-    return fail(x);
+    return fail(exchange);
   }
-  if (closing_) cancel(x);
+  if (closing_) cancel(exchange);
 }
 
-// The exchange must live until its handler is called.
-void host_pool::end(exchange& x) noexcept {
-  x.on = nullptr;
-  const auto complete = [&x] {
-    auto done = std::move(*x.done);
+// The caller must keep the exchange alive until its handler is called.
+void host_pool::end(http_exchange& exchange) noexcept {
+  exchange.connection = nullptr;
+  const auto complete = [&exchange] {
+    auto done = std::move(*exchange.done);
     std::move(done)();
   };
   retry_allocation([&] { boost::asio::post(loop, complete); });

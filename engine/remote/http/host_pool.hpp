@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The connections of one lane to one origin, which stay open between requests, and the queue of
-// requests. Only the lane's thread may use a pool.
+// The connections of one network thread to one origin, and the queue of exchanges with the origin.
+// An exchange is a request and its response. http_transfer adds exchanges. Connections stay open
+// between exchanges. Only the network thread may use a pool.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -25,7 +26,7 @@ struct origin {
   bool tls = false;
   std::string host;
   std::uint16_t port = 0;
-  bool public_only = false;  // Connections to addresses that are is_private() are refused.
+  bool public_only = false;  // If true, private addresses are refused: see is_private().
 
   friend bool operator<(const origin& a, const origin& b) {
     return std::tie(a.tls, a.host, a.port, a.public_only) <
@@ -33,7 +34,8 @@ struct origin {
   }
 };
 
-// Keeps a timer in a list while this object lives, also if the waiting coroutine is destroyed.
+// Keeps a pointer to a timer in a list while this object lives. If the waiting coroutine is
+// destroyed, the destructor runs too, so the list never has a pointer to a destroyed timer.
 class listed_timer {
  public:
   using list = std::vector<boost::asio::steady_timer*>;
@@ -52,67 +54,75 @@ class listed_timer {
 
 class host_pool : public std::enable_shared_from_this<host_pool> {
  public:
-  host_pool(boost::asio::io_context& on, origin where, const client_settings& pool_settings)
-      : loop(on), to(std::move(where)), settings(pool_settings) {}
+  host_pool(boost::asio::io_context& event_loop, origin where, const client_settings& pool_settings)
+      : loop(event_loop), to(std::move(where)), settings(pool_settings) {}
 
   boost::asio::io_context& loop;
   const origin to;
   const client_settings& settings;
 
-  // Calls `x.done` once, asynchronously, after the last access to the memory of `x`.
-  void add(exchange& x) noexcept;
-  // Ends the exchange soon if the exchange has not ended yet.
-  void cancel(exchange& x) noexcept;
-  // Opens connections for `count` expected requests, within the limit.
+  // Calls `exchange.done` once, through the event loop. The pool no longer uses `exchange` when the
+  // handler is called.
+  void add(http_exchange& exchange) noexcept;
+  // Ends the exchange soon. Does nothing if the exchange has already ended.
+  void cancel(http_exchange& exchange) noexcept;
+  // Opens connections for `count` expected requests. Opens at most settings.connections.
   void prepare(std::uint64_t count) noexcept;
-  // Ends all connections. No exchange may be added afterwards.
+  // Ends all connections. The caller must not add exchanges afterwards.
   void close();
 
-  // Time of the last progress: an answer, or 64 KiB since the previous progress.
+  // Time of the last progress. A response and each 64 KiB of received bytes count as progress.
   std::chrono::steady_clock::time_point progressed_at() const noexcept { return progressed_at_; }
   void note_bytes(std::uint64_t bytes) noexcept;
-  void note_answer() noexcept;
+  void note_response() noexcept;
 
   // ---- For connections ----
 
-  void enter(link& connection) { links_.insert(&connection); }
-  void leave(link& connection) noexcept { links_.erase(&connection); }
-  // Called when a connection was cancelled or has ended: see connection_slot.
+  void enter(http_connection& connection) { registered_connections_.insert(&connection); }
+  void leave(http_connection& connection) noexcept { registered_connections_.erase(&connection); }
+  // See connection_slot.
   void release_slot() noexcept;
-  // Removes the next waiting exchange, awaited exchanges first. Null: the queues are empty.
-  exchange* take();
-  // Removes the next exchange for which no connection is free. Null: no such exchange.
-  exchange* take_ahead();
-  void begin_carrying() noexcept { ++carrying_; }
-  void end_carrying() noexcept { --carrying_; }
+  // Removes the next exchange from the queue. An exchange for which a caller waits is taken before
+  // background exchanges. Returns null if the queue is empty.
+  http_exchange* take();
+  // Removes the next background exchange, so that a busy connection can send its request ahead.
+  // Returns null if no background exchange is queued, or if there are enough free connections for
+  // all queued exchanges.
+  http_exchange* take_to_send_ahead();
+  void begin_exchange() noexcept { ++busy_connections_; }
+  void end_exchange() noexcept { --busy_connections_; }
   bool has_work() const noexcept { return !awaited_.empty() || !background_.empty(); }
-  // Waits for work. False: the connection is no longer needed.
+  // Waits for work. Returns false if the connection is no longer needed.
   boost::asio::awaitable<bool> wait();
-  void put_back(exchange& x) noexcept;
-  void end(exchange& x) noexcept;
-  // Lists the timer of a connection whose body is not being read. The pool cancels the timer if
-  // another exchange needs the connection.
+  void put_back(http_exchange& exchange) noexcept;
+  void end(http_exchange& exchange) noexcept;
+  // Lists the timer of a connection that waits until the caller reads more of the response body.
+  // The pool cancels the timer if another exchange needs the connection.
   listed_timer park(boost::asio::steady_timer& timer) { return {parked_, timer}; }
 
  private:
-  void fail(exchange& x) noexcept;
-  void call_for_help();
-  void connect(bool at_once);
+  void fail(http_exchange& exchange) noexcept;
+  void find_connection();
+  void connect(bool connect_early);
+  // Wakes an idle connection, or else a parked connection: see park(). Returns false if the pool
+  // has neither.
+  bool wake_connection() noexcept;
 
-  std::deque<exchange*> awaited_;
-  std::deque<exchange*> background_;
-  listed_timer::list idle_;  // Timers of connections that wait for work.
-  listed_timer::list parked_;
-  std::set<link*> links_;
-  std::uint32_t connections_ = 0;  // At most settings.connections.
-  std::uint32_t carrying_ = 0;     // Connections with a request in progress.
+  std::deque<http_exchange*> awaited_;
+  std::deque<http_exchange*> background_;
+  listed_timer::list idle_;    // Timers of connections that wait for work.
+  listed_timer::list parked_;  // See park().
+  std::set<http_connection*> registered_connections_;
+  std::uint32_t connections_ = 0;       // At most settings.connections.
+  std::uint32_t busy_connections_ = 0;  // Number of connections with a request in progress.
   bool closing_ = false;
   std::chrono::steady_clock::time_point progressed_at_ = {};
   std::uint64_t bytes_since_progress_ = 0;
 };
 
-// Holds the count of one connection of a pool. The count stays right if the connection's coroutine
-// is destroyed early, because an operation of Asio had no memory.
+// RAII guard of a connection's place in connections_. The destructor calls release_slot(). The
+// destructor also runs if the connection's coroutine is destroyed because an Asio operation had no
+// memory.
 class connection_slot {
  public:
   explicit connection_slot(std::shared_ptr<host_pool> pool) noexcept : pool_(std::move(pool)) {}
@@ -128,12 +138,12 @@ class connection_slot {
   std::shared_ptr<host_pool> pool_;
 };
 
-// Runs a connection from beginning to end: see http_connection.hpp. Connects at once if `at_once`
-// is set, else only if work waits.
-boost::asio::awaitable<void> serve(connection_slot slot, bool at_once);
-// Ends the current operation of the connection.
-void abort(link& connection) noexcept;
-// Drops the answer of `x` if `x` was sent ahead on this connection. Returns false if not.
-bool forget_ahead(link& connection, const exchange& x) noexcept;
+// Runs a connection from beginning to end: see http_connection.hpp. Connects only when a request
+// waits, unless `connect_early` is set.
+boost::asio::awaitable<void> serve(connection_slot slot, bool connect_early);
+void abort(http_connection& connection) noexcept;
+// Drops the response to `exchange` if its request was sent ahead on this connection. Otherwise
+// returns false. http_receive.cpp explains requests that are sent ahead.
+bool drop_sent_ahead(http_connection& connection, const http_exchange& exchange) noexcept;
 
 }  // namespace ringload::inline v0::remote_http

@@ -5,7 +5,7 @@
 
 namespace ringload::inline v0::remote_http {
 
-const std::string* small_answer::field(std::string_view name) const noexcept {
+const std::string* small_response::field(std::string_view name) const noexcept {
   const auto found = std::ranges::find(fields, name, &header_field::name);
   return found == fields.end() ? nullptr : &found->value;
 }

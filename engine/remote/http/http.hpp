@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The interface of the HTTP client. The stores convert names (hf://, s3://) to values of this
-// header. The client is independent of hubs and buckets.
+// The interface of the HTTP client. The stores convert names such as hf://owner/model to the types
+// of this header. The client does not depend on the hub or on S3.
 //
-// - A `remote_object` is an address with the authorisation of its requests. A signature (AWS) or a
-//   token is a `sign_function`. The client calls the function for every request to the origin of
-//   `url`, including redirected and repeated requests. Requests to other hosts have no credentials.
-//   The function is called in threads of the client, must not block, and must be thread-safe.
-// - http_client::fetch receives small bodies (JSON of an API, XML of a listing) and blocks. Call
-//   fetch only in byte_store::find, byte_folder::names and byte_folder::open, with their
-//   stop_token. Fetch handles redirects, timeouts and retries. Any final status is an answer, not a
-//   fault: the caller interprets 401, 403 and 404.
-// - http_client::open opens a file and returns the byte_source for the engine. Open makes the first
-//   request, so the object's size and ETag are known when open returns.
-// - A fault never holds a sent header, a query or a body: faults name the object by `shown`, by
-//   default url.shown().
+// - A `remote_object` is an address and a function that authorises requests. The `sign_function`
+//   returns a signature (AWS) or a token. The client calls the function for every request to the
+//   origin of `url`, including redirected and repeated requests. Requests to other origins have no
+//   credentials. The function is called in threads of the client. The function must not block and
+//   must be thread-safe.
+// - http_client::fetch receives a small body, such as the JSON of an API or the XML of a listing.
+//   The function blocks. Only byte_store::find, byte_folder::names and byte_folder::open may call
+//   fetch, and they must pass their stop_token. The function handles redirects, timeouts and
+//   retries. If the server responds with 401, 403 or 404, fetch returns the response and not a
+//   fault, because the caller interprets the status.
+// - http_client::open opens a file and returns the byte_source that loads read from. The function
+//   makes the first request, so the object's size and ETag are known when open returns.
+// - A fault never contains a header that was sent, a query or a body. Faults name the object by
+//   `shown`. If `shown` is empty, faults use url.shown().
 //
-// This header needs no header of Asio or Beast.
+// Files that include this header do not include Asio or Beast.
 
 #include <cstddef>
 #include <cstdint>
@@ -41,47 +43,51 @@ struct header_field {
   std::string value;
 };
 
-// A request before it is sent, as input of a sign_function.
+// A request before the client sends it. Input of a sign_function.
 struct outgoing_request {
-  std::string_view method;               // "GET", "HEAD"
-  const http_url& to;                    // "Host" will be to.authority().
-  std::span<const header_field> fields;  // Range, If-Match...; may be signed too.
+  std::string_view method;  // "GET" or "HEAD".
+  const http_url& to;       // The Host header will be to.authority().
+  // For example Range and If-Match. The function may sign these fields too.
+  std::span<const header_field> fields;
 };
 
-// Returns the fields to add to the request. An empty function adds no fields.
+// Returns the fields to add to the request. If the function is empty, no fields are added.
 using sign_function = std::function<std::vector<header_field>(const outgoing_request&)>;
 
 struct remote_object {
   http_url url;
   sign_function sign;
-  std::string shown;                   // Name in faults; empty: url.shown().
-  std::optional<std::uint64_t> bytes;  // Known size; another size is errc::changed_file.
-  // Value of the ETag header, including the quotes. Empty: the ETag of the first answer is pinned.
-  // Must be empty if a redirect hides the ETag.
+  std::string shown;  // Name of the object in faults. If empty, url.shown() is used.
+  // Expected size. If the server reports another size, the fault is errc::changed_file.
+  std::optional<std::uint64_t> bytes;
+  // Expected value of the ETag header, including the quotes. If empty, all requests expect the ETag
+  // of the first response. Must be empty if the server redirects to a server that sends no ETag.
   std::string etag;
-  // The server redirects to another server, so the client opens at most one connection ahead of the
-  // requests.
+  // Set if the server redirects requests to another server. The client then opens at most one
+  // connection to this server in advance.
   bool moves = false;
   std::string name() const { return shown.empty() ? url.shown() : shown; }
 };
 
 struct small_request {
   remote_object object;
-  bool head = false;  // Sends HEAD, whose answer has no body, instead of GET.
-  // Follows redirects to any host; else only redirects to the same host, as the hub requires for
-  // metadata.
+  bool head = false;  // Sends HEAD instead of GET. The response to HEAD has no body.
+  // If set, follows redirects to any origin. Otherwise follows only redirects to the same origin,
+  // as for metadata of the hub.
   bool follows = true;
-  std::uint64_t bytes_max = 1 << 20;  // Limit of the body; a longer body is a fault.
-  std::vector<header_field> fields;   // Sent to every host, so fields must not hold credentials.
+  std::uint64_t bytes_max = 1 << 20;  // Maximum size of the body. A longer body is a fault.
+  // The fields must not contain credentials, because they are sent to every host.
+  std::vector<header_field> fields;
 };
 
-struct small_answer {
+struct small_response {
   unsigned status = 0;
-  std::vector<header_field> fields;  // Names in lower case; at most header_bytes_max.
+  std::vector<header_field> fields;  // Names are in lower case. At most header_bytes_max bytes.
   std::string body;
   http_url from;  // Address after redirects.
 
-  // Value of the first field of that name (lower case); null: no such field.
+  // Returns the value of the first field with that name, which must be in lower case. Returns null
+  // if the response does not have the field.
   const std::string* field(std::string_view name) const noexcept;
 };
 
@@ -90,12 +96,13 @@ class http_client {
  public:
   virtual ~http_client() = default;
 
-  virtual result<small_answer> fetch(const small_request& request, const std::stop_token& stop) = 0;
+  virtual result<small_response> fetch(const small_request& request,
+                                       const std::stop_token& stop) = 0;
 
   virtual result<std::shared_ptr<byte_source>> open(const remote_object& object,
                                                     const std::stop_token& stop) = 0;
 
-  // Opens several objects at once. Returns one result an object.
+  // Opens several objects at the same time. Returns one result for each object, in the same order.
   virtual std::vector<result<std::shared_ptr<byte_source>>> open_all(
       std::span<const remote_object> objects, const std::stop_token& stop) = 0;
 };

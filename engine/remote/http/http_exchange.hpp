@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One request on one connection, and its answer. Only the lane's thread may use an exchange.
+// An exchange is one request on one connection, and the response. http_transfer creates exchanges.
+// Only the network thread may use an exchange.
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -13,34 +14,36 @@
 #include <string>
 
 #include "base/fault.hpp"
-#include "remote/http/answer.hpp"
+#include "remote/http/response.hpp"
 
 namespace ringload::inline v0::remote_http {
 
 class host_pool;
 
-// Receives a body in pieces and limits the speed of the transfer.
+// Receives a body in pieces. The sink limits the speed of the transfer.
 class body_sink {
  public:
   virtual ~body_sink() = default;
 
-  // Returns the memory for the next bytes. Waits while no read needs the bytes; wake() ends the
-  // wait. An empty optional: the sink is full. An empty span: the rest of the body is not needed,
-  // so the connection may be closed.
-  virtual boost::asio::awaitable<std::optional<std::span<std::byte>>> room(host_pool& on) = 0;
-  // Accepts `bytes` bytes in that memory. Returns the number to add to x.arrived.
+  // Returns the memory for the next bytes. Waits until a read needs the bytes, or until wake() is
+  // called. Returns an empty optional if the sink is full. Returns an empty span if the rest of the
+  // body is not needed. The connection may then be closed.
+  virtual boost::asio::awaitable<std::optional<std::span<std::byte>>> next_buffer(
+      host_pool& pool) = 0;
+  // Accepts `bytes` bytes that were written to the memory of next_buffer(). Returns the number of
+  // bytes to add to exchange.arrived.
   virtual std::uint64_t take(std::size_t bytes) = 0;
-  // Fault if the body is longer than the sink accepts.
+  // Returns the fault for a body that is longer than the sink accepts.
   virtual fault too_long() const = 0;
   virtual void wake() noexcept = 0;
 };
 
-// Destination of the body of an answer.
+// Destination of the body of a response.
 struct body_place {
   enum class kind : std::uint8_t {
-    drop,    // Discards the body; a long body closes the connection instead.
-    memory,  // Fills `into` exactly.
-    text,    // Appends to `text`, at most text_bytes_max bytes.
+    drop,    // Discards the body. If the body is long, closes the connection instead.
+    memory,  // Fills `into`. The body must have the size of `into`.
+    text,    // Appends the body to `text`, which then has at most text_bytes_max bytes.
     stream,  // Passes the body to `sink`.
   };
   kind destination = kind::drop;
@@ -52,31 +55,35 @@ struct body_place {
 
 struct exchange_failure {
   fault reason;
-  bool final = false;   // A retry would fail the same way.
-  bool silent = false;  // A time limit was reached.
+  bool final = false;   // True if a retry would fail in the same way.
+  bool silent = false;  // True if a time limit was reached.
 };
 
-class link;  // A connection: see http_connection.hpp.
+class http_connection;  // See http_connection.hpp.
 
-struct exchange {
+struct http_exchange {
   // The request.
   std::string request;  // Complete head of the request.
-  bool head = false;    // HEAD request: the answer has no body.
+  bool head = false;    // The request is a HEAD request, so the response has no body.
   bool awaited = false;
-  std::function<body_place(const answer_head&)> place;  // Called when the head is received.
+  // Called when the head of the response is received.
+  std::function<body_place(const response_head&)> place;
 
-  // The outcome, valid when `done` is called.
+  // The outcome. Valid when `done` is called.
   std::optional<exchange_failure> failure;
-  answer_head answer;         // Status 0: no answer.
-  std::uint64_t arrived = 0;  // Body bytes that are in place.
-  bool private_peer = false;  // The address of the connected server is_private().
+  response_head response;     // Status 0 if there is no response.
+  std::uint64_t arrived = 0;  // Number of body bytes that were received into their destination.
+  bool private_peer = false;  // The server has a private address: see is_private().
 
-  // Members of the pool.
-  // Optional, because assigning a handler recurses in Boost 1.81.
+  // Members of the pool. The handler is an optional, because its assignment recurses infinitely in
+  // Boost 1.81.
   std::optional<boost::asio::any_completion_handler<void()>> done;
-  link* on = nullptr;      // Null: the exchange waits for a connection, or has ended.
-  bool cancelled = false;  // The exchange was cancelled while on a connection.
-  bool repeated = false;   // The request is sent again: the server had closed the first connection.
+  // Null if the exchange waits for a connection or has ended.
+  http_connection* connection = nullptr;
+  // True if the exchange was cancelled while a connection was sending or receiving.
+  bool cancelled = false;
+  // True if the request is sent a second time, because the server had closed the first connection.
+  bool repeated = false;
 };
 
 }  // namespace ringload::inline v0::remote_http

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http/http_object.hpp"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-// A read that is split into ranges. The first range that fails stops the other ranges.
+// A read that is split into ranges. If a range fails, the other ranges are cancelled.
 struct divided_read {
   divided_read(byte_source::read_handler handler, std::size_t ranges)
       : done(std::move(handler)), left(ranges) {}
@@ -43,30 +44,32 @@ struct divided_read {
   }
 };
 
-// The transfer of one range, with all objects that must live until the transfer ends.
+// The transfer of one range, and the objects that must live until the transfer ends.
 struct range_transfer {
-  range_transfer(const std::shared_ptr<lane>& on, const std::shared_ptr<object_address>& address,
-                 const std::shared_ptr<const object_facts>& facts, std::uint64_t offset,
+  range_transfer(const std::shared_ptr<net_thread>& thread,
+                 const std::shared_ptr<object_address>& address,
+                 const std::shared_ptr<const object_properties>& properties, std::uint64_t offset,
                  std::span<std::byte> into, transfer_counts* counts)
-      : goal(facts, offset, into, counts), carried(std::make_shared<transfer>(on, address, goal)) {}
+      : kind(properties, offset, into, counts),
+        transfer(std::make_shared<http_transfer>(thread, address, kind)) {}
 
-  range_goal goal;
-  std::shared_ptr<transfer> carried;
+  range_kind kind;
+  std::shared_ptr<http_transfer> transfer;
 };
 
 class http_object final : public byte_source {
  public:
-  http_object(std::shared_ptr<lanes> threads, std::shared_ptr<object_address> address,
+  http_object(std::shared_ptr<net_thread_pool> threads, std::shared_ptr<object_address> address,
               std::shared_ptr<object_body> opened)
-      : lanes_(std::move(threads)),
+      : threads_(std::move(threads)),
         address_(std::move(address)),
         body_(std::move(opened)),
-        facts_(body_->shared_facts()) {}
+        properties_(body_->shared_properties()) {}
   ~http_object() override { body_->close(); }
 
-  std::uint64_t bytes() const noexcept override { return facts_->bytes; }
+  std::uint64_t bytes() const noexcept override { return properties_->bytes; }
   std::string identity() const override {
-    return facts_->etag.empty() ? facts_->modified : facts_->etag;
+    return properties_->etag.empty() ? properties_->modified : properties_->etag;
   }
   void read_async(const source_read& request, read_handler done) override;
 
@@ -74,10 +77,10 @@ class http_object final : public byte_source {
   void begin(const source_read& request, std::uint64_t offset, std::span<std::byte> into,
              const std::shared_ptr<divided_read>& parent);
 
-  const std::shared_ptr<lanes> lanes_;
+  const std::shared_ptr<net_thread_pool> threads_;
   const std::shared_ptr<object_address> address_;
   const std::shared_ptr<object_body> body_;
-  const std::shared_ptr<const object_facts> facts_;
+  const std::shared_ptr<const object_properties> properties_;
 };
 
 void http_object::read_async(const source_read& request, read_handler done) {
@@ -85,7 +88,7 @@ void http_object::read_async(const source_read& request, read_handler done) {
   if (request.offset <= body_end && request.into.size() <= body_end - request.offset) {
     return body_->read(request, std::move(done));
   }
-  const auto chunk = static_cast<std::size_t>(lanes_->settings->chunk_bytes);
+  const auto chunk = static_cast<std::size_t>(threads_->settings->chunk_bytes);
   const std::size_t ranges = (request.into.size() + chunk - 1) / chunk;
   const auto whole = std::make_shared<divided_read>(std::move(done), ranges);
   whole->on_stop.emplace(request.stop, [stop = whole->stop]() mutable { stop.request_stop(); });
@@ -96,7 +99,8 @@ void http_object::read_async(const source_read& request, read_handler done) {
     try {
       begin(request, request.offset + position, part, whole);
     } catch (const std::bad_alloc&) {
-      whole->end_range(std::current_exception());  // Other ranges may be in flight.
+      // The read ends when the ranges in flight have ended.
+      whole->end_range(std::current_exception());
     }
     position += part.size();
   }
@@ -104,20 +108,20 @@ void http_object::read_async(const source_read& request, read_handler done) {
 
 void http_object::begin(const source_read& request, std::uint64_t offset, std::span<std::byte> into,
                         const std::shared_ptr<divided_read>& parent) {
-  const std::shared_ptr<lane> on = lanes_->next();
+  const std::shared_ptr<net_thread> thread = threads_->next();
   const auto range =
-      std::make_shared<range_transfer>(on, address_, facts_, offset, into, request.counts);
-  range->carried->awaited = request.awaited;
-  range->carried->counts = request.counts;
-  range->carried->listen(parent->stop.get_token());
-  start(*on, range->carried, [range, parent](const result<void>& outcome) {
+      std::make_shared<range_transfer>(thread, address_, properties_, offset, into, request.counts);
+  range->transfer->awaited = request.awaited;
+  range->transfer->counts = request.counts;
+  range->transfer->listen(parent->stop.get_token());
+  start(*thread, range->transfer, [range, parent](const result<void>& outcome) {
     parent->end_range(outcome ? nullptr : exception_of(outcome.error()));
   });
 }
 
 }  // namespace
 
-std::shared_ptr<byte_source> make_http_object(std::shared_ptr<lanes> threads,
+std::shared_ptr<byte_source> make_http_object(std::shared_ptr<net_thread_pool> threads,
                                               std::shared_ptr<object_address> address,
                                               std::shared_ptr<object_body> opened) {
   return std::make_shared<http_object>(std::move(threads), std::move(address), std::move(opened));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An object of a web server as a byte_source. Each read is split into ranges, which are received
-// directly into the destination. Reads of the first bytes use the answer that opened the object.
+// Makes an object of a web server a byte_source, from which loads read. Splits each read into
+// ranges and receives each range directly into the destination. Reads of the first bytes use the
+// response that opened the object.
 
 #include <memory>
 #include <ringload/byte_source.hpp>
@@ -13,7 +14,7 @@
 
 namespace ringload::inline v0::remote_http {
 
-std::shared_ptr<byte_source> make_http_object(std::shared_ptr<lanes> threads,
+std::shared_ptr<byte_source> make_http_object(std::shared_ptr<net_thread_pool> threads,
                                               std::shared_ptr<object_address> address,
                                               std::shared_ptr<object_body> opened);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sends requests on a connection and receives the answers. If the server had closed an idle
-// connection before a request was sent, the request returns to the front of the queue, once.
+// Sends requests on a connection and receives the responses. A server may close an idle connection
+// before a request is sent. The request then returns to the front of the queue, at most once.
 //
-// While a range is received, the connection sends the next request ahead if a request waits and no
-// connection is free. Therefore a connection is not idle for a round trip between two requests. If
-// the connection breaks, the request returns to the front of the queue.
+// A connection that receives a range may send the next request ahead, so that it is not idle for a
+// round trip between two requests. It does so if a request waits and no connection is free. If the
+// connection breaks, the request that was sent ahead returns to the front of the queue.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>
@@ -21,11 +21,12 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-constexpr std::size_t dropped_bytes_max = 64 << 10;  // Limit of discarded bytes.
-constexpr int interim_answers_max = 8;
+// Maximum number of bytes that are received and discarded to keep a connection open.
+constexpr std::size_t dropped_bytes_max = 64 << 10;
+constexpr int interim_responses_max = 8;
 
-answer_head head_of(const answer_parser& parser) {
-  answer_head out;
+response_head head_of(const response_parser& parser) {
+  response_head out;
   out.status = parser.get().result_int();
   for (const auto& field : parser.get()) {
     std::string name(field.name_string());
@@ -37,113 +38,132 @@ answer_head head_of(const answer_parser& parser) {
   return out;
 }
 
+class waiting_sink {
+ public:
+  waiting_sink(body_sink*& current, body_sink& sink) noexcept : current_(current) {
+    current_ = &sink;
+  }
+  waiting_sink(const waiting_sink&) = delete;
+  waiting_sink& operator=(const waiting_sink&) = delete;
+  ~waiting_sink() { current_ = nullptr; }
+
+ private:
+  body_sink*& current_;
+};
+
 }  // namespace
 
-asio::awaitable<bool> link::carry(exchange& x) {
+asio::awaitable<bool> http_connection::perform(http_exchange& exchange) {
   error_code code;
-  x.on = this;
-  x.failure.reset();
-  x.answer = {};
-  x.arrived = 0;
-  x.private_peer = private_peer_;
-  const bool stale = used_ && !x.repeated;
-  const bool sent = ahead_ == &x;
+  exchange.connection = this;
+  exchange.failure.reset();
+  exchange.response = {};
+  exchange.arrived = 0;
+  exchange.private_peer = private_peer_;
+  const bool stale = used_ && !exchange.repeated;
+  const bool sent = ahead_ == &exchange;
   ahead_ = nullptr;
-  goes_ahead_ = false;
+  can_send_ahead_ = false;
   if (!sent) {
-    wire_->lowest().expires_after(settings().silence_time_max);
-    co_await asio::async_write(*wire_, asio::buffer(x.request),
+    stream_->lowest().expires_after(settings().silence_time_max);
+    co_await asio::async_write(*stream_, asio::buffer(exchange.request),
                                asio::redirect_error(asio::use_awaitable, code));
   }
   if (code) {
-    x.failure = of_code(code, "sending the request");
+    exchange.failure = failure_of(code, "sending the request");
   } else {
-    auto failed = co_await receive(x);
-    x.failure = std::move(failed);
+    auto failed = co_await receive(exchange);
+    exchange.failure = std::move(failed);
   }
   used_ = true;
-  if (x.cancelled) {
-    x.failure =
+  if (exchange.cancelled) {
+    exchange.failure =
         exchange_failure{{asio::error::operation_aborted, "", "the request was cancelled"}, true};
   }
-  const bool spoiled = std::exchange(spoiled_, false);
-  if (x.failure || spoiled) shut();
-  // The connection had been idle and no byte of an answer was received.
-  const bool anew = stale && x.failure && !x.failure->final && x.answer.status == 0 &&
-                    buffer_.size() == 0 && !x.failure->silent;
-  if (anew) x.repeated = true;
+  const bool spoiled = std::exchange(response_dropped_, false);
+  if (exchange.failure || spoiled) shut();
+  // The server closed the idle connection and sent no byte of a response.
+  const bool anew = stale && exchange.failure && !exchange.failure->final &&
+                    exchange.response.status == 0 && buffer_.size() == 0 &&
+                    !exchange.failure->silent;
+  if (anew) exchange.repeated = true;
   co_return !anew;
 }
 
-asio::awaitable<std::optional<exchange_failure>> link::receive(exchange& x) {
-  std::optional<answer_parser> parser;
+asio::awaitable<std::optional<exchange_failure>> http_connection::receive(http_exchange& exchange) {
+  std::optional<response_parser> parser;
   error_code code;
-  for (int i = 0; i < interim_answers_max; ++i) {
+  for (int i = 0; i < interim_responses_max; ++i) {
     parser.emplace();
     parser->header_limit(header_bytes_max);
     parser->body_limit(boost::none);
-    if (x.head) parser->skip(true);
-    wire_->lowest().expires_after(settings().silence_time_max);
-    co_await http::async_read_header(*wire_, buffer_, *parser,
+    if (exchange.head) parser->skip(true);
+    stream_->lowest().expires_after(settings().silence_time_max);
+    co_await http::async_read_header(*stream_, buffer_, *parser,
                                      asio::redirect_error(asio::use_awaitable, code));
-    if (code) co_return of_code(code, "receiving the answer's head");
+    if (code) co_return failure_of(code, "receiving the header of the response");
     if (parser->get().result_int() >= 200) break;
   }
-  x.answer = head_of(*parser);
-  if (x.answer.status < 200) co_return malformed("the server sends only interim answers");
-  const body_place place = x.place(x.answer);
-  const bool empty = x.head || x.answer.status == 204 || x.answer.status == 304;
+  exchange.response = head_of(*parser);
+  if (exchange.response.status < 200)
+    co_return malformed_failure("the server sends only interim responses (1xx)");
+  const body_place place = exchange.place(exchange.response);
+  const bool empty =
+      exchange.head || exchange.response.status == 204 || exchange.response.status == 304;
   const bool kept = parser->keep_alive();
   std::optional<exchange_failure> failed;
-  goes_ahead_ = kept && x.answer.status == 206 && place.destination == body_place::kind::memory;
-  const bool sized = x.answer.content_length && !parser->chunked();
+  can_send_ahead_ =
+      kept && exchange.response.status == 206 && place.destination == body_place::kind::memory;
+  const bool sized = exchange.response.content_length && !parser->chunked();
   if (!empty && sized && place.destination == body_place::kind::stream) {
-    auto received = co_await receive_stream(x, *place.sink);
+    auto received = co_await receive_stream(exchange, *place.sink);
     failed = std::move(received);
   } else if (!empty && sized) {
-    auto received = co_await receive_sized(x, place);
+    auto received = co_await receive_sized(exchange, place);
     failed = std::move(received);
   } else if (!empty) {
-    auto received = co_await receive_parsed(x, place, *parser);
+    auto received = co_await receive_parsed(exchange, place, *parser);
     failed = std::move(received);
   }
-  // Bytes that arrive before a request belong to no answer.
+  // Bytes that were received before a request was sent belong to no response.
   if (!failed && (!kept || (buffer_.size() > 0 && ahead_ == nullptr))) shut();
   co_return failed;
 }
 
-asio::awaitable<void> link::send_ahead() {
+asio::awaitable<void> http_connection::send_ahead() {
   error_code code;
-  ahead_ = pool_->take_ahead();
+  ahead_ = pool_->take_to_send_ahead();
   if (ahead_ == nullptr) co_return;
-  ahead_->on = this;
-  ahead_request_ = ahead_->request;  // A copy: the exchange may end during the write.
-  wire_->lowest().expires_after(settings().silence_time_max);
-  // The next read reports a failure of this write.
-  co_await asio::async_write(*wire_, asio::buffer(ahead_request_),
+  ahead_->connection = this;
+  ahead_request_ = ahead_->request;  // A copy, because the exchange may end during the write.
+  stream_->lowest().expires_after(settings().silence_time_max);
+  // If this write fails, the next read reports the failure.
+  co_await asio::async_write(*stream_, asio::buffer(ahead_request_),
                              asio::redirect_error(asio::use_awaitable, code));
 }
 
-bool link::forget_ahead(const exchange& x) noexcept {
-  if (&x != ahead_) return false;
+bool http_connection::drop_sent_ahead(const http_exchange& exchange) noexcept {
+  if (&exchange != ahead_) return false;
   ahead_ = nullptr;
-  spoiled_ = true;
+  response_dropped_ = true;
   return true;
 }
 
-// Receives a body of known length. Only the bytes that arrived with the head are copied.
-asio::awaitable<std::optional<exchange_failure>> link::receive_sized(exchange& x,
-                                                                     const body_place& place) {
+// Receives a body of known length that is not for a sink. A body for memory is received directly
+// into the memory, except for the bytes that were received together with the head.
+asio::awaitable<std::optional<exchange_failure>> http_connection::receive_sized(
+    http_exchange& exchange, const body_place& place) {
   std::vector<std::byte> scratch;
   error_code code;
-  const std::uint64_t left = *x.answer.content_length;
-  std::span<std::byte> room = place.into;
-  if (place.destination == body_place::kind::memory && left != room.size()) {
-    co_return malformed("the length of the server's answer is not the requested length");
+  const std::uint64_t left = *exchange.response.content_length;
+  std::span<std::byte> buffer = place.into;
+  if (place.destination == body_place::kind::memory && left != buffer.size()) {
+    co_return malformed_failure("the length of the server's response is not the requested length");
   }
   if (place.destination == body_place::kind::text && left > place.text_bytes_max) {
-    co_return malformed("the server's answer has " + grouped(left) + " bytes, more than the " +
-                        grouped(place.text_bytes_max) + " that are expected");
+    co_return malformed_failure("the server's response has " + grouped(left) +
+                                " bytes, more than the " + grouped(place.text_bytes_max) +
+                                " that are expected");
   }
   if (place.destination == body_place::kind::drop && left > dropped_bytes_max) {
     shut();
@@ -151,129 +171,128 @@ asio::awaitable<std::optional<exchange_failure>> link::receive_sized(exchange& x
   }
   if (place.destination != body_place::kind::memory) {
     scratch.resize(static_cast<std::size_t>(left));
-    room = scratch;
+    buffer = scratch;
   }
-  const std::size_t buffered = std::min<std::size_t>(buffer_.size(), room.size());
-  if (buffered > 0) std::memcpy(room.data(), buffer_.data().data(), buffered);
+  const std::size_t buffered = std::min<std::size_t>(buffer_.size(), buffer.size());
+  if (buffered > 0) std::memcpy(buffer.data(), buffer_.data().data(), buffered);
   buffer_.consume(buffered);
-  x.arrived = buffered;
-  while (x.arrived < room.size()) {
-    if (goes_ahead_ && ahead_ == nullptr && !spoiled_) co_await send_ahead();
-    wire_->lowest().expires_after(settings().silence_time_max);
-    const auto rest = room.subspan(static_cast<std::size_t>(x.arrived));
-    const std::size_t got = co_await wire_->async_read_some(
+  exchange.arrived = buffered;
+  while (exchange.arrived < buffer.size()) {
+    if (can_send_ahead_ && ahead_ == nullptr && !response_dropped_) co_await send_ahead();
+    stream_->lowest().expires_after(settings().silence_time_max);
+    const auto rest = buffer.subspan(static_cast<std::size_t>(exchange.arrived));
+    const std::size_t got = co_await stream_->async_read_some(
         asio::buffer(rest.data(), rest.size()), asio::redirect_error(asio::use_awaitable, code));
-    x.arrived += got;
+    exchange.arrived += got;
     pool_->note_bytes(got);
     if (code) break;
   }
   if (place.destination == body_place::kind::text) {
-    place.text->assign(reinterpret_cast<const char*>(room.data()),
-                       static_cast<std::size_t>(x.arrived));
+    place.text->assign(reinterpret_cast<const char*>(buffer.data()),
+                       static_cast<std::size_t>(exchange.arrived));
   }
   if (code && place.destination == body_place::kind::drop) {
     shut();
     co_return std::nullopt;
   }
-  if (code) co_return of_code(code, "receiving the answer");
+  if (code) co_return failure_of(code, "receiving the response");
   co_return std::nullopt;
 }
 
-asio::awaitable<std::optional<std::span<std::byte>>> link::room_of(body_sink& sink) {
-  std::optional<std::span<std::byte>> out;
-  sink_ = &sink;
-  auto found = co_await sink.room(*pool_);
-  out = found;
-  sink_ = nullptr;
-  co_return out;
+asio::awaitable<std::optional<std::span<std::byte>>> http_connection::next_buffer_of(
+    body_sink& sink) {
+  // The guard also resets sink_ if there is no memory for the coroutine of next_buffer().
+  const waiting_sink until_it_has_a_buffer(sink_, sink);
+  auto found = co_await sink.next_buffer(*pool_);
+  co_return found;
 }
 
-// Receives a body of known length as the sink has room.
-asio::awaitable<std::optional<exchange_failure>> link::receive_stream(exchange& x,
-                                                                      body_sink& sink) {
+// Receives a body of known length. Receives only as much as the sink has room for.
+asio::awaitable<std::optional<exchange_failure>> http_connection::receive_stream(
+    http_exchange& exchange, body_sink& sink) {
   error_code code;
-  std::uint64_t left = *x.answer.content_length;
+  std::uint64_t left = *exchange.response.content_length;
   while (left > 0) {
-    const auto room = co_await room_of(sink);
-    if (!room) co_return exchange_failure{sink.too_long(), true};
-    if (room->empty()) {
+    const auto buffer = co_await next_buffer_of(sink);
+    if (!buffer) co_return exchange_failure{sink.too_long(), true};
+    if (buffer->empty()) {
       shut();
       break;
     }
-    const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(left, room->size()));
+    const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(left, buffer->size()));
     std::size_t got = std::min(buffer_.size(), bytes);
     if (got > 0) {
-      std::memcpy(room->data(), buffer_.data().data(), got);
+      std::memcpy(buffer->data(), buffer_.data().data(), got);
       buffer_.consume(got);
     } else {
-      wire_->lowest().expires_after(settings().silence_time_max);
-      const std::size_t came = co_await wire_->async_read_some(
-          asio::buffer(room->data(), bytes), asio::redirect_error(asio::use_awaitable, code));
+      stream_->lowest().expires_after(settings().silence_time_max);
+      const std::size_t came = co_await stream_->async_read_some(
+          asio::buffer(buffer->data(), bytes), asio::redirect_error(asio::use_awaitable, code));
       got = came;
     }
     left -= got;
     const std::uint64_t fresh = got > 0 ? sink.take(got) : 0;
-    x.arrived += fresh;
+    exchange.arrived += fresh;
     pool_->note_bytes(fresh);
-    if (code) co_return of_code(code, "receiving the answer");
+    if (code) co_return failure_of(code, "receiving the response");
   }
   co_return std::nullopt;
 }
 
-// Receives a chunked body, or a body that ends with the connection.
-asio::awaitable<std::optional<exchange_failure>> link::receive_parsed(exchange& x,
-                                                                      const body_place& place,
-                                                                      answer_parser& parser) {
+// Receives a chunked body, or a body whose end is the end of the connection.
+asio::awaitable<std::optional<exchange_failure>> http_connection::receive_parsed(
+    http_exchange& exchange, const body_place& place, response_parser& parser) {
   std::vector<std::byte> scratch(std::size_t{16} << 10);
   error_code code;
   const bool in_memory = place.destination == body_place::kind::memory;
   const bool in_stream = place.destination == body_place::kind::stream;
   while (!parser.is_done()) {
     std::span<std::byte> rest;
-    if (in_memory) rest = place.into.subspan(static_cast<std::size_t>(x.arrived));
+    if (in_memory) rest = place.into.subspan(static_cast<std::size_t>(exchange.arrived));
     if (in_stream) {
-      const auto found = co_await room_of(*place.sink);
+      const auto found = co_await next_buffer_of(*place.sink);
       if (found && found->empty()) {
         shut();
         break;
       }
       rest = found.value_or(rest);
     }
-    const std::span<std::byte> room = rest.empty() ? std::span(scratch) : rest;
-    parser.get().body().data = room.data();
-    parser.get().body().size = room.size();
+    const std::span<std::byte> buffer = rest.empty() ? std::span(scratch) : rest;
+    parser.get().body().data = buffer.data();
+    parser.get().body().size = buffer.size();
     parser.get().body().more = true;
-    wire_->lowest().expires_after(settings().silence_time_max);
-    co_await http::async_read_some(*wire_, buffer_, parser,
+    stream_->lowest().expires_after(settings().silence_time_max);
+    co_await http::async_read_some(*stream_, buffer_, parser,
                                    asio::redirect_error(asio::use_awaitable, code));
-    const std::size_t got = room.size() - parser.get().body().size;
+    const std::size_t got = buffer.size() - parser.get().body().size;
     if (in_memory && rest.empty() && got > 0) {
-      co_return malformed("the server's answer has more bytes than requested");
+      co_return malformed_failure("the server's response has more bytes than requested");
     }
     if (in_stream && rest.empty() && got > 0) {
       co_return exchange_failure{place.sink->too_long(), true};
     }
     const std::uint64_t fresh = in_stream && got > 0 ? place.sink->take(got) : got;
-    x.arrived += fresh;
+    exchange.arrived += fresh;
     pool_->note_bytes(fresh);
     if (place.destination == body_place::kind::text) {
-      if (x.arrived > place.text_bytes_max) {
-        co_return malformed("the server's answer has more than the " +
-                            grouped(place.text_bytes_max) + " bytes that are expected");
+      if (exchange.arrived > place.text_bytes_max) {
+        co_return malformed_failure("the server's response has more than the " +
+                                    grouped(place.text_bytes_max) + " bytes that are expected");
       }
-      place.text->append(reinterpret_cast<const char*>(room.data()), got);
+      place.text->append(reinterpret_cast<const char*>(buffer.data()), got);
     }
-    if (place.destination == body_place::kind::drop && (x.arrived > dropped_bytes_max || code)) {
-      if (code != http::error::need_buffer || x.arrived > dropped_bytes_max) {
+    if (place.destination == body_place::kind::drop &&
+        (exchange.arrived > dropped_bytes_max || code)) {
+      if (code != http::error::need_buffer || exchange.arrived > dropped_bytes_max) {
         shut();
         co_return std::nullopt;
       }
     }
     if (code == http::error::need_buffer) code = {};
-    if (code) co_return of_code(code, "receiving the answer");
+    if (code) co_return failure_of(code, "receiving the response");
   }
-  if (in_memory && x.arrived < place.into.size()) {
-    co_return passing("the server's answer ended early");
+  if (in_memory && exchange.arrived < place.into.size()) {
+    co_return retryable_failure("the server's response ended early");
   }
   co_return std::nullopt;
 }

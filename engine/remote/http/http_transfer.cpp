@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http/http_transfer.hpp"
 
 #include <algorithm>
@@ -25,9 +26,9 @@ namespace {
 
 struct start_exchange {
   template <class Handler>
-  void operator()(Handler&& handler, host_pool* pool, exchange* x) const {
-    x->done.emplace(std::forward<Handler>(handler));
-    pool->add(*x);
+  void operator()(Handler&& handler, host_pool* pool, http_exchange* exchange) const {
+    exchange->done.emplace(std::forward<Handler>(handler));
+    pool->add(*exchange);
   }
 };
 
@@ -37,7 +38,8 @@ bool clean(const header_field& field) noexcept {
          std::ranges::none_of(field.value, forbidden);
 }
 
-// Names of private hosts, for use behind a proxy, which hides addresses.
+// Returns true if the host has a private address or a name that is usual in private networks. Used
+// with a proxy, because the address of the host is not known behind a proxy.
 bool names_private(const std::string& host) {
   boost::system::error_code code;
   const auto address = asio::ip::make_address(host, code);
@@ -46,7 +48,7 @@ bool names_private(const std::string& host) {
          host.ends_with(".internal");
 }
 
-std::optional<milliseconds> wanted_delay(const answer_head& head) {
+std::optional<milliseconds> wanted_delay(const response_head& head) {
   const std::string* const text = head.field("retry-after");
   if (text == nullptr) return std::nullopt;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -82,68 +84,69 @@ void object_address::set_private(bool value) {
   private_ = value;
 }
 
-void transfer::listen(const std::stop_token& stop) {
-  on_stop_.emplace(stop, [weak = weak_from_this(), on = lane_] {
+void http_transfer::listen(const std::stop_token& stop) {
+  on_stop_.emplace(stop, [weak = weak_from_this(), thread = thread_] {
     const auto end = [weak] {
       const auto self = weak.lock();
       if (self) self->stop();
     };
-    retry_allocation([&] { asio::post(on->loop, end); });
+    retry_allocation([&] { asio::post(thread->loop, end); });
   });
 }
 
-void transfer::stop() noexcept {
+void http_transfer::stop() noexcept {
   stopped_ = true;
   abort();
 }
 
-void transfer::abort() noexcept {
+void http_transfer::abort() noexcept {
   pause_.cancel();
   if (current_ != nullptr) pool_->cancel(*current_);
 }
 
-void transfer::renew_deadline() noexcept {
-  begun_ = stall_begin_ = std::chrono::steady_clock::now();
+void http_transfer::renew_deadline() noexcept {
+  start_time_ = stall_begin_ = std::chrono::steady_clock::now();
   watch_time();
 }
 
-std::chrono::steady_clock::time_point transfer::stall_end() const noexcept {
+std::chrono::steady_clock::time_point http_transfer::stall_end() const noexcept {
   const auto progressed = pool_ == nullptr ? stall_begin_ : pool_->progressed_at();
   return std::max(stall_begin_, progressed) + settings().stall_time_max;
 }
 
-// Checks both limits at their earliest end. Progress of other requests extends the stall limit.
-void transfer::watch_time() noexcept {
-  const auto request_end = begun_ + settings().request_time_max;
+// Waits until the first of the two time limits ends. Progress of other requests extends the stall
+// limit.
+void http_transfer::watch_time() noexcept {
+  const auto request_end = start_time_ + settings().request_time_max;
   deadline_.expires_at(std::min(request_end, stall_end()));
   const auto look = [weak = weak_from_this(), request_end](const boost::system::error_code& ended) {
     const auto self = weak.lock();
     if (ended || !self) return;
     const auto now = std::chrono::steady_clock::now();
-    self->late_ = now >= request_end;
+    self->timed_out_ = now >= request_end;
     self->stalled_ = now >= self->stall_end();
-    if (self->late_ || self->stalled_) return self->abort();
+    if (self->timed_out_ || self->stalled_) return self->abort();
     self->watch_time();
   };
   retry_allocation([&] { deadline_.async_wait(look); });
 }
 
-std::optional<fault> transfer::over() const {
+std::optional<fault> http_transfer::end_reason() const {
   if (stopped_) return fault(asio::error::operation_aborted, "");
-  if (stalled_ && !late_) {
+  if (stalled_ && !timed_out_) {
     return fault(errc::remote_failed, "",
                  "the server sent less than 64 KiB in " +
                      grouped(static_cast<std::uint64_t>(settings().stall_time_max.count())) +
                      " ms" + (last_failure_.empty() ? "" : ": " + last_failure_));
   }
-  if (!late_) return std::nullopt;
+  if (!timed_out_) return std::nullopt;
   return fault(errc::remote_failed, "",
                "the request was not complete after " +
                    grouped(static_cast<std::uint64_t>(settings().request_time_max.count())) +
                    " ms (remote_options::request_time_max)");
 }
 
-result<origin> transfer::where() const {
+result<origin> http_transfer::allowed_origin() const {
   if (!settings().hosts.empty() &&
       std::ranges::find(settings().hosts, to_.host) == settings().hosts.end()) {
     return fault(errc::access_denied, "",
@@ -162,9 +165,9 @@ result<origin> transfer::where() const {
   return origin{to_.tls, to_.host, to_.port, guarded};
 }
 
-result<std::string> transfer::request_text() const {
-  std::vector<header_field> fields = goal_.fields();
-  const char* const method = goal_.head() ? "HEAD" : "GET";
+result<std::string> http_transfer::request_text() const {
+  std::vector<header_field> fields = kind_.fields();
+  const char* const method = kind_.head() ? "HEAD" : "GET";
   if (address_->object.sign && to_.same_origin(address_->object.url)) {
     auto more = address_->object.sign({method, to_, fields});
     std::ranges::move(more, std::back_inserter(fields));
@@ -182,52 +185,53 @@ result<std::string> transfer::request_text() const {
   return out + "\r\n";
 }
 
-asio::awaitable<void> transfer::exchange_once(exchange& x, const origin& to) {
+asio::awaitable<void> http_transfer::exchange_once(http_exchange& exchange, const origin& to) {
   struct current_exchange {
-    explicit current_exchange(exchange*& place) noexcept : current(place) {}
+    explicit current_exchange(http_exchange*& place) noexcept : current(place) {}
     current_exchange(const current_exchange&) = delete;
     current_exchange& operator=(const current_exchange&) = delete;
     ~current_exchange() { current = nullptr; }
-    exchange*& current;
+    http_exchange*& current;
   };
   const current_exchange until_it_ends(current_);
-  host_pool& pool = lane_->pool_for(to);
+  host_pool& pool = thread_->pool_for(to);
   pool_ = &pool;
-  current_ = &x;
-  // The connections are open when the answer is received.
-  if (redirects_ > 0 || from_memory_ || !address_->object.moves) pool.prepare(goal_.followed_by());
+  current_ = &exchange;
+  // More connections are opened while this request waits for its response.
+  if (redirects_ > 0 || uses_known_redirect_ || !address_->object.moves)
+    pool.prepare(kind_.followed_by());
   co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
-      start_exchange(), asio::use_awaitable, &pool, &x);
+      start_exchange(), asio::use_awaitable, &pool, &exchange);
 }
 
-asio::awaitable<void> transfer::pause(milliseconds delay) {
+asio::awaitable<void> http_transfer::pause(milliseconds delay) {
   boost::system::error_code ignored;
   pause_.expires_after(delay);
   co_await pause_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
-// Remembers the redirected address if the answer is successful.
-body_place transfer::place(const answer_head& head) {
-  const answer_kind kind = kind_of(head);
-  if (kind == answer_kind::redirect) return {};
-  const bool succeeded = kind == answer_kind::partial || kind == answer_kind::whole;
+// Stores the redirected address for later requests if the response is successful.
+body_place http_transfer::place(const response_head& head) {
+  const response_kind kind = kind_of(head);
+  if (kind == response_kind::redirect) return {};
+  const bool succeeded = kind == response_kind::partial || kind == response_kind::whole;
   if (succeeded && redirects_ > 0) address_->moved(to_);
-  return goal_.place(head);
+  return kind_.place(head);
 }
 
-asio::awaitable<result<void>> transfer::run() {
+asio::awaitable<result<void>> http_transfer::run() {
   result<void> ended;
   to_ = address_->current();
-  from_memory_ =
+  uses_known_redirect_ =
       !to_.same_origin(address_->object.url) || to_.target != address_->object.url.target;
   tries_.emplace(settings().retries);
   renew_deadline();
   for (std::uint64_t requests = 0;; ++requests) {
-    if (auto failure = over()) {
+    if (auto failure = end_reason()) {
       ended = *failure;
       break;
     }
-    auto to = where();
+    auto to = allowed_origin();
     auto text = to ? request_text() : result<std::string>(to.error());
     if (!text) {
       ended = text.error();
@@ -235,81 +239,87 @@ asio::awaitable<result<void>> transfer::run() {
     }
     if (counts) ++counts->requests;
     if (counts && requests > 0) ++counts->retries;
-    exchange x;
-    x.request = std::move(*text);
-    x.head = goal_.head();
-    x.awaited = awaited;
-    x.place = [this](const answer_head& head) { return place(head); };
-    co_await exchange_once(x, *to);
-    goal_.arrived(x.arrived);
-    if (!x.failure) pool_->note_answer();
-    if (x.answer.status != 0 && to_.same_origin(address_->object.url) && !settings().proxy) {
-      address_->set_private(x.private_peer);
+    http_exchange exchange;
+    exchange.request = std::move(*text);
+    exchange.head = kind_.head();
+    exchange.awaited = awaited;
+    exchange.place = [this](const response_head& head) { return place(head); };
+    co_await exchange_once(exchange, *to);
+    kind_.arrived(exchange.arrived);
+    if (!exchange.failure) pool_->note_response();
+    if (exchange.response.status != 0 && to_.same_origin(address_->object.url) &&
+        !settings().proxy) {
+      address_->set_private(exchange.private_peer);
     }
-    next_step next = x.failure ? after_failure(x) : after_answer(x);
+    next_step next = exchange.failure ? after_failure(exchange) : after_response(exchange);
     if (next.end) {
       ended = std::move(*next.end);
       break;
     }
-    if (next.delay.count() > 0 && !over()) co_await pause(next.delay);
+    if (next.delay.count() > 0 && !end_reason()) co_await pause(next.delay);
   }
   deadline_.cancel();
   on_stop_.reset();
   co_return ended;
 }
 
-transfer::next_step transfer::after_failure(const exchange& x) {
+http_transfer::next_step http_transfer::after_failure(const http_exchange& exchange) {
   next_step out;
-  if (over()) return out;
-  tries_->progressed(x.arrived);
-  const auto delay = x.failure->final ? std::nullopt : tries_->failed(lane_->chance());
+  if (end_reason()) return out;
+  tries_->progressed(exchange.arrived);
+  const auto delay = exchange.failure->final ? std::nullopt : tries_->failed(thread_->chance());
   if (delay) {
-    last_failure_ = x.failure->reason.cause;
+    last_failure_ = exchange.failure->reason.cause();
     out.delay = *delay;
     return out;
   }
-  fault failure = x.failure->reason;
-  if (!x.failure->final) failure.cause += " (" + grouped(tries_->failures()) + " times in a row)";
+  fault failure = exchange.failure->reason;
+  if (!exchange.failure->final) {
+    failure = {failure.code, failure.where(),
+               failure.cause() + " (" + grouped(tries_->failures()) + " times in a row)"};
+  }
   out.end = result<void>(std::move(failure));
   return out;
 }
 
-transfer::next_step transfer::after_answer(const exchange& x) {
-  const answer_kind kind = kind_of(x.answer);
-  if (kind == answer_kind::redirect && x.answer.field("location") != nullptr) return redirect(x);
-  if (kind == answer_kind::again) return later(x);
-  const bool succeeded = kind == answer_kind::partial || kind == answer_kind::whole;
-  if (!succeeded && from_memory_) {
-    // Redirected addresses may expire.
+http_transfer::next_step http_transfer::after_response(const http_exchange& exchange) {
+  const response_kind kind = kind_of(exchange.response);
+  if (kind == response_kind::redirect && exchange.response.field("location") != nullptr)
+    return follow_redirect(exchange);
+  if (kind == response_kind::again) return retry_later(exchange);
+  const bool succeeded = kind == response_kind::partial || kind == response_kind::whole;
+  if (!succeeded && uses_known_redirect_) {
+    // The redirected address may have expired, so the next request uses the object's own address.
     address_->forget();
     to_ = address_->object.url;
-    from_memory_ = false;
+    uses_known_redirect_ = false;
     redirects_ = 0;
     return {};
   }
   fault failure;
-  const transfer_goal::state now = goal_.settle(x.answer, failure);
-  if (now != transfer_goal::state::unfinished) {
-    if (now == transfer_goal::state::done && redirects_ > 0) address_->moved(to_);
+  const transfer_kind::state now = kind_.settle(exchange.response, failure);
+  if (now != transfer_kind::state::unfinished) {
+    if (now == transfer_kind::state::done && redirects_ > 0) address_->moved(to_);
     return end_with(now, failure);
   }
-  // The server sent less than requested and may do so forever.
-  tries_->progressed(x.arrived);
-  if (x.arrived >= retry_state::progress_bytes) return {};
-  const auto delay = tries_->failed(lane_->chance());
+  // The server sent less than requested. This counts as an attempt, because otherwise the transfer
+  // might never end.
+  tries_->progressed(exchange.arrived);
+  if (exchange.arrived >= retry_state::progress_bytes) return {};
+  const auto delay = tries_->failed(thread_->chance());
   if (delay) return {std::nullopt, *delay};
-  return {result<void>(remote_fault("the server sends only a few bytes an answer")), {}};
+  return {result<void>(remote_fault("the server sends only a few bytes in each response")), {}};
 }
 
-transfer::next_step transfer::redirect(const exchange& x) {
-  auto next = resolve_location(to_, *x.answer.field("location"));
+http_transfer::next_step http_transfer::follow_redirect(const http_exchange& exchange) {
+  auto next = resolve_location(to_, *exchange.response.field("location"));
   if (!next) {
     return {result<void>(remote_fault("the request was redirected to an invalid HTTP address")),
             {}};
   }
-  if (!goal_.follows() && !next->same_origin(address_->object.url)) {
+  if (!kind_.follows() && !next->same_origin(address_->object.url)) {
     fault failure;
-    return end_with(goal_.settle(x.answer, failure), failure);
+    return end_with(kind_.settle(exchange.response, failure), failure);
   }
   if (to_.tls && !next->tls) {
     return {result<void>(remote_fault("the request was redirected from https to http://" +
@@ -325,19 +335,21 @@ transfer::next_step transfer::redirect(const exchange& x) {
   return {};
 }
 
-transfer::next_step transfer::later(const exchange& x) {
-  const auto delay = tries_->failed(lane_->chance(), wanted_delay(x.answer));
+http_transfer::next_step http_transfer::retry_later(const http_exchange& exchange) {
+  const auto delay = tries_->failed(thread_->chance(), wanted_delay(exchange.response));
   if (delay) {
-    stall_begin_ = std::chrono::steady_clock::now() + *delay;  // A pause does not count as a stall.
+    // A delay before a retry does not count as a stall.
+    stall_begin_ = std::chrono::steady_clock::now() + *delay;
     return {std::nullopt, *delay};
   }
   fault failure;
-  return end_with(goal_.settle_refused(x.answer, failure), failure);
+  return end_with(kind_.settle_refused(exchange.response, failure), failure);
 }
 
-transfer::next_step transfer::end_with(transfer_goal::state outcome, const fault& failure) {
+http_transfer::next_step http_transfer::end_with(transfer_kind::state outcome,
+                                                 const fault& failure) {
   next_step out;
-  out.end = outcome == transfer_goal::state::done ? result<void>() : result<void>(failure);
+  out.end = outcome == transfer_kind::state::done ? result<void>() : result<void>(failure);
   return out;
 }
 
@@ -349,11 +361,11 @@ std::exception_ptr exception_of(const fault& failure) noexcept {
   }
 }
 
-void start(lane& on, const std::shared_ptr<transfer>& task,
+void start(net_thread& thread, const std::shared_ptr<http_transfer>& task,
            transfer_handler::function done) noexcept {
   transfer_handler handler(std::move(done));
   try {
-    asio::co_spawn(on.loop, task->run(), std::move(handler));
+    asio::co_spawn(thread.loop, task->run(), std::move(handler));
   } catch (const std::bad_alloc&) {
     // The destructor of the handler calls `done`.
   }

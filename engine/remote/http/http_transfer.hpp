@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A transfer is one goal and all its requests: redirects, waits and retries until the goal is
-// reached or fails. Only the lane's thread may call a function, unless its comment says otherwise.
+// Runs the requests of one transfer: follows redirects, waits, and retries, until the transfer_kind
+// reports success or failure. Used by the HTTP client and by sources of objects. Only the network
+// thread may call a function, unless the comment of the function says otherwise.
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
@@ -24,18 +25,19 @@
 
 namespace ringload::inline v0::remote_http {
 
-// The current address of an object, shared by all its transfers. Thread-safe.
+// The current address of an object. All transfers of the object share the value. Thread-safe.
 class object_address {
  public:
   explicit object_address(remote_object target) : object(std::move(target)) {}
 
   const remote_object object;
 
-  // The address of the last redirect, or the object's own address.
+  // Returns the address of the last redirect, or the object's own address.
   http_url current() const;
   void moved(const http_url& to);
   void forget();
-  // Whether the object's own host is in a private network; empty: not known yet.
+  // Returns true if the object's own host has a private address. Returns an empty optional if this
+  // is not known yet.
   std::optional<bool> is_private() const;
   void set_private(bool value);
 
@@ -46,49 +48,53 @@ class object_address {
   std::optional<bool> private_;
 };
 
-// The goal of a transfer: its requests, the destination of bytes, and the condition of success.
-class transfer_goal {
+// Decides which requests a transfer sends, where the bytes are stored, and when the transfer is
+// complete.
+class transfer_kind {
  public:
-  virtual ~transfer_goal() = default;
+  virtual ~transfer_kind() = default;
 
   virtual bool head() const noexcept { return false; }
-  virtual bool follows() const noexcept { return true; }  // Redirects to other origins.
-  // Number of requests that will follow at once to the server of this one.
+  // False if redirects to other origins are refused.
+  virtual bool follows() const noexcept { return true; }
+  // Returns the number of requests to the same server that will follow this request soon.
   virtual std::uint64_t followed_by() const noexcept { return 0; }
-  virtual std::vector<header_field> fields() const = 0;  // Fields of the next request.
-  virtual body_place place(const answer_head& head) = 0;
+  virtual std::vector<header_field> fields() const = 0;  // Header fields of the next request.
+  virtual body_place place(const response_head& head) = 0;
 
-  // Reports that `bytes` bytes of the body are in place, also if the request failed.
   virtual void arrived(std::uint64_t bytes) = 0;
   enum class state : std::uint8_t { done, unfinished, failed };
-  // Evaluates an answer that is neither a redirect nor a request to try later (429, 503).
-  virtual state settle(const answer_head& head, fault& failure) = 0;
-  // Evaluates an answer that asks to try later (429, 503) when no retry is left.
-  virtual state settle_refused(const answer_head& head, fault& failure) = 0;
+  // Evaluates a response. Not called for a redirect that is followed, or for response_kind::again.
+  virtual state settle(const response_head& head, fault& failure) = 0;
+  // Evaluates a response of response_kind::again if no retry is left.
+  virtual state settle_refused(const response_head& head, fault& failure) = 0;
 };
 
-class transfer : public std::enable_shared_from_this<transfer> {
+class http_transfer : public std::enable_shared_from_this<http_transfer> {
  public:
-  // The goal must outlive the transfer.
-  transfer(std::shared_ptr<lane> on, std::shared_ptr<object_address> address, transfer_goal& goal)
-      : lane_(std::move(on)),
+  // `kind` must outlive the transfer.
+  http_transfer(std::shared_ptr<net_thread> thread, std::shared_ptr<object_address> address,
+                transfer_kind& kind)
+      : thread_(std::move(thread)),
         address_(std::move(address)),
-        goal_(goal),
-        pause_(lane_->loop),
-        deadline_(lane_->loop) {}
+        kind_(kind),
+        pause_(thread_->loop),
+        deadline_(thread_->loop) {}
 
   bool awaited = false;
   transfer_counts* counts = nullptr;
 
-  // Call once, before run(), from any thread. A stop request ends the transfer soon.
+  // Makes the transfer end soon after `stop` is requested. The caller must call listen() before
+  // run(), and at most once. May be called in any thread.
   void listen(const std::stop_token& stop);
 
-  // ---- For the goal and the owner, in the lane's thread ----
+  // ---- For the transfer_kind and the owner ----
 
-  // Later stop requests do not end the transfer.
+  // Makes later stop requests ineffective.
   void stop_listening() { on_stop_.reset(); }
   void stop() noexcept;
-  // renew_deadline() restarts the time limit; hold_deadline() suspends the time limit.
+  // renew_deadline() restarts both time limits: request_time_max and stall_time_max.
+  // hold_deadline() suspends both.
   void renew_deadline() noexcept;
   void hold_deadline() { deadline_.cancel(); }
 
@@ -96,52 +102,56 @@ class transfer : public std::enable_shared_from_this<transfer> {
   boost::asio::awaitable<result<void>> run();
 
  private:
-  const client_settings& settings() const noexcept { return *lane_->settings; }
+  const client_settings& settings() const noexcept { return *thread_->settings; }
   void abort() noexcept;
-  // Time at which the stall limit of the current server is reached.
+  // Returns the time at which the stall limit of the current server is reached.
   std::chrono::steady_clock::time_point stall_end() const noexcept;
   void watch_time() noexcept;
-  std::optional<fault> over() const;
+  std::optional<fault> end_reason() const;
   result<std::string> request_text() const;
-  result<origin> where() const;
-  boost::asio::awaitable<void> exchange_once(exchange& x, const origin& to);
+  result<origin> allowed_origin() const;
+  boost::asio::awaitable<void> exchange_once(http_exchange& exchange, const origin& to);
   boost::asio::awaitable<void> pause(std::chrono::milliseconds delay);
-  body_place place(const answer_head& head);
-  // The step after an answer. Empty `end`: another request; else the transfer ends.
+  body_place place(const response_head& head);
+  // The step after an exchange. If `end` is set, the transfer ends. Otherwise the next request is
+  // sent after `delay`.
   struct next_step {
     std::optional<result<void>> end;
     std::chrono::milliseconds delay{0};
   };
-  next_step after_failure(const exchange& x);
-  next_step after_answer(const exchange& x);
-  next_step redirect(const exchange& x);
-  next_step later(const exchange& x);
-  next_step end_with(transfer_goal::state outcome, const fault& failure);
+  next_step after_failure(const http_exchange& exchange);
+  next_step after_response(const http_exchange& exchange);
+  next_step follow_redirect(const http_exchange& exchange);
+  next_step retry_later(const http_exchange& exchange);
+  next_step end_with(transfer_kind::state outcome, const fault& failure);
 
-  const std::shared_ptr<lane> lane_;
+  const std::shared_ptr<net_thread> thread_;
   const std::shared_ptr<object_address> address_;
-  transfer_goal& goal_;
+  transfer_kind& kind_;
   using callback = std::stop_callback<std::function<void()>>;
   std::optional<callback> on_stop_;
 
   boost::asio::steady_timer pause_;
   boost::asio::steady_timer deadline_;
   http_url to_;
-  bool from_memory_ = false;  // to_ is the redirected address of an earlier transfer.
+  // True if to_ is a redirected address that an earlier transfer has stored.
+  bool uses_known_redirect_ = false;
   std::uint32_t redirects_ = 0;
   std::optional<retry_state> tries_;
-  exchange* current_ = nullptr;  // In the queue or on a connection of pool_.
+  http_exchange* current_ = nullptr;  // In the queue or on a connection of pool_.
   host_pool* pool_ = nullptr;
-  std::chrono::steady_clock::time_point begun_ = {};        // Start, or last renew_deadline().
-  std::chrono::steady_clock::time_point stall_begin_ = {};  // Stalls count from this time.
-  std::string last_failure_;                                // Failure of a retried request.
+  // Time of the start, or of the last renew_deadline().
+  std::chrono::steady_clock::time_point start_time_ = {};
+  // The stall limit counts from this time.
+  std::chrono::steady_clock::time_point stall_begin_ = {};
+  std::string last_failure_;  // Cause of the last failure after which the request was retried.
   bool stopped_ = false;
-  bool late_ = false;
-  bool stalled_ = false;
+  bool timed_out_ = false;  // The transfer has reached request_time_max.
+  bool stalled_ = false;    // The transfer has reached stall_time_max.
 };
 
-// The handler of a transfer's coroutine, which calls `done` exactly once. If the coroutine is
-// destroyed early, because an operation of Asio had no memory, the outcome is memory_exceeded.
+// The completion handler of a transfer's coroutine. Calls `done` exactly once. If an Asio operation
+// had no memory, the coroutine is destroyed early, and the outcome is memory_exceeded.
 class transfer_handler {
  public:
   using function = std::function<void(const result<void>&)>;
@@ -153,21 +163,24 @@ class transfer_handler {
     if (done_) (*this)(nullptr, fault{errc::memory_exceeded, ""});
   }
 
-  // The coroutine throws only std::bad_alloc.
+  // `failed` is std::bad_alloc if set, because the coroutine throws nothing else.
   void operator()(const std::exception_ptr& failed, const result<void>& outcome) noexcept {
     const function done = std::exchange(done_, nullptr);
-    done(failed ? result<void>(fault{errc::memory_exceeded, ""}) : outcome);
+    if (failed) return done(fault{errc::memory_exceeded, ""});
+    done(outcome);
   }
 
  private:
   function done_;
 };
 
-// Runs the transfer in the lane's thread. If memory is missing, calls `done` before returning.
-void start(lane& on, const std::shared_ptr<transfer>& task,
+// Runs the transfer in the network thread. If there is no memory to start, calls `done` before
+// returning.
+void start(net_thread& thread, const std::shared_ptr<http_transfer>& task,
            transfer_handler::function done) noexcept;
 
-// Returns std::bad_alloc if there is no memory for the error.
+// Returns the exception for a fault. Returns std::bad_alloc if there is no memory for the
+// exception.
 std::exception_ptr exception_of(const fault& failure) noexcept;
 
 }  // namespace ringload::inline v0::remote_http

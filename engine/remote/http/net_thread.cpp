@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http/net_thread.hpp"
 
 #include <pthread.h>
@@ -13,11 +14,12 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-void run(lane& current) {
+void run(net_thread& current) {
   ::pthread_setname_np(::pthread_self(), "ringload-net");
   while (!current.loop.stopped()) {
-    // If an operation of Asio has no memory, its coroutine is destroyed. transfer_handler,
-    // connection_slot and link then notify the waiting code. Other coroutines continue.
+    // If an Asio operation has no memory, its coroutine is destroyed. The destructors of
+    // transfer_handler, connection_slot and http_connection then report the failure to the waiting
+    // code. Other coroutines continue.
     try {
       current.loop.run();
     } catch (const std::exception&) {
@@ -27,15 +29,16 @@ void run(lane& current) {
 
 }  // namespace
 
-std::shared_ptr<lane> lane::make(std::shared_ptr<const client_settings> shared_settings) {
-  auto created = std::make_shared<lane>(std::move(shared_settings));
+std::shared_ptr<net_thread> net_thread::make(
+    std::shared_ptr<const client_settings> shared_settings) {
+  auto created = std::make_shared<net_thread>(std::move(shared_settings));
   const signals_blocked guard;
-  // The thread owns a share of the lane.
+  // The thread function keeps the net_thread alive.
   created->thread_ = std::thread([created] { run(*created); });
   return created;
 }
 
-void lane::close() {
+void net_thread::close() {
   const auto end_all = [this] {
     for (const auto& entry : pools_) entry.second->close();
     stay_.reset();
@@ -48,9 +51,10 @@ void lane::close() {
   }
 }
 
-host_pool& lane::pool_for(const origin& to) {
+host_pool& net_thread::pool_for(const origin& to) {
   auto found = pools_.find(to);
-  // Created before the insertion: if memory is missing, there must be no entry.
+  // The pool is created before the insertion, because a failure must not leave an empty entry in
+  // the map.
   if (found == pools_.end()) {
     found = pools_.emplace(to, std::make_shared<host_pool>(loop, to, *settings)).first;
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A network thread with its event loop and connections. Transfers of a lane need no locks.
+// A network thread with its event loop and its connections. Transfers of the same network thread
+// need no locks, because only this thread runs them.
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -15,22 +16,22 @@
 
 namespace ringload::inline v0::remote_http {
 
-class lane {
+class net_thread {
  public:
-  // Starts the thread. Throws std::system_error.
-  static std::shared_ptr<lane> make(std::shared_ptr<const client_settings> shared_settings);
+  // Starts the thread. Throws std::system_error if the thread cannot be started.
+  static std::shared_ptr<net_thread> make(std::shared_ptr<const client_settings> shared_settings);
 
-  explicit lane(std::shared_ptr<const client_settings> shared_settings)
+  explicit net_thread(std::shared_ptr<const client_settings> shared_settings)
       : settings(std::move(shared_settings)) {}
 
   const std::shared_ptr<const client_settings> settings;
   boost::asio::io_context loop{1};
 
-  // Ends all connections, and the thread once no operation is in flight. Waits for the thread,
-  // unless called in the lane's thread. Call once, from any thread.
+  // Ends all connections. Ends the thread when no operation is in flight. Waits for this end,
+  // unless called in the network thread. Must be called once. May be called in any thread.
   void close();
 
-  // ---- In the lane's thread ----
+  // ---- Only in the network thread ----
 
   host_pool& pool_for(const origin& to);
   double chance() { return std::uniform_real_distribution<>(0, 1)(random_); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// All lanes of a client. The threads run while this object lives.
+// All network threads of an HTTP client. The threads run while this object lives.
 
 #include <atomic>
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace ringload::inline v0::remote_http {
 
-class lanes {
+class net_thread_pool {
  public:
-  explicit lanes(client_settings options);
-  lanes(const lanes&) = delete;
-  lanes& operator=(const lanes&) = delete;
-  ~lanes();
+  explicit net_thread_pool(client_settings options);
+  net_thread_pool(const net_thread_pool&) = delete;
+  net_thread_pool& operator=(const net_thread_pool&) = delete;
+  ~net_thread_pool();
 
   const std::shared_ptr<const client_settings> settings;
 
-  std::shared_ptr<lane> next() noexcept;  // Returns the lanes in turn. Thread-safe.
+  std::shared_ptr<net_thread> next() noexcept;  // Returns the network threads in turn. Thread-safe.
 
  private:
-  std::vector<std::shared_ptr<lane>> threads_;
+  std::vector<std::shared_ptr<net_thread>> threads_;
   std::atomic<std::uint32_t> next_ = 0;
 };
 

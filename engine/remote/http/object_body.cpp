@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http/object_body.hpp"
 
 #include <algorithm>
@@ -19,9 +20,10 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::uint64_t wasted_share_max = 2;  // Multiple of the object's size.
+// Maximum number of received bytes that no read needed, as a multiple of the object's size.
+constexpr std::uint64_t wasted_share_max = 2;
 
-std::string field_of(const answer_head& head, std::string_view name) {
+std::string field_of(const response_head& head, std::string_view name) {
   const std::string* const found = head.field(name);
   return found == nullptr ? std::string() : *found;
 }
@@ -32,48 +34,50 @@ std::exception_ptr cancelled_read() noexcept {
 
 }  // namespace
 
-object_body::object_body(std::shared_ptr<lane> on, std::shared_ptr<object_address> address)
-    : lane_(std::move(on)),
+object_body::object_body(std::shared_ptr<net_thread> thread,
+                         std::shared_ptr<object_address> address)
+    : thread_(std::move(thread)),
       address_(std::move(address)),
-      window_(lane_->settings->whole_bytes_max),
-      demand_(lane_->loop) {}
+      window_(thread_->settings->whole_bytes_max),
+      demand_(thread_->loop) {}
 
 void object_body::open(const std::stop_token& stop,
                        std::function<void(const result<void>&)> opened) {
   opened_ = std::move(opened);
-  carried_ = std::make_shared<transfer>(lane_, address_, *this);
-  carried_->listen(stop);
-  asio::post(lane_->loop, [self = shared_from_this()] { self->begin(); });
+  transfer_ = std::make_shared<http_transfer>(thread_, address_, *this);
+  transfer_->listen(stop);
+  asio::post(thread_->loop, [self = shared_from_this()] { self->begin(); });
 }
 
-// Starts one transfer of the body, from the current position or from the first byte.
+// Starts a transfer. If the server supports ranges, the transfer continues at the current position.
+// Otherwise it starts at the first byte.
 void object_body::begin() {
-  asked_ = false;
+  has_requested_ = false;
   transfer_handler::function ends;
   try {
     ends = [self = shared_from_this()](const result<void>& outcome) { self->ended(outcome); };
   } catch (const std::bad_alloc&) {
     return ended(fault{errc::memory_exceeded, ""});
   }
-  start(*lane_, carried_, std::move(ends));
+  start(*thread_, transfer_, std::move(ends));
 }
 
 void object_body::ended(const result<void>& outcome) {
-  carried_.reset();
-  if (opened_) return tell_opened(outcome);
+  transfer_.reset();
+  if (opened_) return report_opened(outcome);
   if (!outcome) return fail_reads(outcome.error());
   if (!reads_.empty()) begin_again();
 }
 
-// Starts another transfer for reads of bytes that have passed or were not received.
+// Starts another transfer for reads whose bytes are no longer kept or were not received.
 void object_body::begin_again() {
-  if (window_.wasted_bytes() > wasted_share_max * facts_->bytes) {
+  if (window_.wasted_bytes() > wasted_share_max * properties_->bytes) {
     return fail_reads({errc::unsupported_feature, "",
                        "the server does not support ranges, and these reads would receive the "
-                       "object many times: fetch it as a file first"});
+                       "object many times: download the file first"});
   }
   try {
-    carried_ = std::make_shared<transfer>(lane_, address_, *this);
+    transfer_ = std::make_shared<http_transfer>(thread_, address_, *this);
   } catch (const std::bad_alloc&) {
     return fail_reads({errc::memory_exceeded, ""});
   }
@@ -81,15 +85,15 @@ void object_body::begin_again() {
   begin();
 }
 
-void object_body::tell_opened(const result<void>& outcome) {
-  if (carried_) carried_->stop_listening();
+void object_body::report_opened(const result<void>& outcome) {
+  if (transfer_) transfer_->stop_listening();
   const auto opened = std::exchange(opened_, nullptr);
   opened(outcome);
 }
 
 void object_body::read(const source_read& request, byte_source::read_handler done) {
   auto waiting = std::make_shared<waiting_read>(request, std::move(done));
-  asio::post(lane_->loop, [self = shared_from_this(), waiting = std::move(waiting)] {
+  asio::post(thread_->loop, [self = shared_from_this(), waiting = std::move(waiting)] {
     try {
       self->add(waiting);
     } catch (const std::bad_alloc&) {
@@ -105,24 +109,24 @@ void object_body::add(const shared_read& waiting) {
   window_.add(waiting->part);
   if (waiting->part.complete()) return end_read(waiting, nullptr);
   reads_.push_back(waiting);
-  waiting->on_stop.emplace(
-      waiting->request.stop,
-      [weak = weak_from_this(), on = lane_, weak_read = std::weak_ptr<waiting_read>(waiting)] {
-        const auto end = [weak, weak_read] {
-          const auto self = weak.lock();
-          const auto stopped = weak_read.lock();
-          if (self && stopped) self->end_read(stopped, cancelled_read());
-        };
-        retry_allocation([&] { asio::post(on->loop, end); });
-      });
-  if (carried_) {
+  waiting->on_stop.emplace(waiting->request.stop,
+                           [weak = weak_from_this(), thread = thread_,
+                            weak_read = std::weak_ptr<waiting_read>(waiting)] {
+                             const auto end = [weak, weak_read] {
+                               const auto self = weak.lock();
+                               const auto stopped = weak_read.lock();
+                               if (self && stopped) self->end_read(stopped, cancelled_read());
+                             };
+                             retry_allocation([&] { asio::post(thread->loop, end); });
+                           });
+  if (transfer_) {
     demand_.cancel();
   } else {
     begin_again();
   }
 }
 
-// Ends a read. No code accesses the memory of the read afterwards.
+// Ends a read. The memory of the read is not accessed afterwards.
 void object_body::end_read(const shared_read& waiting, const std::exception_ptr& failed) {
   const shared_read kept = waiting;
   if (std::exchange(kept->ended, true)) return;
@@ -144,12 +148,14 @@ void object_body::fail_reads(const fault& failure) {
 void object_body::close() {
   const auto end = [self = shared_from_this()] {
     self->closed_ = true;
-    if (self->carried_) self->carried_->stop();
+    if (self->transfer_) self->transfer_->stop();
   };
-  retry_allocation([&] { asio::post(lane_->loop, end); });
+  retry_allocation([&] { asio::post(thread_->loop, end); });
 }
 
-// One request for each range except the first, which this body receives.
+// While the object is being opened, returns the number of its ranges after the first range, which
+// this body receives. If the size is not known, returns the maximum number of connections. Returns
+// 0 after the object was opened.
 std::uint64_t object_body::followed_by() const noexcept {
   if (!opened_) return 0;
   const auto bytes = address_->object.bytes;
@@ -166,29 +172,30 @@ std::vector<header_field> object_body::fields() const {
   }
   if (!reads_.empty() && reads_.front()->request.counts != nullptr) {
     ++reads_.front()->request.counts->requests;
-    if (asked_) ++reads_.front()->request.counts->retries;
+    if (has_requested_) ++reads_.front()->request.counts->retries;
   }
-  asked_ = true;
+  has_requested_ = true;
   if (ranged_) out.push_back(range_field(window_.position(), window_.end()));
-  add_conditions(out, *facts_);
+  add_conditions(out, *properties_);
   return out;
 }
 
 result<void> object_body::check_expected() const {
   const auto expected = address_->object.bytes;
-  if (!expected || *expected == facts_->bytes) return {};
+  if (!expected || *expected == properties_->bytes) return {};
   return fault{errc::changed_file, "",
-               "the object has " + grouped(facts_->bytes) + " bytes, expected the listed " +
+               "the object has " + grouped(properties_->bytes) + " bytes, expected the listed " +
                    grouped(*expected)};
 }
 
-// Takes the facts of the object from the first answer.
-result<void> object_body::first_answer(const answer_head& head) {
+// Stores the size and the version of the object from the first response.
+result<void> object_body::first_response(const response_head& head) {
   const remote_object& object = address_->object;
-  facts_->etag = field_of(head, "etag");
-  facts_->modified = facts_->etag.empty() ? field_of(head, "last-modified") : std::string();
+  properties_->etag = field_of(head, "etag");
+  properties_->modified =
+      properties_->etag.empty() ? field_of(head, "last-modified") : std::string();
   window_.begin_anew(false);
-  ranged_ = kind_of(head) == answer_kind::partial;
+  ranged_ = kind_of(head) == response_kind::partial;
   if (ranged_) return first_part(head);
   if (auto identity = check_identity(head, {0, first_bytes, object.bytes, object.etag, {}});
       !identity) {
@@ -196,12 +203,12 @@ result<void> object_body::first_answer(const answer_head& head) {
   }
   const auto bytes = head.content_length ? head.content_length : object.bytes;
   sized_ = bytes.has_value();
-  facts_->bytes = bytes.value_or(0);
+  properties_->bytes = bytes.value_or(0);
   window_.set_end(bytes.value_or(settings().whole_bytes_max));
   return sized_ ? check_expected() : result<void>();
 }
 
-result<void> object_body::first_part(const answer_head& head) {
+result<void> object_body::first_part(const response_head& head) {
   const remote_object& object = address_->object;
   auto bytes = check_partial(head, {0, first_bytes, {}, object.etag, {}});
   if (!bytes) return bytes.error();
@@ -209,17 +216,17 @@ result<void> object_body::first_part(const answer_head& head) {
   if (!range->total)
     return fault{errc::unsupported_feature, "", "the server does not report the size"};
   sized_ = true;
-  facts_->bytes = *range->total;
+  properties_->bytes = *range->total;
   window_.set_end(*bytes);
   window_.keep_all();
   return check_expected();
 }
 
-// Checks the answer of a later transfer, after an interruption or a restart.
-result<void> object_body::next_answer(const answer_head& head) {
-  const asked_range asked = {window_.position(), window_.end(), facts_->bytes, facts_->etag,
-                             facts_->modified};
-  const bool partial = kind_of(head) == answer_kind::partial;
+// Checks the response of a later transfer, after an interruption or a restart.
+result<void> object_body::next_response(const response_head& head) {
+  const asked_range asked = {window_.position(), window_.end(), properties_->bytes,
+                             properties_->etag, properties_->modified};
+  const bool partial = kind_of(head) == response_kind::partial;
   if (ranged_ && partial) {
     auto bytes = check_partial(head, asked);
     return bytes ? result<void>() : result<void>(bytes.error());
@@ -232,7 +239,7 @@ result<void> object_body::next_answer(const answer_head& head) {
     return fault{errc::malformed_answer, "", "the server sent a range that was not requested"};
   }
   if (auto identity = check_identity(head, asked); !identity) return identity.error();
-  if (head.content_length && *head.content_length != facts_->bytes) {
+  if (head.content_length && *head.content_length != properties_->bytes) {
     return fault{errc::changed_file, "",
                  "the object's size has changed since the object was opened"};
   }
@@ -240,80 +247,82 @@ result<void> object_body::next_answer(const answer_head& head) {
   return {};
 }
 
-body_place object_body::place(const answer_head& head) {
-  const answer_kind kind = kind_of(head);
+body_place object_body::place(const response_head& head) {
+  const response_kind kind = kind_of(head);
   refused_ = {};
-  if (kind != answer_kind::partial && kind != answer_kind::whole) return {};
-  const auto checked = opened_ ? first_answer(head) : next_answer(head);
+  if (kind != response_kind::partial && kind != response_kind::whole) return {};
+  const auto checked = opened_ ? first_response(head) : next_response(head);
   if (!checked) {
     refused_ = checked.error();
     return {};
   }
   since_renewal_bytes_ = 0;
-  if (opened_ && sized_) tell_opened({});
+  if (opened_ && sized_) report_opened({});
   body_place out;
   out.destination = body_place::kind::stream;
   out.sink = this;
   return out;
 }
 
-transfer_goal::state object_body::settle(const answer_head& head, fault& failure) {
-  const answer_kind kind = kind_of(head);
-  if (kind == answer_kind::unsatisfied && opened_) {
-    // An empty object has no valid range.
+transfer_kind::state object_body::settle(const response_head& head, fault& failure) {
+  const response_kind kind = kind_of(head);
+  if (kind == response_kind::unsatisfied && opened_) {
+    // A server may reject every range of an empty object.
     const auto range = parse_content_range(field_of(head, "content-range"));
     if (range && range->total == 0) {
-      facts_->etag = field_of(head, "etag");
-      facts_->bytes = 0;
+      properties_->etag = field_of(head, "etag");
+      properties_->bytes = 0;
       auto checked = check_expected();
       if (!checked) failure = checked.error();
       return checked ? state::done : state::failed;
     }
   }
-  if (refused_.code || (kind != answer_kind::partial && kind != answer_kind::whole)) {
+  if (refused_.code || (kind != response_kind::partial && kind != response_kind::whole)) {
     failure = refused_.code ? refused_ : fault_of(head);
     return state::failed;
   }
   if (!sized_) {
-    facts_->bytes = window_.position();
-    window_.set_end(facts_->bytes);
+    properties_->bytes = window_.position();
+    window_.set_end(properties_->bytes);
     return state::done;
   }
   const bool whole = window_.position() == window_.end();
   if (whole || given_up_) return state::done;
   if (ranged_) return state::unfinished;
   failure = {errc::malformed_answer, "",
-             "the server's answer has " + grouped(window_.position()) + " bytes, expected " +
-                 grouped(facts_->bytes)};
+             "the server's response has " + grouped(window_.position()) + " bytes, expected " +
+                 grouped(properties_->bytes)};
   return state::failed;
 }
 
-transfer_goal::state object_body::settle_refused(const answer_head& head, fault& failure) {
+transfer_kind::state object_body::settle_refused(const response_head& head, fault& failure) {
   failure = fault_of(head);
   return state::failed;
 }
 
-// The first bytes and small objects are received without a read.
-bool object_body::comes_unasked() const noexcept {
+// Returns true if the next bytes are received although no read waits for them. This applies to the
+// first bytes of an object, and to all bytes of a small object.
+bool object_body::receives_without_reads() const noexcept {
   const bool keeps_body = ranged_ || window_.keeps_all();
   return keeps_body || window_.position() < std::min(first_bytes, settings().whole_bytes_max);
 }
 
-asio::awaitable<std::optional<std::span<std::byte>>> object_body::room(host_pool& on) {
+asio::awaitable<std::optional<std::span<std::byte>>> object_body::next_buffer(host_pool& pool) {
   boost::system::error_code ended;
   using space = std::optional<std::span<std::byte>>;
   given_up_ = false;
   if (window_.position() == window_.end()) co_return space();
-  if (!closed_ && (comes_unasked() || window_.has_parts_ahead())) co_return space(window_.room());
-  if (!closed_ && !window_.has_parts() && !on.has_work()) {
-    carried_->hold_deadline();
+  if (!closed_ && (receives_without_reads() || window_.has_parts_ahead()))
+    co_return space(window_.next_buffer());
+  if (!closed_ && !window_.has_parts() && !pool.has_work()) {
+    transfer_->hold_deadline();
     demand_.expires_after(settings().idle_time_max);
     {
-      const listed_timer parked = on.park(demand_);
+      const listed_timer parked = pool.park(demand_);
       co_await demand_.async_wait(asio::redirect_error(asio::use_awaitable, ended));
     }
-    carried_->renew_deadline();
-    if (!closed_ && window_.has_parts_ahead()) co_return space(window_.room());
+    transfer_->renew_deadline();
+    if (!closed_ && window_.has_parts_ahead()) co_return space(window_.next_buffer());
   }
   given_up_ = true;
   co_return space(std::span<std::byte>());
@@ -330,14 +339,14 @@ std::uint64_t object_body::take(std::size_t bytes) {
   since_renewal_bytes_ += fresh;
   if (since_renewal_bytes_ >= settings().chunk_bytes) {
     since_renewal_bytes_ = 0;
-    carried_->renew_deadline();
+    transfer_->renew_deadline();
   }
   return fresh;
 }
 
 fault object_body::too_long() const {
   if (sized_) {
-    return {errc::malformed_answer, "", "the server's answer has more bytes than the object"};
+    return {errc::malformed_answer, "", "the server's response has more bytes than the object"};
   }
   return {errc::unsupported_feature, "",
           "the server sends neither ranges nor the size of the object, which has more than the " +

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http/percent_encoding.hpp"
 
 #include <cstddef>
@@ -7,8 +8,11 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-bool is_letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+// Letters, digits and -._~
+bool is_unreserved(char c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '.' || c == '_' || c == '~';
+}
 
 int hex_value(char c) noexcept {
   if (c >= '0' && c <= '9') return c - '0';
@@ -16,15 +20,13 @@ int hex_value(char c) noexcept {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-std::string encoded(std::string_view text, bool keeps_slash) {
+template <class Predicate>
+std::string encode_except(std::string_view text, Predicate stays) {
   constexpr std::string_view digits = "0123456789ABCDEF";
-  constexpr std::string_view marks = "-._~";
   std::string out;
   out.reserve(text.size());
   for (const char c : text) {
-    const bool stays =
-        is_letter(c) || is_digit(c) || marks.find(c) != marks.npos || (keeps_slash && c == '/');
-    if (stays) {
+    if (stays(c)) {
       out += c;
       continue;
     }
@@ -38,8 +40,18 @@ std::string encoded(std::string_view text, bool keeps_slash) {
 
 }  // namespace
 
-std::string percent_encoded(std::string_view text) { return encoded(text, false); }
-std::string percent_encoded_path(std::string_view text) { return encoded(text, true); }
+std::string percent_encoded(std::string_view text) { return encode_except(text, is_unreserved); }
+
+std::string percent_encoded_path(std::string_view text) {
+  return encode_except(text, [](char c) { return c == '/' || is_unreserved(c); });
+}
+
+std::string percent_encoded_raw(std::string_view address) {
+  static constexpr std::string_view never = " \"<>\\^`{|}";
+  return encode_except(address, [](char c) {
+    return static_cast<unsigned char>(c) < 0x80 && never.find(c) == never.npos;
+  });
+}
 
 result<std::string> percent_decoded(std::string_view text) {
   std::string out;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Percent-encoding according to RFC 3986 and the signatures of S3: all bytes except letters, digits
-// and -._~ become %XX, with capital digits.
+// Percent-encoding for addresses, by the rules of RFC 3986 and of S3 signatures. Every byte except
+// letters, digits and -._~ becomes %XX, with capital hexadecimal digits.
 
 #include <string>
 #include <string_view>
@@ -15,7 +15,12 @@ std::string percent_encoded(std::string_view text);
 // Does not encode '/'.
 std::string percent_encoded_path(std::string_view text);
 
-// "%2F" -> "/". Returns invalid_source_name if a '%' is not followed by two hexadecimal digits.
+// Encodes only bytes that an address must not contain: blanks, bytes beyond ASCII, and "<>\^`{|}.
+// Does not change existing escapes and separators.
+std::string percent_encoded_raw(std::string_view address);
+
+// Converts "%2F" to "/". Returns invalid_source_name if a '%' is not followed by two hexadecimal
+// digits.
 result<std::string> percent_decoded(std::string_view text);
 
 }  // namespace ringload::inline v0::remote_http

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http/retry.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ std::optional<int> number(std::string_view digits) noexcept {
   return whole && out >= 0 && digits.front() != '-' ? std::optional(out) : std::nullopt;
 }
 
-// Seconds since 1970 of "Sun, 06 Nov 1994 08:49:37 GMT".
+// Converts "Sun, 06 Nov 1994 08:49:37 GMT" to seconds since 1970.
 std::optional<std::int64_t> parse_date(std::string_view text) noexcept {
   constexpr std::array<std::string_view, 12> months = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
@@ -43,11 +44,11 @@ std::optional<std::int64_t> parse_date(std::string_view text) noexcept {
 
 }  // namespace
 
-std::optional<milliseconds> retry_state::failed(double chance,
-                                                std::optional<milliseconds> wanted) noexcept {
+std::optional<milliseconds> retry_state::failed(
+    double chance, std::optional<milliseconds> requested_delay) noexcept {
   if (++failures_ >= rules_.tries_max) return std::nullopt;
-  if (wanted) {
-    return *wanted <= rules_.wanted_max ? wanted : std::nullopt;
+  if (requested_delay) {
+    return *requested_delay <= rules_.requested_max ? requested_delay : std::nullopt;
   }
   const std::uint32_t doublings = std::min(failures_ - 1, 20U);
   const auto full =

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides when a failed request is retried. Pure: the caller provides time and chance.
+// Decides whether and when a failed HTTP request is sent again. Pure functions: the caller passes
+// the time and a random number.
 
 #include <chrono>
 #include <cstdint>
@@ -11,30 +12,34 @@
 namespace ringload::inline v0::remote_http {
 
 struct retry_rules {
-  std::uint32_t tries_max = 6;  // Tries without progress, including the first.
+  std::uint32_t tries_max = 6;  // Maximum number of attempts without progress, including the first.
   std::chrono::milliseconds delay_first{250};
   std::chrono::milliseconds delay_max{8000};
-  std::chrono::milliseconds wanted_max{60'000};  // Longer Retry-After delays end the transfer.
+  // The transfer ends if the server requests a longer delay (Retry-After).
+  std::chrono::milliseconds requested_max{60'000};
 };
 
-// The retries of one transfer.
+// The attempts of one transfer.
 class retry_state {
  public:
   explicit retry_state(const retry_rules& rules) noexcept : rules_(rules) {}
 
-  // A try received `bytes` bytes. At least progress_bytes bytes reset the count of failures.
+  // Reports that an attempt received `bytes` bytes. At least progress_bytes bytes reset the count
+  // of failures.
   void progressed(std::uint64_t bytes) noexcept {
     if (bytes >= progress_bytes) failures_ = 0;
   }
 
-  // A try failed. Returns the delay before the next try; empty: no try is left. `chance` is in
-  // [0, 1) and determines half of the delay. `wanted` is the delay that the server requested.
+  // Reports that an attempt failed. Returns the delay before the next attempt, or an empty optional
+  // if no attempt is left. `chance` is a random number in [0, 1) that determines half of the delay.
+  // `requested_delay` is the delay that the server requested.
   std::optional<std::chrono::milliseconds> failed(
-      double chance, std::optional<std::chrono::milliseconds> wanted = {}) noexcept;
+      double chance, std::optional<std::chrono::milliseconds> requested_delay = {}) noexcept;
 
   std::uint32_t failures() const noexcept { return failures_; }
 
-  // Retries end if a server closes the connection after every byte.
+  // With this limit, the attempts run out even if a server sends a few bytes and then closes each
+  // connection.
   static constexpr std::uint64_t progress_bytes = 64 << 10;
 
  private:
@@ -42,8 +47,9 @@ class retry_state {
   std::uint32_t failures_ = 0;  // Consecutive failures.
 };
 
-// Parses the value of Retry-After: seconds, or a date (RFC 9110, "Sun, 06 Nov 1994 08:49:37 GMT").
-// `now` is in seconds since 1970. Empty: the value is neither. Past dates return 0.
+// Parses the value of Retry-After: a number of seconds, or a date as in RFC 9110 ("Sun, 06 Nov 1994
+// 08:49:37 GMT"). `now` is in seconds since 1970. Returns 0 for a date in the past, and an empty
+// optional if the value is invalid.
 std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,
                                                            std::int64_t now) noexcept;
 

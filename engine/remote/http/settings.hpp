@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The settings of a client: remote_options after validation. Immutable.
+// The settings of an HTTP client, from valid remote_options. Never changed.
 
 #include <chrono>
 #include <cstdint>
@@ -19,27 +19,28 @@ namespace ringload::inline v0::remote_http {
 class tls_settings;  // See tls_settings.hpp.
 
 struct client_settings {
-  std::uint32_t connections = 16;  // Limit for one origin and one lane.
-  std::uint32_t lanes = 1;
+  // Maximum number of connections of one network thread to one origin.
+  std::uint32_t connections = 16;
+  std::uint32_t threads = 1;
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
   std::chrono::milliseconds connect_time_max{10'000};
   std::chrono::milliseconds silence_time_max{30'000};
   std::chrono::milliseconds stall_time_max{60'000};
   std::chrono::milliseconds request_time_max{600'000};
   std::chrono::milliseconds idle_time_max{
-      20'000};  // Most servers close earlier, or a little later.
+      20'000};  // Most servers keep an idle connection about as long.
   retry_rules retries;
   std::uint32_t redirects_max = 8;
   bool private_redirects = false;
   bool offline = false;
   std::optional<http_url> proxy;
-  std::vector<std::string> hosts;  // In lower case; empty: all hosts are allowed.
+  std::vector<std::string> hosts;  // In lower case. Empty if all hosts are allowed.
   std::uint64_t whole_bytes_max = std::uint64_t{64} << 20;
   std::shared_ptr<const tls_settings> tls;
 };
 
-// Returns a context that trusts the system's certificates and the certificates of `ca_file`, if
-// `ca_file` is not empty.
+// Returns settings that trust the system's certificates. If `ca_file` is not empty, the
+// certificates of `ca_file` are trusted as well.
 result<std::shared_ptr<const tls_settings>> make_tls_settings(const std::string& ca_file);
 
 }  // namespace ringload::inline v0::remote_http

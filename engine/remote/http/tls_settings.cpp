@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http/tls_settings.hpp"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+
+#include "base/printable.hpp"
 
 namespace ringload::inline v0::remote_http {
 
@@ -11,7 +14,8 @@ namespace ssl = boost::asio::ssl;
 
 namespace {
 
-// Certificate files of Linux distributions, tried after OpenSSL's default file and folder.
+// Certificate files of Linux distributions. Tried in this order after OpenSSL's default file and
+// folder.
 constexpr const char* certificate_files[] = {"/etc/ssl/certs/ca-certificates.crt",
                                              "/etc/pki/tls/certs/ca-bundle.crt",
                                              "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
@@ -39,7 +43,11 @@ result<std::shared_ptr<const tls_settings>> make_tls_settings(const std::string&
     return fault{errc::invalid_options, "TLS", "this OpenSSL has no TLS 1.2"};
   }
   if (!ca_file.empty()) settings->configured().load_verify_file(ca_file, code);
-  if (code) return fault{errc::invalid_options, "remote_options::ca_file", code.message()};
+  if (code) {
+    return fault{
+        errc::invalid_options, "remote_options::ca_file",
+        "cannot read certificates in PEM from '" + printable(ca_file) + "': " + code.message()};
+  }
   return std::shared_ptr<const tls_settings>(std::move(settings));
 }
 

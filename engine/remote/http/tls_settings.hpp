@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The certificates that TLS trusts.
+// The certificates that TLS connections trust. Shared by all connections of a client.
 
 #include <boost/asio/ssl/context.hpp>
 #include <mutex>
@@ -14,10 +14,11 @@ class tls_settings {
  public:
   tls_settings() : context_(boost::asio::ssl::context::tls_client) {}
 
-  // Context that trusts only the program's certificates, until whole() is called.
+  // Context for the certificates of remote_options::ca_file. Does not read the system's
+  // certificates.
   boost::asio::ssl::context& configured() noexcept { return context_; }
-  // Context that also trusts the system's certificates; reading them takes tens of milliseconds.
-  // Thread-safe.
+  // Context that also trusts the system's certificates. The first call reads them, which takes tens
+  // of milliseconds. Thread-safe.
   boost::asio::ssl::context& whole() const;
 
  private:

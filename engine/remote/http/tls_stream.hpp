@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The stream of one connection, and the texts of its failures. Only http_connection.hpp may include
-// this header, because Beast takes long to compile.
+// The byte stream of one connection, and the error texts of its failures. Only http_connection.hpp
+// may include this header, because Beast takes long to compile.
 
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
@@ -27,48 +27,49 @@ namespace ssl = boost::asio::ssl;
 using boost::system::error_code;
 using tcp = asio::ip::tcp;
 
-inline exchange_failure passing(std::string cause) {
+inline exchange_failure retryable_failure(std::string cause) {
   return {{errc::remote_failed, "", std::move(cause)}, false};
 }
 
-inline exchange_failure malformed(std::string cause) {
+inline exchange_failure malformed_failure(std::string cause) {
   return {{errc::malformed_answer, "", std::move(cause)}, true};
 }
 
-inline exchange_failure hopeless(std::string cause) {
+inline exchange_failure final_failure(std::string cause) {
   return {{errc::remote_failed, "", std::move(cause)}, true};
 }
 
-inline exchange_failure timed_out(std::string cause) {
-  exchange_failure out = passing(std::move(cause));
+inline exchange_failure timeout_failure(std::string cause) {
+  exchange_failure out = retryable_failure(std::move(cause));
   out.silent = true;
   return out;
 }
 
-inline exchange_failure of_code(const error_code& code, const char* doing) {
+inline exchange_failure failure_of(const error_code& code, const char* doing) {
   if (code == beast::error::timeout) {
-    return timed_out(std::string("the server was silent for too long, ") + doing);
+    return timeout_failure(std::string("the server was silent for too long, ") + doing);
   }
   const bool ended = code == asio::error::eof || code == http::error::end_of_stream ||
                      code == http::error::partial_message || code == ssl::error::stream_truncated;
-  if (ended) return passing(std::string("the server ended the connection, ") + doing);
+  if (ended) return retryable_failure(std::string("the server ended the connection, ") + doing);
   if (code == http::error::buffer_overflow) {
-    return malformed("the server's answer has a chunk header or trailers that are too long");
+    return malformed_failure(
+        "the server's response has a chunk header or trailers that are too long");
   }
   if (code.category() == http::make_error_code(http::error::bad_field).category()) {
-    return malformed("the server's answer is not HTTP: " + code.message());
+    return malformed_failure("the server's response is not HTTP: " + code.message());
   }
-  exchange_failure out = passing(std::string(doing) + ": " + code.message());
+  exchange_failure out = retryable_failure(std::string(doing) + ": " + code.message());
   out.final = code == asio::error::host_not_found;
   return out;
 }
 
 // A plain or TLS connection as an Asio stream.
-class wire {
+class tls_stream {
  public:
   using executor_type = beast::tcp_stream::executor_type;
 
-  explicit wire(asio::io_context& loop) : tcp_(loop) {}
+  explicit tls_stream(asio::io_context& loop) : tcp_(loop) {}
 
   executor_type get_executor() noexcept { return tcp_.get_executor(); }
   beast::tcp_stream& lowest() noexcept { return tcp_; }
@@ -92,14 +93,14 @@ class wire {
   std::optional<ssl::stream<beast::tcp_stream&>> tls_;
 };
 
-// State of one name resolution. getaddrinfo() cannot be cancelled, so the caller waits only for the
-// timer.
-struct resolution {
-  explicit resolution(asio::io_context& loop) : resolver(loop), timer(loop) {}
+// State of one name resolution. The caller waits for `timer` only, because getaddrinfo() cannot be
+// cancelled.
+struct name_resolution {
+  explicit name_resolution(asio::io_context& loop) : resolver(loop), timer(loop) {}
 
   tcp::resolver resolver;
   asio::steady_timer timer;
-  bool done = false;
+  bool is_resolved = false;
   error_code failed;
   std::vector<tcp::endpoint> found;
 };

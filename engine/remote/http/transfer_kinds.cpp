@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http/transfer_kinds.hpp"
 
 #include <algorithm>
@@ -11,51 +12,52 @@ header_field range_field(std::uint64_t begin, std::uint64_t end) {
   return {"Range", "bytes=" + std::to_string(begin) + "-" + std::to_string(end - 1)};
 }
 
-void add_conditions(std::vector<header_field>& to, const object_facts& facts) {
-  if (is_strong_etag(facts.etag)) to.push_back({"If-Match", facts.etag});
-  if (!facts.modified.empty()) to.push_back({"If-Unmodified-Since", facts.modified});
+void add_conditions(std::vector<header_field>& to, const object_properties& properties) {
+  if (is_strong_etag(properties.etag)) to.push_back({"If-Match", properties.etag});
+  if (!properties.modified.empty()) to.push_back({"If-Unmodified-Since", properties.modified});
 }
 
-body_place small_goal::place(const answer_head&) {
+body_place small_body_kind::place(const response_head&) {
   into_.body.clear();
   return {body_place::kind::text, {}, &into_.body, request_.bytes_max};
 }
 
-transfer_goal::state small_goal::settle(const answer_head& head, fault&) {
+transfer_kind::state small_body_kind::settle(const response_head& head, fault&) {
   into_.status = head.status;
   into_.fields = head.fields;
   return state::done;
 }
 
-asked_range range_goal::asked() const {
-  return {begin_ + reached_, begin_ + into_.size(), facts_->bytes, facts_->etag, facts_->modified};
+asked_range range_kind::asked() const {
+  return {begin_ + reached_, begin_ + into_.size(), properties_->bytes, properties_->etag,
+          properties_->modified};
 }
 
-std::vector<header_field> range_goal::fields() const {
+std::vector<header_field> range_kind::fields() const {
   std::vector<header_field> out{range_field(begin_ + reached_, begin_ + into_.size())};
-  add_conditions(out, *facts_);
+  add_conditions(out, *properties_);
   return out;
 }
 
-body_place range_goal::place(const answer_head& head) {
+body_place range_kind::place(const response_head& head) {
   placing_ = false;
   refused_ = {};
-  const answer_kind kind = kind_of(head);
+  const response_kind kind = kind_of(head);
   const auto rest = into_.subspan(static_cast<std::size_t>(reached_));
-  if (kind == answer_kind::whole && rest.size() == facts_->bytes) {
+  if (kind == response_kind::whole && rest.size() == properties_->bytes) {
     if (auto identity = check_identity(head, asked()); !identity) refused_ = identity.error();
-    if (!refused_.code && head.content_length && *head.content_length != facts_->bytes) {
+    if (!refused_.code && head.content_length && *head.content_length != properties_->bytes) {
       refused_ = {errc::changed_file, "",
                   "the object's size has changed since the object was opened"};
     }
     placing_ = !refused_.code;
     return placing_ ? body_place{body_place::kind::memory, rest, nullptr, 0} : body_place();
   }
-  if (kind == answer_kind::whole) {
+  if (kind == response_kind::whole) {
     refused_ = {errc::unsupported_feature, "",
                 "the server no longer supports ranges of the object"};
   }
-  if (kind != answer_kind::partial) return {};
+  if (kind != response_kind::partial) return {};
   auto bytes = check_partial(head, asked());
   if (!bytes) {
     refused_ = bytes.error();
@@ -70,21 +72,21 @@ body_place range_goal::place(const answer_head& head) {
   return {body_place::kind::memory, rest.first(static_cast<std::size_t>(*bytes)), nullptr, 0};
 }
 
-void range_goal::arrived(std::uint64_t bytes) {
+void range_kind::arrived(std::uint64_t bytes) {
   if (placing_) reached_ += bytes;
   placing_ = false;
 }
 
-transfer_goal::state range_goal::settle(const answer_head& head, fault& failure) {
-  const answer_kind kind = kind_of(head);
-  if (refused_.code || (kind != answer_kind::partial && kind != answer_kind::whole)) {
+transfer_kind::state range_kind::settle(const response_head& head, fault& failure) {
+  const response_kind kind = kind_of(head);
+  if (refused_.code || (kind != response_kind::partial && kind != response_kind::whole)) {
     failure = refused_.code ? refused_ : fault_of(head);
     return state::failed;
   }
   return reached_ == into_.size() ? state::done : state::unfinished;
 }
 
-transfer_goal::state range_goal::settle_refused(const answer_head& head, fault& failure) {
+transfer_kind::state range_kind::settle_refused(const response_head& head, fault& failure) {
   failure = fault_of(head);
   return state::failed;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Goals of transfers: a small body, and a range of an object. object_body.hpp has the goal for the
-// first bytes of an object, or for a whole object without ranges.
+// Two kinds of HTTP transfers: a small body, and a range of an object. object_body.hpp has the
+// third kind, which opens an object.
 
 #include <cstdint>
 #include <memory>
@@ -10,64 +10,67 @@
 #include <string>
 #include <vector>
 
-#include "remote/http/answer.hpp"
 #include "remote/http/http_transfer.hpp"
+#include "remote/http/response.hpp"
 
 namespace ringload::inline v0::remote_http {
 
-// Facts of an open object. Immutable.
-struct object_facts {
+// Properties of an open object. Never changed after the first response.
+struct object_properties {
   std::uint64_t bytes = 0;
-  std::string etag;      // ETag of the first answer; empty: no ETag.
-  std::string modified;  // Last-Modified, if there is no ETag.
+  std::string etag;  // ETag of the first response. Empty if there was no ETag.
+  // Last-Modified of the first response. Used only if the response has no ETag.
+  std::string modified;
 };
 
 header_field range_field(std::uint64_t begin, std::uint64_t end);
 
-// Adds the condition that the object has not changed, if there is a strong ETag or a date.
-void add_conditions(std::vector<header_field>& to, const object_facts& facts);
+// Adds If-Match for a strong ETag, and If-Unmodified-Since for a date. The server then refuses the
+// request if the object has changed.
+void add_conditions(std::vector<header_field>& to, const object_properties& properties);
 
-// Receives a small body. Accepts any status.
-class small_goal final : public transfer_goal {
+// Receives a small body. Any status is a success.
+class small_body_kind final : public transfer_kind {
  public:
-  small_goal(const small_request& request, small_answer& into) : request_(request), into_(into) {}
+  small_body_kind(const small_request& request, small_response& into)
+      : request_(request), into_(into) {}
 
   bool head() const noexcept override { return request_.head; }
   bool follows() const noexcept override { return request_.follows; }
   std::vector<header_field> fields() const override { return request_.fields; }
-  body_place place(const answer_head& head) override;
+  body_place place(const response_head& head) override;
   void arrived(std::uint64_t) override {}
-  state settle(const answer_head& head, fault& failure) override;
-  state settle_refused(const answer_head& head, fault& failure) override {
+  state settle(const response_head& head, fault& failure) override;
+  state settle_refused(const response_head& head, fault& failure) override {
     return settle(head, failure);
   }
 
  private:
   const small_request& request_;
-  small_answer& into_;
+  small_response& into_;
 };
 
-// Receives a range into memory. A retry continues at the reached byte.
-class range_goal final : public transfer_goal {
+// Receives a range into memory. A retry requests only the bytes that were not yet received.
+class range_kind final : public transfer_kind {
  public:
-  range_goal(std::shared_ptr<const object_facts> facts, std::uint64_t offset,
+  range_kind(std::shared_ptr<const object_properties> properties, std::uint64_t offset,
              std::span<std::byte> into, transfer_counts* counts)
-      : facts_(std::move(facts)), begin_(offset), into_(into), counts_(counts) {}
+      : properties_(std::move(properties)), begin_(offset), into_(into), counts_(counts) {}
 
   std::vector<header_field> fields() const override;
-  body_place place(const answer_head& head) override;
+  body_place place(const response_head& head) override;
   void arrived(std::uint64_t bytes) override;
-  state settle(const answer_head& head, fault& failure) override;
-  state settle_refused(const answer_head& head, fault& failure) override;
+  state settle(const response_head& head, fault& failure) override;
+  state settle_refused(const response_head& head, fault& failure) override;
 
  private:
   asked_range asked() const;
 
-  const std::shared_ptr<const object_facts> facts_;
+  const std::shared_ptr<const object_properties> properties_;
   const std::uint64_t begin_;
   const std::span<std::byte> into_;
   transfer_counts* const counts_;
-  std::uint64_t reached_ = 0;  // Bytes of into_ that are filled.
+  std::uint64_t reached_ = 0;  // Number of bytes of into_ that are filled.
   bool placing_ = false;
   fault refused_;
 };

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/http/url.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 #include <vector>
 
+#include "base/parse_number.hpp"
 #include "catalog/hub_address.hpp"
+#include "remote/http/percent_encoding.hpp"
 
 namespace ringload::inline v0::remote_http {
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::size_t url_bytes_max = 8192;
 
-// The fault does not show the text, which may hold a credential.
+// The fault does not contain the text, because the text may hold a credential.
 fault invalid(const char* cause) { return {errc::invalid_source_name, "", cause}; }
 
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -25,13 +26,6 @@ bool is_scheme(std::string_view text) noexcept {
     return letter(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
   };
   return !text.empty() && letter(text.front()) && std::ranges::all_of(text, inside);
-}
-
-std::optional<std::uint16_t> port_of(std::string_view digits) noexcept {
-  std::uint16_t port = 0;
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  const bool whole = read.ec == std::errc() && read.ptr == digits.data() + digits.size();
-  return whole && port > 0 ? std::optional(port) : std::nullopt;
 }
 
 bool is_host(const std::string& host, bool bracketed) noexcept {
@@ -63,13 +57,13 @@ result<void> parse_authority(std::string_view text, http_url& out) {
   out.port = out.tls ? 443 : 80;
   if (port.empty() || port == ":") return {};
   if (port.front() != ':') return invalid("invalid host");
-  const auto number = port_of(port.substr(1));
-  if (!number) return invalid("invalid port");
+  const auto number = parse_number<std::uint16_t>(port.substr(1));
+  if (!number || *number == 0) return invalid("invalid port");
   out.port = *number;
   return {};
 }
 
-// Removes dot segments (RFC 3986, 5.2.4). The path must begin with '/'.
+// Removes the parts "." and ".." (RFC 3986, 5.2.4). The path must begin with '/'.
 std::string without_dots(std::string_view path) {
   std::vector<std::string_view> kept;
   std::size_t begin = 1;
@@ -139,7 +133,9 @@ result<http_url> parse_http_url(std::string_view text) {
   return out;
 }
 
-result<http_url> resolve_location(const http_url& base, std::string_view location) {
+result<http_url> resolve_location(const http_url& base, std::string_view raw_location) {
+  const std::string encoded = percent_encoded_raw(raw_location);
+  const std::string_view location = encoded;
   const std::string_view first = location.substr(0, location.find_first_of("/?#"));
   if (const std::size_t colon = first.find(':'); colon != first.npos) {
     if (is_scheme(first.substr(0, colon))) return parse_http_url(location);

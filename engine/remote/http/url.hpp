@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// HTTP addresses: http://host[:port]/target and https://. Pure functions.
+// Parses and resolves HTTP addresses. Pure functions.
+//
+// The code does not use Boost.URL, for three reasons. Version 1.81, which Debian 12 has, parses
+// "http://h:8o/" as port 8 and the path "o/". Its resolve() replaces "%7e" in a path by '~', which
+// invalidates a signature of the address. Its encode() ends the process if no memory is left.
 
 #include <cstdint>
 #include <string>
@@ -13,15 +17,16 @@ namespace ringload::inline v0::remote_http {
 
 struct http_url {
   bool tls = false;
-  std::string host;  // Lower case; an IPv6 address without its brackets.
+  std::string host;  // In lower case. An IPv6 address has no brackets.
   std::uint16_t port = 80;
-  std::string target = "/";  // Path and query as sent; never empty, without fragment.
+  std::string target = "/";  // Path and query as they are sent, without the fragment. Never empty.
 
-  // Compares scheme, host and port. Connections and credentials belong to an origin.
+  // Compares scheme, host and port. These three are the origin of an address.
   bool same_origin(const http_url& url) const noexcept;
-  // The value of the Host header. The default port of the scheme is omitted.
+  // Returns the value of the Host header. Omits the default port of the scheme.
   std::string authority() const;
-  // The address for errors: "https://host:8443/path", without the query, which may be a signature.
+  // Returns the address for error texts: "https://host:8443/path". Omits the query, because the
+  // query may hold a signature.
   std::string shown() const;
   std::string_view path() const noexcept;
 };
@@ -30,7 +35,8 @@ struct http_url {
 // or blanks, an invalid host or port, or more than 8,192 bytes.
 result<http_url> parse_http_url(std::string_view text);
 
-// Resolves a Location header relative to `base`.
-result<http_url> resolve_location(const http_url& base, std::string_view location);
+// Resolves the value of a Location header relative to `base`. First percent-encodes bytes that an
+// address must not contain, such as blanks and UTF-8.
+result<http_url> resolve_location(const http_url& base, std::string_view raw_location);
 
 }  // namespace ringload::inline v0::remote_http

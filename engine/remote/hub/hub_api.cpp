@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/hub/hub_api.hpp"
 
 #include <algorithm>
@@ -191,40 +192,40 @@ result<hub_listing> parse_hub_listing(std::string_view json) {
   if (!reader.read()) return reader.at_fault();
   hub_listing out = reader.take();
   std::ranges::sort(out.files, {}, &hub_file::name);
-  const auto twice = std::ranges::adjacent_find(out.files, {}, &hub_file::name);
-  if (twice != out.files.end()) {
-    return fault{errc::malformed_answer, "", "duplicate file '" + printable(twice->name) + "'"};
+  const auto duplicate = std::ranges::adjacent_find(out.files, {}, &hub_file::name);
+  if (duplicate != out.files.end()) {
+    return fault{errc::malformed_answer, "", "duplicate file '" + printable(duplicate->name) + "'"};
   }
   return out;
 }
 
-fault hub_fault(const hub_refusal& answer, std::string_view endpoint, const model_name& model) {
+fault hub_fault(const hub_refusal& response, std::string_view endpoint, const model_name& model) {
   const std::string page = page_of(endpoint, model);
-  const bool refuses = answer.status == 401 || answer.status == 403;
-  if (answer.error_code == "RevisionNotFound") {
+  const bool refuses = response.status == 401 || response.status == 403;
+  if (response.error_code == "RevisionNotFound") {
     return {errc::source_not_found, page,
             "the model has no revision '" + printable(model.revision) + "'"};
   }
-  if (answer.error_code == "EntryNotFound") {
+  if (response.error_code == "EntryNotFound") {
     return {errc::source_not_found, page, "the model has no such file in this revision"};
   }
-  if (answer.error_code == "GatedRepo" || (answer.status == 403 && answer.had_token)) {
+  if (response.error_code == "GatedRepo" || (response.status == 403 && response.had_token)) {
     return {errc::access_denied, page,
-            answer.had_token
-                ? "the model is gated, and this token's account has no access: ask for it on the "
-                  "model's page"
-                : "the model is gated: ask for access on its page, then give the token of the "
-                  "account that has it"};
+            response.had_token
+                ? "the model is gated, and this token's account has no access: request access on "
+                  "the model's page"
+                : "the model is gated: request access on its page, then set the token of the "
+                  "account that has access"};
   }
-  // The hub gives the same answer for hidden models and for models that do not exist.
-  if (refuses || answer.status == 404 || answer.error_code == "RepoNotFound") {
+  // The hub does not distinguish hidden models from models that do not exist.
+  if (refuses || response.status == 404 || response.error_code == "RepoNotFound") {
     return {refuses ? errc::access_denied : errc::source_not_found, page,
-            answer.had_token ? "there is no such model, or it is private and the token is not "
-                               "valid or gives no access"
-                             : "there is no such model, or it is private and needs a token"};
+            response.had_token ? "there is no such model, or it is private and the token is not "
+                                 "valid or gives no access"
+                               : "there is no such model, or it is private and needs a token"};
   }
   return {errc::remote_failed, page,
-          "the hub answered with the status " + std::to_string(answer.status)};
+          "the hub answered with the status " + std::to_string(response.status)};
 }
 
 }  // namespace ringload::inline v0::remote_http

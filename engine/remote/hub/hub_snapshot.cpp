@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/hub/hub_snapshot.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view index_suffix = ".index.json";
 
-// Returns the files that a load of `name` opens: the file itself and, for an index, the shards.
+// The files that a load of `name` opens: for an index, the index and its shards.
 std::vector<std::string> files_behind(const model_folder& snapshot, const std::string& name) {
   std::vector<std::string> out = {name};
   if (!name.ends_with(index_suffix)) return out;
@@ -26,7 +27,7 @@ std::vector<std::string> files_behind(const model_folder& snapshot, const std::s
   const std::string shard = name.substr(0, name.size() - index_suffix.size());
   const auto index = text ? parse_shard_index(*text, fs::path(shard).extension().native())
                           : result<shard_index>(text.error());
-  // If the index cannot be read, the load reports the fault.
+  // If the index cannot be read, the load will report the fault.
   if (index) out.insert(out.end(), index->shards.begin(), index->shards.end());
   return out;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds models of the hub in the local cache.
+// Finds models of the Hugging Face hub in the local cache.
 
 #include <string>
 
@@ -10,12 +10,13 @@
 
 namespace ringload::inline v0::remote_http {
 
-// Returns the path of the snapshot, or of `file` in the snapshot, if the cache has all files that a
-// load would open, by the names that the hub lists. Else returns an empty string.
+// If the cache has all files that a load would open, returns the path of the snapshot, or the path
+// of `file` in the snapshot. Otherwise returns an empty string. `listing` is the hub's list of
+// files.
 std::string cached_checkpoint(const std::string& cache, const model_name& model,
                               const hub_listing& listing, const std::string& file);
 
-// Returns the path of the revision that the cache has, without asking the hub. Returns
+// Returns the path of the revision in the cache. Sends no request to the hub. Returns
 // source_not_found if the cache does not have the revision.
 result<std::string> cached_revision(const std::string& cache, const hub_address& address);
 

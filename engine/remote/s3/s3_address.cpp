@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/s3/s3_address.hpp"
 
 #include <algorithm>
@@ -14,7 +15,8 @@ namespace {
 
 constexpr std::string_view scheme = "s3://";
 constexpr std::size_t bucket_bytes_min = 3;
-constexpr std::size_t bucket_bytes_max = 255;  // 63 since 2018; older ones are longer.
+// New buckets have at most 63 characters. Buckets from before 2018 may have longer names.
+constexpr std::size_t bucket_bytes_max = 255;
 constexpr std::size_t key_bytes_max = 1024;
 
 fault refused(std::string cause) { return {errc::invalid_source_name, "", std::move(cause)}; }
@@ -33,7 +35,8 @@ bool is_bucket(std::string_view name) noexcept {
          is_alphanumeric(name.back()) && name.find("..") == name.npos;
 }
 
-// S3 allows such parts, but joining a folder and a name would lose them.
+// S3 allows a part that is empty, "." or "..". ringload refuses such a key, because joining a
+// folder and a name would remove the part.
 bool has_odd_part(std::string_view key) noexcept {
   while (!key.empty()) {
     const std::size_t slash = key.find('/');
@@ -49,7 +52,7 @@ bool is_region(std::string_view name) noexcept {
          std::ranges::all_of(name, [](char c) { return is_alphanumeric(c) || c == '-'; });
 }
 
-// The root of the bucket, with a path that ends with '/'.
+// Returns the address of the bucket's root. The path ends with '/'.
 result<http_url> bucket_url(const s3_place& place, const std::string& bucket) {
   const std::string region(region_of(place));
   if (!is_region(region))
@@ -109,7 +112,7 @@ result<http_url> s3_list_url(const s3_place& place, const std::string& bucket,
                              std::string_view prefix, std::string_view token, s3_depth depth) {
   auto url = bucket_url(place, bucket);
   if (!url) return url;
-  // The signature requires query parameters sorted by name.
+  // A signed query must be sorted by name.
   url->target += "?";
   if (!token.empty()) url->target += "continuation-token=" + percent_encoded(token) + "&";
   if (depth == s3_depth::one) url->target += "delimiter=%2F&";

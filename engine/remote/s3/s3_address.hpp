@@ -15,21 +15,22 @@ namespace ringload::inline v0::remote_http {
 
 struct s3_address {
   std::string bucket;
-  std::string key;  // Key of an object, or a prefix with or without '/'; empty: the bucket.
+  // Key of an object, or a prefix of keys with or without a final '/'. Empty for the whole bucket.
+  std::string key;
 };
 
 bool is_s3_address(std::string_view text) noexcept;
 
-// The key is not percent-decoded. Returns invalid_source_name for an invalid bucket name, and for a
-// key that has more than 1,024 bytes, control characters, or a part that is empty, "." or "..".
+// Does not percent-decode the key. Returns invalid_source_name for an invalid bucket name, and for
+// a key that has more than 1,024 bytes, control characters, or a part that is empty, "." or "..".
 result<s3_address> parse_s3_address(std::string_view text);
 
-// Region and endpoint of a bucket.
 struct s3_place {
-  std::string region;    // Empty: the region that the server reports, else us-east-1.
-  std::string endpoint;  // "https://host[:port]"; empty: Amazon's endpoint of the region.
-  // Whether addresses are https://host/bucket/key. Empty: if there is an endpoint, or if the bucket
-  // name has a '.', for which certificates are not valid.
+  std::string region;    // Empty means the region that the server reports, or us-east-1.
+  std::string endpoint;  // For example "https://host:9000". Empty: Amazon's endpoint of the region.
+  // If true, addresses have the form https://host/bucket/key. If false, https://bucket.host/key. If
+  // empty, the form with the bucket in the path is used for a custom `endpoint`, and for bucket
+  // names that contain '.', because certificates do not match a host name with such a bucket.
   std::optional<bool> path_style;
 };
 
@@ -40,11 +41,11 @@ result<http_url> s3_object_url(const s3_place& place, const s3_address& object);
 
 enum class s3_depth : std::uint8_t {
   one,  // Objects and sub-folders of the folder itself.
-  all,  // Objects of the folder and of all its sub-folders.
+  all,  // Also objects of all sub-folders.
 };
 
-// Address of a ListObjectsV2 request for a folder: `prefix` is empty or ends with '/'. `token` is
-// the token of the previous page, or empty.
+// Returns the address of a ListObjectsV2 request for a folder. `prefix` is empty or ends with '/'.
+// `token` is the token of the previous page. `token` is empty for the first page.
 result<http_url> s3_list_url(const s3_place& place, const std::string& bucket,
                              std::string_view prefix, std::string_view token, s3_depth depth);
 

@@ -1,159 +1,126 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/s3/s3_list.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <utility>
 
-#include "base/printable.hpp"
-#include "base/utf8.hpp"
+#include "base/parse_number.hpp"
 #include "remote/http/percent_encoding.hpp"
-#include "remote/s3/xml_reader.hpp"
+#include "remote/s3/xml_elements.hpp"
 
 namespace ringload::inline v0::remote_http {
 
 namespace {
 
-constexpr std::size_t page_objects_max = 10'000;  // Pages of Amazon have 1,000.
+constexpr std::size_t page_objects_max = 10'000;  // A page from Amazon has at most 1,000 objects.
 constexpr std::size_t code_bytes_max = 64;
 constexpr std::size_t token_bytes_max = 2048;
 
-std::optional<std::uint64_t> whole_number(std::string_view text) noexcept {
-  std::uint64_t out = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return out;
-}
-
+// Collects the elements of a ListObjectsV2 response.
 class page_reader {
  public:
-  explicit page_reader(std::string_view xml) : in_(xml) {}
-
-  bool read();
-  result<s3_page> take();
-  fault at_fault() const {
-    const std::string cause = cause_.empty() ? in_.cause() : cause_;
-    return {errc::malformed_answer, "byte " + grouped(in_.position()), cause};
-  }
+  result<void> take(const xml_element& element);
+  result<s3_page> finish();
 
  private:
-  bool read_object();
-  bool read_prefix();
-  bool fail(std::string cause) {
-    cause_ = std::move(cause);
-    return false;
-  }
+  std::string* find_field(std::string_view name) noexcept;
+  result<void> end_object();
+  result<void> end_prefix();
 
-  xml_reader in_;
-  s3_page out_;
-  bool truncated_ = false;
-  bool encoded_ = false;
-  std::string cause_;
+  s3_page page_;
+  s3_object object_;
+  std::string size_;
+  std::string prefix_;
+  std::string is_truncated_;
+  std::string encoding_;
 };
 
-bool page_reader::read() {
-  std::string_view name;
-  std::string text;
-  if (!in_.root(name)) return false;
-  if (name != "ListBucketResult") return fail("expected a 'ListBucketResult'");
-  while (in_.next_child(name)) {
-    bool parsed = false;
-    if (name == "Contents") {
-      parsed = read_object();
-    } else if (name == "CommonPrefixes") {
-      parsed = read_prefix();
-    } else if (name == "IsTruncated") {
-      parsed = in_.text(text);
-      truncated_ = text == "true";
-    } else if (name == "NextContinuationToken") {
-      parsed = in_.text(out_.next);
-    } else if (name == "EncodingType") {
-      parsed = in_.text(text);
-      encoded_ = text == "url";
-    } else {
-      parsed = in_.skip();
-    }
-    if (!parsed) return false;
-  }
-  if (in_.failed() || !in_.end()) return false;
-  if (truncated_ && out_.next.empty())
-    return fail("the page is truncated but has no token for the next page");
-  if (out_.next.size() > token_bytes_max) return fail("the next page's token is too long");
-  if (!truncated_) out_.next.clear();
-  return true;
+fault invalid_page(std::string cause) { return {errc::malformed_answer, "", std::move(cause)}; }
+
+// Returns the path of `element` within the outermost element. Returns an empty optional if the
+// outermost element has another name.
+std::optional<std::string_view> path_within(std::string_view outermost,
+                                            const xml_element& element) noexcept {
+  const std::size_t name_end = std::min(element.path.find('/'), element.path.size());
+  if (element.path.substr(0, name_end) != outermost) return std::nullopt;
+  return element.path.substr(std::min(name_end + 1, element.path.size()));
 }
 
-bool page_reader::read_object() {
-  s3_object next;
-  bool sized = false;
-  std::string_view name;
-  std::string text;
-  while (in_.next_child(name)) {
-    bool parsed = false;
-    if (name == "Key") {
-      parsed = in_.text(next.key);
-    } else if (name == "ETag") {
-      parsed = in_.text(next.etag);
-    } else if (name == "Size") {
-      if (!in_.text(text)) return false;
-      const auto bytes = whole_number(text);
-      if (!bytes) return fail("the size of an object is not a number");
-      next.bytes = *bytes;
-      parsed = sized = true;
-    } else {
-      parsed = in_.skip();
-    }
-    if (!parsed) return false;
-  }
-  if (in_.failed()) return false;
-  if (next.key.empty()) return fail("an object has no key");
-  if (!sized) return fail("an object has no size");
-  if (out_.objects.size() == page_objects_max) {
-    return fail("a page has more than " + grouped(page_objects_max) + " objects");
-  }
-  out_.objects.push_back(std::move(next));
-  return true;
+// Returns the destination for the text of an element. Returns null if the text is not used.
+std::string* page_reader::find_field(std::string_view name) noexcept {
+  if (name == "Contents/Key") return &object_.key;
+  if (name == "Contents/ETag") return &object_.etag;
+  if (name == "Contents/Size") return &size_;
+  if (name == "CommonPrefixes/Prefix") return &prefix_;
+  if (name == "IsTruncated") return &is_truncated_;
+  if (name == "NextContinuationToken") return &page_.next;
+  if (name == "EncodingType") return &encoding_;
+  return nullptr;
 }
 
-bool page_reader::read_prefix() {
-  std::string_view name;
-  std::string text;
-  while (in_.next_child(name)) {
-    const bool parsed = name == "Prefix" ? in_.text(text) : in_.skip();
-    if (!parsed) return false;
+result<void> page_reader::take(const xml_element& element) {
+  const auto name = path_within("ListBucketResult", element);
+  if (!name) return invalid_page("expected a 'ListBucketResult'");
+  if (*name == "Contents") return end_object();
+  if (*name == "CommonPrefixes") return end_prefix();
+  std::string* const field = find_field(*name);
+  if (field == nullptr) return {};
+  if (element.has_children) return invalid_page("expected text, found an element");
+  *field = element.text;
+  return {};
+}
+
+result<void> page_reader::end_object() {
+  s3_object object = std::exchange(object_, {});
+  const std::string size = std::exchange(size_, {});
+  if (object.key.empty()) return invalid_page("an object has no key");
+  if (size.empty()) return invalid_page("an object has no size");
+  const auto bytes = parse_number<std::uint64_t>(size);
+  if (!bytes) return invalid_page("the size of an object is not a number");
+  object.bytes = *bytes;
+  if (page_.objects.size() == page_objects_max) {
+    return invalid_page("a page has more than " + grouped(page_objects_max) + " objects");
   }
-  if (in_.failed()) return false;
-  if (out_.prefixes.size() == page_objects_max) {
-    return fail("a page has more than " + grouped(page_objects_max) + " prefixes");
+  page_.objects.push_back(std::move(object));
+  return {};
+}
+
+result<void> page_reader::end_prefix() {
+  if (page_.prefixes.size() == page_objects_max) {
+    return invalid_page("a page has more than " + grouped(page_objects_max) + " prefixes");
   }
-  out_.prefixes.push_back(std::move(text));
-  return true;
+  page_.prefixes.push_back(std::exchange(prefix_, {}));
+  return {};
 }
 
 result<void> decode_key(std::string& key) {
   std::ranges::replace(key, '+', ' ');
   auto decoded = percent_decoded(key);
-  if (!decoded) return fault{errc::malformed_answer, "", "a key: " + decoded.error().cause};
+  if (!decoded) return invalid_page("a key: " + decoded.error().cause());
   key = std::move(*decoded);
   return {};
 }
 
-result<s3_page> page_reader::take() {
-  result<void> outcome;
-  if (!encoded_) return std::move(out_);
-  for (s3_object& object : out_.objects) {
-    if (outcome) outcome = decode_key(object.key);
+result<s3_page> page_reader::finish() {
+  if (is_truncated_ != "true") page_.next.clear();
+  if (is_truncated_ == "true" && page_.next.empty())
+    return invalid_page("the page is truncated but has no token for the next page");
+  if (page_.next.size() > token_bytes_max) return invalid_page("the next page's token is too long");
+  if (encoding_ != "url") return std::move(page_);
+  for (s3_object& object : page_.objects) {
+    if (auto decoded = decode_key(object.key); !decoded) return decoded.error();
   }
-  for (std::string& prefix : out_.prefixes) {
-    if (outcome) outcome = decode_key(prefix);
+  for (std::string& prefix : page_.prefixes) {
+    if (auto decoded = decode_key(prefix); !decoded) return decoded.error();
   }
-  if (!outcome) return outcome.error();
-  return std::move(out_);
+  return std::move(page_);
 }
 
-// Returns the text if it may name a code or a region, else an empty string: errors show the text.
+// Returns the text if it looks like an error code or a region, and otherwise an empty string. Error
+// texts show the result, so it must not be any other text of the server.
 std::string word(std::string_view text) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -169,41 +136,34 @@ constexpr std::array<std::string_view, 4> credentials_codes = {
 }  // namespace
 
 result<s3_page> parse_s3_page(std::string_view xml) {
-  if (const std::size_t valid = utf8_valid_bytes(xml); valid != xml.size()) {
-    return fault{errc::malformed_answer, "byte " + grouped(valid), "invalid UTF-8"};
-  }
-  page_reader reader(xml);
-  if (!reader.read()) return reader.at_fault();
-  return reader.take();
+  page_reader reader;
+  auto parsed = parse_xml(xml, [&](const xml_element& element) { return reader.take(element); });
+  if (!parsed) return parsed.error();
+  return reader.finish();
 }
 
 s3_error parse_s3_error(std::string_view xml) {
   s3_error out;
-  if (utf8_valid_bytes(xml) != xml.size()) return out;
-  xml_reader in(xml);
-  std::string_view name;
-  std::string text;
-  if (!in.root(name) || name != "Error") return out;
-  while (in.next_child(name)) {
-    if (name == "Code" || name == "Region") {
-      if (!in.text(text)) break;
-      (name == "Code" ? out.code : out.region) = word(text);
-    } else if (!in.skip()) {
-      break;
-    }
-  }
+  // A failure of parse_xml() is ignored, because the body may be truncated. The elements before the
+  // failure are used.
+  static_cast<void>(parse_xml(xml, [&](const xml_element& element) -> result<void> {
+    const auto name = path_within("Error", element);
+    if (name == "Code") out.code = word(element.text);
+    if (name == "Region") out.region = word(element.text);
+    return {};
+  }));
   return out;
 }
 
-fault s3_fault(const s3_refusal& answer, const std::string& shown) {
-  const std::string& code = answer.error.code;
+fault s3_fault(const s3_refusal& response, const std::string& shown) {
+  const std::string& code = response.error.code;
   const std::string because = code.empty() ? "" : " (" + code + ")";
-  if (!answer.error.region.empty() && (answer.status == 301 || answer.status == 400)) {
+  if (!response.error.region.empty() && (response.status == 301 || response.status == 400)) {
     return {errc::remote_failed, shown,
-            "the bucket is in the region " + answer.error.region + ": give that region"};
+            "the bucket is in the region " + response.error.region + ": set this region"};
   }
   if (code == "NoSuchBucket") return {errc::source_not_found, shown, "there is no such bucket"};
-  if (answer.status == 404) {
+  if (response.status == 404) {
     return {errc::source_not_found, shown, "the bucket has no such object" + because};
   }
   if (code == "RequestTimeTooSkewed") {
@@ -211,17 +171,17 @@ fault s3_fault(const s3_refusal& answer, const std::string& shown) {
             "the server refuses the signature: its clock and this machine's clock differ too much"};
   }
   const bool of_credentials = std::ranges::find(credentials_codes, code) != credentials_codes.end();
-  if (answer.status == 401 || answer.status == 403 || of_credentials) {
-    const bool has_reason = !answer.was_signed && !answer.missing_keys_reason.empty();
+  if (response.status == 401 || response.status == 403 || of_credentials) {
+    const bool has_reason = !response.was_signed && !response.missing_keys_reason.empty();
     return {errc::access_denied, shown,
-            (answer.was_signed
+            (response.was_signed
                  ? (of_credentials ? "the server does not accept the credentials"
                                    : "these credentials give no access, or there is no such object")
-                 : "the object is not public: give credentials") +
-                because + (has_reason ? "; " + answer.missing_keys_reason : "")};
+                 : "the object is not public: credentials are required") +
+                because + (has_reason ? "; " + response.missing_keys_reason : "")};
   }
   return {errc::remote_failed, shown,
-          "the server answered with the status " + std::to_string(answer.status) + because};
+          "the server answered with the status " + std::to_string(response.status) + because};
 }
 
 }  // namespace ringload::inline v0::remote_http

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses the answers of S3: pages of a listing (ListObjectsV2) and errors. Pure functions.
+// Parses the XML responses of S3: pages of a listing (ListObjectsV2), and errors. Pure functions.
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,8 @@
 namespace ringload::inline v0::remote_http {
 
 inline constexpr std::uint64_t s3_page_bytes_max = std::uint64_t{8} << 20;
-inline constexpr std::size_t s3_objects_max = 100'000;  // Limit for all pages of a listing.
+// Maximum for all pages of a listing together.
+inline constexpr std::size_t s3_objects_max = 100'000;
 
 struct s3_object {
   std::string key;
@@ -23,32 +24,33 @@ struct s3_object {
 
 struct s3_page {
   std::vector<s3_object> objects;
-  std::vector<std::string> prefixes;  // Sub-folders; each name ends with '/'.
-  std::string next;                   // Token of the next page; empty: this page is the last.
+  std::vector<std::string> prefixes;  // Sub-folders. Each name ends with '/'.
+  std::string next;                   // Token of the next page. Empty if this page is the last.
 };
 
-// Returns malformed_answer if the body is not a valid ListObjectsV2 answer. Keys are decoded if the
-// page declares an encoding.
+// Returns malformed_answer if the body is not a valid ListObjectsV2 response. Decodes the keys if
+// the page declares an encoding.
 result<s3_page> parse_s3_page(std::string_view xml);
 
 struct s3_error {
-  std::string code;    // "NoSuchBucket"; empty: the body is not an S3 error.
-  std::string region;  // Region of the bucket, if the server reports a region.
+  std::string code;    // For example "NoSuchBucket". Empty if the body is not an S3 error.
+  std::string region;  // Region of the bucket. Empty if the server does not report a region.
 };
 
-// Parses the body of an answer with a status other than 200. Errors must not show any other part of
-// the body, because the body may hold a signature.
+// Parses the body of a response with a status other than 200. The code and the region may appear in
+// error texts. The rest of the body must not appear, because it may contain a signature.
 s3_error parse_s3_error(std::string_view xml);
 
 struct s3_refusal {
   unsigned status = 0;
   s3_error error;
   bool was_signed = false;
-  std::string missing_keys_reason = {};  // See s3_options.
+  std::string missing_keys_reason = {};
 };
 
-// Converts a refusal to a fault with advice: source_not_found, access_denied, or remote_failed.
-// `shown` names the requested object.
-fault s3_fault(const s3_refusal& answer, const std::string& shown);
+// Converts an error response to a fault that tells the user what to do. The code is
+// source_not_found, access_denied, or remote_failed. `shown` is the name of the object in the
+// fault.
+fault s3_fault(const s3_refusal& response, const std::string& shown);
 
 }  // namespace ringload::inline v0::remote_http

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "remote/s3/s3_signature.hpp"
 
 #include <openssl/evp.h>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr std::string_view algorithm = "AWS4-HMAC-SHA256";
 constexpr std::size_t sha256_bytes = 32;
-constexpr std::size_t stamp_bytes = 16;  // "20130524T000000Z"
+constexpr std::size_t stamp_bytes = 16;  // For example "20130524T000000Z".
 constexpr std::size_t day_bytes = 8;
 
 using sha256_value = std::array<unsigned char, sha256_bytes>;
@@ -59,7 +60,7 @@ std::string in_lower_case(std::string_view text) {
   return out;
 }
 
-// Removes blanks at both ends and replaces inner sequences of blanks by one blank.
+// Removes blanks at both ends. Replaces inner sequences of blanks by one blank.
 std::string folded(std::string_view value) {
   std::string out;
   for (const char c : value) {
@@ -74,7 +75,7 @@ std::string folded(std::string_view value) {
   return out;
 }
 
-// "prefix=J" stays; "lifecycle" becomes "lifecycle=".
+// Adds '=' to parameters without a value: "lifecycle" becomes "lifecycle=".
 std::string canonical_query(std::string_view query) {
   std::string out;
   while (!query.empty()) {
@@ -89,7 +90,7 @@ std::string canonical_query(std::string_view query) {
 
 struct canonical {
   std::string request;
-  std::string signed_names;  // "host;range;x-amz-date"
+  std::string signed_names;  // For example "host;range;x-amz-date".
 };
 
 canonical canonical_of(const outgoing_request& request, std::span<const header_field> added,

@@ -13,7 +13,7 @@ frame_queue::frame_queue(std::uint32_t encoders) : encoders_(encoders), workers_
 
 frame_queue::~frame_queue() { workers_.join(); }
 
-std::span<std::byte> frame_queue::room(std::size_t bytes) {
+std::span<std::byte> frame_queue::next_buffer(std::size_t bytes) {
   if (next_.empty() && !spare_.empty()) {
     next_ = std::move(spare_.back());
     spare_.pop_back();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Takes chunks and returns zstd frames in the same order. Several threads encode at once.
+// Compresses chunks of bytes into zstd frames, in several threads. The frames are returned in the
+// order of the chunks.
 
 #include <condition_variable>
 #include <cstddef>
@@ -18,10 +19,10 @@
 
 namespace ringload::inline v0 {
 
-// Must be used by one thread.
+// All public functions must be called in the same thread.
 class frame_queue {
  public:
-  // The bytes of one frame, as much as level 3 looks back.
+  // Number of bytes in one frame. The window of zstd at level 3 has the same size.
   static constexpr std::size_t chunk_bytes = std::size_t{2} << 20;
   static constexpr std::uint32_t encoders_max = 16;
 
@@ -31,19 +32,19 @@ class frame_queue {
   ~frame_queue();
 
   bool empty() const noexcept { return chunks_.empty(); }
-  // If true, take() must be called before the next push().
   bool full() const noexcept { return chunks_.size() >= encoders_ + 2; }
 
-  // Returns memory for a chunk of `bytes` bytes, which the caller fills and pushes.
-  std::span<std::byte> room(std::size_t bytes);
-  // Pushes the chunk. `last` marks the last chunk of a stream.
+  // Returns memory for a chunk of `bytes` bytes. The caller must fill the memory and then call
+  // push().
+  std::span<std::byte> next_buffer(std::size_t bytes);
+  // Adds the chunk to the queue. `last` marks the last chunk of a component.
   void push(int level, bool last);
 
   struct frame {
     std::vector<std::byte> bytes;
     bool last = false;
   };
-  // Returns the oldest frame after its encoding. The queue must not be empty.
+  // Waits until the oldest chunk is compressed, and returns its frame. The queue must not be empty.
   result<frame> take();
 
  private:
@@ -52,7 +53,8 @@ class frame_queue {
     std::vector<std::byte> out;
     bool last = false;
     int level = 0;
-    bool encoded = false;  // Guarded by the mutex, like `outcome`.
+    // `encoded` and `outcome` are guarded by the mutex.
+    bool encoded = false;
     result<void> outcome;
   };
   struct idle_encoder {
@@ -64,16 +66,16 @@ class frame_queue {
   result<void> encode_now(chunk& current);
 
   const std::uint32_t encoders_;
-  // Used only by the thread of the user.
+  // Used only by the thread that calls the public functions.
   std::vector<std::byte> next_;
   std::deque<std::unique_ptr<chunk>> chunks_;
-  std::vector<std::vector<std::byte>> spare_;  // Memory of finished chunks.
+  std::vector<std::vector<std::byte>> spare_;  // Memory of chunks that were taken.
 
   std::mutex mutex_;
   std::condition_variable encoded_;
   std::vector<idle_encoder> idle_;  // Guarded by the mutex.
 
-  // Last member, because the threads use the members above until they are joined.
+  // Must be the last member, because its destructor joins the threads, which use the other members.
   threads workers_;
 };
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "save/zt/zt_archive.hpp"
 
 #include <algorithm>
@@ -7,13 +8,13 @@
 
 #include "base/crc32c_hasher.hpp"
 #include "base/printable.hpp"
+#include "formats/zt/zt.hpp"
 #include "formats/zt/zt_writing.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
 
-// The size of one read from the source.
 constexpr std::uint64_t step_bytes = std::uint64_t{2} << 20;
 static_assert(step_bytes == frame_queue::chunk_bytes);
 
@@ -45,7 +46,7 @@ result<std::unique_ptr<zt_archive>> zt_archive::make(written_file& file, std::ui
 }
 
 fault zt_archive::in_object(const fault& problem, const std::string& name) const {
-  if (!problem.where.empty()) return problem;
+  if (!problem.where().empty()) return problem;
   return problem.in(place_ + ": " + tensor_place(name));
 }
 
@@ -82,20 +83,21 @@ void zt_archive::add(std::uint32_t object, zt_component part) {
   objects_[object].components->push_back(std::move(part));
 }
 
-result<hasher> zt_archive::begin_digest(std::optional<digest_algorithm> algorithm) const {
+result<hasher> begin_digest(std::optional<digest_algorithm> algorithm,
+                            const std::function<hasher()>& sha256) {
   if (!algorithm) return hasher();
   if (*algorithm == digest_algorithm::crc32c) return begin_crc32c();
-  if (settings_.sha256) return settings_.sha256();
+  if (sha256) return sha256();
   return fault{errc::digest_unavailable, "", "sha256 was requested, but no sha256 hasher is set"};
 }
 
-// Reads the next bytes up to `end`, at most one step.
+// Reads the next bytes of the source, at most one step and at most up to `end`.
 result<std::span<const std::byte>> zt_archive::next(const readable_bytes& from,
                                                     std::uint64_t offset, std::uint64_t end) {
   if (stop_) return fault{boost::asio::error::operation_aborted, ""};
-  room_.resize(step_bytes);
+  buffer_.resize(step_bytes);
   const auto step = static_cast<std::size_t>(std::min(end - offset, step_bytes));
-  return from(offset, std::span(room_).first(step));
+  return from(offset, std::span(buffer_).first(step));
 }
 
 result<void> zt_archive::begin_blob(zt_component& part) {
@@ -108,7 +110,7 @@ result<void> zt_archive::begin_blob(zt_component& part) {
 result<void> zt_archive::write_raw(zt_component& part, const readable_bytes& from,
                                    const hasher& pass) {
   if (auto drained = take_all_frames(); !drained) return drained.error();
-  if (auto begun = begin_blob(part); !begun) return begun.error();
+  if (auto has_begun = begin_blob(part); !has_begun) return has_begun.error();
   for (std::uint64_t offset = 0; offset < *part.length;) {
     auto bytes = next(from, offset, *part.length);
     if (!bytes) return bytes.error();
@@ -121,7 +123,7 @@ result<void> zt_archive::write_raw(zt_component& part, const readable_bytes& fro
 
 result<void> zt_archive::copy(std::uint32_t object, zt_component part, const readable_bytes& from,
                               std::optional<digest_algorithm> digest) {
-  auto pass = begin_digest(digest);
+  auto pass = begin_digest(digest, settings_.sha256);
   if (!pass) return in_object(pass.error(), objects_[object].name);
   if (auto status = write_raw(part, from, *pass); !status) {
     return in_object(status.error(), objects_[object].name);
@@ -133,10 +135,10 @@ result<void> zt_archive::copy(std::uint32_t object, zt_component part, const rea
 
 result<void> zt_archive::write(std::uint32_t object, zt_component part, std::uint64_t bytes,
                                const readable_bytes& from, const component_encoding& encoding) {
-  auto pass = begin_digest(encoding.digest);
+  auto pass = begin_digest(encoding.digest, settings_.sha256);
   if (!pass) return in_object(pass.error(), objects_[object].name);
   part.digest.clear();
-  // An empty component needs no frame.
+  // An empty component is not compressed.
   part.zstd = encoding.zstd_level != 0 && bytes > 0;
   part.length = bytes;
   part.uncompressed_length.reset();
@@ -162,24 +164,25 @@ result<void> zt_archive::encode(std::uint64_t bytes, const readable_bytes& from,
       if (auto status = take_frame(); !status) return status.error();
     }
     if (stop_) return fault{boost::asio::error::operation_aborted, ""};
-    const std::span<std::byte> room =
-        frames_->room(static_cast<std::size_t>(std::min(bytes - offset, step_bytes)));
-    auto source = from(offset, room);
+    const std::span<std::byte> buffer =
+        frames_->next_buffer(static_cast<std::size_t>(std::min(bytes - offset, step_bytes)));
+    auto source = from(offset, buffer);
     if (!source) return source.error();
-    if (source->data() != room.data()) std::ranges::copy(*source, room.begin());
-    offset += room.size();
+    if (source->data() != buffer.data()) std::ranges::copy(*source, buffer.begin());
+    offset += buffer.size();
     frames_->push(level, offset == bytes);
   }
   return {};
 }
 
-// Writes the oldest frame. The last frame of a component completes the component.
+// Writes the oldest frame to the file. If the frame is the last one of its component, completes the
+// component.
 result<void> zt_archive::take_frame() {
   encoded_component& component = pending_.front();
   auto frame = frames_->take();
   if (!frame) return in_object(frame.error(), objects_[component.object].name);
-  if (!std::exchange(component.begun, true)) {
-    if (auto begun = begin_blob(component.part); !begun) return begun.error();
+  if (!std::exchange(component.has_begun, true)) {
+    if (auto has_begun = begin_blob(component.part); !has_begun) return has_begun.error();
   }
   *component.part.length += frame->bytes.size();
   if (component.pass.update) component.pass.update(frame->bytes);
@@ -199,7 +202,7 @@ result<void> zt_archive::take_all_frames() {
 }
 
 result<void> zt_archive::alias(const std::string& name, const std::string& original) {
-  // Pending components have no offset yet.
+  // Writes pending components first, because their offsets are not known yet.
   if (auto drained = take_all_frames(); !drained) return drained.error();
   const zt_object* const first = find(original);
   if (first == nullptr) {
@@ -223,7 +226,7 @@ result<void> zt_archive::add_shared(std::uint32_t object, const zt_component& pa
   return {};
 }
 
-// Returns true if the component's bytes overlap another component.
+// Returns true if the bytes of the component overlap those of another component.
 bool zt_archive::is_shared(const zt_component& part) const noexcept {
   unsigned found = 0;
   for (const zt_object& object : objects_) {
@@ -255,14 +258,14 @@ result<void> zt_archive::check_overwrite(const std::string& name) const {
     return refused(errc::unsupported_feature,
                    "another tensor shares these bytes and would change too");
   }
-  const auto pass = begin_digest(digest_kind(part));
+  const auto pass = begin_digest(digest_kind(part), settings_.sha256);
   return pass ? result<void>() : in_object(pass.error(), name);
 }
 
 result<void> zt_archive::overwrite(const std::string& name, const readable_bytes& from) {
   zt_component& part = objects_[by_name_.at(name)].components->front();
   const auto algorithm = digest_kind(part);
-  auto pass = begin_digest(algorithm);
+  auto pass = begin_digest(algorithm, settings_.sha256);
   if (!pass) return in_object(pass.error(), name);
   for (std::uint64_t offset = 0; offset < *part.length;) {
     auto bytes = next(from, offset, *part.length);
@@ -288,7 +291,10 @@ result<void> zt_archive::finish() {
   if (auto status = check_objects(); !status) return status.error();
   auto tail = zt_tail(version_, attributes_, objects_);
   if (!tail) return tail.error().in(place_);
-  // In a file without blobs, the manifest follows the magic directly.
+  if (auto status = check_zt_tail(*tail, file_->end() + tail->size()); !status) {
+    return status.error().in(place_);
+  }
+  // If the file has no data, the index directly follows the magic number of the file.
   if (auto status = file_->append(std::as_bytes(std::span<const char>(*tail))); !status) {
     return status.error();
   }

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
 #include "support/safetensors_text.hpp"
 #include "support/temporary_folder.hpp"
 

@@ -49,7 +49,7 @@ std::vector<response> client::ask_all(const std::vector<request>& what) {
 
 std::string client::ask_raw(const std::string& bytes) {
   boost::system::error_code ended;
-  // It may stop listening before it has all.
+  // The server may stop reading before it has received all bytes.
   asio::write(socket_, asio::buffer(bytes), ended);
   std::string out;
   asio::read(socket_, asio::dynamic_buffer(out), ended);

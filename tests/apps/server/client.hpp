@@ -27,10 +27,10 @@ class client {
   response ask(const request& what);
   response get(const std::string& target, const std::string& accept = {});
 
-  /// Sends all at once, so that the server answers each right after the one before.
+  /// Sends all requests at once, so that the server answers one right after the other.
   std::vector<response> ask_all(const std::vector<request>& what);
 
-  /// Sends these bytes, and returns all that comes until the server ends the connection.
+  /// Sends these bytes, and returns all received bytes when the server has closed the connection.
   std::string ask_raw(const std::string& bytes);
 
  private:

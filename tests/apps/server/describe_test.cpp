@@ -35,6 +35,6 @@ TEST_CASE("json: one line, whatever the values") {
         "{\"text\":\"a\\\"\\\\\\u000a\xE2\x82\xAC\",\"list\":[1,-2,true,null,[]],"
         "\"in\":{\"empty\":{}}}\n");
   CHECK(json::parse(json_text(of)) == json::value(of));
-  // A path is any bytes.
+  // A path may have any bytes.
   CHECK(json_text({{"source", "a\xFF"}}) == "{\"source\":\"a\xEF\xBF\xBD\"}\n");
 }

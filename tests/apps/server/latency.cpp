@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How long GET /health takes while nothing is loaded, and while a model is. The times are printed
-// and not judged: they are the machine's as much as ours.
+// Measures GET /health while nothing is loaded, and while a model is loaded. The times are printed
+// but not checked, because they depend on the machine.
 
 #include <fmt/format.h>
 
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <vector>
 
 #include "client.hpp"
@@ -22,7 +23,7 @@ namespace {
 
 using namespace ringload::testing;
 
-// Real bytes, for a file of holes would cost the drive nothing.
+// Real bytes, because the drive does not read the holes of a sparse file.
 void write_model(const std::filesystem::path& path, std::uint64_t bytes) {
   const std::string size = std::to_string(bytes);
   std::ofstream out(path, std::ios::binary);
@@ -63,7 +64,7 @@ void measure(std::uint64_t bytes, std::size_t requests, int load_nice) {
   while (quiet.size() < requests) time_health(health, quiet);
   print_times("nothing loads", quiet);
 
-  // Loads until there are as many requests again: every tenth is followed by a look at the load.
+  // Loads until the same number of requests was made. After every tenth request, checks the load.
   std::vector<double> busy;
   std::uint64_t loads = 0;
   while (busy.size() < requests) {

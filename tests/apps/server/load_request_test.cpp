@@ -54,9 +54,11 @@ TEST_CASE("load wish: what is wrong is said") {
   CHECK(refusal_of(R"({"source": "a", "id": "a/b"})").starts_with("an id is"));
   CHECK(refusal_of(R"({"source": "a", "select": "w"})") == "\"select\" must be a list of strings");
   CHECK(refusal_of(R"({"source": "a", "shard": [1]})") == "\"shard\" must be a list of strings");
-  CHECK(refusal_of(R"({"source": "a", "slice": ["w"]})").starts_with("slice: 'w' does not end"));
-  CHECK(refusal_of(R"({"source": "a", "shard": ["w"]})").starts_with("shard: 'w' is not GLOB"));
-  CHECK(refusal_of(R"({"source": "a", "rank": "4/4"})") == "rank: '4/4' is none of 0/4 to 3/4");
+  CHECK(refusal_of(R"({"source": "a", "slice": ["w"]})").starts_with("slice: 'w' has no ranges"));
+  CHECK(refusal_of(R"({"source": "a", "shard": ["w"]})")
+            .starts_with("shard: 'w' is invalid, expected GLOB"));
+  CHECK(refusal_of(R"({"source": "a", "rank": "4/4"})") ==
+        "rank: '4/4' is invalid, expected 0/4 to 3/4");
   CHECK(refusal_of(R"({"source": "a", "rank": 1})").starts_with("\"rank\" must be a string"));
   CHECK(refusal_of(R"({"source": "a", "experts": 1})") == "\"experts\" must be true or false");
   CHECK(refusal_of(R"({"source": "a", "rank": "0/4"})") == "rank needs shard or experts");

@@ -36,7 +36,7 @@ server_process::server_process(std::vector<std::string> arguments, const std::st
   if (::pipe(ends) != 0) throw std::runtime_error("pipe");
   pid_ = ::fork();
   if (pid_ == 0) {
-    // Nothing stays behind if the test is killed.
+    // If the test is killed, the server is killed too.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::dup2(ends[1], STDOUT_FILENO);
     ::close(ends[0]);

@@ -9,11 +9,11 @@
 
 namespace ringload::testing {
 
-/// The server as a process of its own; killed with the object, if it has not ended.
+/// The server as a separate process. The destructor kills the process if it has not ended.
 class server_process {
  public:
-  /// Returns when it listens, or has ended without. Its standard error is the file `errors`, or
-  /// ours if that is empty.
+  /// Returns when the server listens or has ended. Its standard error is the file `errors`. If
+  /// `errors` is empty, the server shares the standard error of this process.
   explicit server_process(std::vector<std::string> arguments, const std::string& errors = {},
                           std::string program = MODEL_SERVER);
   server_process(const server_process&) = delete;
@@ -21,10 +21,10 @@ class server_process {
   ~server_process();
 
   pid_t pid() const noexcept { return pid_; }
-  std::uint16_t port() const noexcept { return port_; }  // 0: it does not listen.
+  std::uint16_t port() const noexcept { return port_; }  // 0 if the server does not listen.
 
   void signal(int number) const;
-  /// Waits for its end. The exit code, or minus the signal that ended it.
+  /// Waits for the end of the process. Returns the exit code, or the negative signal number.
   int exit_code();
 
  private:

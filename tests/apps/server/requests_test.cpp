@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the server answers to requests that it refuses, and how it treats clients.
+// Requests that the server refuses, and misbehaving clients.
 
 #include <doctest/doctest.h>
 

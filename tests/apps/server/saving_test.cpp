@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <stdexcept>
 
 #include "support/safetensors_text.hpp"

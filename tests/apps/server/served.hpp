@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A server process with a few checkpoints to load, and how its answers are read.
+// A server process with a few checkpoints, and functions that read its responses.
 
 #include <doctest/doctest.h>
 
@@ -23,7 +23,7 @@ namespace ringload::testing {
 
 inline constexpr std::uint64_t big_bytes = std::uint64_t{1} << 30;
 
-// Zeros that take no room on the disk, and "tail" behind them.
+// A sparse file of zeros that ends with "tail".
 inline void write_big(const std::filesystem::path& path) {
   const std::string size = std::to_string(big_bytes);
   const std::string head =
@@ -52,7 +52,7 @@ struct served {
     return more;
   }
 
-  // The last of its events: what has become of the load.
+  // The last event: the outcome of the load.
   boost::json::value end_of(const std::string& id) const {
     const response events = client(server.port()).get("/models/" + id, "text/event-stream");
     REQUIRE(events.result() == http::status::ok);
@@ -61,7 +61,7 @@ struct served {
     return boost::json::parse(events.body().substr(last + 17));
   }
 
-  // What it has written on standard error.
+  // The text that the server has written to standard error.
   std::string errors() const {
     std::ifstream file(in.path() / "errors");
     return {std::istreambuf_iterator<char>(file), {}};

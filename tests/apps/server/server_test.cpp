@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The server as a process, asked over real sockets. What must happen during a load is asked in one
-// write together with the request that starts it: the load of a gigabyte through one small slot
-// takes longer than the next few answers, on any machine. Nothing here looks at a clock.
+// The server as a process, with real sockets. A request that must arrive during a load is sent in
+// one write with the request that starts the load. Loading a gigabyte through one small slot takes
+// longer than the next few responses on any machine. No test uses a clock.
 
 #include <doctest/doctest.h>
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <ringload/error.hpp>
 #include <ringload/keeper.hpp>
@@ -89,7 +90,7 @@ TEST_CASE("server: serves the old model until the new one is ready, and skips su
   CHECK(answers[2].body() == "0123456789");
   CHECK(state_of(answers[3]) == "cancelling");
 
-  // Each event stream ends with the load that it finds.
+  // Each event stream ends with the load that is in progress.
   boost::json::value end = with.end_of("m");
   while (text_in(end, "source") != (with.in.path() / "two.safetensors").string())
     end = with.end_of("m");
@@ -189,10 +190,10 @@ TEST_CASE("server: limits the number of concurrent loads") {
   CHECK(answers[0].result() == http::status::accepted);
   CHECK(answers[1].result() == http::status::service_unavailable);
   CHECK(answers[1][http::field::retry_after] == "1");
-  CHECK(text_in(json_of(answers[1]), "error") == "too many loads are under way");
+  CHECK(text_in(json_of(answers[1]), "error") == "the limit of loads at once is reached");
   CHECK(answers[2].result() == http::status::not_found);
 
-  // Once there is room, it is taken.
+  // When memory is free, the load starts.
   response again = one.ask(post("one.safetensors", "b"));
   while (again.result() != http::status::accepted) again = one.ask(post("one.safetensors", "b"));
   CHECK(text_in(with.end_of("b"), "state") == "ready");
@@ -318,7 +319,7 @@ TEST_CASE("server: saves a model where that is allowed, and nowhere without an o
         http::status::bad_request);
   CHECK(client(open.server.port()).get("/models/main/save").result() ==
         http::status::method_not_allowed);
-  // What was saved is loaded again.
+  // Loads the saved file.
   const served again({"--root", target.path().string(), "--model", "x.zt"});
   again.end_of("main");
   CHECK(client(again.server.port())

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "manual_text.hpp"
 #include "run_program.hpp"
 
 using namespace ringload::bench;
@@ -17,48 +18,82 @@ any_request parsed(std::vector<const char*> arguments) {
 
 cell run_cell_of(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), {"run", "file"});
-  return std::get<run_request>(parsed(arguments)).what;
+  return std::get<run_request>(parsed(arguments)).config;
 }
 
-// Whether the help of a command, or of the program itself, has this in it.
-bool helps_with(const char* command, const char* what) {
+// Returns true if the help of a command, or of the program, contains the text.
+bool helps_with(const char* command, const char* config) {
   const std::vector<const char*> arguments =
       *command == '\0' ? std::vector{"--help"} : std::vector{command, "--help"};
-  return std::get<text_request>(parsed(arguments)).text.find(what) != std::string::npos;
+  return std::get<text_request>(parsed(arguments)).text.find(config) != std::string::npos;
 }
 
 }  // namespace
 
+TEST_CASE("fio's names mean what they mean to fio") {
+  const cell config = run_cell_of({"--rw", "randread", "--bs", "4k", "--iodepth", "64", "--numjobs",
+                                   "4", "--direct", "0", "--runtime", "3"});
+  CHECK(config.order == pattern::random);
+  CHECK(config.block_bytes == 4096);
+  CHECK(config.depth == 64);
+  CHECK(config.threads == 4);
+  CHECK(config.by == route::buffered);
+  CHECK(config.seconds == 3);
+  CHECK(run_cell_of({"--direct", "1"}).by == route::direct);
+  CHECK(run_cell_of({"--rw", "read"}).order == pattern::sequential);
+  CHECK_THROWS_AS(run_cell_of({"--rw", "randwrite"}), usage_error);
+  CHECK_THROWS_AS(run_cell_of({"--rw", "read", "--pattern", "rand"}), usage_error);
+  CHECK_THROWS_AS(run_cell_of({"--direct", "1", "--route", "buffered"}), usage_error);
+}
+
+TEST_CASE("manual: every example can be parsed") {
+  for (const ringload::tool::example& each : examples) {
+    std::vector<std::string> words(1);
+    for (const char c : each.command_line) {
+      if (c == ' ') {
+        words.emplace_back();
+      } else {
+        words.back() += c;
+      }
+    }
+    std::vector<const char*> argv;
+    for (const std::string& word : words) argv.push_back(word.c_str());
+    CHECK_NOTHROW_MESSAGE(parse_command_line(static_cast<int>(argv.size()), argv.data()),
+                          each.command_line);
+  }
+}
+
 TEST_CASE("the defaults are a sensible cell") {
-  const cell what = run_cell_of({});
-  CHECK(what.with == method::ring);
-  CHECK(what.by == route::direct);
-  CHECK(what.into == destination::slots);
-  CHECK(what.state == cache_state::cold);
-  CHECK(what.block_bytes == 2 << 20);
-  CHECK(what.bytes_in_flight() == 16 << 20);
+  const cell config = run_cell_of({});
+  CHECK(config.with == method::ring);
+  CHECK(config.by == route::direct);
+  CHECK(config.into == destination::slots);
+  CHECK(config.state == cache_state::cold);
+  CHECK(config.block_bytes == 2 << 20);
+  CHECK(config.bytes_in_flight() == 16 << 20);
 }
 
 TEST_CASE("the command line can set every part of a cell") {
-  const cell what = run_cell_of({"--block", "512K", "--depth", "3", "--seconds", "0.5", "--pattern",
-                                 "rand", "--route", "buffered", "--pages", "4k", "--engine",
-                                 "threads", "--into", "populated", "--state", "warm"});
-  CHECK(what.block_bytes == 512 << 10);
-  CHECK(what.depth == 3);
-  CHECK(what.seconds == 0.5);
-  CHECK(what.order == pattern::random);
-  CHECK(what.by == route::buffered);
-  CHECK(what.pages == ringload::page_kind::small);
-  CHECK(what.with == method::threads);
-  CHECK(what.into == destination::populated);
-  CHECK(what.state == cache_state::warm);
+  const cell config =
+      run_cell_of({"--block", "512K", "--depth", "3", "--seconds", "0.5", "--pattern", "rand",
+                   "--route", "buffered", "--pages", "4k", "--engine", "threads", "--into",
+                   "populated", "--state", "warm"});
+  CHECK(config.block_bytes == 512 << 10);
+  CHECK(config.depth == 3);
+  CHECK(config.seconds == 0.5);
+  CHECK(config.order == pattern::random);
+  CHECK(config.by == route::buffered);
+  CHECK(config.pages == ringload::page_kind::small);
+  CHECK(config.with == method::threads);
+  CHECK(config.into == destination::populated);
+  CHECK(config.state == cache_state::warm);
 }
 
 TEST_CASE("bytes in flight are shared by all rings") {
-  const cell what =
+  const cell config =
       run_cell_of({"--block", "1M", "--rings", "2", "--threads", "2", "--bytes-in-flight", "16M"});
-  CHECK(what.depth == 4);
-  CHECK(what.bytes_in_flight() == 16 << 20);
+  CHECK(config.depth == 4);
+  CHECK(config.bytes_in_flight() == 16 << 20);
   CHECK(run_cell_of({"--block", "4M", "--bytes-in-flight", "1M"}).depth == 1);
 }
 
@@ -94,11 +129,11 @@ TEST_CASE("stages take what a loader may use, as `ringload load` does and `tune`
               "--bytes-in-flight", "3M", "--copy-threads", "2"}));
   CHECK(request.source == "model");
   CHECK(request.device == "auto");
-  CHECK(request.within.slots == 8);
-  CHECK(request.within.slot_bytes == 512 << 10);
-  CHECK(request.within.bytes_in_flight == 3 << 20);
-  CHECK(request.within.copy_threads == 2);
-  CHECK(std::get<stages_request>(parsed({"stages", "model"})).within.slots ==
+  CHECK(request.options.slots == 8);
+  CHECK(request.options.slot_bytes == 512 << 10);
+  CHECK(request.options.bytes_in_flight == 3 << 20);
+  CHECK(request.options.copy_threads == 2);
+  CHECK(std::get<stages_request>(parsed({"stages", "model"})).options.slots ==
         ringload::loader_options().slots);
   CHECK_THROWS_AS(parsed({"stages", "model", "--slots", "-1"}), usage_error);
   CHECK_THROWS_AS(parsed({"stages", "model", "--slot-bytes", "many"}), usage_error);

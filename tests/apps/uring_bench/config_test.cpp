@@ -12,11 +12,11 @@ constexpr std::uint64_t mib = 1 << 20;
 
 std::uint32_t depth_of(std::uint32_t slots, std::uint64_t slot_bytes,
                        std::uint64_t bytes_in_flight) {
-  loader_options within;
-  within.slots = slots;
-  within.slot_bytes = slot_bytes;
-  within.bytes_in_flight = bytes_in_flight;
-  return cell_of(within).depth;
+  loader_options options;
+  options.slots = slots;
+  options.slot_bytes = slot_bytes;
+  options.bytes_in_flight = bytes_in_flight;
+  return cell_of(options).depth;
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST_CASE("both start their clocks with the queue full, unless there is little t
   CHECK(comparable(what).ramp_seconds == 0.25);
   CHECK(has(fio_arguments(of, comparable(what)), "--ramp_time=250ms"));
   cell bounded;
-  bounded.bytes_max = 1 << 30;  // Of which none would be left to count.
+  bounded.bytes_max = 1 << 30;  // No bytes would be left to count.
   CHECK(comparable(bounded).ramp_seconds == 0);
   cell once;
   once.by = route::buffered;
@@ -75,7 +75,7 @@ TEST_CASE("threads are fio's jobs, each with one read") {
   CHECK(has(arguments, "--ioengine=psync"));
   CHECK(has(arguments, "--numjobs=3"));
   CHECK(has(arguments, "--iodepth=1"));
-  // What is cold is so for one pass.
+  // A cold file is cold for one pass only.
   CHECK_FALSE(has(arguments, "--time_based"));
 }
 

@@ -52,7 +52,7 @@ TEST_CASE("the largest time of all is counted, and is a percentile's bound") {
   CHECK(some.percentile(1) == ~std::uint64_t{0});
   CHECK(some.largest() == ~std::uint64_t{0});
   latencies one;
-  one.add(1'000'001);  // Its bucket reaches further than itself.
+  one.add(1'000'001);  // The bucket ends after this value.
   CHECK(one.percentile(0.5) == 1'000'001);
 }
 

@@ -14,7 +14,7 @@ measured_net_cell cell_with(std::uint32_t connections, std::uint64_t chunk_bytes
   m.seconds = 2;
   m.bytes = static_cast<std::uint64_t>(gb_per_s * 2e9);
   m.cpu_seconds = processors * 2;
-  out.found.add(m);
+  out.measurements.add(m);
   return out;
 }
 
@@ -37,11 +37,11 @@ TEST_CASE("net: of cells that are about as good the one with the least in flight
   net_findings all;
   all.cells = {cell_with(1, 1 << 20, 0.2, 0.1), cell_with(8, 1 << 20, 0.98, 0.1),
                cell_with(8, 4 << 20, 1.0, 0.1), cell_with(16, 1 << 20, 0.99, 0.1)};
-  CHECK(all.best().what.chunk_bytes == 4 << 20);
-  CHECK(all.chosen().what.connections == 8);
-  CHECK(all.chosen().what.chunk_bytes == 1 << 20);
+  CHECK(all.best().config.chunk_bytes == 4 << 20);
+  CHECK(all.chosen().config.connections == 8);
+  CHECK(all.chosen().config.chunk_bytes == 1 << 20);
   all.cells[1] = cell_with(8, 1 << 20, 0.96, 0.1);
-  CHECK(all.chosen().what.connections == 16);
+  CHECK(all.chosen().config.connections == 16);
 }
 
 TEST_CASE("net: the wall is the processor, what a connection carries, or lies beyond") {

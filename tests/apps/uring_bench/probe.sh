@@ -58,6 +58,7 @@ for numbers in "16 16" "$needed $needed" "$needed 1"; do
 done
 
 expect 0 "$bench" probe "$work/folder/one.bin" --json
+fits uring-bench/probe
 "$json" get findings <"$work/out" >/dev/null || fail "JSON"
 expect 1 "$bench" probe "$work/absent"
 complains 'absent: No such file or directory'

@@ -53,6 +53,7 @@ fi
 
 # The fields that programs rely on.
 expect 0 "$bench" run "$file" --json --seconds 0.1 --runs 3
+fits uring-bench/run
 "$json" get gb_per_s iops latency_us.p50 latency_us.p90 latency_us.p99 latency_us.p999 \
   latency_us.max cpu_s_per_gib cpu_s_per_gib_with_kernel bytes seconds engine block depth pages \
   route longest_submit_seconds kernel_workers punts request_bytes resubmits foreign_processors \

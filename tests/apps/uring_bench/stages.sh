@@ -9,6 +9,7 @@ expect 0 "$bench" stages "$work/model" --runs 2
 silent
 grep -q '^The wall is \|^Inconclusive: ' "$work/out" || fail "no wall"
 expect 0 "$bench" stages "$work/model" --runs 1 --json
+fits uring-bench/stages
 for stage in disk copies both loader kept; do
   [ -n "$(measured stages.$stage.gb_per_s)" ] || fail "stage $stage"
 done
@@ -32,7 +33,7 @@ expect 0 "$bench" stages "$work/model" --runs 1 --slots 4 --slot-bytes 1M --byte
 [ "$(measured pinned_bytes_peak)" -le 4194304 ] || fail "pinned $(measured pinned_bytes_peak)"
 [ "$(measured limits.bytes_in_flight)" -eq 2097152 ] || fail "limits"
 expect 1 "$bench" stages "$work/model" --slots 1025
-complains '^uring-bench: error: loader_options: slots must be 1 to 1,024, or 0$'
+complains '^uring-bench: error: --slots: the value is 1,025, expected 1 to 1,024'
 if command -v fio >/dev/null; then
   expect 0 "$bench" stages "$work/model" --runs 2 --with-fio
   silent

@@ -18,6 +18,7 @@ grep -q '</html>' "$work/page.html" || fail "the page is not whole"
 
 # shellcheck disable=SC2086
 expect 0 "$bench" sweep "$file" $small --json
+fits uring-bench/sweep
 "$json" get cells best.gb_per_s best.block machine.kernel <"$work/out" >/dev/null || fail "JSON"
 
 # A place where no page can be is said at once, and not after the two minutes of a whole sweep.
@@ -32,14 +33,14 @@ ln -s folder/two.bin "$work/soft.html"
 for page in "$work/folder/two.bin" "$work/hard.html" "$work/soft.html"; do
   for target in "$work/folder" "$work/folder/two.bin"; do
     expect 2 timeout 60 "$bench" sweep "$target" --html "$page"
-    complains '^uring-bench: usage: --html: .* is what is read'
+    complains '^uring-bench: usage: --html: .* is the file that is read'
   done
 done
 cmp "$file" "$work/folder/two.bin" || fail "the target was written"
 mkfifo "$work/fifo"
 for page in "$work/folder" "$work/fifo" /dev/null; do
   expect 2 timeout 60 "$bench" sweep "$file" --html "$page"
-  complains '^uring-bench: usage: --html: .* no regular file'
+  complains '^uring-bench: usage: --html: .* not a regular file'
 done
 
 # Until there is a page, what was there stays; and where nothing was, nothing is left.

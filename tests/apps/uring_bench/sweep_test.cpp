@@ -29,7 +29,7 @@ swept small_sweep() {
       m.bytes = static_cast<std::uint64_t>(rate * 1e9) + static_cast<unsigned>(run);
       m.seconds = 1;
       m.latency.add(2'000'000);
-      found.found.ours.add(m);
+      found.comparison.ours.add(m);
     }
     rate += 0.25;
     all.cells.push_back(found);
@@ -37,9 +37,10 @@ swept small_sweep() {
   return all;
 }
 
-std::size_t count(const std::string& text, const std::string& what) {
+std::size_t count(const std::string& text, const std::string& config) {
   std::size_t found = 0;
-  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  for (auto at = text.find(config); at != std::string::npos; at = text.find(config, at + 1))
+    ++found;
   return found;
 }
 
@@ -57,9 +58,9 @@ TEST_CASE("a cell for each block, bytes in flight and page kind, none twice") {
 
 TEST_CASE("the best cell is the one with the highest median") {
   const swept all = small_sweep();
-  CHECK(all.best().what.pages == ringload::page_kind::transparent);
-  CHECK(all.best().what.depth == 2);
-  CHECK(all.best().found.ours.gb_per_s() == doctest::Approx(3.25));
+  CHECK(all.best().config.pages == ringload::page_kind::transparent);
+  CHECK(all.best().config.depth == 2);
+  CHECK(all.best().comparison.ours.gb_per_s() == doctest::Approx(3.25));
 }
 
 TEST_CASE("as JSON it can be read back") {
@@ -88,7 +89,7 @@ TEST_CASE("the page is self-contained, and shows each cell once") {
   CHECK(count(page, "class=\"heat best\"") == 1);
   CHECK(count(page, "<svg") == 2 * 3);
   CHECK(count(page, "</svg>") == 2 * 3);
-  // What comes from outside is text, whatever it looks like.
+  // Input must be escaped, even if it looks like HTML.
   CHECK(count(page, "a<b>") == 0);
   CHECK(count(page, "a&lt;b&gt;.safetensors") == 1);
   CHECK(count(page, "Linux &amp; more") == 1);
@@ -102,7 +103,7 @@ TEST_CASE("a sweep of one cell is drawn as well") {
   swept all{"x", {}, {}, 0};
   for (const cell& one : cells_of(request)) {
     swept_cell found{one, {}, 0};
-    found.found.ours.add(measurement());
+    found.comparison.ours.add(measurement());
     all.cells.push_back(found);
   }
   REQUIRE(all.cells.size() == 1);

@@ -6,6 +6,7 @@
 
 "$ringload" make "$work/one.safetensors" --bytes 20M --no-progress >/dev/null || fail "make"
 expect 0 "$bench" tune "$work/one.safetensors" --seconds 4 --json
+fits uring-bench/tune
 silent
 slots=$(measured limits.slots)
 bytes=$(measured limits.slot_bytes)
@@ -17,7 +18,7 @@ expect 0 "$ringload" load "$work/one.safetensors" --no-progress $flags
 expect 0 "$bench" stages "$work/one.safetensors" --runs 1 --json $flags
 [ "$(measured limits.slots)" -eq "$slots" ] || fail "stages have $(measured limits.slots) slots"
 expect 0 "$bench" tune "$work/one.safetensors" --seconds 2
-grep -q '^within.slots = ' "$work/out" || fail "no code"
+grep -q '^options.slots = ' "$work/out" || fail "no code"
 grep -q '^ringload load --slots ' "$work/out" || fail "no flags"
 
 # no_loads WORDS: tune ended well, and said that there is no loader's part, and why. Where the drive

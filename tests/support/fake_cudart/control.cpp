@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a test orders, and what it asks.
+// The functions by which a test controls the stand-in and reads its state.
 
+#include <cstring>
 #include <vector>
 
 #include "support/fake_cudart/fake_cudart.hpp"
@@ -19,16 +20,20 @@ void reset() {
   r.contexts.clear();
   r.reaches.clear();
   r.connected = true;
+  r.device.damages_across = false;
+  r.device.stuck_across = false;
+  r.is_integrated = false;
   r.moved = {};
   r.loaded_kernels.clear();
   r.default_streams.clear();
   r.count_says = cudaSuccess;
   r.driver_version = 13000;
-  r.free_waits = r.pageable_expected = false;
+  r.free_waits = true;
+  r.pageable_expected = false;
   r.device.memory.forget();
   r.device.streams.clear();
   r.device.misuse.clear();
-  r.device.held = false;
+  r.device.held = r.device.holds_kernels = false;
   r.device.broken = cudaSuccess;
   r.device.copies_until_break = 0;
   last_error = cudaSuccess;
@@ -58,9 +63,14 @@ void hold() {
   the().device.changed.notify_all();
 }
 
+void hold_kernels() {
+  const std::lock_guard lock(the().device.mutex);
+  the().device.holds_kernels = true;
+}
+
 void let_go() {
   const std::lock_guard lock(the().device.mutex);
-  the().device.held = false;
+  the().device.held = the().device.holds_kernels = false;
   the().device.changed.notify_all();
 }
 
@@ -84,9 +94,27 @@ std::set<int> contexts() {
   return the().contexts;
 }
 
+void integrate() {
+  const std::lock_guard lock(the().device.mutex);
+  the().is_integrated = true;
+}
+
 void not_connected() {
   const std::lock_guard lock(the().device.mutex);
   the().connected = false;
+}
+
+void badly_connected(bool stuck) {
+  const std::lock_guard lock(the().device.mutex);
+  the().device.damages_across = !stuck;
+  the().device.stuck_across = stuck;
+}
+
+void reset_abandoned() {
+  reset();
+  const std::lock_guard lock(the().device.mutex);
+  the().streams.clear();
+  the().events.clear();
 }
 
 bytes_moved moved() {
@@ -97,6 +125,25 @@ bytes_moved moved() {
 std::vector<const void*> pinned_memory() {
   const std::lock_guard lock(the().device.mutex);
   return the().device.memory.pinned();
+}
+
+bool write_by_drive(void* to, const void* from, std::size_t bytes) {
+  device_side& device = the().device;
+  const std::lock_guard lock(device.mutex);
+  if (device.is_used(to, bytes)) {
+    device.complain("a file is read into memory that a stream still uses");
+  }
+  std::byte* const there = device.memory.is_own(to, bytes, current_device)
+                               ? device.memory.behind(to, bytes, current_device)
+                               : nullptr;
+  if (there == nullptr) return false;
+  std::memcpy(there, from, bytes);
+  return true;
+}
+
+bool is_device_memory(const void* memory, std::size_t bytes) {
+  const std::lock_guard lock(the().device.mutex);
+  return the().device.memory.is_own(memory, bytes, current_device);
 }
 
 std::size_t waiting_copies() {
@@ -116,6 +163,7 @@ std::string left_over() {
     if (count > 0) text += std::to_string(count) + of_what;
   };
   say(r.device.memory.allocated(-1), " bytes of device memory ");
+  say(r.device.memory.handles_and_addresses(), " handles and reserved addresses ");
   say(r.device.memory.pinned().size(), " pinned ranges ");
   say(r.streams.size(), " streams ");
   say(r.events.size(), " events ");

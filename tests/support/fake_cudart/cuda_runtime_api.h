@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What ringload_cuda uses of CUDA's own <cuda_runtime_api.h>, declared alike, so that its sources
-// compile where there is no toolkit. tests/cuda/CMakeLists.txt compiles the stand-in against the
-// toolkit's header as well, where there is one: a declaration that differs then does not compile.
-// What ringload must not call is not here: a call that waits for a whole device, or uses the
-// default stream, does not link.
+// The declarations of CUDA's <cuda_runtime_api.h> that ringload_cuda uses, so that its sources
+// compile without a toolkit. If a toolkit exists, tests/cuda/CMakeLists.txt also compiles the
+// stand-in with its header, so a different declaration does not compile. Functions that ringload
+// must not call are missing, so a call that waits for a whole device or uses the default stream
+// does not link.
 
 #include <stddef.h>
 
@@ -27,6 +27,7 @@ enum cudaError {
   cudaErrorInvalidDevice = 101,
   cudaErrorDeviceUninitialized = 201,
   cudaErrorMapBufferObjectFailed = 205,
+  cudaErrorNoKernelImageForDevice = 209,
   cudaErrorECCUncorrectable = 214,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
@@ -45,6 +46,7 @@ enum cudaMemcpyKind {
   cudaMemcpyHostToHost = 0,
   cudaMemcpyHostToDevice = 1,
   cudaMemcpyDeviceToHost = 2,
+  cudaMemcpyDeviceToDevice = 3,
   cudaMemcpyDefault = 4,
 };
 
@@ -54,15 +56,20 @@ enum cudaStreamCaptureMode {
   cudaStreamCaptureModeRelaxed = 2,
 };
 
-enum cudaDeviceAttr { cudaDevAttrHostNumaId = 134 };
+enum cudaDeviceAttr { cudaDevAttrIntegrated = 18, cudaDevAttrHostNumaId = 134 };
 
-#define CUDA_IPC_HANDLE_SIZE 64
-#define cudaIpcMemLazyEnablePeerAccess 0x01
 #define cudaHostRegisterPortable 0x01
 #define cudaHostRegisterMapped 0x02
+#define cudaHostRegisterReadOnly 0x08
 #define cudaStreamNonBlocking 0x01
 #define cudaEventBlockingSync 0x01
 #define cudaEventDisableTiming 0x02
+#define cudaEnableDefault 0x0
+
+enum cudaDriverEntryPointQueryResult {
+  cudaDriverEntryPointSuccess = 0,
+  cudaDriverEntryPointSymbolNotFound = 1,
+};
 
 typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
@@ -72,10 +79,6 @@ typedef void(CUDART_CB* cudaHostFn_t)(void* userData);
 struct cudaFuncAttributes {
   int numRegs;
 };
-
-typedef struct cudaIpcMemHandle_st {
-  char reserved[CUDA_IPC_HANDLE_SIZE];
-} cudaIpcMemHandle_t;
 
 struct dim3 {
   explicit dim3(unsigned int vx = 1, unsigned int vy = 1, unsigned int vz = 1)
@@ -97,10 +100,9 @@ cudaError_t cudaDeviceCanAccessPeer(int* canAccessPeer, int device, int peerDevi
 cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags);
 cudaError_t cudaMalloc(void** devPtr, size_t size);
 cudaError_t cudaFree(void* devPtr);
-cudaError_t cudaDeviceGetPCIBusId(char* pciBusId, int len, int device);
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* devPtr);
-cudaError_t cudaIpcOpenMemHandle(void** devPtr, cudaIpcMemHandle_t handle, unsigned int flags);
-cudaError_t cudaIpcCloseMemHandle(void* devPtr);
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** funcPtr,
+                                             unsigned int cudaVersion, unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult* driverStatus);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaHostRegister(void* ptr, size_t size, unsigned int flags);
 cudaError_t cudaHostUnregister(void* ptr);

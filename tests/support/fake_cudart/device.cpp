@@ -15,7 +15,7 @@ thread_local bool in_host_function = false;
 
 namespace {
 
-// One thing in so many is late, and by how much at most, in microseconds.
+// One of this number of tasks is delayed, by at most this number of microseconds.
 constexpr unsigned late_one_in = 8;
 constexpr unsigned late_at_most = 400;
 
@@ -80,7 +80,7 @@ bool device_side::drain_all(std::unique_lock<std::mutex>& lock, int device) {
 }
 
 bool device_side::is_used(const void* begin, std::size_t bytes) const {
-  if (broken != cudaSuccess) return false;  // A broken device does nothing any more.
+  if (broken != cudaSuccess) return false;  // A broken device carries out no more tasks.
   return std::any_of(streams.begin(), streams.end(), [&](const auto& stream) {
     return std::any_of(stream->held.begin(), stream->held.end(),
                        [&](const work& w) { return uses(w, begin, bytes); });
@@ -96,7 +96,7 @@ void device_side::run() {
       continue;
     }
     if (random_() % late_one_in == 0) {
-      // What comes meanwhile takes part in the choice.
+      // Tasks that arrive meanwhile can be chosen too.
       const auto late = std::chrono::microseconds(random_() % late_at_most);
       changed.wait_for(lock, late, [this] { return stopping_; });
     }
@@ -121,11 +121,14 @@ void device_side::run_host_functions() {
   }
 }
 
-// Any stream whose turn has come; null if there is none.
+// A random stream whose next task can run. Null if there is none.
 std::shared_ptr<stream_state> device_side::choose() {
   std::vector<std::shared_ptr<stream_state>> ready;
   for (const auto& each : streams) {
-    if (!each->busy && !each->held.empty() && each->held.front().may_run()) ready.push_back(each);
+    if (each->busy || each->held.empty() || !each->held.front().may_run()) continue;
+    if (holds_kernels && each->held.front().kernel) continue;
+    if (stuck_across && each->held.front().from_device >= 0) continue;
+    ready.push_back(each);
   }
   return ready.empty() ? nullptr : ready[random_() % ready.size()];
 }
@@ -148,15 +151,26 @@ void device_side::carry_out(const std::shared_ptr<stream_state>& in) {
   changed.notify_all();
 }
 
-// The source stays as it is: it is a tensor.
+// The source is a tensor, so it is not overwritten.
 void device_side::copy_across(const work& what, int device) {
   std::byte* const to = memory.behind(what.to, what.bytes, device);
   const std::byte* const from = memory.behind(what.from, what.bytes, what.from_device);
   if (!to || !from) return complain("a copy is carried out after device memory was given back");
   std::memcpy(to, from, what.bytes);
+  if (damages_across && what.bytes > 0) to[what.bytes - 1] ^= std::byte{1};
+}
+
+// The source is a slot on the device, so it is overwritten.
+void device_side::copy_within(const work& what, int device) {
+  std::byte* const to = memory.behind(what.to, what.bytes, device);
+  std::byte* const from = memory.behind(what.from, what.bytes, device);
+  if (!to || !from) return complain("a copy is carried out after device memory was given back");
+  std::memcpy(to, from, what.bytes);
+  std::memset(from, poison, what.bytes);
 }
 
 void device_side::copy(const work& what, int device) {
+  if (what.within_device) return copy_within(what, device);
   if (what.from_device >= 0) return copy_across(what, device);
   const void* const on_device = what.to_host ? what.from : what.to;
   const void* const on_host = what.to_host ? what.to : what.from;
@@ -169,7 +183,7 @@ void device_side::copy(const work& what, int device) {
     std::memcpy(what.to, there, what.bytes);
   } else {
     std::memcpy(there, what.from, what.bytes);
-    // What is pinned for several devices another may have to read yet.
+    // Memory that is pinned for several devices may still be read by another device.
     if (memory.is_portable(what.from)) return;
     std::memset(const_cast<void*>(what.from), poison, what.bytes);
   }
@@ -193,7 +207,7 @@ void device_side::launch(const kernel_launch& what, int device) {
       here);
   if (!there) return complain("a kernel is run after its memory was given back");
   what.run(here);
-  // Boxes may lie between each other, and the next launch may want what lies between these.
+  // Boxes may interleave, and the next launch may need the bytes between these boxes.
   const auto* const scattered = std::get_if<cuda::scatter_table>(&here);
   for (unsigned i = 0; scattered && i < scattered->count; ++i) {
     const cuda::scatter_piece& piece = scattered->pieces[i];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The stand-in's device: streams, the thread that carries out what they hold, and the one in which
-// host functions run, one after the other.
+// The device of the stand-in: streams, a thread that carries out their tasks, and a thread that
+// runs the host functions one after another.
 
 #include <cuda_runtime_api.h>
 
@@ -24,22 +24,22 @@ namespace ringload::testing::fake_cudart {
 
 struct event_state {
   int device = 0;
-  std::uint64_t recorded = 0;  // How often it was put on a stream, and how often it was reached.
+  std::uint64_t recorded = 0;  // How often the event was recorded, and how often it was reached.
   std::uint64_t reached = 0;
 };
 
-// One thing on a stream: a copy, or a kernel, or an event reached, or one waited for, or a host
-// function.
+// A task of a stream: a copy, a kernel, a recorded event, a wait for an event, or a host function.
 struct work {
   void* to = nullptr;
   const void* from = nullptr;
   std::size_t bytes = 0;
   bool to_host = false;
-  int from_device = -1;  // Another device, whose memory is the source.
+  int from_device = -1;        // Another device, whose memory is the source.
+  bool within_device = false;  // The source is memory of the same device.
   std::shared_ptr<const kernel_launch> kernel;
   std::shared_ptr<event_state> reach;
   std::shared_ptr<event_state> await;
-  std::uint64_t times = 0;  // Of the event: which of its recordings is meant.
+  std::uint64_t times = 0;  // The number of the recording of the event.
   cudaHostFn_t call = nullptr;
   void* with = nullptr;
 
@@ -54,10 +54,10 @@ struct stream_state {
   bool busy = false;  // Its host function is running.
 };
 
-// All that stands below is guarded by the mutex.
+// The mutex guards all members below.
 class device_side {
  public:
-  // What a stream holds at most. Whoever puts more on it waits, as with a real driver's queues.
+  // Maximum number of tasks of a stream. Adding more tasks blocks, as in a real driver.
   static constexpr std::size_t held_max = 64;
 
   ~device_side() { stop(); }
@@ -65,14 +65,15 @@ class device_side {
   void stop();
   void start_if_needed();
 
-  // Puts it on the stream, when there is room.
+  // Adds the task to the stream. Waits if the stream is full.
   void push(std::unique_lock<std::mutex>& lock, stream_state& on, work what);
 
-  // Blocks until the stream holds nothing, or those of the device do; false if it never will.
+  // Blocks until the stream, or all streams of the device, have no task. Returns false if this will
+  // never happen.
   bool drain(std::unique_lock<std::mutex>& lock, const stream_state& which);
   bool drain_all(std::unique_lock<std::mutex>& lock, int device);
 
-  // Whether what the streams hold still uses memory at these addresses.
+  // Returns true if a task of a stream uses memory at these addresses.
   bool is_used(const void* begin, std::size_t bytes) const;
 
   void complain(const std::string& what) { misuse.push_back(what); }
@@ -80,11 +81,15 @@ class device_side {
   std::mutex mutex;
   std::condition_variable changed;
   device_memory memory;
-  std::vector<std::shared_ptr<stream_state>> streams;  // Those destroyed too, until empty.
+  // Includes destroyed streams until they are empty.
+  std::vector<std::shared_ptr<stream_state>> streams;
   std::vector<std::string> misuse;
   bool held = false;
+  bool holds_kernels = false;
+  bool damages_across = false;  // Each copy between two devices damages its last byte.
+  bool stuck_across = false;    // No copy between two devices begins.
   cudaError_t broken = cudaSuccess;
-  unsigned copies_until_break = 0;  // 0: never.
+  unsigned copies_until_break = 0;  // 0 means never.
   cudaError_t break_with = cudaSuccess;
 
  private:
@@ -100,6 +105,7 @@ class device_side {
   void carry_out(const std::shared_ptr<stream_state>& in);
   void copy(const work& what, int device);
   void copy_across(const work& what, int device);
+  void copy_within(const work& what, int device);
   void launch(const kernel_launch& what, int device);
 
   std::deque<host_call> host_calls_;
@@ -109,7 +115,7 @@ class device_side {
   bool stopping_ = false;
 };
 
-// Whether this thread runs a host function, in which no function of CUDA may be called.
+// True if this thread runs a host function, which must not call CUDA.
 extern thread_local bool in_host_function;
 
 }  // namespace ringload::testing::fake_cudart

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a kernel's source needs to be compiled for the processor. One thread of the device after the
-// other is then a call of the kernel.
+// Lets the source of a kernel compile for the CPU. Each thread of the device is one call of the
+// kernel.
 
 #include <cuda_runtime_api.h>
 

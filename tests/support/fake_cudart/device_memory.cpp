@@ -2,14 +2,12 @@
 #include "support/fake_cudart/device_memory.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <new>
-#include <string>
 #include <utility>
 
 #include "support/fake_cudart/fake_cudart.hpp"
@@ -18,8 +16,8 @@ namespace ringload::testing::fake_cudart {
 
 namespace {
 
-// A kernel may need no more than this alignment, so no more is given; and the same behind the
-// addresses as in them, for kernels run on what is behind.
+// A kernel must not need more than this alignment, so addresses have exactly this alignment. The
+// memory behind an address has the same alignment, because kernels run on it.
 constexpr std::size_t address_alignment = 256;
 
 constexpr std::size_t page_bytes = 4096;
@@ -28,7 +26,7 @@ std::size_t mapped_for(std::size_t bytes) {
   return (bytes + 2 * page_bytes) / page_bytes * page_bytes;
 }
 
-// Null where that fails.
+// Null after a failure.
 std::byte* mapped_memory(const unique_fd& of, std::size_t bytes) {
   void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, of.get(), 0);
   return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
@@ -64,84 +62,123 @@ std::byte* device_memory::allocate(std::size_t bytes, int device) {
   void* memory = ::operator new[](bytes, std::align_val_t{address_alignment});
   std::memset(memory, 0xA5, bytes);
   block& made = blocks_[at];
-  made = {bytes, mapped, device, {}, {}, false};
+  made = {bytes, mapped, device, {}, false, false, true, true};
   made.memory.reset(static_cast<std::byte*>(memory));
   return at;
 }
 
+std::size_t device_memory::bytes_of(const std::byte* address) const {
+  const auto found = blocks_.find(address);
+  return found == blocks_.end() ? 0 : found->second.bytes;
+}
+
 std::size_t device_memory::give_back(std::byte* address) {
   const auto found = blocks_.find(address);
-  if (found == blocks_.end()) return 0;
+  if (found == blocks_.end() || found->second.is_mapped) return 0;
   const std::size_t bytes = found->second.bytes;
   addresses_[found->second.mapped_bytes].push_back(address);
   blocks_.erase(found);
   return bytes;
 }
 
-bool device_memory::share(std::byte* address, shared_block& named) {
-  const auto found = blocks_.find(address);
-  if (found == blocks_.end() || found->second.of_another_process) return false;
-  block& b = found->second;
-  if (!b.shared) {
-    const std::size_t mapped = mapped_for(b.bytes);
-    unique_fd made(::memfd_create("fake_cudart", MFD_CLOEXEC));
-    if (!made || ::ftruncate(made.get(), static_cast<::off_t>(mapped)) != 0) return false;
-    std::byte* const memory = mapped_memory(made, mapped);
-    if (memory == nullptr) return false;
-    std::memcpy(memory, b.memory.get(), b.bytes);
-    b.memory = std::unique_ptr<std::byte[], free_delete>(memory, free_delete{mapped});
-    b.shared = std::move(made);
-  }
-  struct ::stat is = {};
-  if (::fstat(b.shared.get(), &is) != 0) return false;
-  named = {::getpid(), b.shared.get(), is.st_ino, b.bytes, b.device};
-  return true;
+std::uint64_t device_memory::create_shareable(std::size_t bytes, int device) {
+  auto file = std::make_shared<const unique_fd>(::memfd_create("fake_cudart", MFD_CLOEXEC));
+  if (!*file || ::ftruncate(file->get(), static_cast<::off_t>(bytes)) != 0) return 0;
+  shareable_[++last_handle_] = {std::move(file), bytes, device, false};
+  return last_handle_;
 }
 
-std::byte* device_memory::open(const shared_block& named, int device) {
-  if (named.device != device) return nullptr;
-  const std::string path =
-      "/proc/" + std::to_string(named.process) + "/fd/" + std::to_string(named.descriptor);
-  unique_fd opened(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  struct ::stat is = {};
-  if (!opened || ::fstat(opened.get(), &is) != 0 || is.st_ino != named.file) return nullptr;
-  if (::flock(opened.get(), LOCK_SH | LOCK_NB) != 0) return nullptr;
-  const std::size_t mapped = mapped_for(named.bytes);
-  std::byte* const memory = mapped_memory(opened, mapped);
-  if (memory == nullptr) return nullptr;
-  std::byte* const at = new_address(mapped);
-  block& made = blocks_[at];
-  made = {named.bytes, mapped, device, {memory, free_delete{mapped}}, std::move(opened), true};
-  return at;
+std::uint64_t device_memory::import_shareable(int descriptor, int device) {
+  auto file = std::make_shared<const unique_fd>(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  struct ::stat status = {};
+  if (!*file || ::fstat(file->get(), &status) != 0 || !S_ISREG(status.st_mode)) return 0;
+  shareable_[++last_handle_] = {std::move(file), static_cast<std::size_t>(status.st_size), device,
+                                true};
+  return last_handle_;
 }
 
-bool device_memory::is_of_another_process(const std::byte* address) const {
-  const auto found = blocks_.find(address);
-  return found != blocks_.end() && found->second.of_another_process;
+int device_memory::descriptor_of_shareable(std::uint64_t handle) const {
+  const auto found = shareable_.find(handle);
+  return found == shareable_.end() ? -1 : ::fcntl(found->second.file->get(), F_DUPFD_CLOEXEC, 0);
 }
 
-bool device_memory::is_open_elsewhere(const std::byte* address) const {
-  const auto found = blocks_.find(address);
-  if (found == blocks_.end() || !found->second.shared || found->second.of_another_process) {
+std::byte* device_memory::reserve(std::size_t bytes) {
+  void* const at = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  reserved_[static_cast<std::byte*>(at)] = bytes;
+  return static_cast<std::byte*>(at);
+}
+
+bool device_memory::free_reserved(std::byte* address, std::size_t bytes) {
+  const auto found = reserved_.find(address);
+  if (found == reserved_.end() || found->second != bytes || blocks_.count(address) != 0) {
     return false;
   }
-  // A process that is killed lets go of it in its own time.
-  for (int tries = 0; tries < 1000; ++tries) {
-    if (::flock(found->second.shared.get(), LOCK_EX | LOCK_NB) == 0) return false;
-    ::usleep(1000);
-  }
+  reserved_.erase(found);
+  ::munmap(address, bytes);
   return true;
+}
+
+bool device_memory::map_shareable(std::byte* address, std::size_t bytes, std::uint64_t handle) {
+  const auto room = reserved_.find(address);
+  const auto found = shareable_.find(handle);
+  if (room == reserved_.end() || room->second != bytes || found == shareable_.end() ||
+      found->second.bytes != bytes || blocks_.count(address) != 0) {
+    return false;
+  }
+  std::byte* const memory = mapped_memory(*found->second.file, bytes);
+  if (memory == nullptr) return false;
+  block& made = blocks_[address];
+  made = {bytes,
+          bytes,
+          found->second.device,
+          {memory, free_delete{bytes}},
+          true,
+          found->second.of_another_process,
+          false,
+          false};
+  return true;
+}
+
+bool device_memory::unmap_shareable(std::byte* address, std::size_t bytes) {
+  const auto found = blocks_.find(address);
+  if (found == blocks_.end() || !found->second.is_mapped || found->second.bytes != bytes) {
+    return false;
+  }
+  blocks_.erase(found);
+  return true;
+}
+
+bool device_memory::set_access(std::byte* address, std::size_t bytes, bool may_write) {
+  const auto found = blocks_.find(address);
+  if (found == blocks_.end() || !found->second.is_mapped || found->second.bytes != bytes) {
+    return false;
+  }
+  found->second.may_read = true;
+  found->second.may_write = may_write;
+  return true;
+}
+
+bool device_memory::is_read_only(const void* address) const {
+  auto after = blocks_.upper_bound(bytes_at(address));
+  return after != blocks_.begin() && !(--after)->second.may_write;
 }
 
 void device_memory::forget() {
   for (auto& [address, b] : blocks_) {
+    if (b.is_mapped) continue;
     addresses_[b.mapped_bytes].push_back(const_cast<std::byte*>(address));
   }
   for (const auto& [mapped, all] : addresses_) {
     for (std::byte* address : all) ::munmap(address - address_alignment, mapped);
   }
+  for (const auto& [address, bytes] : reserved_) {
+    ::munmap(const_cast<std::byte*>(address), bytes);
+  }
   addresses_.clear();
   blocks_.clear();
+  shareable_.clear();
+  reserved_.clear();
   pinned_.clear();
 }
 
@@ -150,7 +187,9 @@ std::byte* device_memory::own(const void* address, std::size_t bytes, int device
   if (after == blocks_.begin()) return nullptr;
   const auto& [begin, b] = *--after;
   const auto offset = static_cast<std::size_t>(bytes_at(address) - begin);
-  if (offset >= b.bytes || bytes > b.bytes - offset || b.device != device) return nullptr;
+  if (offset >= b.bytes || bytes > b.bytes - offset || b.device != device || !b.may_read) {
+    return nullptr;
+  }
   return b.memory.get() + offset;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The stand-in's memory: of the devices, and what they know of the host's.
+// The memory of the stand-in: device memory, and the host memory that devices can access.
 //
-// A device's memory lies behind addresses that the host cannot touch. What was given back is taken
-// again by the next who asks for as much, at the same address. Guarded by the device's mutex.
+// The host cannot access the addresses of device memory. The next allocation of the same size gets
+// a freed address. Guarded by the device's mutex.
 
 #include <sys/types.h>
 
@@ -19,39 +19,35 @@
 
 namespace ringload::testing::fake_cudart {
 
-// Memory of a device that another process can open: a memfd of the process that allocated it.
-struct shared_block {
-  ::pid_t process = 0;
-  int descriptor = -1;
-  ::ino_t file = 0;
-  std::size_t bytes = 0;
-  std::int64_t device = 0;
-};
-// Handles are copied and compared as bytes: padding between the members would differ.
-static_assert(std::has_unique_object_representations_v<shared_block>);
-
 class device_memory {
  public:
   std::byte* allocate(std::size_t bytes, int device);
-  // How much it was; 0 if there is no such memory.
+  std::size_t bytes_of(const std::byte* address) const;  // 0 if no block begins there.
+  // Returns the number of freed bytes, or 0 if the memory does not exist.
   std::size_t give_back(std::byte* address);
   void forget();
 
-  // From now on the block that begins there lies in memory that others can open. False: none does.
-  bool share(std::byte* address, shared_block& named);
-  // Null where it was given back, or is another device's.
-  std::byte* open(const shared_block& named, int device);
-  bool is_of_another_process(const std::byte* address) const;
-  // Whether another process has the block open.
-  bool is_open_elsewhere(const std::byte* address) const;
+  // Allocations of the driver's virtual memory management. 0 is not a handle.
+  std::uint64_t create_shareable(std::size_t bytes, int device);
+  std::uint64_t import_shareable(int descriptor, int device);
+  // A new descriptor, or -1 if the handle does not exist.
+  int descriptor_of_shareable(std::uint64_t handle) const;
+  bool release_shareable(std::uint64_t handle) { return shareable_.erase(handle) == 1; }
+  std::byte* reserve(std::size_t bytes);
+  bool free_reserved(std::byte* address, std::size_t bytes);
+  bool map_shareable(std::byte* address, std::size_t bytes, std::uint64_t handle);
+  bool unmap_shareable(std::byte* address, std::size_t bytes);
+  bool set_access(std::byte* address, std::size_t bytes, bool may_write);
+  bool is_read_only(const void* address) const;
+  std::size_t handles_and_addresses() const { return shareable_.size() + reserved_.size(); }
 
-  // Where the bytes of a range are that the device knows by this address: memory of its own, or
-  // pinned memory of the host, by the address that it has on the device. Null where there are none.
+  // Returns the host address of a range of device addresses, in device memory or in pinned host
+  // memory. Null if the range does not exist.
   std::byte* behind(const void* address, std::size_t bytes, int device) const;
   bool is_own(const void* address, std::size_t bytes, int device) const;
-  std::size_t allocated(int device) const;  // Of all devices: -1.
+  std::size_t allocated(int device) const;  // -1 means all devices.
 
-  // For that device, or for all of them.
+  // For one device or for all devices.
   bool pin(std::byte* memory, std::size_t bytes, int device, bool portable);
   bool unpin(std::byte* memory) { return pinned_.erase(memory) == 1; }
   bool is_pinned(const void* memory, std::size_t bytes, int device) const;
@@ -60,7 +56,7 @@ class device_memory {
 
  private:
   struct free_delete {
-    std::size_t mapped_bytes;  // 0: allocated.
+    std::size_t mapped_bytes;  // 0 if allocated.
     void operator()(std::byte* memory) const noexcept;
   };
   struct block {
@@ -68,7 +64,15 @@ class device_memory {
     std::size_t mapped_bytes;
     int device;
     std::unique_ptr<std::byte[], free_delete> memory;
-    unique_fd shared;  // The memfd that the memory lies in.
+    bool is_mapped;  // Mapped by the driver's functions, at a reserved address.
+    bool of_another_process;
+    bool may_read;
+    bool may_write;
+  };
+  struct shareable {
+    std::shared_ptr<const unique_fd> file;  // The memfd of the memory.
+    std::size_t bytes;
+    int device;
     bool of_another_process;
   };
 
@@ -78,13 +82,17 @@ class device_memory {
     bool portable;
   };
 
-  // Null: it is not pinned.
+  // Null if the memory is not pinned.
   const pinned_range* range_of(const void* memory, std::size_t bytes) const;
   std::byte* new_address(std::size_t mapped);
   std::byte* own(const void* address, std::size_t bytes, int device) const;
 
   std::map<const std::byte*, block> blocks_;
-  std::map<std::size_t, std::vector<std::byte*>> addresses_;  // Given back, by their mapped bytes.
+  std::map<std::uint64_t, shareable> shareable_;
+  std::uint64_t last_handle_ = 0;
+  std::map<const std::byte*, std::size_t> reserved_;
+  // Freed addresses, by their mapped bytes.
+  std::map<std::size_t, std::vector<std::byte*>> addresses_;
   std::map<const std::byte*, pinned_range> pinned_;
 };
 

@@ -1,14 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The functions about errors, devices and memory. What they do is told in fake_cudart.hpp.
+// The functions for errors, devices and memory. fake_cudart.hpp describes them.
 
 #include "support/fake_cudart/fake_cudart.hpp"
 
 #include <cstdint>
+#include <cstdio>
 
 #include "support/fake_cudart/runtime.hpp"
 
 using namespace ringload::testing::fake_cudart;
+
+namespace {
+
+// By default, a real driver pins memory for writing too.
+bool is_writable(const void* address) {
+  std::FILE* const maps = std::fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return true;
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  bool found = true;
+  char line[512];
+  while (std::fgets(line, sizeof line, maps) != nullptr) {
+    unsigned long begin = 0;
+    unsigned long end = 0;
+    char access[8] = {};
+    if (std::sscanf(line, "%lx-%lx %7s", &begin, &end, access) != 3) continue;
+    if (wanted < begin || wanted >= end) continue;
+    found = access[1] == 'w';
+    break;
+  }
+  (void)std::fclose(maps);
+  return found;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -17,6 +42,7 @@ const char* cudaGetErrorName(cudaError_t error) {
     case cudaSuccess: return "cudaSuccess";
     case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
     case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    case cudaErrorNoKernelImageForDevice: return "cudaErrorNoKernelImageForDevice";
     case cudaErrorECCUncorrectable: return "cudaErrorECCUncorrectable";
     case cudaErrorNotReady: return "cudaErrorNotReady";
     case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
@@ -48,7 +74,8 @@ cudaError_t cudaGetDeviceCount(int* count) {
 
 cudaError_t cudaSetDevice(int device) {
   const call now("cudaSetDevice");
-  if (the().device.broken != cudaSuccess) current_device = device;  // To give back what it has.
+  // So that its resources can be released.
+  if (the().device.broken != cudaSuccess) current_device = device;
   if (now.failed()) return now.says();
   if (device < 0 || device >= devices) return now.says(cudaErrorInvalidDevice);
   current_device = device;
@@ -63,10 +90,11 @@ cudaError_t cudaGetDevice(int* device) {
   return now.says();
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr, int) {
+cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr which, int) {
   const call now("cudaDeviceGetAttribute");
   if (now.failed()) return now.says();
-  *value = 0;  // The host's first NUMA node.
+  // Otherwise the first NUMA node of the host.
+  *value = which == cudaDevAttrIntegrated && the().is_integrated ? 1 : 0;
   return now.says();
 }
 
@@ -114,13 +142,13 @@ cudaError_t cudaMalloc(void** to, size_t bytes) {
 cudaError_t cudaFree(void* address) {
   call now("cudaFree");
   device_side& device = the().device;
-  if (the().free_waits) (void)device.drain_all(now.lock, current_device);
   auto* const begin = static_cast<std::byte*>(address);
-  if (device.memory.is_of_another_process(begin)) now.complain("another process's memory");
-  if (device.memory.is_open_elsewhere(begin)) now.complain("another process has it open");
-  const std::size_t bytes = device.memory.give_back(begin);
-  if (bytes == 0) now.complain("no such memory");
-  if (device.is_used(address, bytes)) now.complain("a stream still uses the memory");
+  // A real device may free without a wait, so the memory must be unused before the call.
+  if (device.is_used(address, device.memory.bytes_of(begin))) {
+    now.complain("a stream still uses the memory");
+  }
+  now.wait_for_device();
+  if (device.memory.give_back(begin) == 0) now.complain("no such memory");
   return now.says();
 }
 
@@ -129,6 +157,7 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   if (now.failed()) return now.says();
   *total_bytes = memory_bytes;
   *free_bytes = memory_bytes - the().device.memory.allocated(current_device);
+  if (the().is_integrated) *free_bytes = 0;
   return now.says();
 }
 
@@ -137,6 +166,9 @@ cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned int flags) {
   if (now.failed()) return now.says();
   const bool portable = (flags & cudaHostRegisterPortable) != 0;
   auto* const memory = static_cast<std::byte*>(address);
+  if (!is_writable(address) && (flags & cudaHostRegisterReadOnly) == 0) {
+    return now.says(cudaErrorInvalidValue);
+  }
   if (!the().device.memory.pin(memory, bytes, current_device, portable)) {
     return now.says(cudaErrorHostMemoryAlreadyRegistered);
   }
@@ -144,7 +176,8 @@ cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned int flags) {
 }
 
 cudaError_t cudaHostUnregister(void* address) {
-  const call now("cudaHostUnregister");
+  call now("cudaHostUnregister");
+  now.wait_for_device();
   if (!the().device.memory.unpin(static_cast<std::byte*>(address))) now.complain("not pinned");
   return now.says();
 }

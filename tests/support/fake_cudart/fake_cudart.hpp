@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A stand-in for the CUDA runtime, linked in its place: it shows what a GPU would not forgive.
+// A stand-in for the CUDA runtime, which is linked instead. Detects errors that would fail on a
+// GPU.
 //
-// Device memory is separate memory behind addresses that the host cannot touch. A thread of its own
-// is the device: it carries out what the streams hold late, and between streams in any order. A
-// copy reads its source when it is carried out and not before, and what it has read it overwrites,
-// but for what is pinned for several devices, so a slot that is filled again too early, or given
-// back too late, shows as wrong bytes. Kernels are the library's own, compiled for the processor.
-// They have to be given the address by which the device knows pinned memory, and overwrite what
-// they have read as well.
+// Device memory has addresses that the host cannot access. A thread acts as the device: it carries
+// out the tasks of the streams late, and in any order between streams. A copy reads its source only
+// when it is carried out, and then overwrites the source, unless the source is pinned for several
+// devices. Therefore a slot that is filled too early, or read after its release, causes wrong
+// bytes. Kernels are those of the library, compiled for the CPU. They must get the device address
+// of pinned memory, and overwrite their source too.
 //
-// It is as unkind as a real device may be: nearly every call makes a context, a stream holds so
-// much and then makes callers wait, cudaFree does not wait for work that uses the memory and the
-// next cudaMalloc gives the same address, host functions run one after the other, and captured
-// graphs are invalidated by calls of other threads.
+// The stand-in behaves like the worst real device. Nearly every call creates a context. A stream
+// has a limited number of tasks, and then blocks its callers. cudaFree, cudaHostUnregister and
+// cudaStreamDestroy wait for all work of their device. The next cudaMalloc returns the same
+// address. Host functions run one after another. Calls of other threads invalidate graph captures.
 //
-// Any function can be told to fail. What no real runtime would accept, or would only seem to, is
-// written down as misuse: memory that is not pinned, another device's stream, an error left behind,
-// memory given back while a stream uses it, a kernel that is loaded by its first launch.
+// A test can make any function fail. Calls that a real runtime refuses, or only seems to accept,
+// are recorded as misuse: memory that is not pinned, a stream of another device, an error that is
+// not cleared, memory that is freed while a stream uses it, and a kernel that its first launch
+// loads.
 
 #include <cuda_runtime_api.h>
 
@@ -33,34 +34,40 @@ namespace ringload::testing::fake_cudart {
 inline constexpr int devices = 2;
 inline constexpr std::size_t memory_bytes = std::size_t{64} << 20;  // Of each device.
 
-// How far the addresses by which the device knows pinned memory are from the host's.
+// The distance between the device address and the host address of pinned memory.
 inline constexpr std::size_t mapped_at = std::size_t{1} << 47U;
 
-// What copies and kernels leave behind in their source.
+// The byte with which copies and kernels overwrite their source.
 inline constexpr unsigned char poison = 0xEE;
 
-// Back to the beginning: no failures, no counts, no misuse. Nothing of before may be in use.
+// Resets failures, counts and misuse. No earlier resource may be in use.
 void reset();
 
-// The nth call of that function from now on, counted from 1, fails, beside others that are to.
-// Functions that give something back have done so nevertheless.
+// Makes the nth future call of the function fail, counted from 1, in addition to other failures.
+// Functions that release a resource release it nevertheless.
 void fail(const std::string& function, unsigned nth, cudaError_t with);
 
-// When the nth copy or kernel of a stream from now on is carried out, the context breaks: from then
-// on every call says so, and nothing on a stream is carried out any more.
+// Breaks the context when the nth future copy or kernel is carried out. Afterwards, every call
+// returns an error, and no task of a stream is carried out.
 void break_at_copy(unsigned nth, cudaError_t with);
 
-// As the machine would be without: what cudaGetDeviceCount and cudaDriverGetVersion say.
+// Simulates a machine without a device: the results of cudaGetDeviceCount and cudaDriverGetVersion.
 void no_device(cudaError_t said, int driver_version);
 
-// The device does nothing until it is let go again.
+// The device carries out no task until let_go().
 void hold();
 void let_go();
 
-// Whether cudaFree waits for all that the device has to do, as it may.
+// No kernel begins until let_go(), as if a kernel of the program occupied the device. Copies are
+// carried out.
+void hold_kernels();
+
+// Decides whether cudaFree, cudaHostUnregister and cudaStreamDestroy wait for all work of their
+// device. Real devices differ, so a program must not rely on either behaviour. By default, they
+// wait.
 void free_waits(bool does);
 
-// Copies from and to memory that is not pinned are no misuse from now on.
+// Afterwards, copies from and to memory that is not pinned are not misuse.
 void expect_pageable();
 
 // How often each function was called since the last reset.
@@ -69,24 +76,43 @@ std::map<std::string, unsigned> calls();
 // The devices that have a context.
 std::set<int> contexts();
 
-// Where each piece of pinned memory begins.
+// The addresses of all pinned ranges.
 std::vector<const void*> pinned_memory();
+
+// The devices are integrated, so they share the memory of the host. cudaMemGetInfo reports no free
+// memory, as if the page cache occupied all of it.
+void integrate();
 
 // The devices cannot read each other's memory.
 void not_connected();
 
-// By copies since the last reset: from the host to devices, and from one device to another.
+// The connection of the devices is defective: each copy between them damages its last byte or, if
+// `stuck` is set, never ends.
+void badly_connected(bool stuck);
+
+// Like reset(), for a program that does not release its streams and events, but never uses them
+// again.
+void reset_abandoned();
+
+// Bytes that were copied since the last reset: from the host to devices, and between devices.
 struct bytes_moved {
   std::size_t up = 0;
   std::size_t across = 0;
 };
 bytes_moved moved();
 
-// Copies and kernels that the streams hold.
+// Writes to memory of the current device, as a drive does. Records misuse if a stream still uses
+// the memory.
+bool write_by_drive(void* to, const void* from, std::size_t bytes);
+
+// Returns true for memory of the current device.
+bool is_device_memory(const void* memory, std::size_t bytes);
+
+// The number of copies and kernels that are not carried out yet.
 std::size_t waiting_copies();
 
-// Device memory, pinned ranges, streams and events that were not given back, by name; empty if all
-// were.
+// The names of device memory, pinned ranges, streams and events that were not released. Empty if
+// all were released.
 std::string left_over();
 
 std::vector<std::string> misuse();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A launch that waits on a stream of the stand-in: which kernel, of how many threads, on what.
+// A kernel launch on a stream of the stand-in: the kernel, its threads and its arguments.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,13 +19,13 @@ struct kernel_launch {
   unsigned blocks;
   unsigned rows;  // Of blocks.
   unsigned threads_per_block;
-  any_table table;  // By the device's addresses.
+  any_table table;  // With device addresses.
 
-  // With the same table by the processor's addresses.
+  // The same launch with host addresses.
   void run(const any_table& on_processor) const;
 };
 
-// What the kernel is launched with; which of them it is says the type.
+// The argument of the kernel. Its type identifies the kernel.
 kernel_launch::any_table table_of(const void* kernel, const void* argument);
 
 inline std::size_t source_bytes(const cuda::scatter_piece& piece) {
@@ -38,7 +38,7 @@ inline std::size_t target_bytes(const cuda::scatter_piece& piece) {
   return std::size_t{piece.elements} * element_bytes_written(piece);
 }
 
-// From the first byte that is touched on; of a box by as many, with the gaps between.
+// The range from the first to the last accessed byte. For a box, includes the gaps.
 inline std::ptrdiff_t target_begin(const cuda::scatter_piece&) { return 0; }
 inline std::ptrdiff_t target_begin(const cuda::box_piece& piece) {
   std::ptrdiff_t least = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The library's own kernels, compiled for the processor, and a launch that runs them there.
+// The kernels of the library, compiled for the CPU, and a launch that runs them.
 
-// In this order: the first header is what the second file is compiled with.
+// The order matters: the second file is compiled with the first header.
 #include "support/fake_cudart/device_code.hpp"
 //
 #include "device/cuda/kernels.cu"
@@ -16,7 +16,7 @@ kernel_launch::any_table table_of(const void* kernel, const void* argument) {
   return *static_cast<const cuda::scatter_table*>(argument);
 }
 
-// Among the blocks of a kernel there is no order: the last comes first.
+// The blocks of a kernel have no order, so the last block runs first.
 void kernel_launch::run(const any_table& on_processor) const {
   block_size = {threads_per_block, 1};
   grid_size = {blocks, rows};

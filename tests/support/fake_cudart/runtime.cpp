@@ -13,27 +13,22 @@ thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 
 namespace {
 
-// What the runtime's manual says of cudaThreadExchangeStreamCaptureMode: whatever may touch work
-// of other threads. Of what ringload uses, these.
+// The functions that are unsafe during a capture, according to the manual of
+// cudaThreadExchangeStreamCaptureMode: those of ringload that may affect work of other threads.
 bool unsafe_beside_captures(const std::string& function) {
   static const std::set<std::string> all = {
-      "cudaMalloc",
-      "cudaFree",
-      "cudaHostRegister",
-      "cudaEventQuery",
-      "cudaHostUnregister",
-      "cudaStreamSynchronize",
+      "cudaMalloc",           "cudaFree",           "cudaHostRegister",
+      "cudaEventQuery",       "cudaHostUnregister", "cudaStreamSynchronize",
       "cudaEventSynchronize",
-      "cudaIpcOpenMemHandle",
-      "cudaIpcCloseMemHandle",
   };
   return all.count(function) != 0;
 }
 
-// All others make a context of the current device where there is none.
+// All other functions create a context of the current device if there is none.
 bool needs_no_context(const std::string& function) {
   static const std::set<std::string> all = {"cudaDriverGetVersion", "cudaGetDeviceCount",
-                                            "cudaGetDevice", "cudaDeviceGetPCIBusId"};
+                                            "cudaGetDevice", "cudaGetDriverEntryPointByVersion",
+                                            "cuDeviceGetUuid"};
   return all.count(function) != 0;
 }
 
@@ -53,14 +48,14 @@ call::call(const char* name) : lock(the().device.mutex), name_(name) {
   }
   const auto found = r.failures.find({name, nth});
   if (found != r.failures.end()) failed_ = found->second;
-  // That of the device that is to be set: cudaSetDevice says so itself.
+  // cudaSetDevice itself creates the context of the new device.
   if (!needs_no_context(name_) && name_ != "cudaSetDevice") r.contexts.insert(current_device);
   fail_beside_captures();
   if (r.device.broken != cudaSuccess) failed_ = r.device.broken;
 }
 
-// In the global mode calls of all threads count, unless they have said that they know; in that of a
-// thread, its own.
+// In the global mode, calls of all threads count, unless they have relaxed their mode. In the
+// thread-local mode, only calls of the capturing thread count.
 void call::fail_beside_captures() {
   if (!unsafe_beside_captures(name_) || capture_mode == cudaStreamCaptureModeRelaxed) return;
   for (capture& each : the().captures) {
@@ -125,6 +120,10 @@ std::shared_ptr<stream_state> call::state_of(CUstream_st* stream) {
     if (each->blocking && each->device == current_device) await_all_of(*each, *by_default);
   }
   return by_default;
+}
+
+void call::wait_for_device() {
+  if (the().free_waits) (void)the().device.drain_all(lock, current_device);
 }
 
 void call::push(CUstream_st* stream, work what) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What stands behind the stand-in's functions: what was made, counted and ordered to fail.
+// The state of the stand-in: resources, counts and requested failures.
 
 #include <cuda_runtime_api.h>
 
@@ -30,7 +30,7 @@ struct CUgraph_st {};
 
 namespace ringload::testing::fake_cudart {
 
-// A graph that somebody captures.
+// A graph that is being captured.
 struct capture {
   cudaStream_t stream;
   cudaStreamCaptureMode mode;
@@ -43,30 +43,32 @@ struct runtime {
 
   // Guarded by device.mutex.
   std::map<std::string, unsigned> counts;
-  std::map<std::pair<std::string, unsigned>, cudaError_t> failures;  // By function and its count.
+  // By function and number of the call.
+  std::map<std::pair<std::string, unsigned>, cudaError_t> failures;
   std::set<CUstream_st*> streams;
   std::set<CUevent_st*> events;
   std::map<int, std::shared_ptr<stream_state>> default_streams;
   std::vector<capture> captures;
   std::set<int> contexts;
-  std::set<std::pair<int, int>> reaches;  // The first may read memory of the second.
-  bool connected = true;                  // Whether the devices can be let do so.
+  std::set<std::pair<int, int>> reaches;  // The first device may read memory of the second.
+  bool connected = true;                  // False if the devices cannot access each other.
+  bool is_integrated = false;
   bytes_moved moved;
   std::set<std::pair<int, const void*>> loaded_kernels;
   cudaError_t count_says = cudaSuccess;
   int driver_version = 13000;
-  bool free_waits = false;
+  bool free_waits = true;
   bool pageable_expected = false;
 };
 
 runtime& the();
 
-// What the runtime keeps for each thread.
+// The state of the runtime for each thread.
 extern thread_local int current_device;
 extern thread_local cudaError_t last_error;
 extern thread_local cudaStreamCaptureMode capture_mode;
 
-// One call of the runtime, from its beginning to its end.
+// One call of the runtime.
 class call {
  public:
   explicit call(const char* name);
@@ -74,19 +76,27 @@ class call {
 
   bool failed() const noexcept { return failed_ != cudaSuccess; }
 
-  // The answer, or the failure that was ordered.
+  // Returns the result, or the requested failure.
   cudaError_t says(cudaError_t answer = cudaSuccess) const noexcept;
+
+  // The same for a function of the driver, which stores no error.
+  int says_driver(cudaError_t answer = cudaSuccess) const noexcept {
+    return failed() ? failed_ : answer;
+  }
 
   void complain(const std::string& what) const { the().device.complain(name_ + ": " + what); }
 
-  // Whether it is a stream that this thread may use now.
+  // Returns true if this thread may use the stream now.
   bool may_use(CUstream_st* stream) const;
 
-  // The stream's state. Null is the default stream of the current device, which waits for its
-  // blocking streams, as they wait for it; empty where a capture forbids that.
+  // Returns the state of the stream. Null means the default stream of the current device, which
+  // waits for its blocking streams, and vice versa. Empty if a capture forbids this.
   std::shared_ptr<stream_state> state_of(CUstream_st* stream);
 
-  // Puts it on the stream; into the graph, where the stream is being captured.
+  // Waits until the current device has no work, if calls that free do so.
+  void wait_for_device();
+
+  // Adds the task to the stream, or to the graph if the stream is being captured.
   void push(CUstream_st* stream, work what);
 
   const certain_memory for_the_stand_in;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The functions about streams, events, graphs, and what is put on streams.
+// The functions for streams, events, graphs, copies and kernels.
 
 #include <algorithm>
 #include <cstdint>
@@ -24,7 +24,7 @@ cudaError_t make_stream(call& now, cudaStream_t* stream, unsigned int flags) {
   return now.says();
 }
 
-// From or to memory that is not pinned: a real runtime waits for the stream, and then copies.
+// For memory that is not pinned, a real runtime waits for the stream and then copies.
 cudaError_t copy_pageable(call& now, const work& what, CUstream_st* stream) {
   if (!the().pageable_expected) now.complain("host memory that is not pinned");
   const auto on = now.state_of(stream);
@@ -35,7 +35,7 @@ cudaError_t copy_pageable(call& now, const work& what, CUstream_st* stream) {
   return now.says();
 }
 
-// The other device whose memory that is; -1: none.
+// The other device that owns the memory, or -1.
 int other_device_of(const void* memory, std::size_t bytes) {
   for (int device = 0; device < devices; ++device) {
     if (device != current_device && the().device.memory.is_own(memory, bytes, device))
@@ -54,7 +54,7 @@ cudaError_t copy_across(call& now, work&& what, CUstream_st* stream) {
   return now.says();
 }
 
-// What a real device would answer with an illegal address, some time later.
+// A real device would report an illegal address later.
 template <class Piece>
 bool is_in_memory(const call& now, const Piece& piece) {
   const device_memory& memory = the().device.memory;
@@ -123,10 +123,11 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
   return make_stream(now, stream, flags);
 }
 
-// What it holds is carried out nevertheless.
+// Its tasks are carried out nevertheless.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  const call now("cudaStreamDestroy");
+  call now("cudaStreamDestroy");
   if (!now.may_use(stream)) return now.says(cudaErrorInvalidResourceHandle);
+  now.wait_for_device();
   the().streams.erase(stream);
   delete stream;
   return now.says();
@@ -242,10 +243,26 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, enum cudaM
   w.from = from;
   w.bytes = bytes;
   w.to_host = kind == cudaMemcpyDeviceToHost;
-  if (!now.may_use(stream) || bytes == 0 ||
-      !the().device.memory.is_own(w.to_host ? from : to, bytes, current_device)) {
+  // The source may be the device address of pinned memory.
+  const device_memory& memory = the().device.memory;
+  const bool is_known = w.to_host ? memory.behind(from, bytes, current_device) != nullptr
+                                  : memory.is_own(to, bytes, current_device);
+  if (!now.may_use(stream) || bytes == 0 || !is_known) {
     now.complain("not between the host and memory of this device");
     return now.says(cudaErrorInvalidValue);
+  }
+  if (!w.to_host && the().device.memory.is_read_only(to)) {
+    now.complain("the target is mapped for reading");
+    return now.says(cudaErrorInvalidValue);
+  }
+  if (kind == cudaMemcpyDeviceToDevice) {
+    if (!the().device.memory.is_own(from, bytes, current_device)) {
+      now.complain("the source is not memory of this device");
+      return now.says(cudaErrorInvalidValue);
+    }
+    w.within_device = true;
+    now.push(stream, std::move(w));
+    return now.says();
   }
   if (kind == cudaMemcpyDefault) w.from_device = other_device_of(from, bytes);
   if (w.from_device >= 0) return copy_across(now, std::move(w), stream);

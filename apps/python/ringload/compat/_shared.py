@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the modules of this package have in common: one loader for each device, made when needed."""
+"""Code that the replacement modules share: one loader for each device, created on first use."""
 
 import os
 import threading
@@ -10,9 +10,10 @@ from .._loader import Loader
 Path: TypeAlias = "str | os.PathLike[str]"
 
 _lock = threading.Lock()
-_loaders = {}  # By owner, device, whether HDF5 is read, and process: a forked child makes its own.
+_loaders = {}  # By owner, device, hdf5 and process. A forked child creates its own.
 
-# PyTorch's devices that the library knows. Others are reached through the host.
+# The PyTorch devices that the library knows. Tensors for other devices are loaded to the host
+# first.
 _direct = ("cpu", "cuda")
 
 
@@ -20,18 +21,18 @@ def loader(device="cpu", hdf5=False, owner=""):
     key = (owner, device, hdf5, os.getpid())
     with _lock:
         if key not in _loaders:
-            _loaders[key] = Loader(device, hdf5=hdf5)
+            _loaders[key] = Loader(device, hdf5=hdf5, remote=False)
         return _loaders[key]
 
 
 def loaders_of(owner):
-    """Those loaders of this process that were made for `owner`."""
+    """Returns the loaders of this process that were created for `owner`."""
     with _lock:
         return [made for key, made in _loaders.items() if (key[0], key[-1]) == (owner, os.getpid())]
 
 
 def device_text(device):
-    """The device's name: a number is a GPU's, as PyTorch has it."""
+    """Returns the name of the device. A number is the number of a GPU, as in PyTorch."""
     if device is None:
         return "cpu"
     return f"cuda:{device}" if isinstance(device, int) else str(device)
@@ -45,7 +46,7 @@ def has_direct(device):
 
 
 def loaded_torch(source, device="cpu", hdf5=False, **options):
-    """All tensors of `source` as PyTorch's, on any device that PyTorch has."""
+    """Loads all tensors of `source` as PyTorch tensors, to any device of PyTorch."""
     device = device_text(device)
     on = device if has_direct(device) else "cpu"
     found = loader(on, hdf5).load(source, **options).result().torch()
@@ -55,21 +56,21 @@ def loaded_torch(source, device="cpu", hdf5=False, **options):
 
 
 def check_names(tensors):
-    """Raises TypeError or UnicodeEncodeError for a name that a file cannot hold."""
+    """Raises TypeError or UnicodeEncodeError for a name that a file cannot contain."""
     for name in tensors:
         if not isinstance(name, str):
-            raise TypeError(f"a tensor's name is a str, not {type(name).__name__}: {name!r}")
+            raise TypeError(f"a tensor's name must be a str, not {type(name).__name__}: {name!r}")
         name.encode()
 
 
 def check_texts(metadata):
-    """Raises TypeError unless this is a dictionary of texts, or None."""
+    """Raises TypeError unless `metadata` is None or a dictionary of texts."""
     if metadata is None:
         return
     if not isinstance(metadata, dict):
-        raise TypeError(f"metadata is a dict, not {type(metadata).__name__}")
+        raise TypeError(f"metadata must be a dict, not {type(metadata).__name__}")
     for key, value in metadata.items():
         for text in (key, value):
             if not isinstance(text, str):
-                raise TypeError(f"metadata is text, not {type(text).__name__}: {text!r}")
+                raise TypeError(f"metadata must be str, not {type(text).__name__}: {text!r}")
             text.encode()

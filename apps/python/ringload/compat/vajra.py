@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In place of vajra, of the package vajra-streamer.
+"""Replaces vajra of the package vajra-streamer.
 
     from ringload.compat.vajra import StreamConfig, VajraStreamer
 
-Other than there: models of the local Hugging Face cache, files and folders are loaded from there;
-from the hub and from S3 where the module was built with remote sources. Tensors own their memory
-and may outlive the block. A type that this PyTorch lacks is a RuntimeError before anything is read,
-never a raw object in place of a tensor. Leaving the program ends it as any other ends.
+Differences from the package: models of the local Hugging Face cache, files and folders are loaded
+locally. The hub and S3 are read if the module was built with network sources. Tensors own their
+memory and may outlive the block. A type that this PyTorch lacks raises RuntimeError before the
+first read, and no raw object replaces the tensor. The program ends like any other program.
 
 A folder without an index is loaded with all .safetensors files in it and in its sub-folders. Where
 an index exists, the files that it names are loaded.
 
-These have no effect: pause_vram_tracking and resume_vram_tracking, for no allocation is tracked;
-StreamConfig.gpu_workers, for a GPU is served by two streams for each direction;
-StreamConfig.log_level, for nothing is logged; and StreamConfig.channel_capacity.
+These have no effect: pause_vram_tracking and resume_vram_tracking, because no allocation is
+tracked; StreamConfig.gpu_workers, because each GPU has two streams for each direction;
+StreamConfig.log_level, because nothing is logged; and StreamConfig.channel_capacity.
 """
 
 import os
@@ -38,8 +38,8 @@ _as_bytes = ("f6_e2m3", "f6_e3m2")
 
 @dataclass
 class StreamConfig:
-    """Settings. chunk_size_mb and chunk_workers bound the loader's buffers, auth_token is sent to
-    the hub, and disable_cache reads past the page cache. The others have no effect.
+    """Settings. chunk_size_mb and chunk_workers limit the loader's buffers, auth_token is sent to
+    the hub, and disable_cache bypasses the page cache. The other settings have no effect.
     """
 
     auth_token: str = ""
@@ -52,7 +52,7 @@ class StreamConfig:
 
 
 def _limits(config):
-    # The largest power of two that is no larger, of what a buffer may have.
+    # The largest power of two up to the allowed size of a buffer.
     chunk = max(1, min(int(config.chunk_size_mb), 64))
     return {
         "slot_bytes": (1 << 20) << (chunk.bit_length() - 1),
@@ -61,7 +61,7 @@ def _limits(config):
 
 
 def _files_of(source):
-    """All files of a folder that has no index; otherwise the source itself."""
+    """Returns all files of a folder without an index, or else the source itself."""
     if not os.path.isdir(source):
         return source
     folder = pathlib.Path(source)
@@ -76,7 +76,8 @@ def _opened(loader, source):
         return loader.open(source).result()
     except (SourceNotFoundError, InvalidFileError, UsageError) as failure:
         first = failure
-    # A model of the hub or of its cache may have several files and no index, also in sub-folders.
+    # A model of the hub or of its cache may have several files without an index, also in sub-
+    # folders.
     try:
         return loader.open(source, independent_files=True).result()
     except (Error, OSError):
@@ -84,7 +85,7 @@ def _opened(loader, source):
 
 
 def _check_types(checkpoint):
-    """Raises RuntimeError for a tensor that PyTorch has no type for."""
+    """Raises RuntimeError for a tensor whose type PyTorch lacks."""
     for info in checkpoint.infos():
         if info.dtype in _as_bytes:
             continue
@@ -95,7 +96,7 @@ def _check_types(checkpoint):
 
 
 class VajraStreamer:
-    """Loads whole models to the GPU, or to the host where there is none or it is asked for."""
+    """Loads whole models to the GPU, or to the host without a GPU or on request."""
 
     def __init__(self, config: Optional[StreamConfig] = None, device: Optional[str] = None) -> None:
         self.config = config or StreamConfig()
@@ -122,8 +123,8 @@ class VajraStreamer:
         return self._loader
 
     def load(self, url: str) -> dict[str, Any]:
-        """{name: tensor} of a model's name or its page's address, a file or a folder."""
-        # Past the page cache, as a fresh load is that is to be measured.
+        """Returns {name: tensor} for a model name, the address of its page, a file or a folder."""
+        # Bypasses the page cache, because a benchmark measures a cold load.
         options = {"route": "direct"} if self.config.disable_cache else {}
         try:
             loader = self._open()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both engines want: (name, tensor) pairs of a model's files, in bounded memory."""
+"""Code that both engines share: (name, tensor) pairs of a model's files, in bounded memory."""
 
 import contextlib
 import inspect
@@ -7,15 +7,16 @@ import re
 import time
 import warnings
 
-from .. import Loader, OutOfMemoryError, _core
+from .. import Error, Loader, OutOfMemoryError, _core
 from .._convert import torch_of
 from .._names import size
 
 _expert = re.compile(r"\.experts\.(\d+)\.")
-_own_keys = ("window", "device")
+_own_keys = ("window", "device", "distributed", "remote")
+_schemes = ("s3://", "hf://", "http://", "https://")
 default_window = "2GiB"
 
-# How long a full window may release nothing. An engine whose threads copy tensors is faster.
+# The longest wait for memory of a full window. An engine whose threads copy tensors is faster.
 patience_seconds = 1.0
 _retry_seconds = 0.002
 # On a GPU, a window takes its memory in pages of 2 MiB. Small tensors lie together
@@ -25,7 +26,7 @@ _groups = 16
 
 
 def split_config(extra):
-    """Ours of the loader's extra configuration, and what is left for the engine's own loader."""
+    """Splits the loader's extra configuration into our options and the engine's options."""
     extra = dict(extra or {})
     ours = {key: extra.pop(key) for key in _own_keys if key in extra}
     extra.pop("ringload", None)
@@ -33,7 +34,7 @@ def split_config(extra):
 
 
 def target_device(ours):
-    """Where tensors land: on the current GPU, from which they are copied into the parameters."""
+    """Returns the device of the window: by default the current GPU."""
     if "device" in ours:
         return ours["device"]
     import torch
@@ -44,13 +45,22 @@ def target_device(ours):
 
 
 def called_by_names(function, **known):
-    """Calls it with those of the arguments that this version of it has."""
+    """Calls the function with the arguments that its version has."""
     names = inspect.signature(function).parameters
     return function(**{name: value for name, value in known.items() if name in names})
 
 
+def weights_of(loader, ours, group_module, files, keep=None):
+    """Yields the (name, tensor) pairs that the engine requests, as configured."""
+    shows = shows_progress(loader.load_config)
+    group = tensor_parallel_group(ours, group_module)
+    if group is not None:
+        return group_pairs(files, ours, group, keep, shows)
+    return pairs(files, ours, keep, shows)
+
+
 def files_of(loader, source):
-    """What the engine's own loader finds for a source, which it downloads first if need be."""
+    """Returns the files that the engine's own loader finds, or downloads, for a source."""
     return called_by_names(
         loader._prepare_weights,
         model_name_or_path=source.model_or_path,
@@ -62,21 +72,21 @@ def files_of(loader, source):
 
 
 def keeps(local_experts=None, is_unused=None):
-    """A predicate for what is read at all; None for everything."""
+    """Returns a predicate of the yielded names, or None for all names."""
     if local_experts is None and is_unused is None:
         return None
 
-    def keep(info):
-        expert = _expert.search(info.name)
+    def keep(name):
+        expert = _expert.search(name)
         if local_experts is not None and expert and int(expert.group(1)) not in local_experts:
             return False
-        return is_unused is None or not is_unused(info.name)
+        return is_unused is None or not is_unused(name)
 
     return keep
 
 
 def shows_progress(load_config):
-    """Whether the engine would show a progress bar in this process."""
+    """Returns True if the engine would show a progress bar in this process."""
     if not getattr(load_config, "use_tqdm_on_load", True):
         return False
     from torch import distributed
@@ -86,20 +96,87 @@ def shows_progress(load_config):
     return distributed.get_rank() == 0
 
 
-def pairs(files, ours, keep=None, progress=False):
-    """(name, tensor) pairs of the files, through a window of memory.
+def is_address(source):
+    return str(source).startswith(_schemes)
 
-    A window that is full of tensors which the engine holds is waited for as long as some come back.
-    If none does, the remaining tensors are views of the mapped files, in host memory, as the own
-    loader of the engine yields them. So is each tensor that is too large for the window.
+
+def own_loader_reads(load_config):
+    """Returns True if only the engine's own loader supports this way of reading."""
+    return getattr(load_config, "safetensors_load_strategy", None) == "torchao"
+
+
+def is_readable(files):
+    """Returns True if ringload can read these PyTorch files, which may contain any objects."""
+    with Loader("cpu", remote=False) as loader:
+        try:
+            loader.open(list(files)).result()
+        except Error:  # The engine's own loader reads the files, or reports the error.
+            return False
+    return True
+
+
+def tensor_parallel_group(ours, module):
+    """Returns the group of ranks that read together, or None. "distributed" means the same as in
+    Run:ai.
+
+    The backend of the group for host memory is used: ranks of one machine then map one copy of the
+    tensors, and each rank copies its part to its GPU.
     """
-    window = size(ours.get("window", default_window))
+    if not ours.get("distributed"):
+        return None
+    import importlib
+
+    found = importlib.import_module(module).get_tp_group()
+    if getattr(found, "world_size", 1) < 2:
+        return None
+    on_host = str(ours.get("device", "cpu")) == "cpu"
+    return found.cpu_group if on_host else found.device_group
+
+
+def group_pairs(source, ours, group, keep=None, progress=False):
+    """Yields (name, tensor) pairs on all ranks of a group, which read each byte once.
+
+    All ranks get the same tensors in the same order. Each rank drops the tensors that `keep`
+    rejects.
+    """
+    from ..torch import stream
+
+    with stream(
+        source if is_address(source) else list(source),
+        process_group=group,
+        window=size(ours.get("window", default_window), "window"),
+        device=ours.get("device", "cpu"),
+        memory="mapped",  # The engine's own loader maps files in the same way.
+        remote=ours.get("remote") if is_address(source) else False,
+    ) as found:
+        with _progress_bar(found.nbytes, progress) as advance:
+            for name, tensor in found:
+                nbytes = tensor.numel() * tensor.element_size()
+                if keep is None or keep(name):
+                    yield name, tensor
+                del tensor
+                advance(nbytes)
+
+
+def pairs(files, ours, keep=None, progress=False):
+    """Yields (name, tensor) pairs of the files, or of a network source, through a window.
+
+    If the engine holds a full window of tensors, this function waits while the engine releases
+    some. If it releases none, the remaining tensors are views of the mapped files in host memory,
+    as the engine's own loader yields them. A tensor that is too large for the window is also such a
+    view.
+    """
+    window = size(ours.get("window", default_window), "window")
     device = target_device(ours)
-    with Loader(device) as loader:
-        checkpoint = loader.open(list(files)).result()
-        left = {info.name: info.nbytes for info in checkpoint.infos() if keep is None or keep(info)}
+    remote = ours.get("remote") if is_address(files) else False
+    source = files if is_address(files) else list(files)
+    with Loader(device, remote=remote) as loader:
+        checkpoint = loader.open(source).result()
+        left = {
+            info.name: info.nbytes for info in checkpoint.infos() if keep is None or keep(info.name)
+        }
         with _progress_bar(sum(left.values()), progress) as advance:
-            for found in (_windowed(loader, checkpoint, left, window), _mapped(files, left)):
+            for found in (_windowed(loader, checkpoint, left, window), _mapped(source, remote, left)):
                 for name, tensor in found:
                     made = torch_of(tensor)
                     del tensor
@@ -111,7 +188,7 @@ def pairs(files, ours, keep=None, progress=False):
 
 @contextlib.contextmanager
 def _progress_bar(total, wanted):
-    """A function of the bytes that were consumed since its last call."""
+    """Returns a function that takes the bytes consumed since its last call."""
     try:
         from tqdm.auto import tqdm
     except ImportError:
@@ -124,7 +201,7 @@ def _progress_bar(total, wanted):
 
 
 def _fitting(sizes, window):
-    """Names of the tensors that fit into the window beside the one before, which a loop holds."""
+    """Returns the names of the tensors that fit into the window next to the previous tensor."""
     names, before = [], 0
     for name, nbytes in sizes.items():
         if before + nbytes + 2 * _rounding_bytes <= window:
@@ -134,7 +211,7 @@ def _fitting(sizes, window):
 
 
 def _windowed(loader, checkpoint, sizes, window):
-    """The tensors that fit, until the window stays full."""
+    """Yields the tensors that fit, until the window stays full."""
     names = _fitting(sizes, window)
     if not names:
         return
@@ -153,7 +230,7 @@ def _windowed(loader, checkpoint, sizes, window):
 
 
 def _next_of(stream):
-    """The next pair, or None after the last. Waits for room while the window is full."""
+    """Returns the next pair, or None after the last. Waits while the window is full."""
     until = None
     while True:
         try:
@@ -166,17 +243,16 @@ def _next_of(stream):
         time.sleep(_retry_seconds)
 
 
-def _mapped(files, left):
-    """Views of the tensors that are left, for any device: the engine copies them to its own."""
+def _mapped(source, remote, left):
+    """Yields views of the remaining tensors. The engine copies them to its device.
+
+    The tensors of a network source cannot be mapped, so they are loaded.
+    """
     if not left:
         return
-    with Loader("cpu") as loader:
-        model = loader.load(
-            list(files),
-            select=_core.Selection().names(list(left)),
-            memory="mapped",
-            access="copy_on_write",
-            unmappable="copy",
-        ).result()
+    how = {"memory": "mapped", "access": "copy_on_write", "unmappable": "copy"}
+    with Loader("cpu", remote=remote) as loader:
+        selection = _core.Selection().names(list(left))
+        model = loader.load(source, select=selection, **(how if remote is False else {})).result()
         for name in list(left):
             yield name, model[name]

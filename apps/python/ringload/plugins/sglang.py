@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """ringload in SGLang: `--model-loader-extra-config '{"ringload": true}'`.
 
-SGLang has no registry of load formats, so its choice of a loader is hooked: with that key, which
-may be beside "window" and "device", tensors come through a window of bounded memory. Tensors that
-are too large for the window, and all that remain when SGLang holds a full window of them, are
-mapped from the files. SGLang's own loader reads files of PyTorch (`.bin`, `.pt`).
+SGLang has no registry of load formats, so this plugin hooks the choice of the loader. With the key
+"ringload", which "window" and "device" may accompany, tensors arrive through a window of bounded
+memory. Tensors that are too large for the window are mapped from the files, and so are all
+remaining tensors if SGLang holds a full window. With "distributed": true, the ranks of the
+tensor-parallel group read each byte once. A model may be an address (`s3://`, `hf://`), which is
+read without a download and whose settings are in "remote". SGLang's own loader reads PyTorch files
+that contain more than tensors.
 """
 
 import copy
+import functools
 import json
 import time
 
@@ -17,14 +21,14 @@ _hooked = "sglang.srt.model_loader.loader.get_model_loader"
 
 
 def register():
-    """For the entry point sglang.srt.plugins."""
+    """The function of the entry point sglang.srt.plugins."""
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
     HookRegistry.register(_hooked, choose_loader, HookType.AROUND)
 
 
 def choose_loader(original, load_config, *arguments, **named):
-    """What get_model_loader gives: ours, where the configuration asks for it."""
+    """Replaces get_model_loader: returns our loader if the configuration requests it."""
     extra = load_config.model_loader_extra_config
     if isinstance(extra, str):
         extra = json.loads(extra) if extra else {}
@@ -46,18 +50,33 @@ def _loader_class():
         def _get_weights_iterator(self, source):
             if getattr(self.load_config, "draft_model_idx", None) is not None:
                 return super()._get_weights_iterator(source)
-            folder, files, is_safetensors, *_ = _weights.files_of(self, source)
-            if not is_safetensors:
-                return super()._get_weights_iterator(source)
-            add_mtp = getattr(engine, "maybe_add_mtp_safetensors", None)
-            config = getattr(source, "model_config", None)
-            if add_mtp is not None and config is not None:
-                index = "model.safetensors.index.json"
-                files = add_mtp(files, folder, index, config.hf_config)
+            files = source.model_or_path
+            if not _weights.is_address(files):
+                if _weights.own_loader_reads(self.load_config):
+                    return super()._get_weights_iterator(source)
+                folder, files, is_safetensors, *_ = _weights.files_of(self, source)
+                if not is_safetensors and not _weights.is_readable(files):
+                    return super()._get_weights_iterator(source)
+                if is_safetensors:
+                    files = self._with_mtp(files, folder, source)
             if self.counter_before_loading_weights == 0.0:
                 self.counter_before_loading_weights = time.perf_counter()
-            shows = _weights.shows_progress(self.load_config)
-            found = _weights.pairs(files, self._ours, progress=shows)
+            found = _weights.weights_of(
+                self, self._ours, "sglang.srt.distributed", files
+            )
             return ((source.prefix + name, tensor) for name, tensor in found)
+
+        def _with_mtp(self, files, folder, source):
+            add = getattr(engine, "maybe_add_mtp_safetensors", None)
+            config = getattr(source, "model_config", None)
+            if add is None or config is None:
+                return files
+            return add(files, folder, "model.safetensors.index.json", config.hf_config)
+
+        @functools.wraps(engine.DefaultModelLoader._prepare_weights)
+        def _prepare_weights(self, model_name_or_path, *arguments, **named):
+            if _weights.is_address(model_name_or_path):  # No file is downloaded.
+                return model_name_or_path, [model_name_or_path], True
+            return super()._prepare_weights(model_name_or_path, *arguments, **named)
 
     return RingloadModelLoader

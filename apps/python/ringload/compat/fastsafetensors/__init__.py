@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In place of the package fastsafetensors, for PyTorch.
+"""Replaces the package fastsafetensors, for PyTorch.
 
     from ringload.compat.fastsafetensors import SafeTensorsFileLoader, fastsafe_open, ParallelLoader
 
-Other than there: a file's ranges are read by whichever rank needs them, so nothing goes from rank
-to rank, and ranks need not make the same calls; get_multi_cols keeps the order of its names;
-`bbuf_size_kb`, `max_threads`, `set_numa` and the like have no meaning, for the loader bounds
-itself. GPUDirect Storage is not used: nogds=False, the default, gives one UserWarning and reads as
-nogds=True does. AutoLoader knows the loader "base" only, and refuses "3fs". SafeTensorsMetadata has
-the header, not get_tensors. A budget of memory is met by loading parts of files; queue_size is
-reduced for it without a message.
-ParallelSaver begins tensors at multiples of `header_align` where that is a power of two, writes
-past the page cache, and holds what a `fill` of the caller's encodes in memory until it is written.
+Differences from the package: each rank reads the ranges that it needs, so nothing is sent between
+ranks, and ranks need not make the same calls. get_multi_cols keeps the order of its names.
+`bbuf_size_kb`, `max_threads`, `set_numa` and similar parameters have no effect, because the loader
+has its own limits. GPUDirect Storage is not used: nogds=False, the default, issues one UserWarning
+and reads like nogds=True. AutoLoader supports only the loader "base", and refuses "3fs".
+SafeTensorsMetadata has the header, but not get_tensors. To keep a memory budget, parts of files are
+loaded, and queue_size is reduced without a message. ParallelSaver aligns tensors to `header_align`
+if it is a power of two, bypasses the page cache, and keeps the output of a `fill` function in
+memory until it is written.
 """
 
 from .auto_loader import AutoLoader

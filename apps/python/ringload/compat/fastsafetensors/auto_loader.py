@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AutoLoader: a ParallelLoader that is told by a file of settings."""
+"""AutoLoader: a ParallelLoader with settings from a file."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ _loaders = {"base": SafeTensorsFileLoader}
 
 
 class AutoLoader:
-    """(name, tensor) pairs of many files, by the settings that load_config() finds."""
+    """Yields (name, tensor) pairs of many files, with the settings of load_config()."""
 
     def __init__(self, pg: Any, hf_weights_files: list[str], device: str = "cpu") -> None:
         self._config = load_config()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tensors of which file are loaded together, so that a load stays within its memory."""
+"""Decides which tensors are loaded together, so that a load stays within its memory."""
 
 import collections
 
@@ -9,11 +9,11 @@ Chunk = collections.namedtuple("Chunk", "checkpoint names")
 
 
 class BudgetInfeasibleError(ValueError):
-    """A tensor does not fit in the memory that was allowed."""
+    """A tensor does not fit into the allowed memory."""
 
 
 def file_sizes(path, checkpoint, keep_tensor, is_resident):
-    """The bytes of each kept tensor, and of those that stay."""
+    """Returns the bytes of each kept tensor, and the bytes of the resident tensors."""
     tensors = {
         info.name: info.nbytes
         for info in checkpoint.infos()
@@ -24,11 +24,11 @@ def file_sizes(path, checkpoint, keep_tensor, is_resident):
 
 
 def plan(files, depth, batch_bytes, budget, copies):
-    """(chunks, depth): what is loaded one after the other, and how many at the same time.
+    """Returns (chunks, depth): the chunks in order, and the number of chunks that load at once.
 
-    At most `depth` chunks are in memory, and `copies` (0 or 1) more for a copy that its consumer
-    will drop. With `budget`, these and what is resident fit into it; the depth is reduced for that.
-    Raises BudgetInfeasibleError if one chunk after the other does not fit either.
+    At most `depth` chunks are in memory, plus `copies` (0 or 1) chunks for a copy that its consumer
+    will drop. With `budget`, the depth is reduced until these chunks and the resident tensors fit.
+    Raises BudgetInfeasibleError if even one chunk at a time does not fit.
     """
     while True:
         limits = _limits(files, depth + copies, batch_bytes, budget)
@@ -45,7 +45,7 @@ def plan(files, depth, batch_bytes, budget, copies):
 
 
 def _limits(files, buffers, batch_bytes, budget):
-    """The bytes of a chunk of each file, beside what is resident by the end of that file."""
+    """Returns the bytes of a chunk of each file, without the resident bytes after the file."""
     limits, resident = [], 0
     for file in files:
         resident += file.resident_bytes
@@ -55,7 +55,7 @@ def _limits(files, buffers, batch_bytes, budget):
 
 
 def _too_large(files, limits):
-    """(file, tensor, limit) where most bytes are missing; None if each tensor has room."""
+    """Returns (file, tensor, limit) for the largest excess, or None if each tensor fits."""
     missing = [
         (nbytes - limit, file, name, limit)
         for file, limit in zip(files, limits)
@@ -79,7 +79,7 @@ def _infeasible(file, name, limit, buffers, batch_bytes, budget):
 
 
 def _chunks(file, limit):
-    """The tensors of a file in their order, as many at once as the limit allows."""
+    """Yields the tensors of a file in order, as many at once as the limit allows."""
     chunks, names, sum_bytes = [], [], 0
     for name, nbytes in file.tensors.items():
         if names and sum_bytes + nbytes > limit:

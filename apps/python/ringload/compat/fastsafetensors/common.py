@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headers of files as Python objects, and what is known of memory and devices."""
+"""Headers of files as Python objects, and facts about memory and devices."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from .. import _shared
 from .dtypes import DType, element_bits
 
-owner = "fastsafetensors"  # Of the loaders of this package, whose memory is counted.
+owner = "fastsafetensors"  # The memory of the loaders of this package is counted.
 _header_bytes_max = 100_000_000
 _alignment = 16
 
@@ -28,7 +28,7 @@ class SingleGroup:
 
 @dataclasses.dataclass(repr=False)
 class TensorFrame:
-    """One tensor of a header, or a slice of it, described by strides and offsets of elements."""
+    """One tensor of a header, or a slice of it, described by strides and offsets in elements."""
 
     dtype: DType
     shape: list[int]
@@ -39,7 +39,7 @@ class TensorFrame:
 
     @classmethod
     def from_buffer(cls, entry: Mapping[str, Any]) -> "TensorFrame":
-        """From an entry of the header: dtype, shape, data_offsets."""
+        """Creates a frame from an entry of the header: dtype, shape, data_offsets."""
         shape = entry["shape"]
         if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
             raise ValueError(f"shape must contain nonnegative integers: {shape!r}")
@@ -50,9 +50,10 @@ class TensorFrame:
         )
 
     def __getitem__(self, index: int | slice | tuple[int | slice, ...]) -> "TensorFrame":
-        """The frame of a slice. An integer is a slice of length 1, so no dimension is removed.
+        """Returns the frame of a slice. An integer means a slice of length 1 and removes no
+        dimension.
 
-        A slice of no elements has no dimensions, as in the package.
+        A slice without elements has no dimensions, as in the package.
         """
         parts = index if isinstance(index, tuple) else (index,)
         if len(parts) > len(self.shape):
@@ -72,7 +73,7 @@ class TensorFrame:
 
 
 def _range(part, size):
-    """(first, length, step) of an index of one dimension."""
+    """Returns (first, length, step) of an index of one dimension."""
     if isinstance(part, slice):
         chosen = range(size)[part]
         return (chosen.start if len(chosen) else 0), len(chosen), chosen.step
@@ -84,7 +85,7 @@ def _range(part, size):
 
 
 class SafeTensorsMetadata:
-    """The header of one file. `framework` is kept, and not used."""
+    """The header of one file. `framework` is stored, but not used."""
 
     def __init__(
         self,
@@ -137,7 +138,7 @@ class SafeTensorsMetadata:
     def from_fd(
         cls, fd: int, filename: str, framework: Any = None, keep_orig_dict: bool = False
     ) -> "SafeTensorsMetadata":
-        """Reads the header of an open file, whose position is at its begin."""
+        """Reads the header of an open file whose position is at its start."""
         size = os.fstat(fd).st_size
         if size < 8:
             raise ValueError(f"{filename}: HeaderTooSmall: the file has {size} bytes")
@@ -154,7 +155,7 @@ class SafeTensorsMetadata:
     def select_byte_ranges(
         self, keep_tensor: Callable[[str], bool], merge_gap: int = 4096
     ) -> list[tuple[int, int]]:
-        """[(first, last)] of the file that hold the kept tensors; small gaps are included."""
+        """Returns [(first, last)] ranges that contain the kept tensors, with small gaps."""
         merged = []
         for name, frame in self.tensors.items():
             first, last = (self.header_length + offset for offset in frame.data_offsets)
@@ -171,7 +172,7 @@ class SafeTensorsMetadata:
 
 
 def get_device_numa_node(device: int | None) -> int | None:
-    """The NUMA node that a GPU is attached to. None where it is unknown."""
+    """Returns the NUMA node of a GPU, or None if it is unknown."""
     if device is None:
         return None
     address = _pci_address(device)
@@ -183,7 +184,7 @@ def get_device_numa_node(device: int | None) -> int | None:
 
 
 def _pci_address(device):
-    """A GPU's address as /sys writes it; empty where PyTorch does not say it."""
+    """Returns a GPU's address as /sys writes it, or "" if PyTorch does not provide it."""
     import torch
 
     if not torch.cuda.is_available():
@@ -194,10 +195,10 @@ def _pci_address(device):
 
 
 def live_allocation_count() -> int:
-    """Allocations that are held for tensors which this package has loaded."""
+    """Returns the number of allocations of the tensors that this package has loaded."""
     return sum(loader.memory["tensor_allocations"] for loader in _shared.loaders_of(owner))
 
 
 def live_allocation_bytes() -> int:
-    """The bytes of these allocations."""
+    """Returns the bytes of these allocations."""
     return sum(loader.memory["tensor_bytes"] for loader in _shared.loaders_of(owner))

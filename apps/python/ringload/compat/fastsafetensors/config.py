@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of an AutoLoader, from a file of JSON."""
+"""Settings of an AutoLoader from a JSON file."""
 
 import dataclasses
 import json
@@ -9,13 +9,13 @@ from typing import Any, Optional
 CONFIG_ENV_VAR = "FASTSAFETENSORS_CONFIG"
 DEFAULT_CONFIG_PATH = "fastsafetensors.json"
 
-_groups = ("parallel", "debug")  # Sections whose settings are those of the whole.
+_groups = ("parallel", "debug")  # Sections whose settings apply to the whole file.
 _common = ("framework", "debug_log", "set_numa", "disable_cache")
 
 
 @dataclasses.dataclass
 class LoaderConfig:
-    """What an AutoLoader is told; sections of other loaders are kept as they are."""
+    """The settings of an AutoLoader. Sections of other loaders are stored unchanged."""
 
     loader: str = "base"
     framework: str = "pytorch"
@@ -39,7 +39,7 @@ class LoaderConfig:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "LoaderConfig":
-        """Of a dictionary. What is no setting is ignored."""
+        """Creates the settings from a dictionary. Unknown keys are ignored."""
         known = {one.name for one in dataclasses.fields(cls)} - {"_extensions"}
         chosen, extensions = {}, {}
         for key, value in data.items():
@@ -56,12 +56,12 @@ class LoaderConfig:
             return cls.from_dict(json.load(file))
 
     def get_extension_config(self, name: str) -> dict[str, Any]:
-        """The section of one loader, without what is common to all."""
+        """Returns the section of one loader, without the common settings."""
         section = self._extensions.get(name, {})
         return {key: value for key, value in section.items() if key not in _common}
 
     def create_parallel_kwargs(self) -> dict[str, Any]:
-        """What a ParallelLoader is given."""
+        """Returns the arguments for a ParallelLoader."""
         given = {
             "max_batch_bytes": self.max_batch_bytes,
             "use_chunk_budget_as_allocation_size": self.use_chunk_budget_as_allocation_size,
@@ -74,7 +74,7 @@ class LoaderConfig:
 
 
 def load_config() -> LoaderConfig:
-    """Of the file that FASTSAFETENSORS_CONFIG names, or fastsafetensors.json, or the defaults."""
+    """Returns the settings of $FASTSAFETENSORS_CONFIG, fastsafetensors.json, or the defaults."""
     named = os.environ.get(CONFIG_ENV_VAR)
     if named is not None and not os.path.isfile(named):
         raise FileNotFoundError(f"Config file specified by {CONFIG_ENV_VAR} not found: {named}")

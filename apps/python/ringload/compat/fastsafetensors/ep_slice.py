@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which experts of a model are a rank's, as predicates of tensors' names."""
+"""Selects the experts of a rank, by predicates of tensor names."""
 
 import os
 import re
@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 
 def owned_expert_range(num_experts: int, ep_size: int, ep_rank: int) -> tuple[int, int]:
-    """The experts [first, last) of a rank, in contiguous blocks; the lowest ranks have one more."""
+    """Returns the experts [first, last) of a rank, in contiguous blocks.
+
+    The lowest ranks have one expert more.
+    """
     if ep_size <= 0:
         raise ValueError(f"ep_size must be positive, got {ep_size}")
     if not 0 <= ep_rank < ep_size:
@@ -23,7 +26,7 @@ def expert_parallel_filter(
     ep_rank: int,
     pattern: re.Pattern[str] = re.compile(r"\.experts\.(\d+)\."),
 ) -> Callable[[str], bool]:
-    """A predicate of names: those of a rank's experts, and all that are of no expert."""
+    """Returns a predicate that accepts the names of a rank's experts and of no expert."""
     first, last = owned_expert_range(num_experts, ep_size, ep_rank)
 
     def keep(name):
@@ -34,10 +37,10 @@ def expert_parallel_filter(
 
 
 def expert_parallel_filter_from_env() -> Callable[[str], bool] | None:
-    """That of FASTSAFETENSORS_EP_NUM_EXPERTS, _EP_SIZE and _EP_RANK; None where nothing is chosen.
+    """Returns the predicate of FASTSAFETENSORS_EP_NUM_EXPERTS, _EP_SIZE and _EP_RANK, or None.
 
-    Only with FASTSAFETENSORS_EP_SLICE=1. Size and rank are else those of torch.distributed, or
-    WORLD_SIZE and RANK.
+    FASTSAFETENSORS_EP_SLICE must be 1. Without _EP_SIZE and _EP_RANK, the size and rank of
+    torch.distributed are used, or WORLD_SIZE and RANK.
     """
 
     def number(name, otherwise):

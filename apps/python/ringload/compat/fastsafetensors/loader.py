@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files into the memory of a device: SafeTensorsFileLoader and fastsafe_open."""
+"""Loads files into the memory of a device: SafeTensorsFileLoader and fastsafe_open."""
 
 import collections
 import warnings
@@ -22,7 +22,7 @@ def check_framework(framework):
 
 
 def warn_of_gds(nogds, use_fgds=False):
-    """Warns once that GPUDirect Storage, which is the default, is not used."""
+    """Warns once that GPUDirect Storage, the default of the package, is not used."""
     global _has_warned_of_gds
     if (nogds and not use_fgds) or _has_warned_of_gds:
         return
@@ -36,7 +36,7 @@ def warn_of_gds(nogds, use_fgds=False):
 
 
 class TensorBase:
-    """A tensor in a wrapping that knows no framework."""
+    """A wrapper of a tensor that is independent of the framework."""
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
@@ -46,7 +46,7 @@ class TensorBase:
 
     @property
     def real_tensor(self) -> Any:
-        """The same, by the name that the package's own wrapping of a PyTorch tensor has for it."""
+        """The tensor, under the name that the package's wrapper of a PyTorch tensor has."""
         return self._raw
 
     def __getattr__(self, name: str) -> Any:
@@ -66,7 +66,7 @@ class TensorBase:
 
 
 def _type_of(dtype):
-    """The library's name of a type; None for AUTO."""
+    """Returns the library's name of a type, or None for AUTO."""
     text = getattr(dtype, "value", dtype)
     if text is None or str(text).lower() == "auto":
         return None
@@ -86,7 +86,7 @@ _File = collections.namedtuple("_File", "path rank checkpoint")
 
 
 class SafeTensorsFileLoader:
-    """Loads files, each for a rank, into the memory of one device."""
+    """Loads files, each for one rank, into the memory of one device."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class SafeTensorsFileLoader:
     def process_extension_config(
         cls, ext_config: Mapping[str, Any], **kwargs: Any
     ) -> dict[str, Any]:
-        """The settings of a section of AutoLoader's file as arguments of the constructor."""
+        """Converts a section of AutoLoader's file to arguments of the constructor."""
         found = dict(ext_config)
         copier = found.pop("copier_type", "gds")
         found["nogds"] = copier not in ("gds", "fgds")
@@ -133,14 +133,14 @@ class SafeTensorsFileLoader:
         self.reset()
 
     def set_tensor_filter(self, keep_tensor: Callable[[str], bool] | None) -> None:
-        """Only tensors whose name it keeps are there, and read."""
+        """Restricts the loader to the tensors whose names `keep_tensor` accepts."""
         self._filter = keep_tensor
 
     def _keeps(self, name):
         return self._filter is None or self._filter(name)
 
     def add_filenames(self, filenames: Mapping[int, Sequence[str]]) -> None:
-        """{rank: [files]}"""
+        """Adds files: {rank: [files]}."""
         lists = [(rank, list(files)) for rank, files in filenames.items()]
         turns = max((len(files) for _, files in lists), default=0)
         opening = [
@@ -160,7 +160,7 @@ class SafeTensorsFileLoader:
 
     @property
     def frames(self) -> dict[str, TensorFrame]:
-        """{name: TensorFrame}"""
+        """The frames of all tensors: {name: TensorFrame}."""
         found = {}
         for file in self._files:
             infos = file.checkpoint.infos()
@@ -188,12 +188,12 @@ class SafeTensorsFileLoader:
         allow_inflight: bool = False,
         borrowed_tensors: bool = False,
     ) -> "FilesBufferOnDevice":
-        """Loads this rank's files, all at once. Tensors own their memory, also after close()."""
+        """Loads the files of this rank. The tensors own their memory and outlive close()."""
         return FilesBufferOnDevice(self, _type_of(dtype))
 
 
 class FilesBufferOnDevice:
-    """What was loaded, and what other ranks have: those files are read where it is needed."""
+    """The loaded tensors, and the tensors of other ranks, whose files are read on request."""
 
     def __init__(self, loader: SafeTensorsFileLoader, dtype: str | None) -> None:
         self.pg = loader.pg
@@ -213,7 +213,7 @@ class FilesBufferOnDevice:
         mine = [file for file in loader._files if file.rank == self.pg.rank()]
         loading = [(file, self._begin(file, loader)) for file in mine]
         self._loaded = {}
-        self._untaken = {}  # By file, if other ranks exist: what was loaded and never asked for.
+        self._untaken = {}  # By file, if other ranks exist: the loaded, but unused tensors.
         for file, operation in loading:
             found = dict(operation.result().items())
             self._loaded.update(found)
@@ -232,13 +232,13 @@ class FilesBufferOnDevice:
         return {name: (file.rank, 0) for name, (file, _) in self._places.items()}
 
     def close(self) -> None:
-        """Lets go of what was loaded. Tensors that were taken stay."""
+        """Releases the loaded tensors. Tensors that the caller has stay valid."""
         self._loaded = {}
         self._untaken = {}
         self._places = {}
 
     def _release(self, file, name):
-        """Lets go of a file when each of its tensors was taken, as the package does for ranks."""
+        """Releases a file when each tensor was taken, as the package does for several ranks."""
         untaken = self._untaken.get(file.path)
         if untaken is None:
             return
@@ -260,7 +260,7 @@ class FilesBufferOnDevice:
         return list(self._place(tensor_name)[1].shape)
 
     def _shard(self, name, dim):
-        """This rank's block of a tensor, or all of it for -1."""
+        """Returns this rank's block of a tensor, or the whole tensor if `dim` is -1."""
         file, info = self._place(name)
         ranks, rank = self.pg.size(), self.pg.rank()
         whole = dim == -1 or ranks == 1
@@ -294,7 +294,10 @@ class FilesBufferOnDevice:
         return TensorBase(self.get_sharded(tensor_name, dim, device, dtype))
 
     def get_sharded(self, tensor_name: str, dim: int, device: Any = None, dtype: Any = None) -> Any:
-        """The block of this rank: ceil(size / ranks) long, at the end shorter or empty."""
+        """Returns the block of this rank, of size ceil(size / ranks).
+
+        The last blocks may be smaller or empty.
+        """
         return _converted(self._shard(tensor_name, dim), device, dtype)
 
     def get_tensor_wrapped(
@@ -312,7 +315,7 @@ class FilesBufferOnDevice:
     def push_tensor(
         self, tensor_name: str, dst_rank: int, device: Any = None, dtype: Any = None
     ) -> Any:
-        """The tensor, at that rank; None at others."""
+        """Returns the tensor at rank `dst_rank`, and None at other ranks."""
         self._place(tensor_name)
         if not 0 <= dst_rank < self.pg.size():
             raise ValueError(f"push_tensor: rank {dst_rank} of {self.pg.size()} ranks")
@@ -323,14 +326,14 @@ class FilesBufferOnDevice:
     def get_multi_cols(
         self, tensor_names: Sequence[str], dim: int, device: Any = None, dtype: Any = None
     ) -> TensorBase:
-        """The blocks of this rank of several tensors, one behind the other in that dimension."""
+        """Returns this rank's blocks of several tensors, concatenated along `dim`."""
         import torch
 
         parts = [self._shard(name, dim) for name in tensor_names]
         meant = parts[0].dtype
         if (
             meant.is_floating_point and parts[0].element_size() == 1
-        ):  # PyTorch joins these as bytes only.
+        ):  # PyTorch can concatenate these types only as bytes.
             parts = [part.view(torch.uint8) for part in parts]
         joined = torch.cat(parts, dim=dim).view(meant)
         return TensorBase(_converted(joined, device, dtype))
@@ -339,7 +342,7 @@ class FilesBufferOnDevice:
         return {name: self.get_sharded_wrapped(name, dim) for name, dim in tensor_shard_dim.items()}
 
 
-class fastsafe_open:  # the name it stands in for
+class fastsafe_open:  # The name that it replaces.
     """Opens one file, several, or {rank: [files]}, and loads them."""
 
     def __init__(

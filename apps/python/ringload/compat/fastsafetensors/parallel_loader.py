@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ParallelLoader: the tensors of many files, one by one."""
+"""ParallelLoader: the tensors of many files, one after the other."""
 
 import collections
 from collections.abc import Callable, Iterator, Sequence
@@ -13,12 +13,12 @@ from .common import owner
 
 
 class ParallelLoader:
-    """(name, tensor) pairs of many files, the next of which are read while these are used.
+    """Yields (name, tensor) pairs of many files. The next files are read meanwhile.
 
-    Tensors may be kept. queue_size + 2 files are on their way (with -1 one). With max_batch_bytes
-    or device_memory_budget these are parts of files of bounded size, and the tensors are copies,
-    unless borrowed_tensors says that none is kept. The constructor raises BudgetInfeasibleError for
-    a budget that cannot be met.
+    Tensors may be kept. queue_size + 2 files are in memory or being read (one file if queue_size is
+    -1). With max_batch_bytes or device_memory_budget, parts of files of bounded size are read
+    instead, and the tensors are copies, unless borrowed_tensors is set because no tensor is kept.
+    The constructor raises BudgetInfeasibleError if the budget is too small.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors to a set of shards, which are written at the same time."""
+"""Saves tensors to a set of shards, which are written at the same time."""
 
 import dataclasses
 import math
@@ -22,12 +22,12 @@ KEY_SHARD_SET = "fst.shard.set"
 
 
 class ShardSetError(ValueError):
-    """Files are not all shards of one set, in their order."""
+    """The files are not all shards of one set, in order."""
 
 
 @dataclasses.dataclass
 class WriteEntry:
-    """One tensor to write. `source` is what it is filled from, and nobody else's business."""
+    """One tensor to write. `source` is the input of `fill`, and is not used otherwise."""
 
     name: str
     dtype: DType
@@ -37,9 +37,9 @@ class WriteEntry:
 
 
 def validate_shard_set(metas):
-    """Raises ShardSetError unless these are all shards of one write, in their order.
+    """Raises ShardSetError unless `metas` are all shards of one write, in order.
 
-    Each has `metadata`, and `src` as its name.
+    Each element has `metadata`, and `src` as its name.
     """
     if not metas:
         raise ShardSetError("no shards")
@@ -60,7 +60,7 @@ def validate_shard_set(metas):
 
 
 def plain_entry(name, tensor, *, framework="pytorch"):
-    """An entry for a tensor, of its own type and shape."""
+    """Returns an entry for a tensor, with the tensor's type and shape."""
     raw = getattr(tensor, "_raw", tensor)
     nbytes = raw.numel() * raw.element_size()
     return WriteEntry(name, DType[dtype_name(raw.dtype).upper()], list(raw.shape), nbytes, tensor)
@@ -91,7 +91,7 @@ def _texts(metadata):
 
 
 def _spread(entries, count):
-    """The entries of each shard: the largest first, each into the shard that has least."""
+    """Assigns entries to shards: the largest first, each to the shard with the fewest bytes."""
     shards = [[] for _ in range(count)]
     bytes_of = [0] * count
     for entry in sorted(entries, key=lambda one: -one.nbytes):
@@ -110,7 +110,7 @@ def _room(paths, nbytes, left):
 
 
 def _filled(entries, fill):
-    """Memory for each entry that `fill` has written to, by name."""
+    """Returns, by name, the memory that `fill` has written for each entry."""
     memory = {entry.name: bytearray(entry.nbytes) for entry in entries}
     largest_first = sorted(entries, key=lambda one: -one.nbytes)
     work = [(memoryview(memory[entry.name]), entry) for entry in largest_first]
@@ -121,7 +121,7 @@ def _filled(entries, fill):
 
 
 def _view(entry, memory):
-    """What the library is given for an entry: its name, where it is, its type."""
+    """Describes an entry for the library: name, address, type."""
     if memory is None:
         return (entry.name, *exported(getattr(entry.source, "_raw", entry.source)))
     import numpy
@@ -133,7 +133,7 @@ def _view(entry, memory):
 
 
 def per_entry_fill(fn, num_threads=8):
-    """A `fill` that calls `fn(buffer, entry)` for each entry, on so many threads."""
+    """Returns a `fill` that calls `fn(buffer, entry)` for each entry, on several threads."""
     if num_threads < 1:
         raise ValueError("num_threads must be positive")
 
@@ -149,9 +149,9 @@ def save_sharded(
     entries, base, *, num_shards=16, fill=None, framework="pytorch", min_free_bytes=0,
     fsync=False, metadata=None, shard0_metadata=None, shard_metadata=None, header_align=8,
 ):  # fmt: skip
-    """Writes the entries as `{base}-00001-of-0000N.safetensors` and so on; gives the paths.
+    """Writes the entries as `{base}-00001-of-0000N.safetensors` and so on. Returns the paths.
 
-    Each file appears when it is whole; if one fails, those that are there already stay.
+    Each file appears when it is complete. If a file fails, the complete files remain.
     """
     entries = list(entries)
     paths = shard_paths(base, num_shards)
@@ -224,7 +224,7 @@ class ParallelSaver:
         shard0_metadata: dict[str, str] | None = None,
         header_align: int = 8,
     ) -> list[str]:
-        """Saves tensors under their names; gives the paths of the shards."""
+        """Saves tensors under their names. Returns the paths of the shards."""
         entries = [
             plain_entry(name, tensor, framework=self.framework) for name, tensor in tensors.items()
         ]
@@ -245,7 +245,7 @@ class ParallelSaver:
         shard0_metadata: dict[str, str] | None = None,
         header_align: int = 8,
     ) -> list[str]:
-        """Saves entries, filled by the `fill` of this, or from their sources."""
+        """Saves entries, which `fill` fills, or whose sources are copied."""
         return save_sharded(
             entries,
             base,

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In place of the package safetensors: `from ringload.compat.safetensors import safe_open`.
+"""Replaces the package safetensors: `from ringload.compat.safetensors import safe_open`.
 
-Other than there: load_file and get_tensors read through io_uring into memory of their own, where
-the file may change or go afterwards; prefetch() loads to the host too, and slices in all dimensions
-may be planned; NumPy takes bfloat16 and 8-bit floats, by ml_dtypes; a Tensor outlives the handle.
+Differences from the package: load_file and get_tensors read through io_uring into separate memory,
+so the file may change or be removed afterwards. prefetch() also loads to the host, and a plan may
+have slices in all dimensions. NumPy arrays can have bfloat16 and 8-bit floats, through ml_dtypes. A
+Tensor outlives the handle.
 """
 
 from ..._core import version as __version__

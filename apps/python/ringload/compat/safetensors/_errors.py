@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors under the names that the package safetensors gives them."""
+"""Errors with the names of the package safetensors."""
 
 import contextlib
 
@@ -8,7 +8,7 @@ from ..._errors import SourceNotFoundError, SystemCallError
 
 
 class SafetensorError(Exception):
-    """A file that is no safetensors, a tensor that is not in it, or a call that cannot be."""
+    """An invalid safetensors file, a missing tensor, or an invalid call."""
 
 
 @contextlib.contextmanager

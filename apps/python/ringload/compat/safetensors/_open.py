@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""safe_open: one file, its tensors when they are asked for."""
+"""safe_open: one file, whose tensors are read on request."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ _frameworks = {
 
 
 class TensorMeta:
-    """A tensor's entry in the header."""
+    """The entry of a tensor in the header."""
 
     __slots__ = ("dtype", "shape", "data_offsets")
 
@@ -32,7 +32,7 @@ class TensorMeta:
 
 
 def given_as(tensor, framework, device):
-    """A Tensor as the framework's own."""
+    """Returns a Tensor as a tensor of the framework."""
     if framework == "pt":
         made = _convert.torch_of(tensor)
         return made if tensor.device == device else made.to(device)
@@ -54,11 +54,11 @@ def given_as(tensor, framework, device):
     return paddle.to_tensor(array)
 
 
-class safe_open:  # the name it stands in for
-    """Opens a file and reads its header; tensors are read, or mapped, when they are asked for.
+class safe_open:  # The name that it replaces.
+    """Opens a file and reads its header. Tensors are read or mapped on request.
 
-    backend: "mmap" (get_tensor gives views of the file, copied on write, on the host) or "pread"
-    (get_tensor reads into memory of its own).
+    backend: "mmap" (get_tensor returns views of the file in host memory, copied on write) or
+    "pread" (get_tensor reads into separate memory).
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class safe_open:  # the name it stands in for
         on = self._device if _shared.has_direct(self._device) else "cpu"
         self._maps = backend == "mmap" and on == "cpu"
         self._mapped = None
-        self._refused = None  # Why there is no such device, which only who reads a tensor is told.
+        self._refused = None  # The error for a missing device. Only a read raises it.
         name = os.fspath(filename)
         with as_theirs(name):
             try:
@@ -126,13 +126,13 @@ class safe_open:  # the name it stands in for
         return given_as(tensor, self._framework, self._device)
 
     def _map(self):
-        """Views of all tensors; nothing of them is read before it is used."""
+        """Returns views of all tensors. No byte is read before its first use."""
         if self._mapped is None:
             try:
                 self._mapped = self._checkpoint.load(
                     memory="mapped", access="copy_on_write"
                 ).result()
-            except Error:  # One tensor is not aligned: all are read.
+            except Error:  # If one tensor is not aligned, all are read.
                 self._mapped = {}
                 self._maps = False
         return self._mapped
@@ -158,9 +158,10 @@ class safe_open:  # the name it stands in for
     def prefetch(
         self, plan: Mapping[str, Any] | None = None, *, device: Any = None, threads: int = 8
     ) -> "PrefetchLoader":
-        """Begins to load all tensors, or those of `plan`: {name: None or a slice, or several}.
+        """Begins to load all tensors, or the tensors of `plan`: {name: None, a slice or several
+        slices}.
 
-        `threads` means nothing here: the loader has as many reads in flight as its drive wants.
+        `threads` has no effect, because the loader chooses the number of reads in flight.
         """
         checkpoint = self._open()
         wanted = None
@@ -191,7 +192,7 @@ class safe_open:  # the name it stands in for
 
 
 def _plan(wanted, info, part):
-    """Narrows `wanted` to a part of a tensor: a slice of its rows, or one for each dimension."""
+    """Narrows `wanted` to a part of a tensor: a slice of rows, or one for each dimension."""
     parts = part if isinstance(part, tuple) else (part,)
     for one in parts:
         if not isinstance(one, slice) and one is not Ellipsis:
@@ -205,7 +206,7 @@ def _plan(wanted, info, part):
     except (ValueError, TypeError, IndexError) as wrong:
         reason = "slices have step 1" if "step of 1" in str(wrong) else wrong
         raise SafetensorError(f"invalid prefetch plan slice for {info.name}: {reason}") from None
-    if Ellipsis not in parts:  # Python would cut them off: a plan that misses its tensor is wrong.
+    if Ellipsis not in parts:  # Python would clamp it. A plan beyond its tensor is wrong.
         for one, size in zip(parts, info.shape):
             for end in (one.start, one.stop):
                 if end is not None and not -size <= end <= size:
@@ -217,7 +218,7 @@ def _plan(wanted, info, part):
 
 
 def _safe_open_handle(file, framework, device="cpu", *, backend="mmap"):
-    """safe_open of a file that is open: of its descriptor, or else of its bytes."""
+    """Implements safe_open for an open file: by its descriptor, or else by its bytes."""
     from ._serialize import memory_file
 
     try:
@@ -232,7 +233,7 @@ def _safe_open_handle(file, framework, device="cpu", *, backend="mmap"):
 
 
 class PySafeSlice:
-    """One tensor in its file: an index reads the bytes that it needs."""
+    """One tensor in its file. An index reads only the bytes that it needs."""
 
     def __init__(self, handle, info):
         self._handle = handle
@@ -265,7 +266,7 @@ class PySafeSlice:
         return made[tuple(rest)] if any(part != slice(None) for part in rest) else made
 
     def _split(self, part, dim, parts):
-        """The range to be read, and what is then taken of it."""
+        """Returns the range to be read, and the index that is applied to it afterwards."""
         size = self._info.shape[dim]
         if isinstance(part, list):
             if part:
@@ -305,7 +306,7 @@ def _text(part):
 
 
 class PrefetchLoader:
-    """Tensors on their way: each is handed out once, by take() or by iterating."""
+    """Tensors that are being loaded. Each is returned once, by take() or by iteration."""
 
     def __init__(self, load, names, framework, device):
         self._load = load

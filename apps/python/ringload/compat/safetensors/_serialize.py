@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""serialize, serialize_file and deserialize: tensors by their addresses, files as bytes."""
+"""serialize, serialize_file and deserialize: tensors by address, files as bytes."""
 
 import contextlib
 import ctypes
@@ -19,7 +19,7 @@ _bits = {
     "f8_e8m0": 8, "i16": 16, "u16": 16, "f16": 16, "bf16": 16, "i32": 32, "u32": 32, "f32": 32,
     "i64": 64, "u64": 64, "f64": 64, "c64": 64, "f4": 4, "f6_e2m3": 6, "f6_e3m2": 6,
 }  # fmt: skip
-# The order of types in a file: as the reference has it, of ascending alignment.
+# The order of types in a file is that of the reference: ascending alignment.
 _order = (
     "bool f4 f6_e2m3 f6_e3m2 u8 i8 f8_e5m2 f8_e4m3 f8_e8m0 f8_e4m3fnuz f8_e5m2fnuz i16 u16 f16 "
     "bf16 i32 u32 f32 c64 f64 i64 u64"
@@ -27,7 +27,7 @@ _order = (
 
 
 class TensorSpec:
-    """A tensor in memory. Whoever makes one keeps the memory until it was serialized."""
+    """A tensor in memory. The creator keeps the memory until the tensor is serialized."""
 
     __slots__ = ("_name", "_shape", "_address", "_bytes")
 
@@ -84,7 +84,7 @@ def _specs(tensors, metadata):
 def serialize(
     tensor_dict: Mapping[str, TensorSpec], metadata: Mapping[str, str] | None = None
 ) -> bytes:
-    """The bytes of a file that has these tensors."""
+    """Returns the bytes of a file with these tensors."""
     tensors = _specs(tensor_dict, metadata)
     order = sorted(tensors, key=lambda name: (-_order.index(tensors[name]._name), name))
     header = {} if metadata is None else {"__metadata__": metadata}
@@ -108,7 +108,7 @@ def serialize_file(
     filename: _shared.Path,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes a file that has these tensors, past the page cache where the drive allows it."""
+    """Writes a file with these tensors, and bypasses the page cache if the drive allows it."""
     views = []
     for name, spec in _specs(tensor_dict, metadata).items():
         words = (spec.data_ptr, spec._name, spec.shape, [], False, None)
@@ -129,7 +129,7 @@ def _empty(spec):
 
 @contextlib.contextmanager
 def _named(path):
-    """A name that ends with .safetensors, since any other would be a folder's."""
+    """Returns a name that ends with .safetensors, because other names mean folders."""
     if path.endswith(".safetensors"):
         yield path
         return
@@ -140,7 +140,7 @@ def _named(path):
 
 @contextlib.contextmanager
 def memory_file(data):
-    """A path to a file in memory with these bytes."""
+    """Yields the path of a file in memory with these bytes."""
     opened = os.memfd_create("safetensors")
     try:
         view = memoryview(data).cast("B")
@@ -152,15 +152,15 @@ def memory_file(data):
 
 
 def loaded(data):
-    """The Model of a file's bytes."""
+    """Returns the Model of a file's bytes."""
     with as_theirs(), memory_file(data) as path:
         return _shared.loader().load(path, strictness="reference").result()
 
 
 def deserialize(
     bytes: Any,
-) -> list[tuple[str, dict[str, Any]]]:  # the name of the parameter that it stands in for
-    """[(name, {"shape", "dtype", "data"})]"""
+) -> list[tuple[str, dict[str, Any]]]:  # The name of the parameter that it replaces.
+    """Returns [(name, {"shape", "dtype", "data"})]."""
     model: _core.Model = loaded(bytes)
     return [
         (

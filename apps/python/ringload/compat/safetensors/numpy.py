@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In place of safetensors.numpy."""
+"""Replaces safetensors.numpy."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,7 +30,7 @@ def _specs(tensors, kept):
 
 
 def save(tensor_dict: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of a file with these arrays."""
+    """Returns the bytes of a file with these arrays."""
     kept = []
     return serialize(_specs(tensor_dict, kept), metadata=metadata)
 
@@ -46,12 +46,12 @@ def save_file(
 
 
 def load(data: Any) -> dict[str, Any]:
-    """The arrays of a file's bytes."""
+    """Returns the arrays of a file's bytes."""
     return loaded(data).numpy()
 
 
 def load_file(filename: _shared.Path, *, backend: str = "mmap") -> dict[str, Any]:
-    """The arrays of a file, in memory of their own."""
+    """Returns the arrays of a file, in separate memory."""
     import os
 
     with as_theirs(os.fspath(filename)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In place of safetensors.torch."""
+"""Replaces safetensors.torch."""
 
 import os
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from ._serialize import TensorSpec, loaded, serialize, serialize_file
 
 
 def storage_ptr(tensor: Any) -> int:
-    """The address of the storage that the tensor is a view of; 0 where there is none."""
+    """Returns the address of the storage that the tensor views, or 0 without a storage."""
     try:
         storage = getattr(tensor, "untyped_storage", tensor.storage)()
         return storage.data_ptr()
@@ -26,7 +26,7 @@ def storage_ptr(tensor: Any) -> int:
 
 
 def storage_size(tensor: Any) -> int:
-    """Its bytes."""
+    """Returns the bytes of that storage."""
     try:
         storage = getattr(tensor, "untyped_storage", tensor.storage)()
         return storage.nbytes()
@@ -35,7 +35,7 @@ def storage_size(tensor: Any) -> int:
 
 
 def _end_ptr(tensor):
-    """The address behind the last element."""
+    """Returns the address after the last element."""
     if tensor.nelement() == 0:
         return tensor.data_ptr()
     last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
@@ -43,13 +43,13 @@ def _end_ptr(tensor):
 
 
 def _is_complete(tensor):
-    """Whether the tensor is all of its storage."""
+    """Returns True if the tensor covers its whole storage."""
     begins = tensor.data_ptr() == storage_ptr(tensor)
     return begins and tensor.nelement() * tensor.element_size() == storage_size(tensor)
 
 
 def _overlapping(names, state_dict):
-    """The names in sets of tensors that overlap, one behind the other in memory."""
+    """Returns the names in sets of overlapping tensors, in the order of memory."""
     places = sorted((state_dict[n].data_ptr(), _end_ptr(state_dict[n]), n) for n in names)
     groups = []
     end = None
@@ -62,7 +62,7 @@ def _overlapping(names, state_dict):
 
 
 def _find_shared_tensors(state_dict):
-    """Sets of names whose tensors share memory; a tensor that shares none is alone in its set."""
+    """Returns sets of names whose tensors share memory. Other tensors have a set of one name."""
     by_storage = {}
     for name, tensor in state_dict.items():
         if tensor.device.type == "meta" or storage_ptr(tensor) == 0 or storage_size(tensor) == 0:
@@ -76,7 +76,7 @@ def _find_shared_tensors(state_dict):
 
 
 def _remove_duplicate_names(state_dict, *, preferred_names=None, discard_names=None):
-    """{the name that is kept: those that are not, for they share its memory}"""
+    """Returns {the kept name: the other names of its memory}."""
     preferred = set(preferred_names or ())
     discarded = set(discard_names or ())
     removed = {}
@@ -141,7 +141,7 @@ def _specs(tensors, kept):
 
 
 def save(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of a file with these tensors."""
+    """Returns the bytes of a file with these tensors."""
     kept = []
     return serialize(_specs(tensors, kept), metadata=metadata)
 
@@ -151,7 +151,7 @@ def save_file(
     filename: _shared.Path,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes a file with these tensors, which are contiguous and share no memory."""
+    """Writes a file with these tensors, which must be contiguous and share no memory."""
     kept = []
     serialize_file(_specs(tensors, kept), filename, metadata=metadata)
 
@@ -162,7 +162,10 @@ def save_model(
     metadata: Mapping[str, str] | None = None,
     force_contiguous: bool = True,
 ) -> None:
-    """Writes a module's tensors; of those that share memory one, and metadata says which."""
+    """Writes the tensors of a module.
+
+    One of several that share memory is written; metadata names the others.
+    """
     state = model.state_dict()
     metadata = dict(metadata or {})
     for kept, others in _remove_duplicate_names(state).items():
@@ -182,14 +185,14 @@ def save_model(
 
 
 def load(data: Any) -> dict[str, Any]:
-    """The tensors of a file's bytes."""
+    """Returns the tensors of a file's bytes."""
     return loaded(data).torch()
 
 
 def load_file(
     filename: _shared.Path, device: Any = "cpu", *, backend: str = "mmap"
 ) -> dict[str, Any]:
-    """The tensors of a file, in memory of their own on that device."""
+    """Returns the tensors of a file, in separate memory on that device."""
     with as_theirs(os.fspath(filename)):
         return _shared.loaded_torch(filename, device, strictness="reference")
 
@@ -202,18 +205,18 @@ def load_model(
     *,
     backend: str = "mmap",
 ) -> tuple[set[str], list[str]]:
-    """Loads a file into a module. Gives (names missing, names unexpected)."""
+    """Loads a file into a module. Returns (missing names, unexpected names)."""
     return fill_model(model, load_file(filename, device=device), strict)
 
 
 def fill_model(model: Any, state: Mapping[str, Any], strict: bool) -> tuple[set[str], list[str]]:
-    """Puts tensors into a module, where several of its names may mean one memory."""
+    """Copies tensors into a module, in which several names may share memory."""
     removed = _remove_duplicate_names(model.state_dict(), preferred_names=state.keys())
     missing, unexpected = model.load_state_dict(state, strict=False)
     missing, unexpected = set(missing), list(unexpected)
     for others in removed.values():
         for name in others:
-            if name in missing:  # It shares the memory of one that was loaded.
+            if name in missing:  # The name shares the memory of a loaded tensor.
                 missing.remove(name)
             else:
                 unexpected.append(name)

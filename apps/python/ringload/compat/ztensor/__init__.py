@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In place of the package ztensor 1.2: `from ringload.compat import ztensor`.
+"""Replaces the package ztensor 1.2: `from ringload.compat import ztensor`.
 
-Other than there: metadata that is saved is in the file; strides, byte order and all types of the
-foreign formats are read; 8-bit floats are arrays of ml_dtypes, and not of uint8; a format is told
-by the file's content; an unfinished file never appears; read_into checks all before it writes.
+Differences from the package: saved metadata is in the file. Strides, byte order and all types of
+the foreign formats are supported. 8-bit floats are arrays of ml_dtypes instead of uint8. The
+content of a file determines its format. An incomplete file never appears. read_into checks all
+arguments before it writes.
 """
 
 from .._shared import Path
@@ -13,7 +14,7 @@ from ._writer import Writer, remove_tensors, replace_tensor
 
 
 def open(path: Path) -> Reader:
-    """A Reader of that file."""
+    """Returns a Reader of the file."""
     return Reader(path)
 
 

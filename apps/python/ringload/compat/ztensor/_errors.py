@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors as the package ztensor has them: Python's own, and each a ZTensorError too."""
+"""Errors of the package ztensor: built-in exceptions that are also a ZTensorError."""
 
 import contextlib
 
@@ -7,26 +7,26 @@ from ..._errors import Error, SourceNotFoundError, SystemCallError, TensorNotFou
 
 
 class ZTensorError(Exception):
-    """What cannot be read or written."""
+    """A tensor or file cannot be read or written."""
 
     def __str__(self):
         return str(self.args[0]) if self.args else ""
 
 
 class FileError(ZTensorError, RuntimeError):
-    """A file that is damaged, or of no known format."""
+    """A file is damaged, or has no known format."""
 
 
 class MissingTensorError(ZTensorError, KeyError):
-    """There is no tensor of that name."""
+    """No tensor has this name."""
 
 
 class MismatchError(ZTensorError, ValueError):
-    """Shapes, types or settings that do not fit."""
+    """Shapes, types or settings do not match."""
 
 
 class MissingFileError(ZTensorError, OSError):
-    """The system refused a call."""
+    """A system call failed."""
 
 
 @contextlib.contextmanager

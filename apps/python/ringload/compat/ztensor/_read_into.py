@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filling arrays and tensors of the caller by the rules of numpy.copyto and torch.Tensor.copy_."""
+"""Fills arrays and tensors of the caller by the rules of numpy.copyto and torch.Tensor.copy_."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ... import _convert
 from ..._names import dtype_name
 from ._errors import MismatchError
 
-# The library converts between these as NumPy and PyTorch do.
+# Between these types, the library converts like NumPy and PyTorch.
 _floats = frozenset("f64 f32 f16 bf16".split())
 
 
@@ -16,9 +16,9 @@ def is_torch(destination):
 
 
 def needs_copy(name, info, destination):
-    """Whether the tensor is read first and then copied; otherwise the library writes it in place.
+    """Returns True if the tensor is read and then copied, False if it is read in place.
 
-    Raises what the copy would raise, so that nothing is written if one destination is wrong.
+    Raises the exceptions of the copy, so that nothing is written if one destination is invalid.
     """
     if isinstance(destination, np.ndarray):
         return _checked_numpy(name, info, destination)
@@ -33,7 +33,7 @@ def _checked_numpy(name, info, array):
     stored = _convert.numpy_dtype_or_none(info.dtype)
     source = np.dtype(np.uint8) if stored is None and info.dtype not in _floats else stored
     can_cast = source is None or np.can_cast(source, array.dtype, "same_kind")
-    # The types of ml_dtypes would take the real part of a complex number.
+    # The types of ml_dtypes would use only the real part of a complex number.
     if not can_cast or (source is not None and source.kind == "c" and array.dtype.kind == "V"):
         raise TypeError(
             f"tensor '{name}': cannot cast from {source} to {array.dtype} according to the rule "

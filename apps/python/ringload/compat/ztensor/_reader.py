@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader: the tensors of one file, of any format that is read, by name."""
+"""Reader: the tensors of one file, of any supported format, by name."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,11 +19,11 @@ _long_names = {
     "f8_e5m2fnuz": "float8_e5m2fnuz", "f8_e8m0": "float8_e8m0fnu",
 }  # fmt: skip
 _formats = {"pytorch": "pickle", "npy": "npz"}
-_digests = "if_present"  # Of all that is read; views of the file are not compared.
+_digests = "if_present"  # Digests of all read tensors are compared, but not of views.
 
 
 class TensorMetadata:
-    """What a file says of an object."""
+    """The description of an object in a file."""
 
     __slots__ = ("name", "dtype", "type", "shape", "format", "components", "attributes")
 
@@ -55,13 +55,13 @@ class TensorMetadata:
 
 
 def primary(format, components):
-    """The name of the component whose type is the object's."""
+    """Returns the name of the component whose type is the type of the object."""
     named = {"dense": "data", "sparse_csr": "values", "sparse_coo": "values"}.get(format)
     return named or next(iter(components), None)
 
 
 class Tensor:
-    """An object: a dense tensor, or the components of another one, as arrays."""
+    """An object: a dense tensor, or the components of another object, as arrays."""
 
     __slots__ = ("shape", "dtype", "type", "format", "components", "attributes")
 
@@ -93,7 +93,7 @@ class Tensor:
 
     def _dense(self):
         if self.format != "dense" or "data" not in self.components:
-            raise RuntimeError(f"only dense tensors are arrays, and this is '{self.format}'")
+            raise RuntimeError(f"only dense tensors are arrays, but this object is '{self.format}'")
         return self.components["data"]
 
     def numpy(self) -> Any:
@@ -114,7 +114,7 @@ class Tensor:
 
 
 class Reader:
-    """A file that is open. What it gives keeps what it needs, and may outlive it."""
+    """An open file. Tensors that it returns may outlive it."""
 
     def __init__(self, path: _shared.Path) -> None:
         path = os.fspath(path)
@@ -128,7 +128,7 @@ class Reader:
         self._parts = {at for one in self._composites.values() for at in _stored_names(one).values()}
         self._mapped = None
 
-    # --- What there is
+    # --- Names and descriptions
 
     def keys(self) -> list[str]:
         names = [name for name in self._checkpoint.keys() if name not in self._parts]
@@ -164,7 +164,7 @@ class Reader:
             info = self._checkpoint[name].info
             parts = {"data": _component(info)}
             shape, format, attributes = info.shape, "dense", info.attributes
-            # Blocks, which are bytes in NumPy.
+            # NumPy has no type for blocks, so they are bytes.
             if "gguf_type" in attributes or "logical_type" in attributes:
                 parts["data"]["type"] = None
             elif self.format == "gguf" and info.type:
@@ -190,7 +190,7 @@ class Reader:
     # --- Reading
 
     def _stored(self, names, copy):
-        """{name: Tensor}: views of the file, copied on write, or with memory of its own."""
+        """Returns {name: Tensor}: copy-on-write views of the file, or separate memory."""
         for name in names:
             if name not in self._checkpoint:
                 raise MissingTensorError(f"there is no tensor '{name}'")
@@ -212,7 +212,7 @@ class Reader:
             options = {"memory": "mapped", "access": "copy_on_write"}
             try:
                 self._mapped = self._checkpoint.load(wanted, **options).result() if raw else {}
-            except Error:  # One of them is not aligned: all are read.
+            except Error:  # If one tensor is not aligned, all are read.
                 self._mapped = {}
         return self._mapped
 
@@ -243,7 +243,7 @@ class Reader:
         return self.read_numpy(name)
 
     def read(self, name: str | list[str], *, copy: bool = False) -> Any:
-        """Tensors with all their components."""
+        """Returns tensors with all their components."""
         many = isinstance(name, list)
         if not many and not isinstance(name, str):
             raise TypeError("name must be str or list[str]")
@@ -267,7 +267,7 @@ class Reader:
         )
 
     def read_into(self, name: str | dict[str, Any], dst: Any = None) -> None:
-        """Fills one array or tensor, or those of a dictionary."""
+        """Fills one array or tensor, or the arrays and tensors of a dictionary."""
         if isinstance(name, dict):
             into = name
         elif dst is None:
@@ -305,7 +305,7 @@ class Reader:
 
 
 def _stored_names(composite):
-    """By component, the name that it has in the checkpoint."""
+    """Returns, for each component, its name in the checkpoint."""
     before = composite["name"] + composite["separator"]
     return {part: before + part for part in composite["parts"]}
 

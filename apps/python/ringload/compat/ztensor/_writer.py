@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writer: a .zt file, object by object; it appears under its name when it is finished."""
+"""Writer: writes a .zt file, object by object. The file appears when it is complete."""
 
 import os
 from collections.abc import Iterable
@@ -34,14 +34,14 @@ def described(name, array):
 
 
 class Writer:
-    """Writes objects one by one. Left by an exception, it leaves nothing."""
+    """Writes objects one by one. An exception in the `with` block leaves no file."""
 
     def __init__(self, path: _shared.Path) -> None:
         self._begin(_core.ZtWriter(os.fspath(path), {"sync": False}))
 
     @classmethod
     def append(cls, path: _shared.Path) -> "Writer":
-        """A writer that adds to a file, whose place it takes when it is finished."""
+        """Returns a writer that adds to a file and replaces it when the writer finishes."""
         self = cls.__new__(cls)
         self._begin(_core.ZtWriter.append(os.fspath(path), {"sync": False}))
         return self
@@ -66,7 +66,7 @@ class Writer:
             return
         _shared.check_names([name, *data.components])
         attributes = dict(data.attributes or {})
-        # All is checked that can be, before the object is begun.
+        # Checks all arguments before the object begins.
         parts = [
             (
                 described(part, array),
@@ -95,7 +95,7 @@ class Writer:
         self.write_numpy(name, data, compress=compress, checksum=checksum)
 
     def finish(self) -> int:
-        """Ends the file. Gives its bytes."""
+        """Completes the file. Returns its size in bytes."""
         size, *_ = self._do(lambda: self._inner.finish())
         self._finished = True
         self._inner = None
@@ -117,11 +117,11 @@ class Writer:
 
 
 def save_to(inner, tensors, metadata, compression):
-    """Adds all tensors and metadata to a writer of the library's, and finishes it."""
+    """Adds all tensors and the metadata to a writer of the library, and finishes it."""
     how = storing(compression, "none")
     _shared.check_names(tensors)
     if not all(isinstance(key, str) for key in metadata or {}):
-        raise TypeError("the keys of metadata are texts")
+        raise TypeError("the keys of metadata must be str")
     with as_theirs():
         for key, value in (metadata or {}).items():
             one_step(lambda key=key, value=value: inner.set_attribute(key, value)).result()
@@ -132,7 +132,7 @@ def save_to(inner, tensors, metadata, compression):
 
 
 def remove_tensors(input: _shared.Path, output: _shared.Path, names: str | Iterable[str]) -> None:
-    """Writes to `output` the stored bytes of all objects of `input` but these."""
+    """Writes the stored bytes of all objects of `input`, except `names`, to `output`."""
     from ._reader import Reader
 
     names = [names] if isinstance(names, str) else list(names)
@@ -146,7 +146,7 @@ def remove_tensors(input: _shared.Path, output: _shared.Path, names: str | Itera
 
 
 def replace_tensor(path: _shared.Path, name: str, data: Any) -> None:
-    """Replaces the elements of a dense tensor, stored raw, by others of its type and shape."""
+    """Replaces the elements of a dense, uncompressed tensor by others of its type and shape."""
     inner = _core.ZtWriter.append(os.fspath(path), {"sync": False})
     with as_theirs():
         one_step(lambda: inner.replace(described(name, data))).result()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In place of ztensor.numpy."""
+"""Replaces ztensor.numpy."""
 
 import os
 from typing import Any
@@ -40,17 +40,17 @@ def save(
     metadata: dict[str, Any] | None = None,
     compression: bool | int = False,
 ) -> bytes:
-    """Its bytes."""
+    """Returns the bytes of such a file."""
     return save_to(_core.ZtWriter.in_memory({}), _checked(tensors), metadata, compression)[1]
 
 
 def load_file(filename: _shared.Path, copy: bool = False) -> dict[str, Any]:
-    """The arrays of a file of any format: views of it, copied on write, or memory of their own."""
+    """Returns the arrays of a file of any format: copy-on-write views, or separate memory."""
     reader = Reader(filename)
     return reader.read_numpy(reader.keys(), copy=copy)
 
 
 def load(data: Any) -> dict[str, Any]:
-    """The arrays of a file's bytes."""
+    """Returns the arrays of a file's bytes."""
     with memory_file(data) as path:
         return load_file(path)

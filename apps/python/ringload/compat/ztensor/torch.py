@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In place of ztensor.torch."""
+"""Replaces ztensor.torch."""
 
 import os
 from typing import Any
@@ -42,19 +42,19 @@ def save(
     metadata: dict[str, Any] | None = None,
     compression: bool | int = False,
 ) -> bytes:
-    """Its bytes."""
+    """Returns the bytes of such a file."""
     checked = _checked(tensors) if isinstance(tensors, dict) else _torch._specs(tensors, [])
     return save_to(_core.ZtWriter.in_memory({}), checked, metadata, compression)[1]
 
 
 def load_file(filename: _shared.Path, device: Any = "cpu", copy: bool = False) -> dict[str, Any]:
-    """The tensors of a file of any format: views of it, copied on write, or memory of their own."""
+    """Returns the tensors of a file of any format: copy-on-write views, or separate memory."""
     reader = Reader(filename)
     return reader.read_torch(reader.keys(), device=_shared.device_text(device), copy=copy)
 
 
 def load(data: Any) -> dict[str, Any]:
-    """The tensors of a file's bytes."""
+    """Returns the tensors of a file's bytes."""
     with memory_file(data) as path:
         return load_file(path)
 
@@ -65,7 +65,10 @@ def save_model(
     metadata: dict[str, Any] | None = None,
     force_contiguous: bool = True,
 ) -> None:
-    """Writes a module's tensors; of those that share memory one, and metadata says which."""
+    """Writes the tensors of a module.
+
+    One of several that share memory is written; metadata names the others.
+    """
     state = model.state_dict()
     metadata = dict(metadata or {})
     for kept, others in _torch._remove_duplicate_names(state).items():
@@ -82,6 +85,6 @@ def load_model(
     device: Any = "cpu",
     copy: bool = False,
 ) -> tuple[list[str], list[str]]:
-    """Loads a file into a module. Gives (names missing, names unexpected)."""
+    """Loads a file into a module. Returns (missing names, unexpected names)."""
     missing, unexpected = _torch.fill_model(model, load_file(filename, device, copy), strict)
     return list(missing), unexpected

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Returns the manual page and the shell completions of a program. Both are derived from the
+// definitions of the command line. Pure functions.
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace CLI {
+class App;
+}
+
+namespace ringload::tool {
+
+/// A command line as an example, with a sentence that describes the effect.
+struct example {
+  std::string_view command_line;
+  std::string_view effect;
+};
+
+struct environment_variable {
+  std::string_view names;
+  std::string_view effect;
+};
+
+/// The text of a manual page that the definitions of the command line do not contain.
+struct manual_extras {
+  std::string_view summary;  // For the section NAME, without a full stop.
+  std::span<const environment_variable> environment;
+  std::span<const example> examples;
+  std::string_view see_also;  // For example, "uring-bench(1)".
+};
+
+/// Returns a manual page for section 1, with the macros of man(7). Each subcommand has a section
+/// with all its options.
+std::string man_page(const CLI::App& root, const manual_extras& extras);
+
+/// Return the shell completions. They complete subcommands, options, and the values of an option
+/// with a fixed set of values. Everything else is completed as a file name.
+std::string bash_completion(const CLI::App& root);
+std::string zsh_completion(const CLI::App& root);
+std::string fish_completion(const CLI::App& root);
+
+/// Writes the manual page and the three completions to `folder`: NAME.1, NAME.bash, _NAME and
+/// NAME.fish. Throws `std::runtime_error`.
+void write_manual(const CLI::App& root, const manual_extras& extras, const std::string& folder);
+
+}  // namespace ringload::tool

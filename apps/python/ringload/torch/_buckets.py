@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buckets: the tensors that are read and passed on together, and the rows that each rank reads.
+
+    tensors    |  a  |    b     | c |   d    |     of a bucket, in the order of the files
+    rank 0     |  a  | b[0:7]   |                  an equal part of the bytes, by whole rows
+    rank 1           |     b[7:] | c | d[0:2]      and so on
+"""
+
+from typing import NamedTuple
+
+import torch
+
+from .. import _core
+from .._convert import torch_dtype
+from .._errors import usage
+from ._plan import ranges_of
+
+_page = 4096
+_alignment = 64
+_decoded = frozenset("deflate zlib zstd varint".split())
+floats = frozenset("f64 f32 f16 bf16".split())
+
+
+class Rows(NamedTuple):
+    """The rows [first, first + count) of a tensor along its first dimension with a size above 1."""
+
+    item: "Item"
+    first: int
+    count: int
+
+
+class Item:
+    """One tensor of the load: its type, its shape, and the part for this rank."""
+
+    def __init__(self, info, cut, dtype, rank, ranks):
+        self.info = info
+        self.name = info.name
+        self.cut = cut
+        self.shape = tuple(info.shape)
+        self.dtype = _dtype_of(info, dtype)
+        self.nbytes = _nbytes(self.shape, self.dtype)
+        self.split_dim = next((d for d, size in enumerate(self.shape) if size > 1), 0)
+        self.rows = self.shape[self.split_dim] if self.shape else 1
+        # One rank reads a compressed tensor, or a tensor of quantised blocks, as a whole.
+        words = set(info.encoding.split("+"))
+        self.is_splittable = not info.type and not words & _decoded and self.rows > 1
+        self.row_bytes = self.nbytes // max(self.rows, 1)
+        self.position = 0  # The position in the bytes of the bucket.
+        self._ranks = ranks
+        self.ranges = None if cut is None else ranges_of(cut, self.shape, rank, ranks)
+
+    @property
+    def is_slice(self):
+        """Returns True if the part is one range of a dimension, which a rank can read alone."""
+        cut = self.cut
+        return (
+            cut is not None
+            and cut.parts == 1
+            and not self.info.type
+            and not set(self.info.encoding.split("+")) & _decoded
+        )
+
+    @property
+    def is_own(self):
+        """Returns True if each rank reads its part itself: it is contiguous in the file."""
+        return self.is_slice and self.cut.dim == self.split_dim
+
+    @property
+    def is_mappable(self):
+        """Returns True if every rank gets the unchanged bytes of the file."""
+        info = self.info
+        return (
+            self.cut is None
+            and self.nbytes == info.nbytes > 0
+            and not info.encoding
+            and not info.type
+            and self.dtype == torch_dtype(info.dtype)
+            and info.offset % torch.empty((), dtype=self.dtype).element_size() == 0
+        )
+
+    def local_shape(self, rank=None):
+        if self.cut is None:
+            return self.shape
+        ranges = self.ranges if rank is None else self.ranges_of(rank)
+        shape = list(self.shape)
+        shape[self.cut.dim] = sum(count for _, count in ranges)
+        return tuple(shape)
+
+    def ranges_of(self, rank):
+        return ranges_of(self.cut, self.shape, rank, self._ranks)
+
+    def part(self, tensor, rank):
+        """Returns the part of a rank in rows of the tensor: a view, or a copy of several parts."""
+        views = [tensor.narrow(self.cut.dim, *one) for one in self.ranges_of(rank)]
+        return views[0] if len(views) == 1 else torch.cat(views, self.cut.dim)
+
+
+def _nbytes(shape, dtype):
+    count = 1
+    for size in shape:
+        count *= size
+    return count * torch.empty((), dtype=dtype).element_size()
+
+
+def _dtype_of(info, dtype):
+    name = dtype if dtype is not None and info.dtype in floats and not info.type else info.dtype
+    if name in ("f4", "f6_e2m3", "f6_e3m2"):
+        raise usage(f"tensor '{info.name}': ranks cannot load tensors of {name} together")
+    return torch_dtype(name)
+
+
+class Bucket:
+    """Tensors that are loaded together."""
+
+    def __init__(self):
+        self.items = []
+        self.nbytes = 0  # Of the tensors with a position, including gaps.
+        self.laid_out = []  # The items that have a position.
+
+    def lay_out(self, items):
+        """Assigns a position to each item, with the same offset in a page as in its file if
+        possible.
+
+        So reads that bypass the page cache need no copy.
+        """
+        position = 0
+        for item in items:
+            wanted = item.info.offset % _page
+            width = torch.empty((), dtype=item.dtype).element_size()
+            as_stored = item.nbytes == item.info.nbytes and wanted % width == 0
+            if as_stored and not item.info.encoding:
+                position += (wanted - position) % _page
+            else:
+                position += -position % _alignment
+            item.position = position
+            position += item.nbytes
+        self.laid_out = items
+        self.nbytes = position
+
+    def shares(self, ranks):
+        """Returns, for each rank, the Rows that it reads of the items with a position."""
+        return shares_of(self.laid_out, ranks)
+
+
+def shares_of(items, ranks):
+    """Returns, for each rank, an equal part of the bytes of these items, as Rows."""
+    total = sum(item.nbytes for item in items)
+    found = [[] for _ in range(ranks)]
+    before = 0
+    for item in items:
+        bounds = [0]
+        for rank in range(1, ranks):
+            wanted = total * rank // ranks - before
+            bounds.append(max(bounds[-1], _row_at(item, wanted)))
+        bounds.append(item.rows)
+        for rank in range(ranks):
+            if bounds[rank] < bounds[rank + 1] and item.nbytes:
+                rows = Rows(item, bounds[rank], bounds[rank + 1] - bounds[rank])
+                found[rank].append(rows)
+        before += item.nbytes
+    return found
+
+
+def _row_at(item, wanted):
+    if wanted <= 0 or item.nbytes == 0:
+        return 0
+    if wanted >= item.nbytes:
+        return item.rows
+    if not item.is_splittable:
+        return item.rows if wanted * 2 > item.nbytes else 0
+    return min(item.rows, round(wanted / item.row_bytes))
+
+
+def make_buckets(items, bytes_max):
+    """Groups consecutive tensors whose bytes fit. A larger tensor has its own bucket."""
+    buckets, held = [], 0
+    for item in items:
+        if not buckets or (held + item.nbytes > bytes_max and buckets[-1].items):
+            buckets.append(Bucket())
+            held = 0
+        buckets[-1].items.append(item)
+        held += item.nbytes
+    return buckets
+
+
+def bytes_between(share):
+    """Returns the range (first, count) of a bucket's bytes that a share covers."""
+    if not share:
+        return 0, 0
+    first = share[0].item.position + share[0].first * share[0].item.row_bytes
+    last = share[-1]
+    end = last.item.position + (last.first + last.count) * last.item.row_bytes
+    return first, end - first
+
+
+def view_of(memory, item):
+    """Returns the tensor of an item in the bytes of its bucket."""
+    content = memory[item.position : item.position + item.nbytes]
+    return content.view(item.dtype).view(item.shape)
+
+
+def rows_of(tensor, rows):
+    return tensor.narrow(rows.item.split_dim, rows.first, rows.count) if tensor.ndim else tensor
+
+
+class Reads:
+    """The destinations of one read of this rank. Each is a tensor, or a range of one dimension."""
+
+    def __init__(self):
+        self.into = {}
+        self._ranges = []
+
+    def add(self, item, destination, dim=0, first=0, count=None):
+        if destination.numel() == 0:
+            return
+        self.into[item.name] = destination
+        if count is not None and count != item.shape[dim]:
+            self._ranges.append((item.name, dim, first, count))
+
+    def add_rows(self, rows, tensor):
+        self.add(rows.item, rows_of(tensor, rows), rows.item.split_dim, rows.first,
+                 rows.count if rows.item.shape else None)  # fmt: skip
+
+    def selection(self):
+        selection = _core.Selection().names(list(self.into))
+        for one in self._ranges:
+            selection.slice(*one)
+        return selection

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transport of mapped files: ranks of one machine share the page cache.
+
+Each rank reads its share of the bytes into the page cache. Then all ranks map the whole tensors.
+"""
+
+import ctypes
+import errno
+import mmap
+import os
+import threading
+
+import torch
+
+from .._errors import make
+from ._buckets import Rows, shares_of
+from ._transports import SharedMemory
+
+_page = mmap.PAGESIZE
+_populate_read = 22  # MADV_POPULATE_READ of Linux 5.14.
+_step_bytes = 64 << 20  # Between two steps, the thread checks for a cancellation.
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+class _MappedFile:
+    """A private view of a range of a file."""
+
+    def __init__(self, path, items):
+        first = min(item.info.offset for item in items)
+        end = max(item.info.offset + item.nbytes for item in items)
+        self._path = path
+        self._base = first // _page * _page
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if os.fstat(file).st_size < end:
+                raise self._shorter()
+            content = mmap.mmap(
+                file, end - self._base, flags=mmap.MAP_PRIVATE, offset=self._base
+            )
+        finally:
+            os.close(file)
+        self._memory = torch.frombuffer(content, dtype=torch.uint8)
+
+    def _shorter(self):
+        return make("changed_file", 0, f"{self._path}: the file became shorter", self._path)
+
+    def bytes_of(self, rows):
+        """Returns the bytes of these rows."""
+        first = rows.item.info.offset - self._base + rows.first * rows.item.row_bytes
+        return self._memory[first : first + rows.count * rows.item.row_bytes]
+
+    def populate(self, first, end):
+        """Reads the pages of these addresses into the page cache."""
+        start = first // _page * _page
+        if _libc.madvise(start, end - start, _populate_read) == 0:
+            return
+        number = ctypes.get_errno()
+        if number == errno.EINVAL:  # An older kernel.
+            offset = first - self._memory.data_ptr()
+            self._memory[offset : offset + end - first : _page].sum()
+        elif number == errno.EFAULT:
+            raise self._shorter()
+        else:
+            raise OSError(number, os.strerror(number), self._path)
+
+
+class _Populating:
+    """Reads into the page cache in a thread. It has the interface of an operation."""
+
+    def __init__(self, runs):
+        self._runs = runs
+        self._is_cancelled = False
+        self._failure = None
+        self.stats = {"bytes": sum(end - first for _, first, end in runs)}
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self):
+        try:
+            for file, first, end in self._runs:
+                for start in range(first, end, _step_bytes):
+                    if self._is_cancelled:
+                        return
+                    file.populate(start, min(start + _step_bytes, end))
+        except Exception as failure:
+            self._failure = failure
+
+    def cancel(self):
+        self._is_cancelled = True
+
+    def exception(self):
+        self._thread.join()
+        return self._failure
+
+    def result(self):
+        failure = self.exception()
+        if failure is not None:
+            raise failure
+        return self
+
+
+class MappedFiles(SharedMemory):
+    """Whole tensors are views of the files. Each rank reads its part of a divided tensor.
+
+    A part that is not contiguous in the file is read through the page cache, so the drive reads
+    each byte once.
+    """
+
+    name = "mapped"
+
+    def __init__(self, group, checkpoint):
+        super().__init__(group, "cpu")
+        self._paths = [path for path, _, _ in checkpoint.files]
+
+    def reads_alone(self, item):
+        return item.is_slice
+
+    def shares(self, item):
+        return not item.is_mappable and not item.is_slice
+
+    def prepare(self, bucket, notes):
+        prepared = super().prepare(bucket, notes)
+        by_file = {}
+        for item in bucket.items:
+            if item.is_mappable:
+                by_file.setdefault(item.info.file, []).append(item)
+        prepared.mapped = {
+            number: _MappedFile(self._paths[number], items) for number, items in by_file.items()
+        }
+        return prepared
+
+    def more_reads(self, prepared):
+        """Returns an operation that reads this rank's share of the mapped files, or None."""
+        mapped = [item for item in prepared.bucket.items if item.is_mappable]
+        runs = []
+        for one in shares_of(mapped, self._group.size)[self._group.rank]:
+            file = prepared.mapped[one.item.info.file]
+            content = file.bytes_of(one)
+            first, end = content.data_ptr(), content.data_ptr() + content.numel()
+            if runs and runs[-1][0] is file and 0 <= first - runs[-1][2] <= _page:
+                runs[-1] = (file, runs[-1][1], end)
+            else:
+                runs.append((file, first, end))
+        return _Populating(runs) if runs else None
+
+    def deliver(self, prepared):
+        found = super().deliver(prepared)
+        for item in prepared.bucket.items:
+            if item.is_mappable:
+                content = prepared.mapped[item.info.file].bytes_of(Rows(item, 0, item.rows))
+                found[item.name] = content.view(item.dtype).view(item.shape)
+        return found

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""load() and stream(): one checkpoint for all ranks of a process group."""
+
+import fnmatch
+import hashlib
+import json
+import os
+
+from torch import distributed
+
+from .. import _core
+from .._convert import torch_dtype
+from .._errors import Error, make, usage
+from .._loader import Loader
+from .._names import dtype_name, size
+from .._options import load_options
+from .._process_bound import ProcessBound
+from ._buckets import Item, make_buckets
+from ._group import RankGroup
+from ._mapped import MappedFiles
+from ._plan import resolve
+from ._transports import Collectives, SharedMemory, machine_of_process
+
+_reading_options = frozenset(("route", "strictness", "nameless"))
+_text_max = 1000
+
+
+def load(source, *, process_group, plan=None, **options):
+    """Loads a checkpoint on all ranks of `process_group`. Returns a dictionary of names to tensors.
+
+    Every rank of the group calls this function with the same arguments. Each rank reads a part of
+    the bytes once. If a rank fails, ends, or loads something else, all ranks raise an error with
+    the reason. After an error, the group may be unusable, because its ranks may be in different
+    calls.
+
+    process_group: the group, without a default. For example distributed.group.WORLD.
+    plan: defines the part of a rank. It is a value, a function of a TensorInfo that returns a
+        value, or a dictionary of names, patterns (as in fnmatch) or modules to values. The first
+        match applies, and a tensor without a match is replicated. A value is one of: None or
+        "replicate", each rank gets the whole tensor; a dimension, which is divided as torch.chunk()
+        divides it; a style of transformers' `tp_plan`, such as "colwise", "rowwise" or
+        "packed_colwise"; a placement of DTensor, Shard(dim) or Replicate(), alone or as a sequence
+        of one.
+
+    options:
+    dtype: floating-point tensors are converted to this type.
+    select: one or several globs, or a function of a TensorInfo, that select the tensors.
+    device: "cpu" (default), or for groups of NCCL the current GPU.
+    transport: the transport of tensors between ranks. "group" uses calls of the group.
+        "shared_memory" uses memory that all ranks of one machine map privately. "automatic"
+        (default) uses shared memory if the ranks are on one machine and load to host memory.
+    memory: "owned" (default), or "mapped": on ranks of one machine, tensors of local files are
+        private views of the files, which must not change while a tensor is used. Tensors that
+        cannot be mapped are loaded as with "owned". So are all tensors if ranks are on several
+        machines.
+    window: "512MiB" by default. Tensors are read in buckets of half the window. One bucket is read
+        while the previous one is passed on. A larger tensor has its own bucket.
+    timeout: the longest wait for other ranks, in seconds. Default 300.
+    route, strictness, nameless, remote, offline, hdf5: see ringload.load(). By default, nothing is
+        written into the local cache of the hub.
+    """
+    with stream(source, process_group=process_group, plan=plan, **options) as pairs:
+        return dict(pairs)
+
+
+def stream(source, *, process_group, plan=None, **options):
+    """Yields (name, tensor) pairs on all ranks, in the same order. See load() for the arguments.
+
+    The tensors of a bucket share memory. Use `with`, or consume the stream to its end: a rank that
+    ends early causes an error on the other ranks.
+    """
+    return Stream(source, process_group, plan, **options)
+
+
+def _digest(value):
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _predicate(select):
+    if select is None:
+        return lambda info: True
+    if callable(select):
+        return select
+    globs = [select] if isinstance(select, str) else list(select)
+    if not all(isinstance(glob, str) for glob in globs):
+        raise TypeError("select must be a glob, a list of globs or a function of a TensorInfo")
+    return lambda info: any(fnmatch.fnmatchcase(info.name, glob) for glob in globs)
+
+
+def _default_device(group):
+    backend = str(distributed.get_backend(group))
+    if "nccl" not in backend or "gloo" in backend:
+        return "cpu"
+    import torch
+
+    return f"cuda:{torch.cuda.current_device()}"
+
+
+def _remote(given):
+    """Returns the network settings.
+
+    A rank reads a part of a file, so the local cache is only read.
+    """
+    return {"cache": "read"} if given is None and _core.has_remote else given
+
+
+def _are_local(checkpoint):
+    """Returns True if all its files are on this machine."""
+    return all(os.path.isfile(path) for path, _, _ in checkpoint.files)
+
+
+class _Pending:
+    """A bucket that this rank is reading, or the failure to begin its read."""
+
+    def __init__(self, prepared=None, operations=(), failure=None):
+        self.prepared = prepared
+        self.operations = list(operations)
+        self.failure = failure
+
+
+class Stream(ProcessBound):
+    """Yields (name, tensor) pairs of a load by several ranks.
+
+    nbytes: the bytes of all tensors, before they are divided.
+    stats: transport, buckets, and bytes, the number of tensor bytes that this rank has read itself.
+    """
+
+    _instead = "send the tensors that it yields"
+
+    def __init__(
+        self, source, process_group, plan, *, dtype=None, select=None, device=None,
+        transport="automatic", memory="owned", window="512MiB", timeout=300.0, remote=None,
+        offline=None, hdf5=None, **options,
+    ):  # fmt: skip
+        if process_group is None:
+            raise TypeError("process_group must be a group of torch.distributed, not None")
+        if transport not in ("automatic", "group", "shared_memory"):
+            raise usage(f"unknown transport '{transport}'")
+        if memory not in ("owned", "mapped"):
+            raise usage(f"unknown memory '{memory}'")
+        unknown = set(options) - _reading_options
+        if unknown:
+            raise usage(f"unknown option {sorted(unknown)[0]}")
+        device = str(device) if device is not None else _default_device(process_group)
+        self.stats = {"transport": "", "buckets": 0, "bytes": 0}
+        self._dtype = dtype_name(dtype)
+        self._options = load_options(options)
+        self._group = RankGroup(process_group, float(timeout), device)
+        self._pending = None
+        self._pairs = None
+        self._loader = None
+        self._transport = None
+        try:
+            network = {"remote": _remote(remote), "offline": offline, "hdf5": hdf5}
+            memory_bytes = size(window, "window")
+            carried = (transport, memory)
+            self._open(source, plan, select, device, carried, memory_bytes, network)
+        except BaseException as failure:
+            self._end(failure)
+            raise
+        self._pairs = self._run()
+
+    # --- Before the first byte, all ranks agree on the load.
+
+    def _open(self, source, plan, select, device, wanted, window, network):
+        failure, description = None, {}
+        try:
+            self._loader = Loader(device, **network)
+            items = self._items(source, plan, select)
+            self._buckets = make_buckets(items, max(window // 2, 1))
+            description = self._describe(source, items, window, wanted)
+        except Exception as caught:
+            failure = caught
+            description["failure"] = (str(caught) or type(caught).__name__)[:_text_max]
+        machine = machine_of_process() if device == "cpu" else ""
+        probe = -1
+        if self._group.rank == 0 and machine:
+            probe = os.memfd_create("ringload", os.MFD_CLOEXEC)
+        try:
+            description.update(machine=machine, probe=f"/proc/{os.getpid()}/fd/{probe}")
+            messages = self._group.meet(json.dumps(description).encode())
+            ranks = [json.loads(message) for message in messages]
+            _check_same(ranks, failure)
+            self._transport = self._choose_transport(wanted, device, ranks)
+        finally:
+            if probe >= 0:
+                os.close(probe)
+        self.stats["transport"] = self._transport.name
+        self.stats["buckets"] = len(self._buckets)
+        self.nbytes = sum(item.nbytes for bucket in self._buckets for item in bucket.items)
+
+    def _items(self, source, plan, select):
+        checkpoint = self._loader.open(
+            source,
+            strictness=self._options.get("strictness"),
+            nameless=self._options.get("nameless"),
+        ).result()
+        self._checkpoint = checkpoint
+        is_wanted = _predicate(select)
+        infos = [info for info in checkpoint.infos() if is_wanted(info)]
+        if select is not None and not infos:
+            raise usage("select: no tensor matches")
+        if self._dtype is not None:
+            torch_dtype(self._dtype)
+        rank, ranks = self._group.rank, self._group.size
+        cuts = resolve(plan, infos, ranks)
+        return [Item(info, cuts[info.name], self._dtype, rank, ranks) for info in infos]
+
+    def _describe(self, source, items, window, wanted):
+        """Returns the properties that must be the same on all ranks."""
+        infos = [item.info for item in items]
+        return {
+            "source": str(source)[:200],
+            "tensors": _digest(
+                [[info.name, info.dtype, info.shape, info.file, info.offset, info.encoding]
+                 for info in infos]
+            ),
+            "plan": _digest([item.cut for item in items]),
+            "options": _digest([self._dtype, window, wanted]),
+        }  # fmt: skip
+
+    def _choose_transport(self, wanted, device, ranks):
+        transport, memory = wanted
+        machine = ranks[0]["machine"]
+        is_one = bool(machine) and all(each["machine"] == machine for each in ranks)
+        can_map = False
+        if is_one and transport != "group" and self._group.size > 1:
+            try:
+                os.close(os.open(ranks[0]["probe"], os.O_RDWR | os.O_CLOEXEC))
+                can_map = True
+            except OSError:
+                can_map = False
+        note = b"1" * can_map + b"f" * _are_local(self._checkpoint)
+        notes = self._group.agree(None, "for the transport to be chosen", note)
+        if all(note.startswith(b"1") for note in notes) and transport != "group":
+            if memory == "mapped" and all(note.endswith(b"f") for note in notes):
+                return MappedFiles(self._group, self._checkpoint)
+            return SharedMemory(self._group, device)
+        if transport == "shared_memory":
+            raise usage(
+                "transport: shared_memory is for several ranks of one machine and user, which load "
+                "to host memory"
+            )
+        return Collectives(self._group, device)
+
+    # --- Each bucket
+
+    def _announce(self, number):
+        if number >= len(self._buckets):
+            return b""
+        return self._transport.announce(self._buckets[number])
+
+    def _begin(self, number, notes):
+        """Begins to read a bucket. A failure is stored until all ranks can be told."""
+        prepared, operations = None, []
+        try:
+            prepared = self._transport.prepare(self._buckets[number], notes)
+            for reads, route in ((prepared.reads, None), (prepared.cached_reads, "buffered")):
+                if reads.into:
+                    operations.append(self._fill(reads, self._options.get("route") or route))
+            more = self._transport.more_reads(prepared)
+            if more is not None:
+                operations.append(more)
+            return _Pending(prepared, operations)
+        except Exception as failure:
+            return _Pending(prepared, operations, failure)
+
+    def _fill(self, reads, route):
+        return self._loader.fill(
+            self._checkpoint, reads.into, select=reads.selection(), dtype="convert", route=route
+        )
+
+    def _finish(self, pending, next_number):
+        """Waits until all ranks have read the bucket. Returns their notes for the next."""
+        failure, note = pending.failure, b""
+        try:
+            if failure is None:
+                for operation in pending.operations:
+                    self.stats["bytes"] += operation.result().stats["bytes"]
+            note = self._announce(next_number)
+        except Exception as caught:
+            failure = failure or caught
+        return self._group.agree(failure, "for other ranks to read", note)
+
+    def _run(self):
+        if not self._buckets:
+            return
+        notes = self._group.agree(None, "to begin", self._announce(0))
+        self._pending = self._begin(0, notes)
+        for number in range(len(self._buckets)):
+            pending = self._pending
+            notes = self._finish(pending, number + 1)
+            works = self._transport.begin(pending.prepared)
+            self._pending = None
+            if number + 1 < len(self._buckets):
+                self._pending = self._begin(number + 1, notes)
+            self._group.wait(works, "for tensors of other ranks")
+            tensors = self._transport.deliver(pending.prepared)
+            items = pending.prepared.bucket.items
+            self._buckets[number] = None
+            del pending
+            for item in items:
+                yield item.name, tensors.pop(item.name)
+
+    def _end(self, failure):
+        """Ends this rank's part: reports a failure to the other ranks, and stops its reads."""
+        if failure is not None:
+            self._group.report(failure)
+        self._group.end()
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            for operation in pending.operations:
+                operation.cancel()
+                operation.exception()
+            if pending.prepared is not None:
+                self._transport.drop(pending.prepared)
+        if self._transport is not None:
+            self._transport.close()
+        if self._loader is not None:
+            self._loader.close()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self._pairs is None:
+            raise StopIteration
+        try:
+            return next(self._pairs)
+        except StopIteration:
+            self._pairs = None
+            self._end(None)
+            raise
+        except BaseException as failure:
+            self._pairs = None
+            self._end(failure)
+            raise
+
+    def close(self):
+        """Closes the stream before its end. Other ranks get an error, unless they also close it."""
+        if self._pairs is None:
+            return
+        self._pairs = None
+        self._end(Error("the stream was closed before its end"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, failure, traceback):
+        if failure is not None and self._pairs is not None:
+            self._pairs = None
+            self._end(failure)
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_pairs", None) is not None:
+            self.close()
+
+
+def _check_same(ranks, failure):
+    """Raises the same error on all ranks if one has failed, or loads something else."""
+    if failure is not None:
+        raise failure
+    for rank, description in enumerate(ranks):
+        if "failure" in description:
+            raise make("rank_failed", 0, f"rank {rank}: {description['failure']}", "")
+    first = ranks[0]
+    for rank, description in enumerate(ranks):
+        for key in ("tensors", "plan", "options"):
+            if description[key] != first[key]:
+                raise make(
+                    "mismatched_call", 0,
+                    f"rank {rank} and rank 0 differ in their {key}: rank {rank} loads "
+                    f"'{description['source']}', rank 0 loads '{first['source']}'",
+                    "",
+                )  # fmt: skip

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transports: how the ranks of a group receive the bytes that one of them has read.
+
+A transport prepares the memory of a bucket and determines the reads of this rank. When all ranks
+have read, the transport delivers the tensors of this rank.
+"""
+
+import mmap
+import os
+
+import torch
+
+from ._buckets import Reads, bytes_between, rows_of, view_of
+
+
+# Whole tensors are also copied if they are at most this part of their bucket: an eighth.
+_copied_share = 8
+
+
+def add_own(prepared, items, device):
+    """Allocates memory for the parts that only this rank reads. Returns it by name."""
+    found = {}
+    for item in items:
+        found[item.name] = torch.empty(item.local_shape(), dtype=item.dtype, device=device)
+        first, count = item.ranges[0]
+        reads = prepared.reads if item.is_own else prepared.cached_reads
+        reads.add(item, found[item.name], item.cut.dim, first, count)
+    return found
+
+
+class _Prepared:
+    """A bucket in memory, and the reads into it."""
+
+    def __init__(self, bucket):
+        self.bucket = bucket
+        self.reads = Reads()
+        self.own = {}
+        self.cached_reads = Reads()  # The bytes that other ranks also read, through the page cache.
+        self.mapped = None  # For MappedFiles: the files of the bucket.
+        self.shared = None  # For SharedMemory: the memory that all ranks map.
+        self.memory = None  # The bytes of the items with a position.
+        self.shares = []
+        self.staged = []  # (item, bounds of the ranks' rows, this rank's rows).
+
+
+class Collectives:
+    """Uses the backend of the group: broadcasts of whole tensors, exchanges of divided tensors."""
+
+    name = "group"
+
+    def __init__(self, group, device):
+        self._group = group
+        self._device = device
+
+    def announce(self, bucket):
+        """Returns a message for the other ranks, which is sent before the bucket is prepared."""
+        return b""
+
+    def prepare(self, bucket, _notes):
+        prepared = _Prepared(bucket)
+        bucket.lay_out([item for item in bucket.items if item.cut is None])
+        # On all ranks, the first byte is at the start of a page.
+        room = torch.empty(bucket.nbytes + 4096, dtype=torch.uint8, device=self._device)
+        begin = -room.data_ptr() % 4096
+        prepared.memory = room[begin : begin + bucket.nbytes]
+        prepared.shares = bucket.shares(self._group.size)
+        for rows in prepared.shares[self._group.rank]:
+            prepared.reads.add_rows(rows, view_of(prepared.memory, rows.item))
+        own = [item for item in bucket.items if item.cut is not None and item.is_own]
+        prepared.own = add_own(prepared, own, self._device)
+        for item in bucket.items:
+            if item.cut is not None and not item.is_own and item.nbytes:
+                self._stage(prepared, item)
+        return prepared
+
+    def _stage(self, prepared, item):
+        """Each rank reads some rows of the tensor, and sends a part of them to each other rank."""
+        ranks, rank = self._group.size, self._group.rank
+        bounds = [item.rows * r // ranks for r in range(ranks + 1)]
+        if not item.is_splittable or item.split_dim == item.cut.dim:
+            reader = sum(item.name.encode()) % ranks
+            bounds = [0] * (reader + 1) + [item.rows] * (ranks - reader)
+        shape = list(item.shape)
+        shape[item.split_dim] = bounds[rank + 1] - bounds[rank]
+        rows = torch.empty(shape, dtype=item.dtype, device=self._device)
+        prepared.reads.add(item, rows, item.split_dim, bounds[rank], shape[item.split_dim])
+        prepared.staged.append((item, bounds, rows))
+
+    def more_reads(self, prepared):
+        """Returns another operation that must end before the bucket is delivered, or None."""
+        return None
+
+    def begin(self, prepared):
+        """Returns the calls of the group that bring the bucket to all ranks."""
+        works = []
+        for root, share in enumerate(prepared.shares):
+            first, count = bytes_between(share)
+            if count:
+                works.append(
+                    self._group.begin_broadcast(prepared.memory[first : first + count], root)
+                )
+        prepared.exchange = self._begin_exchange(prepared, works) if prepared.staged else None
+        return works
+
+    def _begin_exchange(self, prepared, works):
+        ranks, rank = self._group.size, self._group.rank
+        sent, sent_bytes = [], []
+        for to in range(ranks):
+            parts = [item.part(rows, to).contiguous().view(-1).view(torch.uint8)
+                     for item, _, rows in prepared.staged if rows.numel()]  # fmt: skip
+            sent.extend(parts)
+            sent_bytes.append(sum(part.numel() for part in parts))
+        received_bytes = [
+            sum(_block(item, bounds, source, rank)[1] for item, bounds, _ in prepared.staged)
+            for source in range(ranks)
+        ]
+        received = torch.empty(sum(received_bytes), dtype=torch.uint8, device=self._device)
+        content = torch.cat(sent) if sent else received[:0]
+        works.append(self._group.begin_exchange(received, content, received_bytes, sent_bytes))
+        return received, content
+
+    def deliver(self, prepared):
+        """Returns the tensors of this rank by name."""
+        found = dict(prepared.own)
+        for item in prepared.bucket.laid_out:
+            found[item.name] = view_of(prepared.memory, item)
+        if prepared.staged:
+            self._unpack(prepared, found)
+        return found
+
+    def drop(self, prepared):
+        """Releases a bucket that is not delivered."""
+
+    def close(self):
+        """Called after the last bucket, or after a failure."""
+
+    def _unpack(self, prepared, found):
+        received, _ = prepared.exchange
+        for item, _, _ in prepared.staged:
+            found[item.name] = torch.empty(
+                item.local_shape(), dtype=item.dtype, device=self._device
+            )
+        position = 0
+        for source in range(self._group.size):
+            for item, bounds, _ in prepared.staged:
+                shape, nbytes = _block(item, bounds, source, self._group.rank)
+                # A copy, because the position may not be aligned for the element type.
+                block = received[position : position + nbytes].clone()
+                position += nbytes
+                first, count = bounds[source], bounds[source + 1] - bounds[source]
+                if item.split_dim == item.cut.dim and nbytes:
+                    found[item.name].copy_(block.view(item.dtype).view(shape))
+                elif nbytes:
+                    into = found[item.name].narrow(item.split_dim, first, count)
+                    into.copy_(block.view(item.dtype).view(shape))
+
+
+def _block(item, bounds, source, rank):
+    """Returns the shape and bytes of the part for `rank` of the rows that `source` has read."""
+    shape = list(item.local_shape(rank))
+    if item.split_dim != item.cut.dim:
+        shape[item.split_dim] = bounds[source + 1] - bounds[source]
+    elif bounds[source] == bounds[source + 1]:
+        shape[item.split_dim] = 0
+    count = 1
+    for size in shape:
+        count *= size
+    return shape, count * torch.empty((), dtype=item.dtype).element_size()
+
+
+class SharedMemory:
+    """Uses memory that all ranks of a machine map. A rank's tensors are private to the rank.
+
+    Divided tensors are copied out of the memory of their bucket. So the memory can be used again
+    for the bucket after the next: when a rank has read the next bucket, all ranks have copied. The
+    pages are populated only once.
+    """
+
+    name = "shared_memory"
+
+    def __init__(self, group, device):
+        self._group = group
+        self._device = device
+        self._kept = [None, None]  # The memory of buckets, used in turns.
+        self._turn = 0
+        self._count = 0  # The number of memories that rank 0 has created.
+
+    def reads_alone(self, item):
+        """Returns True if each rank reads its part of the tensor into separate memory."""
+        return item.is_own
+
+    def shares(self, item):
+        """Returns True if the tensor is in the memory that all ranks map."""
+        return not self.reads_alone(item)
+
+    def announce(self, bucket):
+        bucket.lay_out([item for item in bucket.items if self.shares(item)])
+        whole = sum(item.nbytes for item in bucket.laid_out if item.cut is None)
+        bucket.is_copied = whole * _copied_share <= bucket.nbytes
+        self._turn = 1 - self._turn
+        if self._group.rank != 0 or bucket.nbytes == 0:
+            return b""
+        kept = self._kept[self._turn]
+        if bucket.is_copied and kept is not None and kept.nbytes >= bucket.nbytes:
+            return kept.note
+        self._count += 1
+        file = os.memfd_create("ringload", os.MFD_CLOEXEC)
+        # The first tensor of another bucket may begin at any offset in its page.
+        os.ftruncate(file, (bucket.nbytes // mmap.PAGESIZE + 2) * mmap.PAGESIZE)
+        bucket.file = file
+        return f"{os.getpid()} {file} {self._count}".encode()
+
+    def prepare(self, bucket, notes):
+        prepared = _Prepared(bucket)
+        if bucket.nbytes:
+            prepared.shared = self._open(bucket, notes[0])
+            prepared.memory = prepared.shared.memory[: bucket.nbytes]
+            prepared.shares = bucket.shares(self._group.size)
+            for rows in prepared.shares[self._group.rank]:
+                prepared.reads.add_rows(rows, view_of(prepared.memory, rows.item))
+        own = [item for item in bucket.items if self.reads_alone(item)]
+        prepared.own = add_own(prepared, own, self._device)
+        return prepared
+
+    def _open(self, bucket, note):
+        kept = self._kept[self._turn]
+        if bucket.is_copied and kept is not None and kept.note == note:
+            return kept
+        if self._group.rank == 0:
+            file, bucket.file = bucket.file, None
+        else:
+            process, number, _ = note.decode().split()
+            file = os.open(f"/proc/{process}/fd/{number}", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            shared = _Shared(file, note)
+        except BaseException:
+            os.close(file)
+            raise
+        if shared.nbytes < bucket.nbytes:
+            shared.close()
+            raise OSError("the memory of rank 0 is smaller than expected")
+        if bucket.is_copied:
+            if kept is not None:
+                kept.close()
+            self._kept[self._turn] = shared
+        return shared
+
+    def more_reads(self, prepared):
+        return None
+
+    def begin(self, prepared):
+        return []
+
+    def deliver(self, prepared):
+        found = dict(prepared.own)
+        if prepared.shared is None:
+            return found
+        memory = prepared.memory
+        if not prepared.bucket.is_copied:
+            prepared.memory = None
+            try:
+                memory = prepared.shared.private()
+            finally:
+                self.drop(prepared)
+        for item in prepared.bucket.laid_out:
+            tensor = view_of(memory, item)
+            if item.cut is not None:
+                tensor = item.part(tensor, self._group.rank)
+            is_view = tensor.untyped_storage().data_ptr() == memory.untyped_storage().data_ptr()
+            is_kept = item.cut is None and not prepared.bucket.is_copied
+            found[item.name] = tensor.clone() if is_view and not is_kept else tensor
+        return found
+
+    def drop(self, prepared):
+        if prepared.shared is not None and not prepared.bucket.is_copied:
+            prepared.shared.close()
+        prepared.shared = None
+
+    def close(self):
+        """Releases the memory that is kept for later buckets."""
+        for shared in self._kept:
+            if shared is not None:
+                shared.close()
+        self._kept = [None, None]
+
+
+class _Shared:
+    """Memory that all ranks map."""
+
+    def __init__(self, file, note):
+        self.note = note
+        self.nbytes = os.fstat(file).st_size
+        self.memory = torch.frombuffer(mmap.mmap(file, self.nbytes), dtype=torch.uint8)
+        self._file = file
+
+    def private(self):
+        """Returns a view whose pages become private to this rank when it writes to them."""
+        content = mmap.mmap(self._file, self.nbytes, flags=mmap.MAP_PRIVATE)
+        return torch.frombuffer(content, dtype=torch.uint8)
+
+    def close(self):
+        """Closes the mapping. The memory lives as long as a tensor views it."""
+        if self._file >= 0:
+            os.close(self._file)
+        self._file, self.memory = -1, None
+
+
+def machine_of_process():
+    """Returns a text that is the same for processes that can map each other's memory."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.read().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')} {os.getuid()}"
+    except OSError:
+        return ""

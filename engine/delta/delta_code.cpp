@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "delta/delta_code.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr unsigned leb128_bits = 7;
+constexpr std::uint8_t leb128_more = 0x80;  // Bit that is set if another byte follows.
+
+template <class Element>
+Element load(const std::byte* from) noexcept {
+  Element element;
+  std::memcpy(&element, from, sizeof element);
+  return element;
+}
+
+void append_leb128(std::vector<std::byte>& into, std::uint64_t number) {
+  while (number >= leb128_more) {
+    into.push_back(static_cast<std::byte>(number | leb128_more));
+    number >>= leb128_bits;
+  }
+  into.push_back(static_cast<std::byte>(number));
+}
+
+// Compares two versions of a tensor. Calls `visit(index, exclusive_or)` for each element that
+// differs.
+template <class Element, class Visit>
+void visit_changed(std::span<const std::byte> before, std::span<const std::byte> after,
+                   const Visit& visit) {
+  constexpr std::size_t word_bytes = 64;
+  const std::size_t bytes = before.size();
+  std::size_t offset = 0;
+  while (offset < bytes) {
+    // Most elements are equal, so 64 bytes are compared at once.
+    if (bytes - offset >= word_bytes &&
+        std::memcmp(before.data() + offset, after.data() + offset, word_bytes) == 0) {
+      offset += word_bytes;
+      continue;
+    }
+    const std::size_t end = std::min(offset + word_bytes, bytes);
+    for (; offset < end; offset += sizeof(Element)) {
+      const auto difference = static_cast<Element>(load<Element>(before.data() + offset) ^
+                                                   load<Element>(after.data() + offset));
+      if (difference != 0) visit(offset / sizeof(Element), difference);
+    }
+  }
+}
+
+// Stores byte i of `element` at planes[i * count + index].
+template <class Element>
+void store_planes(std::byte* planes, std::uint64_t count, std::uint64_t index,
+                  Element element) noexcept {
+  for (std::size_t i = 0; i < sizeof(Element); ++i) {
+    planes[i * count + index] = static_cast<std::byte>(element >> (8 * i));
+  }
+}
+
+template <class Element>
+Element load_planes(const std::byte* planes, std::uint64_t count, std::uint64_t index) noexcept {
+  Element element = 0;
+  for (std::size_t i = 0; i < sizeof(Element); ++i) {
+    element = static_cast<Element>(
+        element | static_cast<Element>(static_cast<Element>(planes[i * count + index]) << (8 * i)));
+  }
+  return element;
+}
+
+// Calls `work.operator()<Element>()`, where Element is the unsigned integer type of `width` bytes.
+template <class Work>
+auto with_element(std::uint32_t width, const Work& work) {
+  switch (width) {
+    case 1: return work.template operator()<std::uint8_t>();
+    case 2: return work.template operator()<std::uint16_t>();
+    case 4: return work.template operator()<std::uint32_t>();
+    default: return work.template operator()<std::uint64_t>();
+  }
+}
+
+fault malformed(std::string cause) { return {errc::malformed_stream, {}, std::move(cause)}; }
+
+}  // namespace
+
+std::uint32_t delta_width(dtype type) noexcept {
+  switch (bits(type)) {
+    case 16: return 2;
+    case 32: return 4;
+    case 64:
+    case 128: return 8;
+    default: return 1;
+  }
+}
+
+std::uint64_t count_changed(std::span<const std::byte> before, std::span<const std::byte> after,
+                            std::uint32_t width) noexcept {
+  std::uint64_t changed = 0;
+  with_element(width, [&]<class Element>() {
+    visit_changed<Element>(before, after, [&](std::uint64_t, Element) { ++changed; });
+  });
+  return changed;
+}
+
+sparse_change encode_sparse(std::span<const std::byte> before, std::span<const std::byte> after,
+                            std::uint32_t width, std::uint64_t changed) {
+  sparse_change out;
+  out.gaps.reserve(changed + changed / 8);
+  out.planes.resize(changed * width);
+  with_element(width, [&]<class Element>() {
+    std::uint64_t index = 0;
+    std::uint64_t expected = 0;
+    visit_changed<Element>(before, after, [&](std::uint64_t element, Element difference) {
+      append_leb128(out.gaps, element - expected);
+      expected = element + 1;
+      store_planes(out.planes.data(), changed, index++, difference);
+    });
+  });
+  return out;
+}
+
+std::vector<std::byte> encode_dense(std::span<const std::byte> before,
+                                    std::span<const std::byte> after, std::uint32_t width) {
+  std::vector<std::byte> planes(before.size());
+  const std::uint64_t count = before.size() / width;
+  with_element(width, [&]<class Element>() {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::size_t offset = i * sizeof(Element);
+      store_planes(planes.data(), count, i,
+                   static_cast<Element>(load<Element>(before.data() + offset) ^
+                                        load<Element>(after.data() + offset)));
+    }
+  });
+  return planes;
+}
+
+result<void> check_change(const change_view& change) {
+  if (change.planes.size() % change.width != 0) {
+    return malformed("the changed elements have " + grouped(change.planes.size()) +
+                     " bytes, expected a multiple of " + std::to_string(change.width));
+  }
+  if (!change.is_sparse) {
+    if (change.changed() == change.elements) return {};
+    return malformed("the difference has " + grouped(change.changed()) + " elements, expected " +
+                     grouped(change.elements));
+  }
+  std::uint64_t changed = 0;
+  std::uint64_t end = 0;  // One more than the index of the last changed element.
+  std::uint64_t gap = 0;
+  unsigned shift = 0;
+  for (std::size_t i = 0; i < change.gaps.size(); ++i) {
+    const auto byte = static_cast<std::uint8_t>(change.gaps[i]);
+    const std::uint64_t digits = byte & (leb128_more - 1U);
+    if (shift >= 63 && (shift > 63 || digits > 1)) {
+      return malformed("byte " + grouped(i) + " of the gaps: the gap exceeds 64 bits");
+    }
+    gap |= digits << shift;
+    shift += leb128_bits;
+    if ((byte & leb128_more) != 0) continue;
+    if (gap >= change.elements - end) {
+      return malformed("byte " + grouped(i) + " of the gaps: the changed element is outside the " +
+                       grouped(change.elements) + " elements of the tensor");
+    }
+    end += gap + 1;
+    ++changed;
+    gap = 0;
+    shift = 0;
+  }
+  if (shift != 0) return malformed("the last gap is incomplete");
+  if (changed == change.changed()) return {};
+  return malformed("there are " + grouped(changed) + " gaps and " + grouped(change.changed()) +
+                   " changed elements, expected equal numbers");
+}
+
+change_cursor::change_cursor(const change_view& change) noexcept
+    : change_(change), changed_(change.changed()), gap_(change.gaps.data()) {
+  if (change_.is_sparse && changed_ > 0) read_gap();
+}
+
+void change_cursor::read_gap() noexcept {
+  std::uint64_t gap = 0;
+  for (unsigned shift = 0;; shift += leb128_bits) {
+    const auto byte = static_cast<std::uint8_t>(*gap_++);
+    gap |= static_cast<std::uint64_t>(byte & (leb128_more - 1U)) << shift;
+    if ((byte & leb128_more) == 0) break;
+  }
+  next_changed_ += gap;
+}
+
+template <class Element>
+void change_cursor::apply_sparse(std::span<std::byte> region) noexcept {
+  const std::uint64_t end = position_ + region.size() / sizeof(Element);
+  while (change_index_ < changed_ && next_changed_ < end) {
+    std::byte* const at_element = region.data() + (next_changed_ - position_) * sizeof(Element);
+    const auto difference = load_planes<Element>(change_.planes.data(), changed_, change_index_);
+    const auto element = static_cast<Element>(load<Element>(at_element) ^ difference);
+    std::memcpy(at_element, &element, sizeof element);
+    ++next_changed_;
+    if (++change_index_ < changed_) read_gap();
+  }
+  position_ = end;
+}
+
+template <class Element>
+void change_cursor::apply_dense(std::span<std::byte> region) noexcept {
+  const std::uint64_t count = region.size() / sizeof(Element);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::byte* const at_element = region.data() + i * sizeof(Element);
+    const auto difference = load_planes<Element>(change_.planes.data(), changed_, position_ + i);
+    const auto element = static_cast<Element>(load<Element>(at_element) ^ difference);
+    std::memcpy(at_element, &element, sizeof element);
+  }
+  position_ += count;
+}
+
+void change_cursor::apply(std::span<std::byte> region) noexcept {
+  with_element(change_.width, [&]<class Element>() {
+    if (change_.is_sparse) {
+      apply_sparse<Element>(region);
+    } else {
+      apply_dense<Element>(region);
+    }
+  });
+}
+
+}  // namespace ringload::inline v0

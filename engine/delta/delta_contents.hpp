@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The contents of a delta file: the difference between a base version of a checkpoint and the next
+// version. Pure functions.
+//
+// A delta is a .zt file with these attributes:
+//
+//   ringload.delta                 the version of this layout: 1
+//   ringload.delta.base            the identity of the base version
+//   ringload.delta.result          the identity of the next version
+//   ringload.delta.base_digests    the CRC-32C of each tensor of the base version
+//   ringload.delta.result_digests  the CRC-32C of each tensor of the next version
+//
+// The two lists of digests have the text format of a checksum list. All other attributes of the
+// file are the metadata of the next version. The file contains an object for each changed or added
+// tensor. Its layout is one of these:
+//
+//   ringload_delta_sparse   components `gaps` and `planes`, see delta_code.hpp
+//   ringload_delta_dense    component `planes`
+//   dense                   the whole tensor of the next version
+//
+// Sparse and dense differences have the shape of their tensor and an attribute `dtype`.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <ringload/catalog.hpp>
+#include <ringload/dtype.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fault.hpp"
+
+namespace ringload::inline v0 {
+
+inline constexpr std::string_view sparse_layout = "ringload_delta_sparse";
+inline constexpr std::string_view dense_layout = "ringload_delta_dense";
+inline constexpr std::string_view gaps_part = "gaps";
+inline constexpr std::string_view planes_part = "planes";
+inline constexpr std::string_view dtype_key = "dtype";
+
+// Describes a tensor of one version.
+struct version_tensor {
+  ringload::dtype dtype = dtype::u8;
+  std::vector<std::uint64_t> shape;
+  std::uint32_t crc = 0;
+};
+
+// All tensors of one version, by name.
+using version_tensors = std::map<std::string, version_tensor, std::less<>>;
+
+// Returns a text such as "crc32c 9eba690a". The text is a digest of the names, dtypes, shapes and
+// CRC-32C digests of all tensors. Two equal versions have the same text.
+std::string identity_of(const version_tensors& tensors);
+
+// Returns the attributes that describe both versions in a delta file.
+attributes describe_versions(const version_tensors& base, const version_tensors& next);
+
+// The change of one tensor, or the addition of a tensor.
+struct tensor_change {
+  enum class form : std::uint8_t { sparse, dense, whole };
+
+  form kind = form::whole;
+  ringload::dtype dtype = dtype::u8;
+  std::vector<std::uint64_t> shape;
+  // Names of tensors in the delta file. `gaps` is set only if `kind` is sparse. `values` is the
+  // tensor with the planes, or the whole tensor.
+  std::string gaps;
+  std::string values;
+};
+
+struct delta_contents {
+  std::string base_identity;
+  std::string result_identity;
+  std::map<std::string, std::uint32_t, std::less<>> base_crcs;
+  std::map<std::string, std::uint32_t, std::less<>> result_crcs;
+  std::map<std::string, tensor_change, std::less<>> changes;
+  attributes metadata;  // Attributes of the next version.
+};
+
+// Reads the description of a delta from the catalog of its file. Fails with errc::not_a_checkpoint
+// if the file is not a delta, and with errc::malformed_header if the description is invalid.
+result<delta_contents> read_contents(const catalog& file);
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "delta/delta_job.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "io/threads.hpp"
+#include "runtime/engine.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+constexpr std::uint32_t threads_max = 16;
+
+}  // namespace
+
+result<void> for_each_index(std::size_t count,
+                            const std::function<result<void>(std::size_t)>& work) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::optional<fault> first;  // The first failure. Guarded by the mutex.
+  const auto run = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      auto outcome = catch_as_fault([&] { return work(i); });
+      if (outcome) continue;
+      const std::lock_guard lock(mutex);
+      if (!first) first = outcome.error();
+      next = count;
+    }
+  };
+  const auto thread_count = std::min<std::size_t>(
+      {count, std::max(1U, std::thread::hardware_concurrency()), threads_max});
+  if (thread_count > 1) {
+    threads pool(static_cast<std::uint32_t>(thread_count));
+    for (std::size_t i = 0; i < thread_count; ++i) boost::asio::post(pool.get_executor(), run);
+    pool.join();
+  } else {
+    run();
+  }
+  if (first) return *first;
+  return {};
+}
+
+void delta_services::check_cancelled() const {
+  if (!cancellation_->is_cancelled()) return;
+  throw error(boost::asio::error::operation_aborted, "delta", "it was cancelled");
+}
+
+void delta_services::require_host() const {
+  const device& first = engine_->devices.listed().front();
+  if (first.kind() == device_kind::host) return;
+  throw error(errc::device_unavailable, "delta",
+              "the loader's first device is " + first.name() + ", expected the host");
+}
+
+checkpoint delta_services::open(const source& from) const {
+  return cancellation_->wait_for<checkpoint>([&](auto&& handler) {
+    initiate<checkpoint, &begin_open>(std::move(handler), boost::asio::system_executor(), engine_,
+                                      from, open_options());
+  });
+}
+
+model delta_services::load(const source& from, std::vector<std::string> names) const {
+  load_options options;
+  options.select.names(std::move(names));
+  return cancellation_->wait_for<model>([&](auto&& handler) {
+    initiate<model, &begin_load>(std::move(handler), boost::asio::system_executor(), engine_, from,
+                                 options);
+  });
+}
+
+model delta_services::load_all(const source& from, const load_options& options) const {
+  return cancellation_->wait_for<model>([&](auto&& handler) {
+    initiate<model, &begin_load>(std::move(handler), boost::asio::system_executor(), engine_, from,
+                                 options);
+  });
+}
+
+}  // namespace ringload::inline v0::detail

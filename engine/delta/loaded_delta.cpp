@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "delta/loaded_delta.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <ringload/verify.hpp>
+#include <vector>
+
+#include "base/checked.hpp"
+#include "base/crc32c_hasher.hpp"
+#include "base/printable.hpp"
+#include "catalog/opened_checkpoint.hpp"
+#include "formats/checksum_list.hpp"
+#include "formats/shape.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+using form = tensor_change::form;
+
+// A tensor is processed in tiles. Each tile is copied, changed and hashed while it is in the
+// processor's cache. The size of a tile is a multiple of every element width.
+constexpr std::size_t tile_bytes = std::size_t{256} << 10;
+
+// Returns the size of the changed tensor in bytes. Returns an empty optional if the size exceeds 64
+// bits or is not a whole number of bytes.
+std::optional<std::uint64_t> bytes_after(const tensor_change& change) {
+  const auto elements = element_count(change.shape);
+  if (!elements) return std::nullopt;
+  const auto bit_count = checked_multiply(*elements, bits(change.dtype));
+  if (!bit_count || *bit_count % 8 != 0) return std::nullopt;
+  return *bit_count / 8;
+}
+
+std::string crc_text(std::uint32_t crc) { return "crc32c " + hex(crc32c_digest(crc)); }
+
+result<void> check_crc(const std::map<std::string, std::uint32_t, std::less<>>& expected,
+                       std::string_view name, std::uint32_t crc, const std::string& version_text) {
+  const auto found = expected.find(name);
+  if (found != expected.end() && found->second == crc) return {};
+  return fault{errc::wrong_digest, tensor_place(name),
+               found == expected.end() ? "the " + version_text + " has no such tensor"
+                                       : "its digest is " + crc_text(crc) + ", the " +
+                                             version_text + " has " + crc_text(found->second)};
+}
+
+}  // namespace
+
+loaded_delta::loaded_delta(const delta_services& services, const source& from)
+    : place_(shown(from.parts().name)), file_(services.load_all(from)) {
+  auto contents = read_contents(file_.catalog());
+  if (!contents) throw to_error(contents.error().in(place_));
+  contents_ = std::move(*contents);
+  std::vector<const std::pair<const std::string, tensor_change>*> changes;
+  for (const auto& change : contents_.changes) changes.push_back(&change);
+  auto checked = for_each_index(changes.size(), [&](std::size_t i) -> result<void> {
+    auto valid = check_change_of(changes[i]->second);
+    if (!valid) return valid.error().in(tensor_place(changes[i]->first));
+    return {};
+  });
+  if (!checked) throw to_error(checked.error().in(place_));
+}
+
+result<void> loaded_delta::check_change_of(const tensor_change& change) const {
+  const auto bytes = bytes_after(change);
+  if (!bytes) return fault{errc::size_overflow, {}, "its shape exceeds 64 bits"};
+  if (change.kind == form::whole) return {};
+  for (const std::string& part : {change.gaps, change.values}) {
+    if (part.empty() || file_.at(part).dtype() == dtype::u8) continue;
+    return fault{errc::malformed_header, {}, "its component '" + printable(part) + "' is not u8"};
+  }
+  return check_change(view_of(change));
+}
+
+result<void> loaded_delta::check_base(std::string_view name, std::uint32_t crc) const {
+  return check_crc(contents_.base_crcs, name, crc, "base of the delta");
+}
+
+result<void> loaded_delta::check_result(std::string_view name, std::uint32_t crc) const {
+  return check_crc(contents_.result_crcs, name, crc, "result of the delta");
+}
+
+result<applied_tensor> loaded_delta::find_change(std::string_view name,
+                                                 std::span<const std::byte> before, dtype type,
+                                                 std::span<const std::uint64_t> shape) const {
+  applied_tensor found;
+  found.name = name;
+  found.before = before;
+  const auto change = contents_.changes.find(name);
+  if (change == contents_.changes.end()) return found;
+  found.change = &change->second;
+  const bool is_equal =
+      type == found.change->dtype && std::ranges::equal(shape, found.change->shape);
+  if (is_equal || found.change->kind == form::whole) return found;
+  return fault{errc::wrong_shape, tensor_place(name),
+               "its dtype or shape is not that of the base of the delta"};
+}
+
+const std::string* loaded_delta::find_missing(const std::set<std::string_view>& names) const {
+  for (const auto& [name, crc] : contents_.base_crcs) {
+    if (!names.contains(name)) return &name;
+  }
+  return nullptr;
+}
+
+change_view loaded_delta::view_of(const tensor_change& change) const {
+  change_view view;
+  view.is_sparse = change.kind == form::sparse;
+  view.width = delta_width(change.dtype);
+  view.elements = *bytes_after(change) / view.width;
+  if (view.is_sparse) view.gaps = host_bytes(file_.at(change.gaps));
+  view.planes = host_bytes(file_.at(change.values));
+  return view;
+}
+
+std::span<const std::byte> loaded_delta::bytes_of_whole(const tensor_change& change) const {
+  return host_bytes(file_.at(change.values));
+}
+
+result<void> loaded_delta::apply(applied_tensor& tensor) const {
+  const bool is_whole = tensor.change->kind == form::whole;
+  const bool is_in_place = tensor.before.data() == tensor.after.data();
+  std::uint32_t base_crc = 0;
+  if (is_whole) {
+    base_crc = crc32c(tensor.before);
+    const auto source = bytes_of_whole(*tensor.change);
+    std::copy(source.begin(), source.end(), tensor.after.begin());
+    tensor.crc = crc32c(tensor.after);
+  } else {
+    change_cursor cursor(view_of(*tensor.change));
+    for (std::size_t offset = 0; offset < tensor.after.size(); offset += tile_bytes) {
+      const std::size_t size = std::min(tile_bytes, tensor.after.size() - offset);
+      const auto tile = tensor.after.subspan(offset, size);
+      base_crc = crc32c(tensor.before.subspan(offset, size), base_crc);
+      if (!is_in_place) std::memcpy(tile.data(), tensor.before.data() + offset, size);
+      cursor.apply(tile);
+      tensor.crc = crc32c(tile, tensor.crc);
+    }
+  }
+  const bool is_added = tensor.before.data() == nullptr;
+  if (!is_added) {
+    if (auto valid = check_base(tensor.name, base_crc); !valid) return valid;
+  }
+  return check_result(tensor.name, tensor.crc);
+}
+
+void loaded_delta::undo(const applied_tensor& tensor) const noexcept {
+  change_cursor(view_of(*tensor.change)).apply(tensor.after);
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A delta file that was loaded and checked. Applies its changes to the tensors of a base version.
+
+#include <cstdint>
+#include <ringload/model.hpp>
+#include <ringload/source.hpp>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "delta/delta_code.hpp"
+#include "delta/delta_contents.hpp"
+#include "delta/delta_job.hpp"
+
+namespace ringload::inline v0::detail {
+
+// A tensor of the base version, and the memory for the same tensor of the next version.
+struct applied_tensor {
+  std::string_view name;
+  const tensor_change* change = nullptr;  // Null if the tensor is unchanged.
+  std::span<const std::byte> before;      // Empty if the delta adds the tensor.
+  // Memory for the next version. If the tensor is changed in place, the memory is that of `before`.
+  // Not used if the tensor is unchanged.
+  std::span<std::byte> after;
+  std::uint32_t crc = 0;  // Set by apply(): the CRC-32C of the next version.
+};
+
+class loaded_delta {
+ public:
+  // Loads the delta file, and does all checks that need no base version. Throws ringload::error.
+  loaded_delta(const delta_services& services, const source& from);
+
+  const delta_contents& contents() const noexcept { return contents_; }
+  const model& file() const noexcept { return file_; }
+  const std::string& place() const noexcept { return place_; }
+  // Fails unless `crc` is the digest of the base version of the tensor.
+  result<void> check_base(std::string_view name, std::uint32_t crc) const;
+  // Fails unless `crc` is the digest of the next version of the tensor.
+  result<void> check_result(std::string_view name, std::uint32_t crc) const;
+  // Returns a tensor of the base version with its change. Fails if the change is a difference, and
+  // the dtype or shape of the tensor has changed.
+  result<applied_tensor> find_change(std::string_view name, std::span<const std::byte> before,
+                                     dtype type, std::span<const std::uint64_t> shape) const;
+  // Returns the name of a base tensor that is not in `names`, or null.
+  const std::string* find_missing(const std::set<std::string_view>& names) const;
+  // Returns a sparse or dense difference. The kind of `change` must not be `whole`.
+  change_view view_of(const tensor_change& change) const;
+  std::span<const std::byte> bytes_of_whole(const tensor_change& change) const;
+
+  // Writes the next version of a tensor to `tensor.after`, then checks the digests of both
+  // versions. If a check fails and the tensor is changed in place, the caller must restore the old
+  // bytes.
+  result<void> apply(applied_tensor& tensor) const;
+  // Undoes apply() for a tensor that was changed in place by a sparse or dense difference. A change
+  // of the kind `whole` cannot be undone.
+  void undo(const applied_tensor& tensor) const noexcept;
+
+ private:
+  result<void> check_change_of(const tensor_change& change) const;
+
+  const std::string place_;
+  model file_;
+  delta_contents contents_;
+};
+
+// Returns the next version of `request.base`. Throws ringload::error.
+model apply_delta(const delta_services& services, const apply_request& request);
+
+}  // namespace ringload::inline v0::detail

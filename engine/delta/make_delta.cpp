@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Makes a delta file from two versions of a checkpoint. Loads groups of tensors of both versions,
+// compares them, and writes the differences.
+
+#include <algorithm>
+#include <chrono>
+#include <ringload/save.hpp>
+#include <ringload/verify.hpp>
+#include <ringload/writer.hpp>
+#include <span>
+#include <string>
+#include <unordered_set>
+
+#include "base/printable.hpp"
+#include "delta/delta_code.hpp"
+#include "delta/delta_contents.hpp"
+#include "delta/delta_job.hpp"
+#include "formats/codec/zstd_frame.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+using form = tensor_change::form;
+
+// Number of bytes of a tensor that are compressed in order to compare two encodings.
+constexpr std::size_t sample_bytes = std::size_t{1} << 20;
+
+version_tensor describe(const tensor& source) {
+  return {
+      source.dtype(), {source.shape().begin(), source.shape().end()}, crc32c(host_bytes(source))};
+}
+
+struct comparison {
+  tensor before;  // Empty if the base version lacks the tensor.
+  tensor after;
+  bool is_changed = true;
+  form kind = form::whole;
+  std::uint64_t elements_changed = 0;
+  sparse_change change;  // `gaps` is empty for a dense difference.
+};
+
+// Compresses at most the first MiB of `bytes`. Returns the compressed size.
+result<std::size_t> sample_size(std::span<const std::byte> bytes, int level) {
+  const auto sample = bytes.first(std::min(bytes.size(), sample_bytes));
+  if (level == 0) return sample.size();
+  auto encoder = zstd_frame_encoder::make(level);
+  if (!encoder) return encoder.error();
+  std::vector<std::byte> frame;
+  if (auto encoded = (*encoder)->encode(sample, frame); !encoded) return encoded.error();
+  return frame.size();
+}
+
+class delta_maker {
+ public:
+  delta_maker(const delta_services& services, const delta_request& request)
+      : services_(services), request_(request) {}
+
+  delta_result run();
+
+ private:
+  using names = std::vector<std::string>;
+
+  // Divides the tensors into groups. Both versions of a group fit into `window_bytes`, unless a
+  // group is a single large tensor.
+  std::vector<names> divide(const std::vector<const tensor_info*>& tensors) const;
+  void add_group(writer& out, const names& group);
+  result<void> compare(comparison& compared) const;
+  result<void> choose_dense_form(comparison& compared, std::uint32_t width) const;
+  void write(writer& out, const comparison& compared);
+  void write_change(writer& out, const comparison& compared);
+  void add_removed(const names& group);
+  template <class Start>
+  void wait_for_step(const Start& start) const {
+    services_.cancellation().wait_for<std::uint64_t>(start);
+  }
+
+  const delta_services& services_;
+  const delta_request& request_;
+  checkpoint base_;
+  checkpoint next_;
+  version_tensors base_version_;
+  version_tensors next_version_;
+  delta_result result_;
+};
+
+void check_level(const delta_request& request) {
+  const int level = request.options.zstd_level;
+  if (level >= 0 && level <= zstd_level_max) return;
+  throw error(errc::invalid_saving, printable_path(request.path),
+              "zstd_level is " + std::to_string(level) + ", expected 1 to " +
+                  grouped(zstd_level_max) + ", or 0 for no compression");
+}
+
+void require_readable(const checkpoint& source) {
+  for (const unreadable_info& object : source.catalog().unreadable) {
+    if (!object.is_left_out) throw error(object.code, object.place, object.reason);
+  }
+}
+
+std::vector<delta_maker::names> delta_maker::divide(
+    const std::vector<const tensor_info*>& tensors) const {
+  std::vector<names> groups;
+  std::uint64_t bytes = 0;
+  for (const tensor_info* const info : tensors) {
+    const tensor_info* const before = base_.find(info->name);
+    const std::uint64_t added = info->bytes + (before != nullptr ? before->bytes : 0);
+    if (groups.empty() || (bytes > 0 && bytes + added > request_.options.window_bytes)) {
+      groups.emplace_back();
+      bytes = 0;
+    }
+    groups.back().push_back(info->name);
+    bytes += added;
+  }
+  return groups;
+}
+
+result<void> delta_maker::compare(comparison& compared) const {
+  if (!compared.before) return {};
+  const tensor& before = compared.before;
+  const tensor& after = compared.after;
+  if (before.dtype() != after.dtype() || !std::ranges::equal(before.shape(), after.shape())) {
+    return {};
+  }
+  const std::uint32_t width = delta_width(after.dtype());
+  const std::uint64_t changed = count_changed(host_bytes(before), host_bytes(after), width);
+  compared.elements_changed = changed;
+  compared.is_changed = changed > 0;
+  if (changed == 0) return {};
+  // A changed element takes about width + 1 bytes in the sparse encoding. If the sparse encoding
+  // takes at most a quarter of the tensor's size, it is chosen without a sample, because the other
+  // encodings contain all elements.
+  if (changed * (width + 1) <= after.size_bytes() / 4) {
+    compared.kind = form::sparse;
+    compared.change = encode_sparse(host_bytes(before), host_bytes(after), width, changed);
+    return {};
+  }
+  return choose_dense_form(compared, width);
+}
+
+// Chooses between the dense difference and the whole tensor by compressing a sample of both.
+result<void> delta_maker::choose_dense_form(comparison& compared, std::uint32_t width) const {
+  const tensor& after = compared.after;
+  auto planes = encode_dense(host_bytes(compared.before), host_bytes(after), width);
+  const int level = request_.options.zstd_level;
+  // The sample is encoded as a small tensor of its own. The beginning of `planes` cannot be used,
+  // because it contains only byte 0 of each element.
+  const std::size_t sample = std::min<std::size_t>(after.size_bytes(), sample_bytes);
+  const auto change = sample_size(encode_dense(host_bytes(compared.before).first(sample),
+                                               host_bytes(after).first(sample), width),
+                                  level);
+  if (!change) return change.error();
+  const auto whole = sample_size(host_bytes(after).first(sample), level);
+  if (!whole) return whole.error();
+  // A tensor with a logical type, such as a quantised type of GGUF, cannot be stored whole. A
+  // difference keeps the type of the base version.
+  const tensor_info* const info = next_.find(after.name());
+  if (*whole <= *change && info->type.empty()) return {};
+  compared.kind = form::dense;
+  compared.change.planes = std::move(planes);
+  return {};
+}
+
+void delta_maker::write(writer& out, const comparison& compared) {
+  const tensor& after = compared.after;
+  result_.elements += after.size_bytes() / delta_width(after.dtype());
+  if (!compared.is_changed) {
+    ++result_.tensors_unchanged;
+    return;
+  }
+  if (compared.kind != form::whole) {
+    result_.elements_changed += compared.elements_changed;
+    ++(compared.kind == form::sparse ? result_.tensors_sparse : result_.tensors_dense);
+    return write_change(out, compared);
+  }
+  result_.elements_changed += after.size_bytes() / delta_width(after.dtype());
+  ++result_.tensors_whole;
+  if (const tensor_info* const info = next_.find(after.name()); !info->type.empty()) {
+    throw error(errc::unsupported_feature, tensor_place(after.name()),
+                "a delta cannot store a whole tensor of the type '" + printable(info->type) + "'");
+  }
+  object_options options;
+  options.zstd_level = request_.options.zstd_level;
+  wait_for_step([&](auto&& handler) { out.add_async(after, options, std::move(handler)); });
+}
+
+void delta_maker::write_change(writer& out, const comparison& compared) {
+  const tensor& after = compared.after;
+  const bool is_sparse = compared.kind == form::sparse;
+  object_info object;
+  object.name = after.name();
+  object.layout = is_sparse ? sparse_layout : dense_layout;
+  object.shape.assign(after.shape().begin(), after.shape().end());
+  object.attributes = {{std::string(dtype_key), attribute(name(after.dtype()))}};
+  wait_for_step([&](auto&& handler) { out.declare_async(object, std::move(handler)); });
+  object_options options;
+  options.zstd_level = request_.options.zstd_level;
+  const auto add = [&](std::string_view part, const std::vector<std::byte>& bytes) {
+    const tensor_ref view(std::string(part), bytes.data(), dtype::u8, {bytes.size()});
+    wait_for_step([&](auto&& handler) {
+      out.add_part_async(object.name, view, options, std::move(handler));
+    });
+  };
+  if (is_sparse) add(gaps_part, compared.change.gaps);
+  add(planes_part, compared.change.planes);
+}
+
+void delta_maker::add_group(writer& out, const names& group) {
+  services_.check_cancelled();
+  names in_base;
+  for (const std::string& name : group) {
+    if (base_.contains(name)) in_base.push_back(name);
+  }
+  const model before = services_.load(base_, in_base);
+  const model after = services_.load(next_, group);
+  std::vector<comparison> compared;
+  for (const tensor& each_tensor : after) {
+    comparison& next = compared.emplace_back();
+    next.after = each_tensor;
+    next.before = before.find(each_tensor.name());
+  }
+  std::vector<version_tensor> old_tensors(compared.size());
+  std::vector<version_tensor> new_tensors(compared.size());
+  auto status = for_each_index(compared.size(), [&](std::size_t i) -> result<void> {
+    new_tensors[i] = describe(compared[i].after);
+    if (compared[i].before) old_tensors[i] = describe(compared[i].before);
+    return compare(compared[i]);
+  });
+  if (!status) throw to_error(status.error());
+  for (std::size_t i = 0; i < compared.size(); ++i) {
+    const std::string name(compared[i].after.name());
+    if (compared[i].before) base_version_.emplace(name, std::move(old_tensors[i]));
+    next_version_.emplace(name, std::move(new_tensors[i]));
+    write(out, compared[i]);
+    compared[i] = {};  // Frees the memory of this comparison.
+  }
+}
+
+// Records the digests of tensors that only the base version has.
+void delta_maker::add_removed(const names& group) {
+  services_.check_cancelled();
+  const model before = services_.load(base_, group);
+  for (const tensor& removed : before) {
+    base_version_.emplace(removed.name(), describe(removed));
+    ++result_.tensors_removed;
+  }
+}
+
+delta_result delta_maker::run() {
+  const auto start_time = std::chrono::steady_clock::now();
+  services_.require_host();
+  check_level(request_);
+  base_ = services_.open(request_.base);
+  next_ = services_.open(request_.next);
+  require_readable(base_);
+  require_readable(next_);
+  writer_options settings;
+  settings.replace = request_.options.replace;
+  settings.sync = request_.options.sync;
+  writer out(request_.path, settings);
+  std::vector<const tensor_info*> tensors;
+  for (const tensor_info& info : next_) tensors.push_back(&info);
+  for (const names& group : divide(tensors)) add_group(out, group);
+  tensors.clear();
+  for (const tensor_info& info : base_) {
+    if (!next_.contains(info.name)) tensors.push_back(&info);
+  }
+  for (const names& group : divide(tensors)) add_removed(group);
+  attributes described = describe_versions(base_version_, next_version_);
+  for (const auto& entry : next_.catalog().metadata) {
+    if (!entry.first.starts_with("ringload.delta")) described.push_back(entry);
+  }
+  for (const auto& [key, value] : described) {
+    wait_for_step([&](auto&& handler) { out.set_attribute_async(key, value, std::move(handler)); });
+  }
+  const auto written = services_.cancellation().wait_for<write_result>(
+      [&](auto&& handler) { out.finish_async(std::move(handler)); });
+  result_.bytes = written.bytes;
+  result_.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_time).count();
+  return result_;
+}
+
+}  // namespace
+
+void begin_save_delta(const engine_ptr& loader_engine, delta_request request,
+                      std::unique_ptr<operation<delta_result>> waiting) {
+  run_delta_operation<delta_result>(loader_engine, std::move(waiting),
+                                    [request = std::move(request)](const delta_services& services) {
+                                      return delta_maker(services, request).run();
+                                    });
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The files of a version folder. The comments of ringload/delta.hpp describe the names.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fault.hpp"
+
+namespace ringload::inline v0::detail {
+
+struct version_files {
+  std::string full;
+  std::string delta;
+};
+
+using version_folder = std::map<std::uint64_t, version_files>;
+
+// Lists the versions of a folder. Ignores files with other names.
+result<version_folder> read_version_folder(const std::string& path);
+
+// The files that lead to a version: a full version, then each delta.
+struct version_chain {
+  std::string full;
+  std::vector<std::string> deltas;
+};
+
+// Returns the shortest chain to a version of the folder `path`. Fails with errc::source_not_found
+// if the folder lacks a file of the chain. The fault names the file.
+result<version_chain> find_chain(const version_folder& folder, const std::string& path,
+                                 std::uint64_t version);
+
+}  // namespace ringload::inline v0::detail

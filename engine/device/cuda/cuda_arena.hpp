@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "base/free_list.hpp"
+#include "device/backend.hpp"
+#include "device/cuda/device_memory.hpp"
+
+namespace ringload::inline v0::cuda {
+
+// The memory of one load on a GPU. release() and add_use() state when the program has finished its
+// work with the memory. If one of them was called, the memory is kept for the next load. Otherwise
+// the memory is freed, because only a wait for the whole device would make a reuse safe. Such a
+// wait would include unrelated work of the program, and would invalidate graph captures.
+class cuda_arena final : public arena {
+ public:
+  cuda_arena(device_block memory, bool was_kept,
+             std::weak_ptr<free_list<device_block>> home) noexcept
+      : memory_(std::move(memory)), was_kept_(was_kept), home_(std::move(home)) {}
+  cuda_arena(const cuda_arena&) = delete;
+  cuda_arena& operator=(const cuda_arena&) = delete;
+  ~cuda_arena() override {
+    // Shareable memory is not kept, because other processes may still read it. Borrowed memory is
+    // not kept, because the memory belongs to the host.
+    if (!uses_are_known_ || shareable() != nullptr || memory_.memory().is_borrowed) return;
+    if (const auto home = home_.lock()) home->put(std::move(memory_));
+  }
+
+  std::byte* data() const noexcept override { return memory_.data(); }
+  bool was_kept() const noexcept override { return was_kept_; }
+  bool populated() const noexcept override { return true; }
+  bool read_only() const noexcept override { return memory_.memory().is_of_another_process; }
+
+  // Null if the memory is private.
+  const shareable_memory* shareable() const noexcept { return memory_.memory().shareable.get(); }
+  read_back_pool& readers() const noexcept { return *memory_.memory().readers; }
+
+  void release() noexcept {
+    const std::lock_guard lock(mutex_);
+    uses_are_known_ = true;
+  }
+
+  // The device must be the current device. Thread-safe.
+  boost::system::error_code add_use(cudaStream_t consumer_stream) noexcept {
+    try {
+      event end;
+      if (auto failed = end.make()) return failed;
+      if (auto failed = end.record(consumer_stream)) return failed;
+      const std::lock_guard lock(mutex_);
+      memory_.memory().uses.push_back(std::move(end));
+      uses_are_known_ = true;
+      return {};
+    } catch (const std::bad_alloc&) {
+      return errc::memory_exceeded;
+    }
+  }
+
+ private:
+  device_block memory_;
+  const bool was_kept_;
+  const std::weak_ptr<free_list<device_block>> home_;
+  std::mutex mutex_;
+  bool uses_are_known_ = false;  // Guarded by the mutex, like the uses.
+};
+
+}  // namespace ringload::inline v0::cuda

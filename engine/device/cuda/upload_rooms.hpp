@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Copies bytes that are not in a slot (I/O buffer) to the device, such as decoded bytes. Has two
+// pinned buffers, called rooms: the thread fills one room while the device copies from the other.
+// Each object has its own stream, so the engine thread is not involved.
+//
+// The device must be the current device for open() and the destructor. The other functions select
+// the device.
+
+#include <array>
+#include <boost/system/error_code.hpp>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/mapping.hpp"
+#include "device/backend.hpp"
+#include "device/cuda/pinned.hpp"
+#include "device/cuda/raii.hpp"
+#include "device/cuda/scatter_plan.hpp"
+#include "device/cuda/stream_slot.hpp"
+
+namespace ringload::inline v0::cuda {
+
+class upload_rooms final : public uploader {
+ public:
+  static constexpr std::size_t room_bytes = std::size_t{1} << 20;
+
+  // If the kernels cannot run on the device, `no_kernels` is the reason.
+  upload_rooms(int device, boost::system::error_code no_kernels, const allocation_log& log)
+      : device_(device), no_kernels_(no_kernels), log_(log) {}
+
+  boost::system::error_code open();
+
+  boost::system::error_code start(const copy_operation& op) override;
+  boost::system::error_code finish() override;
+
+  int device() const noexcept { return device_; }
+  bool has_failed() const noexcept { return static_cast<bool>(failed_); }
+
+ private:
+  static constexpr std::size_t rooms_count = 2;
+
+  boost::system::error_code start_split(const copy_operation& op, const copy_op& copy);
+  boost::system::error_code start_in_room(const copy_operation& op);
+  boost::system::error_code empty_room(std::size_t room);
+  boost::system::error_code launch(const copy_operation& op, std::size_t room);
+  std::byte* room_at(std::size_t room) const noexcept { return memory_.data() + room * room_bytes; }
+
+  const int device_;
+  const boost::system::error_code no_kernels_;
+  const allocation_log log_;
+  mapping memory_;
+  std::optional<pinned> pinned_;
+  lane lane_;
+  bool has_staging_ = false;  // True after the allocation of the staging buffer was tried.
+  std::array<event, rooms_count> ended_;
+  std::array<bool, rooms_count> running_ = {};
+  std::size_t next_room_ = 0;
+  boost::system::error_code failed_;  // The first failure.
+  // Temporary lists, which are reused.
+  std::vector<copy_op> copies_;
+  transfer transfer_;
+  std::vector<box_piece> boxes_;
+};
+
+// The idle upload_rooms objects of a device. Thread-safe.
+class upload_pool {
+ public:
+  // Selects the device.
+  result<std::unique_ptr<upload_rooms>> take(int device, boost::system::error_code no_kernels,
+                                             const allocation_log& log);
+  // Keeps `rooms` for the next take(). After a failure, a thread of the library frees `rooms`.
+  void put(std::unique_ptr<upload_rooms> rooms) noexcept;
+  // A thread of the library frees the idle objects of the device.
+  void clear(int device) noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<upload_rooms>> idle_;  // Guarded by the mutex.
+};
+
+}  // namespace ringload::inline v0::cuda

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Limits the memory for the names, shapes and metadata of a checkpoint, which a small file can make
+// large.
+
+#include <cstddef>
+#include <cstdint>
+#include <ringload/catalog.hpp>
+#include <string>
+
+#include "base/fault.hpp"
+#include "formats/catalog_entries.hpp"
+
+namespace ringload::inline v0 {
+
+// With `strictness::strict`, the limit is the size of the files plus `description_bytes_max`. With
+// `strictness::reference`, there is no limit. A parser calls take_...() before it stores an item,
+// and fails if the function returns false. The costs are the measured peaks of opening a file.
+class description_budget {
+ public:
+  explicit description_budget(strictness strictness) noexcept : strictness_(strictness) {}
+  description_budget(strictness strictness, std::uint64_t file_bytes) noexcept
+      : strictness_(strictness), file_bytes_(file_bytes) {}
+
+  void add_file(std::uint64_t file_bytes) noexcept { file_bytes_ += file_bytes; }
+
+  bool take_tensor(std::size_t name_bytes, std::size_t rank) noexcept {
+    return take(tensor_bytes + 2 * name_bytes + 4 * rank * sizeof(std::uint64_t));
+  }
+  bool take_attribute(std::size_t key_bytes, std::size_t value_bytes) noexcept {
+    return take(attribute_bytes + 2 * key_bytes + 3 * value_bytes);
+  }
+  bool take_unreadable(std::size_t name_bytes) noexcept {
+    return take(unreadable_bytes + 4 * name_bytes);
+  }
+  // Takes the cost of everything that the parser found. Used for the files of a checkpoint.
+  bool take(const file_entries& found) noexcept;
+
+  // The cause of the fault, whose code is errc::header_too_large.
+  std::string cause() const;
+
+ private:
+  static constexpr std::uint64_t tensor_bytes = 512;
+  static constexpr std::uint64_t attribute_bytes = 256;
+  static constexpr std::uint64_t unreadable_bytes = 768;
+
+  std::uint64_t limit() const noexcept { return file_bytes_ + description_bytes_max; }
+  bool take(std::uint64_t bytes) noexcept {
+    taken_ += bytes;
+    return strictness_ == strictness::reference || taken_ <= limit();
+  }
+  bool take(const attributes& all) noexcept;
+
+  strictness strictness_;
+  std::uint64_t file_bytes_ = 0;
+  std::uint64_t taken_ = 0;
+};
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "formats/pytorch/dcp.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/checked.hpp"
+#include "base/printable.hpp"
+#include "base/utf8.hpp"
+#include "formats/pytorch/dcp_boxes.hpp"
+#include "formats/pytorch/pickle.hpp"
+#include "formats/pytorch/torch_names.hpp"
+#include "formats/pytorch/torch_state.hpp"
+#include "formats/pytorch/torch_tensor.hpp"
+#include "formats/shape.hpp"
+#include "formats/text/malformed.hpp"
+#include "formats/text/path_beneath.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+using dims = std::vector<std::uint64_t>;
+
+// A range of a file with one box of a tensor.
+struct dcp_item {
+  std::string_view path;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+class metadata_reader {
+ public:
+  explicit metadata_reader(const pickle& in, strictness strictness)
+      : in_(in), strict_(strictness == strictness::strict) {}
+
+  result<file_entries> run();
+
+ private:
+  bool is_object(pickle_value v, std::string_view name) const;
+  result<pickle_value> attribute(pickle_value object, std::string_view name) const;
+  result<std::span<const pickle_value>> pairs(pickle_value object, std::string_view name) const;
+  result<void> read_items(pickle_value root);
+  result<dcp_item> item_of(pickle_value info) const;
+  result<void> add(std::string_view name, pickle_value description);
+  result<torch_element> element(pickle_value description) const;
+  result<entry> tensor(const std::string& name, pickle_value description);
+  result<piece> box(const std::string& name, pickle_value chunk);
+  std::uint32_t file_of(std::string_view path);
+
+  const pickle& in_;
+  const bool strict_;
+  std::map<std::pair<std::string_view, dims>, dcp_item> items_;
+  std::map<std::string, std::uint32_t, std::less<>> files_;
+  file_entries found_;
+  std::uint64_t left_out_ = 0;
+  std::string first_left_out_;
+};
+
+// Returns true if `v` is an object of the class `name` of torch.distributed.
+bool metadata_reader::is_object(pickle_value v, std::string_view name) const {
+  if (!v.has_kind(pickle_kind::call) || !in_.callee(v).has_kind(pickle_kind::global)) return false;
+  const pickle_global& type = in_.global(in_.callee(v));
+  return type.name == name && type.module.starts_with("torch.distributed.");
+}
+
+result<pickle_value> metadata_reader::attribute(pickle_value object, std::string_view name) const {
+  const pickle_value state = in_.state(object);
+  if (state.has_kind(pickle_kind::dict)) {
+    const auto& items = in_.container(state);
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+      if (items[i].has_kind(pickle_kind::text) && in_.text(items[i]) == name) return items[i + 1];
+    }
+  }
+  return malformed("an object of the metadata has no '" + std::string(name) + "'");
+}
+
+// Returns the keys and values of a dictionary. The dictionary is the attribute `name` of `object`.
+result<std::span<const pickle_value>> metadata_reader::pairs(pickle_value object,
+                                                             std::string_view name) const {
+  auto found = attribute(object, name);
+  if (!found) return found.error();
+  if (found->has_kind(pickle_kind::dict)) return std::span(in_.container(*found));
+  return malformed("'" + std::string(name) + "' of the metadata is not a dictionary");
+}
+
+result<dcp_item> metadata_reader::item_of(pickle_value info) const {
+  if (!is_object(info, "_StorageInfo"))
+    return malformed("the location of an item has an unknown type");
+  auto path = attribute(info, "relative_path");
+  if (!path) return path.error();
+  auto offset = attribute(info, "offset");
+  if (!offset) return offset.error();
+  auto length = attribute(info, "length");
+  if (!length) return length.error();
+  if (!path->has_kind(pickle_kind::text) || !offset->has_kind(pickle_kind::integer) ||
+      !length->has_kind(pickle_kind::integer) || offset->integer() < 0 || length->integer() < 0) {
+    return malformed("the location of an item must be a path, an offset and a length");
+  }
+  if (const auto transforms = attribute(info, "transform_descriptors")) {
+    const bool none =
+        transforms->has_kind(pickle_kind::none) ||
+        (transforms->has_kind(pickle_kind::list) && in_.container(*transforms).empty()) ||
+        (transforms->has_kind(pickle_kind::tuple) && transforms->b() == 0);
+    if (!none) return unsupported("an item was transformed by an extension when it was written");
+  }
+  return dcp_item{in_.text(*path), static_cast<std::uint64_t>(offset->integer()),
+                  static_cast<std::uint64_t>(length->integer())};
+}
+
+result<void> metadata_reader::read_items(pickle_value root) {
+  auto storage = pairs(root, "storage_data");
+  if (!storage) return storage.error();
+  for (std::size_t i = 0; i + 1 < storage->size(); i += 2) {
+    const pickle_value index = (*storage)[i];
+    if (!is_object(index, "MetadataIndex"))
+      return malformed("the key of an item is not a MetadataIndex");
+    auto name = attribute(index, "fqn");
+    if (!name) return name.error();
+    if (!name->has_kind(pickle_kind::text)) return malformed("the name of an item is not text");
+    // Only tensors have offsets. Other values have no offsets.
+    const auto offsets = attribute(index, "offset");
+    if (!offsets || offsets->has_kind(pickle_kind::none)) continue;
+    auto origin = dims_of(in_, *offsets);
+    if (!origin) return origin.error().in(tensor_place(std::string(in_.text(*name))));
+    auto item = item_of((*storage)[i + 1]);
+    if (!item) return item.error().in(tensor_place(std::string(in_.text(*name))));
+    items_[{in_.text(*name), std::move(*origin)}] = *item;
+  }
+  return {};
+}
+
+result<torch_element> metadata_reader::element(pickle_value description) const {
+  auto properties = attribute(description, "properties");
+  if (!properties) return properties.error();
+  const pickle_value state = in_.state(*properties);
+  pickle_value type;
+  if (state.has_kind(pickle_kind::tuple) && state.b() > 0) {
+    type = in_.tuple(state)[0];
+  } else {
+    auto found = attribute(*properties, "dtype");
+    if (!found) return found.error();
+    type = *found;
+  }
+  if (!type.has_kind(pickle_kind::global) || role_of(in_.global(type)) != torch_role::dtype) {
+    return malformed("its dtype is not a dtype of PyTorch");
+  }
+  const auto known = element_of(in_.global(type));
+  if (known && known->dtype && !known->is_f4_pair) return *known;
+  return unsupported("tensors of '" + full_name(in_.global(type)) + "' are not supported");
+}
+
+std::uint32_t metadata_reader::file_of(std::string_view path) {
+  const auto number = static_cast<std::uint32_t>(found_.external_files.size() + 1);
+  const auto [known, is_new] = files_.emplace(std::string(path), number);
+  if (is_new) found_.external_files.emplace_back(path);
+  return known->second;
+}
+
+result<piece> metadata_reader::box(const std::string& name, pickle_value chunk) {
+  if (!is_object(chunk, "ChunkStorageMetadata"))
+    return malformed("one of its chunks has an unknown type");
+  auto offsets = attribute(chunk, "offsets");
+  auto sizes = attribute(chunk, "sizes");
+  if (!offsets || !sizes) return malformed("one of its chunks has no offsets or no sizes");
+  auto origin = dims_of(in_, *offsets);
+  auto extent = dims_of(in_, *sizes);
+  if (!origin || !extent) return malformed("the offsets or sizes of a chunk are not integers");
+  piece out;
+  out.origin = std::move(*origin);
+  out.extent = std::move(*extent);
+  if (std::ranges::find(out.extent, 0U) != out.extent.end()) return out;
+  const auto item = items_.find({name, out.origin});
+  if (item == items_.end()) {
+    return malformed("no item has its chunk that begins at " + shape_text(out.origin));
+  }
+  const std::string path = path_beneath(item->second.path);
+  if (path.empty()) {
+    return fault{errc::path_outside_source, "",
+                 "its data is in '" + printable(item->second.path) +
+                     "', expected a path inside the folder of the checkpoint"};
+  }
+  out.stored.file = file_of(path);
+  out.stored.offset = item->second.offset;
+  out.stored.bytes = out.stored.decoded_bytes = item->second.bytes;
+  return out;
+}
+
+result<entry> metadata_reader::tensor(const std::string& name, pickle_value description) {
+  auto type = element(description);
+  if (!type) return type.error();
+  auto size = attribute(description, "size");
+  if (!size) return size.error();
+  auto shape = dims_of(in_, *size);
+  if (!shape) return shape.error();
+  auto chunks = attribute(description, "chunks");
+  if (!chunks || !chunks->has_kind(pickle_kind::list))
+    return malformed("the tensor has no list of chunks");
+  entry out;
+  out.name = name;
+  out.dtype = *type->dtype;
+  out.shape = std::move(*shape);
+  const auto count = element_count(out.shape);
+  const auto bytes = count ? checked_multiply(*count, std::uint64_t{type->bytes}) : count;
+  if (!bytes) {
+    return fault{errc::size_overflow, "",
+                 "a tensor of shape " + shape_text(out.shape) + " does not fit in 64 bits"};
+  }
+  out.bytes = *bytes;
+  auto form = std::make_shared<stored_form>();
+  for (const pickle_value chunk : in_.container(*chunks)) {
+    auto found = box(name, chunk);
+    if (!found) return found.error();
+    form->pieces.push_back(std::move(*found));
+  }
+  if (auto status = check_dcp_boxes(form->pieces, out.shape); !status) return status.error();
+  if (!form->pieces.empty()) out.stored = std::move(form);
+  return out;
+}
+
+result<void> metadata_reader::add(std::string_view name, pickle_value description) {
+  if (utf8_valid_bytes(name) != name.size()) return malformed("the name of a tensor is not UTF-8");
+  if (is_object(description, "BytesStorageMetadata")) {
+    if (left_out_++ == 0) first_left_out_ = printable(name);
+    return {};
+  }
+  if (!is_object(description, "TensorStorageMetadata")) {
+    return malformed("'" + printable(name) + "' is neither a tensor nor bytes");
+  }
+  const std::string text(name);
+  auto found = tensor(text, description);
+  if (found) {
+    found_.tensors.push_back(std::move(*found));
+    return {};
+  }
+  if (strict_ || found.error().code != errc::unsupported_feature) {
+    return found.error().in(tensor_place(text));
+  }
+  found_.notes.push_back(tensor_place(text) + " is left out: " + found.error().cause());
+  return {};
+}
+
+result<file_entries> metadata_reader::run() {
+  if (!is_object(in_.root, "Metadata")) {
+    return fault{errc::not_a_checkpoint, "byte 0",
+                 "this is a Python pickle, but not the metadata of torch.distributed.checkpoint"};
+  }
+  if (auto status = read_items(in_.root); !status) return status.error();
+  auto state = pairs(in_.root, "state_dict_metadata");
+  if (!state) return state.error();
+  for (std::size_t i = 0; i + 1 < state->size(); i += 2) {
+    if (!(*state)[i].has_kind(pickle_kind::text))
+      return malformed("a key of the state is not text");
+    if (found_.tensors.size() == torch_tensors_max) {
+      return fault{errc::header_too_large, "",
+                   "the metadata has more than " + grouped(torch_tensors_max) + " tensors"};
+    }
+    if (auto status = add(in_.text((*state)[i]), (*state)[i + 1]); !status) return status.error();
+  }
+  std::ranges::sort(found_.tensors, {}, &entry::name);
+  const auto duplicate = std::ranges::adjacent_find(found_.tensors, {}, &entry::name);
+  if (duplicate != found_.tensors.end()) {
+    return fault{errc::duplicate_tensor, tensor_place(duplicate->name), "the tensor occurs twice"};
+  }
+  if (left_out_ != 0) {
+    found_.notes.push_back(grouped(left_out_) +
+                           " values that are not tensors are left out, the first is '" +
+                           first_left_out_ + "'");
+  }
+  return std::move(found_);
+}
+
+}  // namespace
+
+bool is_dcp_metadata(std::string_view name) noexcept {
+  return name.substr(name.rfind('/') + 1) == dcp_metadata_name;
+}
+
+result<file_entries> parse_dcp(input& from, strictness strictness) {
+  if (from.bytes() > dcp_metadata_bytes_max) {
+    return fault{errc::header_too_large, "",
+                 "the metadata has " + grouped(from.bytes()) + " bytes, the limit is " +
+                     grouped(dcp_metadata_bytes_max)};
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(from.bytes()));
+  if (auto status = from.read_into(0, bytes); !status) return status.error();
+  auto state = read_pickle(bytes, 0, {dcp_metadata_bytes_max, dcp_values_max});
+  if (!state) return state.error();
+  return metadata_reader(*state, strictness).run();
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Parses checkpoints of torch.distributed.checkpoint. A checkpoint is a folder. Each rank (process
+// of the training) has written its boxes of the tensors to its own file. The file `.metadata` lists
+// the place of each box:
+//
+//  .metadata      'w' of [4, 6]: the box from [0, 0] on is item 1, the box from [2, 0] on is item 2
+//  __0_0.distcp   | item 1 | item 3 |      each item is an archive of torch.save with one tensor
+//  __1_0.distcp   | item 2 |
+//
+// `.metadata` is a pickle, whose functions are not called. parse_dcp() reads `.metadata` first.
+// When the other files are open, locate_dcp_tensors() finds the bytes of the tensors in the items.
+
+#include <cstdint>
+#include <ringload/catalog.hpp>
+#include <span>
+#include <string_view>
+
+#include "base/fault.hpp"
+#include "formats/catalog_entries.hpp"
+#include "formats/text/input.hpp"
+
+namespace ringload::inline v0 {
+
+inline constexpr std::string_view dcp_format = "dcp";  // As in file_info::format.
+inline constexpr std::string_view dcp_metadata_name = ".metadata";
+inline constexpr std::string_view dcp_item_suffix = ".distcp";
+
+// Limits for `.metadata`. A box needs about 110 values.
+inline constexpr std::uint64_t dcp_metadata_bytes_max = 128'000'000;
+inline constexpr std::uint64_t dcp_values_max = 20'000'000;
+
+// Returns true if the name or path is that of a `.metadata` file.
+bool is_dcp_metadata(std::string_view name) noexcept;
+
+// Reads `.metadata`. In the result, each piece of a tensor is a whole item of another file. The
+// caller must then call locate_dcp_tensors(). The boxes of a tensor cover each element exactly
+// once. Objects that are not tensors are omitted, with a note.
+result<file_entries> parse_dcp(input& from, strictness strictness);
+
+// Replaces each item by the bytes of its tensor. `external_files` must have one input for each
+// element of entries.external_files. A fault has the name of the tensor and the item.
+result<void> locate_dcp_tensors(file_entries& entries, std::span<input* const> external_files,
+                                strictness strictness);
+
+}  // namespace ringload::inline v0

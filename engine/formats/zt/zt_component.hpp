@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fault.hpp"
+#include "formats/catalog_entries.hpp"
+#include "formats/zt/zt_index.hpp"
+
+namespace ringload::inline v0 {
+
+// These functions return a fault with the name of the object or component, and with the byte offset
+// in the manifest.
+fault zt_fault(const zt_object& object, const zt_component& part, errc code, std::string cause);
+fault zt_fault(const zt_object& object, errc code, std::string cause);
+
+// Converts the components of one object to tensors without names.
+class zt_component_converter {
+ public:
+  zt_component_converter(const zt_object& object, const zt_blob_rules& blobs,
+                         file_entries& found) noexcept
+      : object_(object), blobs_(blobs), found_(found) {}
+
+  // Returns a tensor with the shape that the manifest states.
+  result<entry> shaped(const zt_component& part, std::vector<std::uint64_t> shape) const;
+  // Returns a tensor of one dimension with all elements of the component.
+  result<entry> flat(const zt_component& part) const;
+
+ private:
+  std::optional<fault> set_digest(const zt_component& part, entry& out) const;
+  std::optional<fault> check_lengths(const zt_component& part) const;
+  std::optional<fault> set_extent(const zt_component& part, entry& out) const;
+  std::optional<fault> set_type(const zt_component& part, entry& out) const;
+  std::optional<fault> begin(const zt_component& part, entry& out) const;
+  std::optional<fault> set_flat(const zt_component& part, entry& out) const;
+  std::optional<fault> set_form(const zt_component& part, entry& out) const;
+
+  const zt_object& object_;
+  const zt_blob_rules& blobs_;
+  file_entries& found_;
+};
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Reads and writes in a pool of threads that call pread and pwrite. Without io_uring, the pool
+// transfers all bytes. With io_uring, the pool only reads bytes in the page cache and makes
+// buffered writes, because these copies would block the engine thread. The pool also calls the
+// byte_supply of a read.
+//
+// A copy of 4 MiB from the page cache takes 0.3 ms, and a wake-up of the engine thread takes a
+// twentieth of that time. Therefore a few completions are posted together while more operations
+// wait for a thread. The completion of a direct read, and of a read for which a caller waits, is
+// posted without this delay.
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
+#include <mutex>
+
+#include "io/io_queue.hpp"
+#include "io/threads.hpp"
+
+namespace ringload::inline v0 {
+
+class pool_io final : public io_queue {
+ public:
+  // `loop` and `pool` must outlive this object and its operations.
+  pool_io(boost::asio::io_context& loop, threads& pool) noexcept : loop_(loop), threads_(pool) {}
+
+  void start(operation& op) override;
+  bool populates() const noexcept override { return true; }
+
+ private:
+  static constexpr std::uint32_t batch_max = 4;
+
+  void end(operation& op, int result) noexcept;
+  void complete_batch();
+
+  boost::asio::io_context& loop_;
+  threads& threads_;
+  std::atomic<std::uint32_t> waiting_ = 0;  // Number of operations that wait for a thread.
+
+  std::mutex mutex_;
+  // Operations that have ended but are not completed, in the order of their ends. Guarded by the
+  // mutex.
+  io_completion* first_ended_ = nullptr;
+  io_completion* last_ended_ = nullptr;
+  std::uint32_t ended_ = 0;
+};
+
+}  // namespace ringload::inline v0

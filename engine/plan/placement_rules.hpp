@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The rules of a device and the limits of a loader. All steps of planning use them. plan.hpp
+// explains the terms.
+
+#include <cstdint>
+#include <span>
+
+#include "plan/plan_input.hpp"
+
+namespace ringload::inline v0 {
+
+struct placement_rules {
+  // A power of two, at most block_bytes. An element type may require a larger alignment.
+  std::uint64_t tensor_alignment = 1;
+  bool straight = false;  // Reads can write directly to the arena.
+  // Straight reads are split where the arena offset is a multiple of the slot size. A run of
+  // tensors with at least this number of bytes begins at such a multiple, so that its reads fill
+  // whole huge pages. Shorter runs are not aligned, so with slots of 4 MiB, at most a sixteenth of
+  // the memory is wasted.
+  std::uint64_t aligned_run_bytes = std::uint64_t{64} << 20;
+};
+
+// Returns the rules of the arena `destination`. For caller memory, returns the rules of any arena.
+inline const placement_rules& rules_of(std::uint32_t destination, const plan_input& input,
+                                       std::span<const placement_rules> rules) noexcept {
+  const bool any_rules = rules.size() == 1 || input.is_callers(destination);
+  return any_rules ? rules.front() : rules[input.arena_of(destination)];
+}
+
+struct plan_limits {
+  std::uint64_t slot_bytes;  // A power of two, at least two blocks.
+  std::uint64_t arena_bytes_max = ~std::uint64_t{0};
+  const char* arena_bytes_max_name = "arena_bytes_max";  // For error texts.
+  // Required alignment of the address of a straight read outside an arena block. A power of two, at
+  // most block_bytes. The value is 1 if a worker copies the bytes that cannot be read in place.
+  std::uint64_t direct_alignment = 512;
+  // Number of chains (streams with several reads) that are read in turns, so that no stream can
+  // occupy all slots.
+  std::uint32_t streams_at_once = 4;
+};
+
+// A read continues across a gap of unwanted bytes if the gap is shorter than this. A drive with 6
+// GB/s takes 10 us for 64 KiB, which is less than another read costs.
+inline constexpr std::uint64_t read_through_bytes = std::uint64_t{64} << 10;
+
+// A tensor in caller memory or in an arena block is read straight if its whole 4 KiB blocks have at
+// least this number of bytes. The remaining bytes, and smaller tensors, share staged reads with
+// their neighbours.
+inline constexpr std::uint64_t straight_bytes_min = read_through_bytes;
+
+}  // namespace ringload::inline v0

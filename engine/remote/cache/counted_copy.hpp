@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace ringload::inline v0::remote_http {
+
+using copied_bytes = std::atomic<std::uint64_t>;
+
+// Maximum number of copied bytes, for all files of a checkpoint. Bytes are copied if they must wait
+// for the hash of earlier bytes of the file.
+inline constexpr std::uint64_t copied_bytes_max = std::uint64_t{64} << 20;
+
+// A copy of bytes. All copies of a checkpoint's files are counted in one counter.
+class counted_copy {
+ public:
+  counted_copy() = default;
+  counted_copy(counted_copy&&) noexcept = default;
+  counted_copy& operator=(counted_copy&&) = delete;
+  ~counted_copy() {
+    if (total_) *total_ -= counted_;
+  }
+
+  // Returns false if the copies have reached their limit.
+  bool assign(std::span<const std::byte> bytes, const std::shared_ptr<copied_bytes>& total) {
+    if (total->fetch_add(bytes.size()) + bytes.size() > copied_bytes_max) {
+      *total -= bytes.size();
+      return false;
+    }
+    total_ = total;
+    counted_ = bytes.size();
+    bytes_.assign(bytes.begin(), bytes.end());
+    return true;
+  }
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::shared_ptr<copied_bytes> total_;
+  std::size_t counted_ = 0;
+};
+
+}  // namespace ringload::inline v0::remote_http

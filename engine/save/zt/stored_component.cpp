@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "save/zt/stored_component.hpp"
+
+#include <algorithm>
+
+#include "base/file_io.hpp"
+#include "base/printable.hpp"
+#include "formats/zt/zt_writing.hpp"
+#include "save/zt/zt_archive.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::uint64_t stored_at_once = std::uint64_t{256} << 10;
+
+std::string lower_case(std::string text) {
+  for (char& letter : text) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return text;
+}
+
+}  // namespace
+
+result<std::span<const std::byte>> hashed_component::next(std::uint64_t offset,
+                                                          std::span<std::byte> buffer) {
+  const auto bytes = read_fully(fd_, *part_.offset + offset, buffer);
+  if (!bytes) return bytes.error();
+  if (*bytes < buffer.size()) return fault{errc::truncated_file, ""};
+  if (pass_.update) pass_.update(buffer);
+  hashed_ = offset + buffer.size();
+  return buffer;
+}
+
+result<void> hashed_component::compare() {
+  if (!pass_.finish) return {};
+  std::vector<std::byte> buffer(stored_at_once);
+  while (hashed_ < *part_.length) {
+    const std::uint64_t step = std::min<std::uint64_t>(*part_.length - hashed_, buffer.size());
+    auto bytes = next(hashed_, std::span(buffer).first(static_cast<std::size_t>(step)));
+    if (!bytes) return bytes.error();
+  }
+  const std::string found = zt_digest_text(*digest_kind(part_), pass_.finish());
+  if (lower_case(found) == lower_case(part_.digest)) return {};
+  return fault{errc::wrong_digest, "",
+               "the digest of its component '" + printable(part_.name) + "' is " + found +
+                   ", but the digest in the file is " + printable(part_.digest)};
+}
+
+result<decoded_component> decoded_component::make(hashed_component& stored,
+                                                  const zt_component& part) {
+  decoded_component out(stored, part);
+  if (!part.zstd) return out;
+  auto zstd_decoder = make_decoder(codec::zstd, 1);
+  if (!zstd_decoder) return zstd_decoder.error();
+  out.decoder_ = std::move(*zstd_decoder);
+  return out;
+}
+
+result<std::span<const std::byte>> decoded_component::next(std::uint64_t offset,
+                                                           std::span<std::byte> buffer) {
+  if (decoder_) {
+    if (auto filled = decode(buffer); !filled) return filled.error();
+  } else if (auto filled = stored_.next(offset, buffer); !filled) {
+    return filled.error();
+  }
+  for (std::size_t element = 0; part_.swap_bytes > 1 && element < buffer.size();
+       element += part_.swap_bytes) {
+    std::ranges::reverse(buffer.subspan(element, part_.swap_bytes));
+  }
+  return buffer;
+}
+
+result<void> decoded_component::decode(std::span<std::byte> buffer) {
+  while (!buffer.empty()) {
+    auto step = decoder_->decode(waiting_, buffer);
+    if (!step) return step.error();
+    waiting_ = waiting_.subspan(step->taken);
+    buffer = buffer.subspan(step->produced);
+    if (step->taken > 0 || step->produced > 0) continue;
+    if (taken_ == *part_.length) {
+      return fault{errc::malformed_stream, "", "the stream ends before all bytes are decoded"};
+    }
+    const std::uint64_t left = *part_.length - taken_;
+    buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(left, stored_at_once)));
+    auto read = stored_.next(taken_, buffer_);
+    if (!read) return read.error();
+    taken_ += buffer_.size();
+    waiting_ = buffer_;
+  }
+  return {};
+}
+
+}  // namespace ringload::inline v0

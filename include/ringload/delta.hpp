@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Makes and applies deltas. A delta is a file with the difference between two versions of a
+// checkpoint. A training step changes few elements, so the delta is much smaller than the
+// checkpoint.
+//
+//   co_await ringload::save_delta_async(loader, "v2.delta.zt", "v1.safetensors", "v2.safetensors");
+//
+//   ringload::model v1 = co_await loader.load_async("v1.safetensors");
+//   ringload::model v2 = co_await ringload::apply_async(loader, v1, "v2.delta.zt");
+//
+// A delta is a .zt file. A delta can be loaded from every place from which a checkpoint can be
+// loaded. The file contains the digests of all tensors of both versions. If a delta is damaged, or
+// is applied to another version, the operation fails and changes nothing.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <ringload/detail/operation.hpp>
+#include <ringload/export.hpp>
+#include <ringload/fill.hpp>
+#include <ringload/loader.hpp>
+#include <ringload/model.hpp>
+#include <ringload/source.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ringload::inline v0 {
+
+/// Options of save_delta_async.
+struct delta_options {
+  int zstd_level = 3;  // The level of the zstd compression, 1 to 22. 0 means no compression.
+  /// The memory limit for the tensors of both versions that are compared at the same time. A tensor
+  /// that needs more memory is compared alone.
+  std::uint64_t window_bytes = std::uint64_t{512} << 20;
+  /// If false, an existing file is not replaced, and the operation fails with `EEXIST`.
+  bool replace = true;
+  bool sync = true;  // If true, the file and its folder are flushed to the drive before completion.
+};
+
+/// The result of save_delta_async. The delta stores each changed tensor in one of three forms:
+/// sparse, dense or whole. The form is chosen by an estimate of the sizes.
+struct delta_result {
+  std::uint64_t bytes = 0;              // The size of the delta.
+  std::uint64_t tensors_unchanged = 0;  // The number of unchanged tensors.
+  /// Sparse: the number of tensors of which only the changed elements and their positions are
+  /// stored.
+  std::uint64_t tensors_sparse = 0;
+  /// Dense: the number of tensors that are stored as the exclusive or of the old and new elements.
+  std::uint64_t tensors_dense = 0;
+  /// Whole: the number of tensors whose elements are all stored, for example new tensors.
+  std::uint64_t tensors_whole = 0;
+  /// The number of tensors of the base version that the next version does not have.
+  std::uint64_t tensors_removed = 0;
+  std::uint64_t elements = 0;          // The number of elements of the next version.
+  std::uint64_t elements_changed = 0;  // The number of changed elements.
+  double seconds = 0;                  // The time from the call to completion.
+};
+
+/// Options of apply_async and update_async.
+struct apply_options {
+  /// If true, the tensors that the delta does not change are verified with their digests too. Then
+  /// all tensors of the result are known to belong to the next version. If false, the unchanged
+  /// tensors are not read.
+  bool check_unchanged = true;
+};
+
+/// The result of update_async.
+struct update_result {
+  std::uint64_t tensors_changed = 0;   // The number of changed tensors.
+  std::uint64_t bytes_changed = 0;     // The total size of the changed tensors.
+  std::uint64_t elements_changed = 0;  // The number of changed elements.
+  double seconds = 0;                  // The time from the call to completion.
+};
+
+/// The options of load_version_async.
+struct version_options {
+  std::optional<std::uint64_t> version = {};  // Empty means the newest version of the folder.
+  apply_options apply = {};                   // For each delta of the chain.
+};
+
+/// The files of one version in a version folder. A path is empty if the folder does not have the
+/// file.
+struct version_info {
+  std::uint64_t version = 0;  // The number of the version.
+  std::string full;           // The path of the whole checkpoint.
+  std::string delta;          // The path of the difference from the previous version.
+};
+
+namespace detail {
+
+struct delta_request {
+  std::string path;
+  source base;
+  source next;
+  delta_options options;
+};
+
+struct apply_request {
+  model base;
+  source delta;
+  apply_options options;
+};
+
+struct update_request {
+  std::vector<destination> into;
+  source delta;
+  apply_options options;
+};
+
+struct version_request {
+  std::string folder;
+  version_options options;
+};
+
+RINGLOAD_EXPORT void begin_load_version(const engine_ptr& loader_engine, version_request request,
+                                        std::unique_ptr<operation<model>> waiting);
+RINGLOAD_EXPORT void begin_save_delta(const engine_ptr& loader_engine, delta_request request,
+                                      std::unique_ptr<operation<delta_result>> waiting);
+RINGLOAD_EXPORT void begin_apply(const engine_ptr& loader_engine, apply_request request,
+                                 std::unique_ptr<operation<model>> waiting);
+RINGLOAD_EXPORT void begin_update(const engine_ptr& loader_engine, update_request request,
+                                  std::unique_ptr<operation<update_result>> waiting);
+
+}  // namespace detail
+
+/// Compares two checkpoints and writes their difference to the .zt file `path`. The file becomes
+/// visible at its path when the file is complete. Tensors are compared as they are stored: dtypes
+/// are not converted. If the first device of the loader is not the host, the operation fails with
+/// `errc::device_unavailable`. Cancellation of any type cancels the operation, and then no new file
+/// is left.
+template <class Executor, token_for<delta_result> CompletionToken = default_token>
+auto save_delta_async(basic_loader<Executor>& host_loader, std::string_view path, source base,
+                      source next, delta_options options, CompletionToken&& token = {}) {
+  return detail::initiate<delta_result, &detail::begin_save_delta>(
+      std::forward<CompletionToken>(token), host_loader.get_executor(), host_loader.loader_engine(),
+      detail::delta_request{std::string(path), std::move(base), std::move(next), options});
+}
+/// Writes the difference with default options.
+template <class Executor, token_for<delta_result> CompletionToken = default_token>
+auto save_delta_async(basic_loader<Executor>& host_loader, std::string_view path, source base,
+                      source next, CompletionToken&& token = {}) {
+  return save_delta_async(host_loader, path, std::move(base), std::move(next), delta_options(),
+                          std::forward<CompletionToken>(token));
+}
+
+/// Applies a delta to the model `base`, and completes with the next version. `base` is not changed.
+/// Tensors that the delta does not change share the memory of `base`. Each changed tensor has an
+/// allocation of its own. All tensors of `base` must be on the host, and the first device of the
+/// loader must be the host. Otherwise the operation fails with `errc::device_unavailable`.
+///
+/// Fails with `errc::wrong_digest` if `base` is not the base version of the delta, or if the result
+/// is not the next version of the delta. Fails with `errc::not_a_checkpoint` if `delta` is not a
+/// delta. Cancellation of any type cancels the operation.
+template <class Executor, token_for<model> CompletionToken = default_token>
+auto apply_async(basic_loader<Executor>& host_loader, model base, source delta,
+                 apply_options options, CompletionToken&& token = {}) {
+  return detail::initiate<model, &detail::begin_apply>(
+      std::forward<CompletionToken>(token), host_loader.get_executor(), host_loader.loader_engine(),
+      detail::apply_request{std::move(base), std::move(delta), options});
+}
+/// Applies a delta with default options.
+template <class Executor, token_for<model> CompletionToken = default_token>
+auto apply_async(basic_loader<Executor>& host_loader, model base, source delta,
+                 CompletionToken&& token = {}) {
+  return apply_async(host_loader, std::move(base), std::move(delta), apply_options(),
+                     std::forward<CompletionToken>(token));
+}
+
+/// Applies a delta in place, to memory of the caller. `into` must be the tensors of the base
+/// version, in host memory, row-major and dense. Fails with `errc::unsupported_feature` if the
+/// delta adds or removes a tensor, or changes a dtype or a shape.
+///
+/// Cancellation of any type cancels the operation. If the update fails or is cancelled, the old
+/// bytes are restored before the operation completes. After completion, either all tensors have the
+/// next version, or all tensors have the base version. No other thread may use the memory during
+/// the operation.
+template <class Executor, token_for<update_result> CompletionToken = default_token>
+auto update_async(basic_loader<Executor>& host_loader, std::vector<destination> into, source delta,
+                  apply_options options, CompletionToken&& token = {}) {
+  return detail::initiate<update_result, &detail::begin_update>(
+      std::forward<CompletionToken>(token), host_loader.get_executor(), host_loader.loader_engine(),
+      detail::update_request{std::move(into), std::move(delta), options});
+}
+/// Updates memory with default options.
+template <class Executor, token_for<update_result> CompletionToken = default_token>
+auto update_async(basic_loader<Executor>& host_loader, std::vector<destination> into, source delta,
+                  CompletionToken&& token = {}) {
+  return update_async(host_loader, std::move(into), std::move(delta), apply_options(),
+                      std::forward<CompletionToken>(token));
+}
+
+/// Returns the versions of a local version folder, in order. Returns an empty list for a folder
+/// without versions. Ignores other files. The names of version 7 are:
+///
+///   v7.safetensors, v7.zt, or a folder v7   the full version
+///   v7.delta.zt                             the delta from version 6
+///
+/// Throws `ringload::error`: `errc::ambiguous_source` if the folder has a full version twice.
+RINGLOAD_EXPORT std::vector<version_info> list_versions(std::string_view folder);
+
+/// Loads a version of a local version folder: the full version itself, or the last full version
+/// before it and then each delta. If the first device of the loader is not the host, the operation
+/// fails with `errc::device_unavailable`.
+///
+/// If a file of this chain is missing, the operation fails with `errc::source_not_found`. If a file
+/// is damaged, or belongs to another version or base, the operation fails with `errc::wrong_digest`
+/// or another code. Each error names the file.
+///
+/// Cancellation of any type cancels the operation.
+template <class Executor, token_for<model> CompletionToken = default_token>
+auto load_version_async(basic_loader<Executor>& host_loader, std::string_view folder,
+                        version_options options, CompletionToken&& token = {}) {
+  return detail::initiate<model, &detail::begin_load_version>(
+      std::forward<CompletionToken>(token), host_loader.get_executor(), host_loader.loader_engine(),
+      detail::version_request{std::string(folder), options});
+}
+/// Loads the newest version of the folder.
+template <class Executor, token_for<model> CompletionToken = default_token>
+auto load_version_async(basic_loader<Executor>& host_loader, std::string_view folder,
+                        CompletionToken&& token = {}) {
+  return load_version_async(host_loader, folder, version_options(),
+                            std::forward<CompletionToken>(token));
+}
+
+}  // namespace ringload::inline v0

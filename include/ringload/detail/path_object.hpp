@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Accepts std::filesystem::path as an argument. The header <filesystem> is not included, because
+// the header adds a tenth to the compile time of <boost/asio.hpp>.
+
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringload::inline v0::detail {
+
+// The type std::filesystem::path, or a similar class.
+template <class T>
+concept path_object = requires(const T& path) {
+  { path.native() } -> std::convertible_to<std::string_view>;
+};
+
+template <path_object Path>
+std::vector<std::string> names_of(const std::vector<Path>& paths) {
+  std::vector<std::string> names;
+  names.reserve(paths.size());
+  for (const Path& path : paths) names.emplace_back(std::string_view(path.native()));
+  return names;
+}
+
+}  // namespace ringload::inline v0::detail

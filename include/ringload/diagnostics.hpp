@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Provides the place and the cause of a failure, in addition to the error_code.
+//
+//   ringload::diagnostics where;
+//   auto [code, model] = co_await loader.load_async(
+//       path, ringload::bind_diagnostics(where, asio::as_tuple(asio::use_awaitable)));
+//   if (code) std::puts(where.message().c_str());
+
+#include <boost/asio/associator.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/system/error_code.hpp>
+#include <concepts>
+#include <ringload/export.hpp>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace ringload::inline v0 {
+
+/// The place and the cause of a failure.
+struct diagnostics {
+  std::string place;  // The file, and the tensor or the byte in the file. May be empty.
+  std::string cause;  // For example, "its bytes end at 4,096 but the file at 4,000".
+  /// The complete destinations of a fill that failed after its first write: see `fill_error`.
+  std::vector<std::string> whole = {};
+  /// The destinations of this fill that may contain old bytes, new bytes, or both.
+  std::vector<std::string> torn = {};
+
+  /// Returns "place: cause", which is also the text of `ringload::error`.
+  std::string message() const { return place.empty() ? cause : place + ": " + cause; }
+};
+
+template <class T, class Default>
+struct associated_diagnostics;
+
+namespace detail {
+
+template <class T, class Default, class = void>
+struct find_diagnostics {
+  using type = Default;
+  static type get(const T&) noexcept { return {}; }
+  static type get(const T&, const Default& otherwise) noexcept { return otherwise; }
+};
+
+template <class T, class Default>
+struct find_diagnostics<T, Default, std::void_t<typename T::diagnostics_type>> {
+  using type = typename T::diagnostics_type;
+  static type get(const T& t) noexcept { return t.get_diagnostics(); }
+  static type get(const T& t, const Default&) noexcept { return t.get_diagnostics(); }
+};
+
+template <class T, class Default>
+  requires(!requires { typename T::diagnostics_type; })
+struct find_diagnostics<
+    T, Default,
+    std::void_t<typename boost::asio::associator<associated_diagnostics, T, Default>::type>>
+    : boost::asio::associator<associated_diagnostics, T, Default> {};
+
+}  // namespace detail
+
+/// Finds the diagnostics of a handler. This template is an Asio associator: binders and adaptors
+/// pass the diagnostics of the inner handler on. A handler with diagnostics has a type
+/// `diagnostics_type`, which is a pointer to diagnostics, and a function `get_diagnostics()`.
+/// Handlers with an erased type, such as `any_completion_handler`, lose their diagnostics.
+template <class T, class Default = diagnostics*>
+struct associated_diagnostics : detail::find_diagnostics<T, Default> {};
+
+/// Returns the diagnostics of a handler, or null if the handler has no diagnostics.
+template <class T>
+diagnostics* get_associated_diagnostics(const T& t) noexcept {
+  return associated_diagnostics<T>::get(t);
+}
+
+/// A completion token, or a handler, with the diagnostics of its operation.
+template <class T>
+class diagnostics_binder {
+ public:
+  /// Tells `associated_diagnostics` that a handler of this class has diagnostics.
+  using diagnostics_type = diagnostics*;
+  /// The inner token or handler.
+  using target_type = T;
+
+  /// Stores the inner token or handler, and the address of `into`.
+  template <class U>
+  diagnostics_binder(diagnostics& into, U&& target)
+      : into_(&into), target_(std::forward<U>(target)) {}
+
+  /// Returns the inner token or handler.
+  target_type& get() noexcept { return target_; }
+  /// Returns the inner token or handler.
+  const target_type& get() const noexcept { return target_; }
+  /// Returns the address of the diagnostics.
+  diagnostics_type get_diagnostics() const noexcept { return into_; }
+
+  /// Copies the diagnostics to an inner binder, if any, and calls the inner handler.
+  template <class... Arguments>
+  void operator()(Arguments&&... arguments) {
+    // The target may have diagnostics too, for example if it contains as_exception.
+    if (diagnostics* const inner = get_associated_diagnostics(target_)) *inner = *into_;
+    std::move(target_)(std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  diagnostics* into_;
+  T target_;
+};
+
+/// Returns a completion token that stores the place and the cause of a failure in `into`. Both are
+/// stored on the handler's executor, before the handler is called. The caller must keep `into`
+/// alive until the handler is called. If the operation succeeds, `into` is not changed.
+template <class CompletionToken>
+diagnostics_binder<std::decay_t<CompletionToken>> bind_diagnostics(diagnostics& into,
+                                                                   CompletionToken&& token) {
+  return {into, std::forward<CompletionToken>(token)};
+}
+
+namespace detail {
+
+// Base of an initiation that wraps another initiation. Has the same executor as the inner
+// initiation.
+template <class Initiation>
+struct wrapped_initiation {
+  Initiation initiation;
+
+  auto get_executor() const noexcept
+    requires requires(const Initiation& i) { i.get_executor(); }
+  {
+    return initiation.get_executor();
+  }
+};
+
+template <class Initiation>
+struct bind_diagnostics_initiation : wrapped_initiation<Initiation> {
+  template <class Handler, class... Arguments>
+  void operator()(Handler&& handler, diagnostics* into, Arguments&&... arguments) {
+    std::move(this->initiation)(
+        diagnostics_binder<std::decay_t<Handler>>(*into, std::forward<Handler>(handler)),
+        std::forward<Arguments>(arguments)...);
+  }
+  template <class Handler, class... Arguments>
+  void operator()(Handler&& handler, diagnostics* into, Arguments&&... arguments) const {
+    bind_diagnostics_initiation copy(*this);
+    copy(std::forward<Handler>(handler), into, std::forward<Arguments>(arguments)...);
+  }
+};
+
+// The type T, as a const type if `Outer` is const.
+template <class T, class Outer>
+using const_as = std::conditional_t<std::is_const_v<std::remove_reference_t<Outer>>, const T, T>;
+
+// Binders of Boost 1.81 require the type `return_type` of their inner async_result.
+template <class Result, class = void>
+struct inner_return_type {};
+template <class Result>
+struct inner_return_type<Result, std::void_t<typename Result::return_type>> {
+  using return_type = typename Result::return_type;
+};
+
+}  // namespace detail
+
+}  // namespace ringload::inline v0
+
+template <class T, class Signature>
+class boost::asio::async_result<ringload::diagnostics_binder<T>, Signature>
+    : public ringload::detail::inner_return_type<async_result<T, Signature>> {
+ public:
+  template <class Initiation, class Token, class... Arguments>
+  static auto initiate(Initiation&& initiation, Token&& token, Arguments&&... arguments) {
+    using wrapper = ringload::detail::bind_diagnostics_initiation<std::decay_t<Initiation>>;
+    return async_initiate<ringload::detail::const_as<T, Token>, Signature>(
+        wrapper{{std::forward<Initiation>(initiation)}}, token.get(), token.get_diagnostics(),
+        std::forward<Arguments>(arguments)...);
+  }
+};
+
+template <template <class, class> class Associator, class T, class Default>
+struct boost::asio::associator<Associator, ringload::diagnostics_binder<T>, Default>
+    : Associator<T, Default> {
+  static auto get(const ringload::diagnostics_binder<T>& b) noexcept {
+    return Associator<T, Default>::get(b.get());
+  }
+  static decltype(auto) get(const ringload::diagnostics_binder<T>& b, const Default& d) noexcept {
+    return Associator<T, Default>::get(b.get(), d);
+  }
+};

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Functions that return metrics for Prometheus as text (exposition format 0.0.4). The program
+// itself must serve the text over HTTP. The names and labels are part of the public interface:
+//
+//   ringload_loader_info{loader,engine,reason}       1
+//   ringload_loader_tensor_bytes{loader}             held by loads, models and tensors
+//   ringload_loader_tensor_bytes_peak{loader}
+//   ringload_loader_tensor_allocations{loader}
+//   ringload_loader_mapped_bytes{loader}             address space of mapped files
+//   ringload_loader_pinned_bytes{loader}             slots in use
+//   ringload_loader_pinned_bytes_peak{loader}
+//   ringload_loader_bytes_in_flight_limit{loader}    queue depth in bytes, given or tuned
+//   ringload_loader_longest_submit_seconds{loader}   longest io_uring submission
+//
+//   ringload_keeper_models                           number of models that are served
+//   ringload_keeper_model_bytes{model}
+//   ringload_keeper_model_version{model}             1 for the first model of the name
+//   ringload_keeper_model_attached{model}            attachments of this version
+
+#include <ringload/export.hpp>
+#include <ringload/keeper.hpp>
+#include <ringload/stats.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ringload::inline v0 {
+
+/// Returns the metrics of a loader, from `loader::stats()` and `loader::memory()`. `loader_name` is
+/// the value of the label `loader`. The label distinguishes several loaders of one program.
+RINGLOAD_EXPORT std::string loader_metrics(const load_stats& stats, const memory_use& memory,
+                                           std::string_view loader_name = "");
+
+/// Returns the metrics of a keeper, from `keeper::models()`.
+RINGLOAD_EXPORT std::string keeper_metrics(std::span<const kept_model> models);
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# keep_service.sh RINGLOAD JSON_TOOL SERVICE_TOOL: a keeper as a service: it takes its socket, says
+# when it is ready, loads again on SIGHUP, and has metrics.
+
+. "$(dirname "$0")/support.sh"
+tool=$3
+sockets=$(mktemp -d /tmp/ringload-service-XXXXXX) # A socket's path is short.
+socket=$sockets/model.sock
+notify=$sockets/notify
+manager=
+trap '[ -z "$manager" ] || kill $manager 2>/dev/null; rm -rf "$work" "$sockets"' EXIT
+
+"$ringload" make "$work/one.safetensors" --bytes 3M --seed 1 >/dev/null || fail "make"
+"$ringload" make "$work/two.safetensors" --bytes 2M --seed 2 >/dev/null || fail "make"
+cp "$work/one.safetensors" "$work/model.safetensors"
+
+"$tool" run "$socket" "$notify" "$ringload" keep "model=$work/model.safetensors" \
+  --metrics 127.0.0.1:0 --no-progress >"$work/told" 2>"$work/told_err" </dev/null &
+manager=$!
+until [ -S "$socket" ]; do
+  kill -0 $manager 2>/dev/null || fail "there is no socket: $(cat "$work/told_err")"
+  sleep 0.02
+done
+
+# told COUNT LINE: waits until the service has said the line so many times.
+told() {
+  tries=0
+  until [ "$(grep -c "^$2" "$work/told")" -ge "$1" ]; do
+    kill -0 $manager 2>/dev/null || fail "the service ended: $(cat "$work/told" "$work/told_err")"
+    tries=$((tries + 1))
+    [ $tries -lt 600 ] || fail "no '$2': $(cat "$work/told")"
+    sleep 0.05
+  done
+}
+# same FILE: what is attached is what the file holds.
+same() {
+  "$ringload" sum "$1" >"$work/wanted" || fail "sum $1"
+  expect 0 "$ringload" sum model --attach "$socket"
+  cmp "$work/wanted" "$work/out" || fail "what is attached differs from $1"
+}
+# metric LINE: the metrics have it.
+metric() {
+  "$tool" get "$url" | tr -d '\r' >"$work/metrics" || fail "no metrics"
+  grep -qx "$1" "$work/metrics" || fail "no '$1' in: $(cat "$work/metrics")"
+}
+
+# Begun before the models are loaded: it waits for them.
+"$ringload" sum "$work/one.safetensors" >"$work/wanted" || fail "sum"
+expect 0 "$ringload" sum model --attach "$socket"
+cmp "$work/wanted" "$work/out" || fail "what was attached first differs"
+told 1 'READY=1'
+told 1 'STATUS=serving 1 models, '
+service=$(sed -n 's/^pid //p' "$work/told")
+url=$(sed -n 's/^metrics: //p' "$work/told")
+same "$work/one.safetensors"
+metric 'HTTP/1.1 200 OK'
+metric 'Content-Type: text/plain; version=0.0.4; charset=utf-8'
+metric 'ringload_keeper_models 1'
+metric 'ringload_keeper_model_version{model="model"} 1'
+metric 'ringload_keeper_reloads_total 0'
+metric 'ringload_loader_info{loader="",engine="[a-z]*",reason=".*"} 1'
+samples=$(grep -c '^ringload_' "$work/metrics")
+[ "$(grep -c '^# TYPE' "$work/metrics")" -eq "$samples" ] || fail "metrics without a type"
+url=${url%/metrics}/ready
+metric 'HTTP/1.1 200 OK'
+url=${url%/ready}/other
+metric 'HTTP/1.1 404 Not Found'
+url=${url%/other}/metrics
+
+cp "$work/two.safetensors" "$work/new" && mv "$work/new" "$work/model.safetensors"
+kill -HUP "$service"
+told 1 'RELOADING=1'
+told 1 'MONOTONIC_USEC=[0-9][0-9]*$'
+told 2 'READY=1'
+same "$work/two.safetensors"
+metric 'ringload_keeper_model_version{model="model"} 2'
+metric 'ringload_keeper_reloads_total 1'
+
+# What cannot be loaded again stays published.
+echo damaged >"$work/new" && mv "$work/new" "$work/model.safetensors"
+kill -HUP "$service"
+told 1 'STATUS=reload failed: '
+told 3 'READY=1'
+same "$work/two.safetensors"
+metric 'ringload_keeper_reload_failures_total 1'
+
+kill -TERM "$service"
+wait $manager
+code=$?
+manager=
+[ $code -eq 143 ] || fail "the service ends with $code and not 143"
+grep -qx 'STOPPING=1' "$work/told" || fail "no STOPPING=1"
+[ -S "$socket" ] || fail "the manager's socket was removed"
+rm "$socket" "$notify"
+
+# Sockets that are no place to attach.
+expect 1 "$tool" run - "$notify" "$ringload" keep "$work/one.safetensors" </dev/null
+complains 'expected a listening Unix socket of type SOCK_SEQPACKET'
+rm "$notify"
+expect 1 "$tool" run "$socket" "$notify" "$ringload" keep "$work/one.safetensors" --socket x
+complains '^ringload: error: --socket: the service manager passes a socket already'
+rm "$notify"
+expect 1 "$ringload" keep "$work/one.safetensors"
+complains '^ringload: error: --socket: --socket is missing, and the service manager'
+expect 1 "$ringload" keep "$work/one.safetensors" --socket "$sockets/x" --metrics localhost
+complains '^ringload: error: --metrics: expected an address'
+NOTIFY_SOCKET=relative expect 1 "$ringload" keep "$work/one.safetensors" --socket "$sockets/y"
+complains 'NOTIFY_SOCKET'
+LISTEN_PID=x expect 1 "$ringload" keep "$work/one.safetensors" --socket "$sockets/z"
+complains 'LISTEN_PID'

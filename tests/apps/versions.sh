@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# versions.sh RINGLOAD JSON_TOOL: a folder of versions is loaded whole, and an error names the link.
+
+. "$(dirname "$0")/support.sh"
+
+mkdir "$work/run"
+for seed in 0 1 2; do
+  "$ringload" make "$work/$seed.safetensors" --bytes 300000 --seed "$seed" >/dev/null || fail "make"
+done
+mv "$work/0.safetensors" "$work/run/v0.safetensors"
+expect 0 "$ringload" delta "$work/run/v0.safetensors" "$work/1.safetensors" \
+  -o "$work/run/v1.delta.zt"
+expect 0 "$ringload" delta "$work/1.safetensors" "$work/2.safetensors" -o "$work/run/v2.delta.zt"
+
+expect 0 "$ringload" load "$work/run"
+silent
+expect 0 "$ringload" apply "$work/run/v0.safetensors" "$work/run/v1.delta.zt" \
+  "$work/run/v2.delta.zt" -o "$work/applied.safetensors"
+"$ringload" sum "$work/applied.safetensors" >"$work/applied" || fail "sum"
+"$ringload" sum "$work/2.safetensors" >"$work/wanted" || fail "sum"
+cmp "$work/applied" "$work/wanted" || fail "the chain leads to another version"
+
+expect 1 "$ringload" load "$work/run" --select '*'
+complains 'folder of versions'
+mv "$work/run/v1.delta.zt" "$work/v1"
+expect 1 "$ringload" load "$work/run"
+complains 'v1.delta.zt'
+mv "$work/run/v2.delta.zt" "$work/run/v1.delta.zt"
+expect 1 "$ringload" load "$work/run"
+complains 'v1.delta.zt'

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Deltas: made from two checkpoints, applied to a model and to memory of the caller.
+
+#include <ringload/delta.hpp>
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <ringload/as_exception.hpp>
+#include <ringload/error.hpp>
+#include <ringload/writer.hpp>
+#include <string>
+#include <vector>
+
+#include "delta/versions.hpp"
+
+namespace asio = boost::asio;
+using namespace ringload;
+using namespace ringload::testing;
+using namespace ringload::testing::delta_tests;
+
+TEST_CASE("delta: a chain of deltas leads to each version, byte for byte") {
+  std::mt19937_64 random(20261124);
+  for (unsigned round = 0; round < 6; ++round) {
+    place at;
+    version current = random_version(random, 1 + static_cast<unsigned>(random() % 12));
+    std::string base = at.save("v0.safetensors", current);
+    model applied = at.load("v0.safetensors");
+    owned_version updated(current);
+    bool has_same_tensors = true;
+    for (unsigned v = 1; v <= 4; ++v) {
+      version next = next_version(current, random);
+      if (random() % 3 == 0) {
+        next.erase(next.begin());
+        next["added." + std::to_string(v)] = random_version_tensor(random);
+        next["retyped"] = random_version_tensor(random);
+        has_same_tensors = false;
+      }
+      const std::string name = "v" + std::to_string(v);
+      const std::string path = at.save(name + ".safetensors", next);
+      delta_options options;
+      options.window_bytes = std::uint64_t{1} << (10 + random() % 14);
+      options.zstd_level = random() % 4 == 0 ? 0 : 3;
+      const delta_result made = at.make(name + ".zt", base, path, options);
+      CHECK(made.bytes == std::filesystem::file_size(at.path(name + ".zt")));
+      CHECK(made.tensors_unchanged + made.tensors_sparse + made.tensors_dense +
+                made.tensors_whole ==
+            next.size());
+      const model before = applied;
+      const version old = tensors_of(before);
+      applied = at.apply(before, name + ".zt");
+      CHECK(tensors_of(applied) == next);
+      CHECK(tensors_of(before) == old);
+      CHECK(applied.catalog().metadata == attributes{{"format", name + ".safetensors"}});
+      if (has_same_tensors) {
+        update_async(at.host_loader, updated.destinations(), at.path(name + ".zt"), future).get();
+        CHECK(updated.tensors == next);
+      }
+      base = path;
+      current = std::move(next);
+    }
+  }
+}
+
+TEST_CASE("delta: two percent of changed bf16 values take less than three percent of the model") {
+  std::mt19937_64 random(2);
+  place at;
+  version current;
+  current["w"] = {dtype::bf16, {1000, 1000}, noise(2'000'000, 5)};
+  const std::string base = at.save("a.safetensors", current);
+  train(current["w"], 20, random);
+  const std::string next = at.save("b.safetensors", current);
+  const delta_result made = at.make("d.zt", base, next);
+  CHECK(made.tensors_sparse == 1);
+  CHECK(made.elements == 1'000'000);
+  CHECK(made.elements_changed > 19'000);
+  CHECK(made.elements_changed < 21'000);
+  CHECK(made.bytes < 60'000);
+}
+
+TEST_CASE("delta: the form is sparse, dense or whole, as the changes need") {
+  place at;
+  version base;
+  base["few"] = {dtype::f32, {10'000}, noise(40'000, 1)};
+  base["low bits"] = {dtype::f32, {10'000}, noise(40'000, 2)};
+  base["all"] = {dtype::f32, {10'000}, noise(40'000, 3)};
+  base["none"] = {dtype::f32, {10'000}, noise(40'000, 4)};
+  version next = base;
+  next["few"].bytes[0] ^= 1;
+  for (std::size_t i = 0; i < 40'000; i += 4) next["low bits"].bytes[i] ^= 1;
+  next["all"].bytes = std::string(40'000, 'y');
+  const delta_result made =
+      at.make("d.zt", at.save("a.safetensors", base), at.save("b.safetensors", next));
+  CHECK(made.tensors_sparse == 1);
+  CHECK(made.tensors_dense == 1);
+  CHECK(made.tensors_whole == 1);
+  CHECK(made.tensors_unchanged == 1);
+  CHECK(tensors_of(at.apply(at.load("a.safetensors"), "d.zt")) == next);
+}
+
+TEST_CASE("delta: unchanged tensors share the memory of the base, and memory() counts it once") {
+  place at;
+  version base;
+  base["kept"] = {dtype::u8, {100'000}, noise(100'000, 1)};
+  base["new"] = {dtype::u8, {200'000}, noise(200'000, 2)};
+  version next = base;
+  next["new"].bytes[7] ^= 1;
+  at.make("d.zt", at.save("a.safetensors", base), at.save("b.safetensors", next));
+  model before = at.load("a.safetensors");
+  const std::uint64_t bytes_before = at.host_loader.memory().tensor_bytes;
+  model after = at.apply(before, "d.zt");
+  CHECK(after.at("kept").data() == before.at("kept").data());
+  CHECK(after.at("new").data() != before.at("new").data());
+  CHECK(at.host_loader.memory().tensor_bytes == bytes_before + 200'000);
+  before = {};
+  CHECK(tensors_of(after) == next);
+  after = {};
+  CHECK(at.host_loader.memory().tensor_bytes == 0);
+}
+
+TEST_CASE("delta: another base is refused, and nothing changes") {
+  std::mt19937_64 random(3);
+  place at;
+  version v0 = random_version(random, 6);
+  v0["w"] = {dtype::bf16, {5000}, noise(10'000, 1)};
+  version v1 = v0;
+  train(v1["w"], 30, random);
+  version v2 = v1;
+  train(v2["w"], 30, random);
+  at.save("v0.safetensors", v0);
+  at.save("v1.safetensors", v1);
+  at.save("v2.safetensors", v2);
+  at.make("d1.zt", at.path("v0.safetensors"), at.path("v1.safetensors"));
+  at.make("d2.zt", at.path("v1.safetensors"), at.path("v2.safetensors"));
+  const model base = at.load("v0.safetensors");
+  CHECK(code_of([&] { at.apply(base, "d2.zt"); }) == errc::wrong_digest);
+  owned_version memory(v0);
+  CHECK(code_of([&] {
+          update_async(at.host_loader, memory.destinations(), at.path("d2.zt"), future).get();
+        }) == errc::wrong_digest);
+  CHECK(memory.tensors == v0);
+  const model second = at.apply(base, "d1.zt");
+  CHECK(code_of([&] { at.apply(second, "d1.zt"); }) == errc::wrong_digest);
+  CHECK(tensors_of(at.apply(second, "d2.zt")) == v2);
+
+  SUBCASE("a tensor that the delta does not change is compared too") {
+    version other = v0;
+    other["layer.0/w"] = {dtype::u8, {3}, "abc"};
+    at.save("other.safetensors", other);
+    CHECK(code_of([&] { at.apply(at.load("other.safetensors"), "d1.zt"); }) == errc::wrong_digest);
+  }
+  SUBCASE("a model with more or fewer tensors is another base") {
+    version other = v0;
+    other["more"] = {dtype::u8, {3}, "abc"};
+    at.save("more.safetensors", other);
+    CHECK(code_of([&] { at.apply(at.load("more.safetensors"), "d1.zt"); }) == errc::wrong_digest);
+    other = v0;
+    other.erase("w");
+    at.save("fewer.safetensors", other);
+    CHECK(code_of([&] { at.apply(at.load("fewer.safetensors"), "d1.zt"); }) == errc::wrong_digest);
+  }
+  SUBCASE("a checkpoint is no delta") {
+    CHECK(code_of([&] { at.apply(base, "v1.safetensors"); }) == errc::not_a_checkpoint);
+  }
+}
+
+TEST_CASE("delta: a damaged delta is an error, or leads to the right version") {
+  std::mt19937_64 random(4);
+  place at;
+  version base = random_version(random, 4);
+  base["w"] = {dtype::bf16, {3000}, noise(6'000, 1)};
+  base["x"] = {dtype::f32, {3000}, noise(12'000, 1)};
+  version next = base;
+  train(next["w"], 30, random);
+  train(next["x"], 900, random);
+  next["added"] = {dtype::u8, {50}, noise(50, 2)};
+  delta_options options;
+  options.zstd_level = 0;  // Damage then affects the changes themselves.
+  at.make("d.zt", at.save("a.safetensors", base), at.save("b.safetensors", next), options);
+  const std::string good = text_of(at.path("d.zt"));
+  const model loaded = at.load("a.safetensors");
+  unsigned refused = 0;
+  for (unsigned round = 0; round < 400; ++round) {
+    std::string damaged = good;
+    const std::size_t position = random() % damaged.size();
+    damaged[position] =
+        static_cast<char>(damaged[position] ^ static_cast<char>(1U << (random() % 8)));
+    if (round % 7 == 0) damaged.resize(position);
+    std::ofstream(at.path("bad.zt"), std::ios::binary) << damaged;
+    try {
+      const version applied = tensors_of(at.apply(loaded, "bad.zt"));
+      CHECK(applied == next);
+    } catch (const error& e) {
+      ++refused;
+      CHECK(std::string(e.what()).find("bad.zt") != std::string::npos);
+    }
+    CHECK(tensors_of(loaded) == base);
+  }
+  CHECK(refused > 200);
+}
+
+TEST_CASE("delta: an update in place that fails late restores the old bytes") {
+  std::mt19937_64 random(5);
+  place at;
+  version base;
+  for (unsigned i = 0; i < 20; ++i) {
+    base["t" + std::to_string(i)] = {dtype::bf16, {4000}, noise(8'000, i)};
+  }
+  base["whole"] = {dtype::u8, {4000}, noise(4'000, 77)};
+  version next = base;
+  for (auto& [name, tensor] : next) train(tensor, 50, random);
+  next["whole"].bytes = std::string(4'000, 'w');
+  at.make("d.zt", at.save("a.safetensors", base), at.save("b.safetensors", next));
+
+  // Changes the expected digest of the result, for one tensor after another. The error is then
+  // found only after the tensor was changed.
+  std::string good = text_of(at.path("d.zt"));
+  const std::size_t digests = good.rfind("result_digests");
+  REQUIRE(digests != std::string::npos);
+  unsigned rounds = 0;
+  for (std::size_t line = good.find("crc32c ", digests); line != std::string::npos && rounds < 21;
+       line = good.find("crc32c ", line + 1), ++rounds) {
+    std::string damaged = good;
+    char& digit = damaged[line + 8];
+    digit = digit == '0' ? '1' : '0';
+    std::ofstream(at.path("bad.zt"), std::ios::binary) << damaged;
+    owned_version memory(base);
+    CHECK(code_of([&] {
+            update_async(at.host_loader, memory.destinations(), at.path("bad.zt"), future).get();
+          }) == errc::wrong_digest);
+    CHECK(memory.tensors == base);
+  }
+  CHECK(rounds == 21);
+}
+
+TEST_CASE("delta: a cancelled update leaves the old or the new version") {
+  std::mt19937_64 random(6);
+  place at;
+  version base;
+  for (unsigned i = 0; i < 40; ++i) {
+    base["t" + std::to_string(i)] = {dtype::bf16, {50'000}, noise(100'000, i)};
+  }
+  version next = base;
+  for (auto& [name, tensor] : next) train(tensor, 50, random);
+  at.make("d.zt", at.save("a.safetensors", base), at.save("b.safetensors", next));
+  unsigned cancelled = 0;
+  for (unsigned round = 0; round < 40; ++round) {
+    owned_version memory(base);
+    asio::io_context context;
+    asio::cancellation_signal signal;
+    boost::system::error_code code;
+    bool is_complete = false;
+    update_async(at.host_loader, memory.destinations(), at.path("d.zt"),
+                 asio::bind_cancellation_slot(
+                     signal.slot(),
+                     asio::bind_executor(context, [&](boost::system::error_code ec, update_result) {
+                       code = ec;
+                       is_complete = true;
+                     })));
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 12'000));
+    signal.emit(asio::cancellation_type::terminal);
+    context.run();
+    REQUIRE(is_complete);
+    if (code) {
+      ++cancelled;
+      CHECK(code == asio::error::operation_aborted);
+      CHECK(memory.tensors == base);
+    } else {
+      CHECK(memory.tensors == next);
+    }
+  }
+  CHECK(cancelled > 0);
+}
+
+TEST_CASE("delta: destinations that are not the base are refused by name") {
+  std::mt19937_64 random(7);
+  place at;
+  version base;
+  base["a"] = {dtype::f32, {4, 4}, noise(64, 1)};
+  base["b"] = {dtype::f32, {4, 4}, noise(64, 2)};
+  version next = base;
+  train(next["a"], 500, random);
+  at.make("d.zt", at.save("a.safetensors", base), at.save("b.safetensors", next));
+  const auto update = [&](std::vector<destination> into) {
+    return code_of(
+        [&] { update_async(at.host_loader, std::move(into), at.path("d.zt"), future).get(); });
+  };
+  owned_version memory(base);
+  auto into = memory.destinations();
+  into.pop_back();
+  CHECK(update(into) == errc::no_such_tensor);
+  into = memory.destinations();
+  into.front().strides = {1, 4};
+  CHECK(update(into) == errc::invalid_destination);
+  into = memory.destinations();
+  into.front().shape = {16};
+  CHECK(update(into) == errc::wrong_shape);
+  into = memory.destinations();
+  into[1] = into[0];
+  CHECK(update(into) == errc::duplicate_tensor);
+  CHECK(memory.tensors == base);
+  next["c"] = {dtype::u8, {1}, "c"};
+  at.make("more.zt", at.path("a.safetensors"), at.save("c.safetensors", next));
+  CHECK(code_of([&] {
+          update_async(at.host_loader, memory.destinations(), at.path("more.zt"), future).get();
+        }) == errc::unsupported_feature);
+  CHECK(memory.tensors == base);
+}
+
+TEST_CASE("delta: an existing file is kept if replace is off") {
+  place at;
+  version base;
+  base["a"] = {dtype::u8, {4}, "abcd"};
+  const std::string path = at.save("a.safetensors", base);
+  std::ofstream(at.path("d.zt")) << "old";
+  delta_options options;
+  options.replace = false;
+  CHECK(code_of([&] { at.make("d.zt", path, path, options); }) == boost::system::errc::file_exists);
+  CHECK(text_of(at.path("d.zt")) == "old");
+}
+
+TEST_CASE("delta: a level that zstd does not have is refused, also if nothing has changed") {
+  place at;
+  version base;
+  base["a"] = {dtype::u8, {4}, "abcd"};
+  const std::string path = at.save("a.safetensors", base);
+  for (const int level : {-1, 23}) {
+    delta_options options;
+    options.zstd_level = level;
+    CHECK(code_of([&] { at.make("d.zt", path, path, options); }) == errc::invalid_saving);
+  }
+  CHECK_FALSE(std::filesystem::exists(at.path("d.zt")));
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Version folders: a chain of deltas is loaded as a whole, and each error names the link.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/use_future.hpp>
+#include <filesystem>
+#include <fstream>
+#include <ringload/delta.hpp>
+#include <string>
+#include <vector>
+
+#include "delta/versions.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using namespace ringload::testing::delta_tests;
+
+namespace {
+
+// A folder with the full version 0 and a delta for each further version.
+struct chain_folder : place {
+  explicit chain_folder(unsigned count) {
+    std::mt19937_64 random(36);
+    versions.push_back(random_version(random, 5));
+    versions.back()["w"] = {dtype::bf16, {4000}, noise(8'000, 1)};
+    std::string base = save("v0.safetensors", versions.back());
+    std::filesystem::create_directory(path("full"));
+    for (unsigned v = 1; v <= count; ++v) {
+      version next = versions.back();
+      train(next["w"], 20, random);
+      if (v == 2) next["added"] = {dtype::u8, {3}, "abc"};
+      const std::string number = std::to_string(v);
+      const std::string full = save("full/" + number + ".safetensors", next);
+      make("v" + number + ".delta.zt", base, full);
+      base = full;
+      versions.push_back(std::move(next));
+    }
+  }
+
+  model load_newest() {
+    return load_version_async(host_loader, folder.path().string(), future).get();
+  }
+  model load_version(std::uint64_t number) {
+    version_options options;
+    options.version = number;
+    return load_version_async(host_loader, folder.path().string(), options, future).get();
+  }
+  // Returns the error of loading the newest version.
+  std::string failure() {
+    try {
+      load_newest();
+      return "loaded";
+    } catch (const error& e) {
+      return e.what();
+    }
+  }
+  void rename(const std::string& from, const std::string& to) {
+    std::filesystem::rename(path(from), path(to));
+  }
+
+  std::vector<version> versions;
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  CAPTURE(text);
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("version folder: each version is loaded through its chain") {
+  chain_folder at(4);
+  CHECK(tensors_of(at.load_newest()) == at.versions[4]);
+  for (unsigned v = 0; v <= 4; ++v) CHECK(tensors_of(at.load_version(v)) == at.versions[v]);
+  const auto listed = list_versions(at.folder.path().string());
+  REQUIRE(listed.size() == 5);
+  CHECK(listed[0].full == at.path("v0.safetensors"));
+  CHECK(listed[0].delta.empty());
+  CHECK(listed[4].version == 4);
+  CHECK(listed[4].delta == at.path("v4.delta.zt"));
+}
+
+TEST_CASE("version folder: the last full version is the start of the chain") {
+  chain_folder at(4);
+  at.rename("full/3.safetensors", "v3.safetensors");
+  std::filesystem::remove(at.path("v0.safetensors"));
+  std::filesystem::remove(at.path("v2.delta.zt"));
+  std::filesystem::remove(at.path("v3.delta.zt"));
+  CHECK(tensors_of(at.load_newest()) == at.versions[4]);
+  CHECK(tensors_of(at.load_version(3)) == at.versions[3]);
+  CHECK(code_of([&] { at.load_version(1); }) == errc::source_not_found);
+}
+
+TEST_CASE("version folder: names that are no version are ignored") {
+  chain_folder at(1);
+  for (const char* name : {"v01.delta.zt", "v.delta.zt", "v2.delta.zt.part", "x2.delta.zt",
+                           "v99999999999999999999.delta.zt", "v-3.safetensors", "v7"}) {
+    std::ofstream(at.path(name)) << "text";
+  }
+  CHECK(list_versions(at.folder.path().string()).size() == 2);
+  CHECK(tensors_of(at.load_newest()) == at.versions[1]);
+}
+
+TEST_CASE("version folder: an error names the link") {
+  chain_folder at(4);
+  SUBCASE("missing") {
+    std::filesystem::remove(at.path("v2.delta.zt"));
+    CHECK(contains(at.failure(), "v2.delta.zt"));
+    CHECK(code_of([&] { at.load_newest(); }) == errc::source_not_found);
+  }
+  SUBCASE("missing full version") {
+    std::filesystem::remove(at.path("v0.safetensors"));
+    CHECK(contains(at.failure(), "v0.delta.zt"));
+  }
+  SUBCASE("reordered") {
+    at.rename("v2.delta.zt", "x");
+    at.rename("v3.delta.zt", "v2.delta.zt");
+    at.rename("x", "v3.delta.zt");
+    CHECK(contains(at.failure(), "v2.delta.zt"));
+    CHECK(code_of([&] { at.load_newest(); }) == errc::wrong_digest);
+  }
+  SUBCASE("another base") {
+    version other = at.versions[0];
+    other["w"].bytes[9] ^= 1;
+    std::filesystem::remove(at.path("v0.safetensors"));
+    at.save("v0.safetensors", other);
+    CHECK(contains(at.failure(), "v1.delta.zt"));
+    CHECK(code_of([&] { at.load_newest(); }) == errc::wrong_digest);
+  }
+  SUBCASE("cut") {
+    std::filesystem::resize_file(at.path("v3.delta.zt"), 100);
+    CHECK(contains(at.failure(), "v3.delta.zt"));
+  }
+  SUBCASE("a full version twice") {
+    at.save("v0.zt", at.versions[0]);
+    CHECK(contains(at.failure(), "v0.zt"));
+    CHECK(contains(at.failure(), "v0.safetensors"));
+    CHECK(code_of([&] { at.load_newest(); }) == errc::ambiguous_source);
+  }
+  SUBCASE("a folder without versions") {
+    const temporary_folder empty;
+    CHECK(list_versions(empty.path().string()).empty());
+    CHECK(code_of([&] {
+            load_version_async(at.host_loader, empty.path().string(), future).get();
+          }) == errc::source_not_found);
+    CHECK(code_of([&] { list_versions(at.path("absent")); }) ==
+          boost::system::errc::no_such_file_or_directory);
+  }
+}

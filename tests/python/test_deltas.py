@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deltas from Python: made, applied to a model, applied in place, and followed in a folder."""
+
+import asyncio
+import shutil
+
+import ml_dtypes
+import numpy
+import pytest
+from conftest import write_safetensors
+
+import ringload
+
+
+def train(arrays, seed):
+    """Changes about 2 % of the elements of each array by their low bit."""
+    random = numpy.random.default_rng(seed)
+    following = {}
+    for name, array in arrays.items():
+        bits = array.copy().view(numpy.uint16)
+        bits[random.random(bits.shape) < 0.02] ^= 1
+        following[name] = bits.view(array.dtype)
+    return following
+
+
+@pytest.fixture
+def versions(tmp_path):
+    """Four versions as arrays, and the folder that has v0 and three deltas."""
+    random = numpy.random.default_rng(36)
+    made = [
+        {
+            f"layers.{i}.weight": random.normal(size=(64, 300)).astype(ml_dtypes.bfloat16)
+            for i in range(5)
+        }
+    ]
+    folder = tmp_path / "versions"
+    folder.mkdir()
+    base = folder / "v0.safetensors"
+    write_safetensors(base, made[0], {"step": "0"})
+    for number in range(1, 4):
+        made.append(train(made[-1], number))
+        full = tmp_path / f"full{number}.safetensors"
+        write_safetensors(full, made[number], {"step": str(number)})
+        saved = ringload.save_delta(folder / f"v{number}.delta.zt", base, full, sync=False)
+        assert saved.nbytes == (folder / f"v{number}.delta.zt").stat().st_size
+        assert saved.tensors_sparse == 5
+        assert 0 < saved.elements_changed < saved.elements * 0.03
+        base = full
+    return made, folder
+
+
+def assert_equal(tensors, arrays):
+    found = tensors.numpy() if isinstance(tensors, ringload.Model) else tensors
+    assert list(found) == list(arrays)
+    for name, array in arrays.items():
+        assert found[name].tobytes() == array.tobytes(), name
+
+
+def test_apply_gives_the_next_version_and_the_old_one_stays(versions):
+    made, folder = versions
+    old = ringload.load(folder / "v0.safetensors")
+    new = old.apply(folder / "v1.delta.zt")
+    assert_equal(old, made[0])
+    assert_equal(new, made[1])
+    assert new.metadata == {"step": "1"}
+    assert_equal(new.apply(folder / "v2.delta.zt", check_unchanged=False), made[2])
+    with pytest.raises(ringload.Error, match="v3.delta.zt"):
+        new.apply(folder / "v3.delta.zt")
+    assert_equal(new, made[1])
+
+
+def test_versions_may_be_lists_of_files_or_checkpoints(versions, tmp_path):
+    made, folder = versions
+    names = list(made[1])
+    files = [tmp_path / "a.safetensors", tmp_path / "b.safetensors"]
+    write_safetensors(files[0], {name: made[1][name] for name in names[:2]})
+    write_safetensors(files[1], {name: made[1][name] for name in names[2:]})
+    delta = tmp_path / "x.delta.zt"
+    with ringload.Loader() as loader, loader.open(folder / "v0.safetensors").result() as base:
+        loader.save_delta(delta, base, files).result()
+        new = loader.apply(loader.load(base).result(), delta).result()
+    assert {name: new[name].numpy().tobytes() for name in new} == {
+        name: array.tobytes() for name, array in made[1].items()
+    }
+
+
+def test_update_changes_numpy_arrays_in_place(versions):
+    made, folder = versions
+    arrays = {name: array.copy() for name, array in made[0].items()}
+    addresses = [array.ctypes.data for array in arrays.values()]
+    done = ringload.update(arrays, folder / "v1.delta.zt")
+    assert done.tensors_changed == 5
+    assert done.bytes_changed == sum(array.nbytes for array in arrays.values())
+    assert_equal(arrays, made[1])
+    with pytest.raises(ringload.Error, match="v1.delta.zt"):
+        ringload.update(arrays, folder / "v1.delta.zt")
+    assert_equal(arrays, made[1])
+    assert addresses == [array.ctypes.data for array in arrays.values()]
+
+
+def test_update_refuses_memory_that_is_not_changed_in_place(versions):
+    made, folder = versions
+    arrays = {name: array.copy() for name, array in made[0].items()}
+    first = next(iter(arrays))
+    swapped = {**arrays, first: arrays[first].view(numpy.uint16).astype(">u2")}
+    with pytest.raises(TypeError, match=first):
+        ringload.update(swapped, folder / "v1.delta.zt")
+    with pytest.raises(ringload.Error, match=first):
+        ringload.update({**arrays, first: arrays[first].T}, folder / "v1.delta.zt")
+    del arrays[first]
+    with pytest.raises(ringload.Error, match=first):
+        ringload.update(arrays, folder / "v1.delta.zt")
+    assert all(arrays[name].tobytes() == made[0][name].tobytes() for name in arrays)
+
+
+def test_update_changes_torch_tensors_in_place(versions):
+    torch = pytest.importorskip("torch")
+    made, folder = versions
+    tensors = {
+        name: torch.from_numpy(array.view(numpy.int16).copy()).view(torch.bfloat16)
+        for name, array in made[0].items()
+    }
+    ringload.update(tensors, folder / "v1.delta.zt")
+    for name, array in made[1].items():
+        assert tensors[name].view(torch.int16).numpy().tobytes() == array.tobytes()
+
+
+def test_load_of_a_folder_gives_the_newest_version(versions):
+    made, folder = versions
+    assert_equal(ringload.load(folder), made[3])
+    assert_equal(ringload.load_version(folder), made[3])
+    for number in range(4):
+        assert_equal(ringload.load_version(folder, number), made[number])
+    with pytest.raises(ringload.UsageError, match="dtype"):
+        ringload.load(folder, dtype="f32")
+    with pytest.raises(ringload.SourceNotFoundError, match="v4.delta.zt"):
+        ringload.load_version(folder, 4)
+
+
+@pytest.mark.parametrize("fault", ["missing", "reordered", "damaged", "other base"])
+def test_a_bad_link_is_an_error_that_names_it(versions, fault):
+    made, folder = versions
+    links = [folder / f"v{number}.delta.zt" for number in range(4)]
+    bad = "v2.delta.zt"
+    if fault == "missing":
+        links[2].unlink()
+    elif fault == "reordered":
+        texts = [links[2].read_bytes(), links[3].read_bytes()]
+        links[2].write_bytes(texts[1])
+        links[3].write_bytes(texts[0])
+    elif fault == "damaged":
+        text = bytearray(links[2].read_bytes())
+        text[len(text) // 3] ^= 4
+        links[2].write_bytes(text)
+    else:
+        bad = "v1.delta.zt"
+        other = train(made[0], 99)
+        write_safetensors(folder / "v0.safetensors", other)
+    with pytest.raises(ringload.Error, match=bad):
+        ringload.load(folder)
+
+
+def test_follow_gives_each_version_as_it_appears(versions, tmp_path):
+    made, folder = versions
+    followed = tmp_path / "followed"
+
+    async def run():
+        found = []
+        async for number, model in ringload.follow(followed, period=0.01):
+            assert_equal(model, made[number])
+            found.append(number)
+            if number == 3:
+                return found
+            following = f"v{number + 1}.delta.zt"
+            shutil.copy(folder / following, followed / "part")
+            (followed / "part").rename(followed / following)
+
+    async def publish_first():
+        await asyncio.sleep(0.05)
+        followed.mkdir()
+        shutil.copy(folder / "v0.safetensors", followed / "part")
+        (followed / "part").rename(followed / "v0.safetensors")
+
+    async def both():
+        return (await asyncio.gather(run(), publish_first()))[0]
+
+    assert asyncio.run(both()) == [0, 1, 2, 3]
+
+
+def test_follow_changes_arrays_in_place_and_takes_a_full_version_after_a_gap(versions, tmp_path):
+    made, folder = versions
+    arrays = {name: numpy.zeros_like(array) for name, array in made[0].items()}
+    (folder / "v3.delta.zt").rename(tmp_path / "v3.delta.zt")
+
+    async def run():
+        found = []
+        async for number, model in ringload.follow(folder, period=0.01, into=arrays):
+            assert model is None
+            assert_equal(arrays, made[number])
+            found.append(number)
+            if number == 2:
+                write_safetensors(tmp_path / "part", made[3])
+                (tmp_path / "part").rename(folder / "v3.safetensors")
+            else:
+                return found
+
+    assert asyncio.run(run()) == [2, 3]
+
+
+def test_follow_raises_at_a_missing_link_and_the_last_version_stays(versions):
+    made, folder = versions
+    (folder / "v2.delta.zt").unlink()
+    (folder / "v3.delta.zt").rename(folder / "later")
+    held = []
+
+    async def run():
+        async for number, model in ringload.follow(folder, period=0.01):
+            held.append((number, model))
+            (folder / "later").rename(folder / "v3.delta.zt")
+
+    with pytest.raises(ringload.SourceNotFoundError, match="v2.delta.zt"):
+        asyncio.run(run())
+    assert [number for number, _ in held] == [1]
+    assert_equal(held[0][1], made[1])

@@ -1,0 +1,506 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ringload.torch: one load on all ranks of a process group, each rank a process."""
+
+import contextlib
+import datetime
+import json
+import multiprocessing
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+import types
+
+import numpy
+import pytest
+from conftest import write_safetensors
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+distributed = torch.distributed
+if not (distributed.is_available() and distributed.is_gloo_available()):
+    pytest.skip("PyTorch was built without Gloo", allow_module_level=True)
+
+import ringload  # noqa: E402
+import ringload.torch  # noqa: E402
+from ringload.torch import _group, _plan  # noqa: E402
+
+patience = 120  # In seconds; each result comes much sooner, or never.
+transports = ["group", "shared_memory", "mapped"]
+
+
+def by(transport):
+    """The options that lead to a transport."""
+    return {"memory": "mapped"} if transport == "mapped" else {"transport": transport}
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    random = numpy.random.default_rng(7)
+    arrays = {
+        "layers.0.q_proj.weight": random.random((50, 36), numpy.float32),
+        "layers.0.q_proj.bias": random.random(50, numpy.float32),
+        "layers.0.o_proj.weight": random.random((36, 50), numpy.float32),
+        "layers.0.o_proj.bias": random.random(36, numpy.float32),
+        "layers.0.gate_up_proj.weight": random.random((48, 7), numpy.float32),
+        "experts": random.random((5, 24, 3), numpy.float32),
+        "one_row": random.random((1, 700), numpy.float32),
+        "scalar": numpy.array(5, numpy.int64),
+        "empty": numpy.zeros((0, 3), numpy.float32),
+        "mask": random.random(13) > 0.5,
+    }
+    return write_safetensors(tmp_path / "ranks.safetensors", arrays), arrays
+
+
+def _start_rank(work, rank, ranks, store, results, arguments):
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=ranks,
+        timeout=datetime.timedelta(seconds=patience),
+    )  # fmt: skip
+    group = distributed.new_group(list(range(ranks)))
+    try:
+        results.put((rank, work(group, *arguments)))
+    except BaseException as failure:
+        results.put((rank, f"{type(failure).__name__}: {failure}"))
+
+
+@contextlib.contextmanager
+def started(tmp_path, ranks, work, *arguments):
+    """Processes of a group, and the queue of their results."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch.distributed", "ringload.torch"])
+    results = context.Queue()
+    store = tmp_path / f"store-{time.monotonic_ns()}"
+    processes = [
+        context.Process(target=_start_rank, args=(work, rank, ranks, store, results, arguments))
+        for rank in range(ranks)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        yield processes, results
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def on_ranks(tmp_path, ranks, work, *arguments):
+    """By rank, the result of `work`, or the text of its exception."""
+    with started(tmp_path, ranks, work, *arguments) as (_, results):
+        found = dict(results.get(timeout=patience) for _ in range(ranks))
+    return [found[rank] for rank in range(ranks)]
+
+
+def as_arrays(tensors):
+    return {name: tensor.numpy().copy() for name, tensor in tensors.items()}
+
+
+def chunk(array, rank, ranks, dim):
+    each = -(-array.shape[dim] // ranks)
+    index = [slice(None)] * array.ndim
+    index[dim] = slice(rank * each, (rank + 1) * each)
+    return array[tuple(index)]
+
+
+def packed(array, rank, ranks, dim, parts=2):
+    blocks = numpy.split(array, parts, dim)
+    return numpy.concatenate([chunk(block, rank, ranks, dim) for block in blocks], dim)
+
+
+def check(found, expected):
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype, name
+        assert found[name].shape == array.shape, name
+        assert found[name].tobytes() == array.tobytes(), name
+
+
+def load(group, path, options):
+    with ringload.torch.stream(path, process_group=group, timeout=patience, **options) as pairs:
+        found = as_arrays(dict(pairs))
+    return found, pairs.stats
+
+
+@pytest.mark.parametrize("transport", transports)
+@pytest.mark.parametrize(("ranks", "window"), [(2, "512MiB"), (3, 12000), (4, 1)])
+def test_every_rank_gets_all_and_each_byte_is_read_once(
+    tmp_path, checkpoint, transport, ranks, window
+):
+    path, arrays = checkpoint
+    found = on_ranks(tmp_path, ranks, load, path, {**by(transport), "window": window})
+    for tensors, _ in found:
+        check(tensors, arrays)
+    for _, stats in found:
+        assert stats["transport"] == transport
+        assert stats["buckets"] >= (1 if window == "512MiB" else 4)
+    assert sum(stats["bytes"] for _, stats in found) == sum(
+        array.nbytes for array in arrays.values()
+    )
+
+
+tp_plan = {
+    "layers.*.q_proj": "colwise",
+    "layers.*.o_proj": "rowwise",
+    "layers.*.gate_up_proj": "packed_colwise",
+    "experts": 1,
+    "one_r*": -1,
+    "layers.*.absent": "colwise",
+}
+
+
+def divided(arrays, rank, ranks):
+    return {
+        "layers.0.q_proj.weight": chunk(arrays["layers.0.q_proj.weight"], rank, ranks, 0),
+        "layers.0.q_proj.bias": chunk(arrays["layers.0.q_proj.bias"], rank, ranks, 0),
+        "layers.0.o_proj.weight": chunk(arrays["layers.0.o_proj.weight"], rank, ranks, 1),
+        "layers.0.o_proj.bias": arrays["layers.0.o_proj.bias"],
+        "layers.0.gate_up_proj.weight": packed(
+            arrays["layers.0.gate_up_proj.weight"], rank, ranks, 0
+        ),
+        "experts": chunk(arrays["experts"], rank, ranks, 1),
+        "one_row": chunk(arrays["one_row"], rank, ranks, 1),
+        **{name: arrays[name] for name in ("scalar", "empty", "mask")},
+    }
+
+
+@pytest.mark.parametrize("transport", transports)
+@pytest.mark.parametrize(("ranks", "window"), [(2, "512MiB"), (4, 9000)])
+def test_a_plan_divides_tensors_and_each_byte_is_read_once(
+    tmp_path, checkpoint, transport, ranks, window
+):
+    path, arrays = checkpoint
+    options = {"plan": tp_plan, "window": window, **by(transport)}
+    found = on_ranks(tmp_path, ranks, load, path, options)
+    for rank, one in enumerate(found):
+        assert not isinstance(one, str), one
+        tensors = one[0]
+        check(tensors, divided(arrays, rank, ranks))
+    if transport == "mapped":
+        return  # Ranks read the same rows, once from the drive and then from the page cache.
+    assert sum(stats["bytes"] for _, stats in found) <= 1.02 * sum(
+        array.nbytes for array in arrays.values()
+    )
+
+
+def memories_made(group, path):
+    """How many memories a rank makes for a load of many buckets, and what it gets."""
+    made, create = [], os.memfd_create
+
+    def counted(*arguments):
+        made.append(create(*arguments))
+        return made[-1]
+
+    os.memfd_create = counted
+    options = {"plan": 1, "window": 4000, "transport": "shared_memory", "timeout": patience}
+    with ringload.torch.stream(path, process_group=group, **options) as pairs:
+        found = as_arrays(dict(pairs))
+    return found, len(made), pairs.stats["buckets"]
+
+
+def test_memory_of_divided_tensors_serves_further_buckets(tmp_path):
+    arrays = {f"t{n:02}": numpy.full((20, 10), n, numpy.uint64) for n in range(12)}
+    path = write_safetensors(tmp_path / "many.safetensors", arrays)
+    found = on_ranks(tmp_path, 2, memories_made, path)
+    for rank, (tensors, _, buckets) in enumerate(found):
+        check(tensors, {name: chunk(array, rank, 2, 1) for name, array in arrays.items()})
+        assert buckets == 12
+    assert [made for _, made, _ in found] == [3, 0]  # One shows whether ranks can map memory.
+
+
+@pytest.mark.parametrize("transport", transports)
+def test_dtype_and_select_are_those_of_a_load(tmp_path, checkpoint, transport):
+    path, arrays = checkpoint
+    options = {"dtype": "float64", "select": ["one_row", "mask"], **by(transport)}
+    for tensors, _ in on_ranks(tmp_path, 2, load, path, options):
+        one_row = arrays["one_row"].astype(numpy.float64)
+        check(tensors, {"one_row": one_row, "mask": arrays["mask"]})
+
+
+def write_in_shared_tensors(group, path, transport):
+    found = ringload.torch.load(path, process_group=group, **by(transport))
+    found["one_row"].fill_(group.rank())
+    distributed.barrier(group)
+    return set(found["one_row"].flatten().tolist())
+
+
+@pytest.mark.parametrize("transport", transports[1:])
+def test_tensors_of_shared_memory_are_private_to_a_rank(tmp_path, checkpoint, transport):
+    path, _ = checkpoint
+    before = pathlib.Path(path).read_bytes()
+    assert on_ranks(tmp_path, 2, write_in_shared_tensors, path, transport) == [{0.0}, {1.0}]
+    assert pathlib.Path(path).read_bytes() == before
+
+
+def offsets_of(group, path):
+    found = ringload.torch.load(path, process_group=group, memory="mapped")
+    return {name: tensor.double().sum().item() for name, tensor in found.items()}
+
+
+def test_tensors_that_cannot_be_mapped_are_loaded(tmp_path):
+    """At an odd offset, or compressed."""
+    arrays = {
+        "odd": numpy.ones(3, numpy.uint8),
+        "floats": numpy.arange(1000, dtype=numpy.float32),
+        "halves": numpy.arange(700, dtype=numpy.float16),
+    }
+    sums = {name: float(array.astype(float).sum()) for name, array in arrays.items()}
+    path = write_safetensors(tmp_path / "odd.safetensors", arrays)
+    assert on_ranks(tmp_path, 2, offsets_of, path) == [sums] * 2
+    if ringload.features()["zstd"]:
+        path = str(tmp_path / "compressed.zt")
+        ringload.save(path, arrays, zstd_level=3)
+        assert on_ranks(tmp_path, 2, offsets_of, path) == [sums] * 2
+
+
+def load_own(group, paths, options):
+    path = paths[distributed.get_rank(group)]
+    return load(group, path, options)[1]["buckets"]
+
+
+def test_ranks_that_load_different_files_get_an_error(tmp_path, checkpoint):
+    path, arrays = checkpoint
+    other = write_safetensors(tmp_path / "o.safetensors", {**arrays, "mask": numpy.ones(13, "i8")})
+    for text in on_ranks(tmp_path, 3, load_own, [path, path, other], {}):
+        assert text.startswith("UsageError: rank 2 and rank 0 differ in their tensors"), text
+
+
+def load_with_plan(group, path):
+    return load(group, path, {"plan": distributed.get_rank(group) or None, "select": "experts"})
+
+
+def test_ranks_with_different_plans_get_an_error(tmp_path, checkpoint):
+    for text in on_ranks(tmp_path, 2, load_with_plan, checkpoint[0]):
+        assert text.startswith("UsageError: rank 1 and rank 0 differ in their plan"), text
+
+
+def test_a_rank_without_the_file_is_an_error_on_all(tmp_path, checkpoint):
+    path, _ = checkpoint
+    texts = on_ranks(tmp_path, 3, load_own, [path, path + ".absent", path], {})
+    assert texts[1].startswith("SourceNotFoundError: ")
+    for text in (texts[0], texts[2]):
+        assert text.startswith("RankFailedError: rank 1: ") and "no such file" in text, text
+
+
+def truncated_on_one(group, path, transport):
+    """Rank 1 sees the file as it was before it is cut off."""
+    rank = distributed.get_rank(group)
+    pairs = ringload.torch.stream(
+        path, process_group=group, window=1, timeout=patience, **by(transport)
+    )
+    distributed.barrier(group)
+    if rank == 0:
+        with open(path, "r+b") as file:
+            file.truncate(os.path.getsize(path) - 60000)
+    distributed.barrier(group)
+    return len(list(pairs))
+
+
+@pytest.mark.parametrize("transport", transports)
+def test_a_file_that_becomes_shorter_is_an_error_on_all(tmp_path, transport):
+    arrays = {f"t{i}": numpy.full((100, 1000), i, numpy.uint8) for i in range(4)}
+    path = write_safetensors(tmp_path / "short.safetensors", arrays)
+    texts = on_ranks(tmp_path, 2, truncated_on_one, path, transport)
+    for text in texts:
+        assert "short.safetensors" in text and ("rank" in text or "short" in text), texts
+
+
+def end_early(group, path):
+    pairs = ringload.torch.stream(path, process_group=group, window=1, timeout=patience)
+    next(pairs)
+    if distributed.get_rank(group) == 1:
+        pairs.close()
+        return "closed"
+    return len(list(pairs))
+
+
+def test_a_rank_that_ends_its_stream_early_is_an_error_on_the_others(tmp_path, checkpoint):
+    texts = on_ranks(tmp_path, 3, end_early, checkpoint[0])
+    assert texts[1] == "closed"
+    for text in (texts[0], texts[2]):
+        assert text.startswith("RankFailedError: rank 1: the stream was closed"), text
+
+
+def stop_rank(group, path, how, seconds, transport):
+    """The last rank is killed or stopped, or makes another call, after its first tensor."""
+    rank, ranks = distributed.get_rank(group), distributed.get_world_size(group)
+    pairs = ringload.torch.stream(
+        path, process_group=group, window=1, timeout=seconds, **by(transport)
+    )
+    next(pairs)
+    if rank == ranks - 1:
+        if how == "wrong":
+            time.sleep(seconds + 60)
+        os.kill(os.getpid(), how)
+    return len(list(pairs))
+
+
+@pytest.mark.parametrize("transport", transports)
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP, "wrong"])
+def test_a_rank_that_is_killed_or_stopped_is_an_error_on_the_others(
+    tmp_path, checkpoint, how, transport
+):
+    seconds = 5.0
+    with started(tmp_path, 3, stop_rank, checkpoint[0], how, seconds, transport) as (_, results):
+        texts = [results.get(timeout=patience)[1] for _ in range(2)]
+    for text in texts:
+        assert text.startswith("RankFailedError: rank 2: ended, hangs"), texts
+
+
+def test_a_store_that_does_not_answer_is_waited_for_within_the_time_limit(monkeypatch):
+    """So it is when the store is a part of the rank that was stopped. The test ends, or hangs."""
+    over = threading.Event()
+
+    class Silent:
+        def check(self, keys):
+            over.wait()
+
+        def set(self, key, text):
+            over.wait()
+
+    group = object.__new__(_group.RankGroup)
+    group.rank, group.size, group._grace = 1, 2, 0.01
+    group._reports = _group._Reports(Silent(), 1, 2, "token")
+    monkeypatch.setattr(_group, "_grace_seconds", 86400.0)
+    try:
+        assert group._lost_rank("it waited 1 s").kind == "rank_failed"
+        group.report(ringload.Error("x"))
+    finally:
+        over.set()
+
+
+def test_a_failure_of_the_consumer_reaches_the_other_ranks(tmp_path, checkpoint):
+    texts = on_ranks(tmp_path, 2, fail_in_loop, checkpoint[0])
+    assert texts[0] == "RankFailedError: rank 1: no room for experts"
+    assert texts[1] == "MemoryError: no room for experts"
+
+
+def fail_in_loop(group, path):
+    with ringload.torch.stream(path, process_group=group, window=1, timeout=patience) as pairs:
+        for name, _ in pairs:
+            if name == "experts" and distributed.get_rank(group) == 1:
+                raise MemoryError("no room for experts")
+
+
+torchrun_program = """
+import sys, torch.distributed as distributed, ringload.torch
+distributed.init_process_group("gloo")
+group = distributed.new_group([0, 2])
+if distributed.get_rank() != 1:
+    found = ringload.torch.load(sys.argv[1], process_group=group, plan={"experts": 0})
+    print("rank", distributed.get_rank(), tuple(found["experts"].shape), flush=True)
+distributed.barrier()
+"""
+
+
+def test_torchrun_with_a_group_of_some_ranks(tmp_path, checkpoint):
+    if torch.__version__.startswith("1.") and sys.version_info >= (3, 11):
+        pytest.skip("torchrun of PyTorch 1 does not run on Python 3.11")
+    program = tmp_path / "program.py"
+    program.write_text(torchrun_program)
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=3",
+         str(program), checkpoint[0]],
+        capture_output=True, text=True, timeout=patience,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = sorted(line for line in done.stdout.splitlines() if line.startswith("rank"))
+    assert lines == ["rank 0 (3, 24, 3)", "rank 2 (2, 24, 3)"]
+
+
+def plugin_weights(group, files, engine):
+    """What an engine's plug-in yields on a rank of its tensor-parallel group, kept in a list."""
+    import test_plugins
+
+    with pytest.MonkeyPatch.context() as patch:
+        extra = {"distributed": True, "window": 100_000, "ringload": True}
+        tp_group = types.SimpleNamespace(world_size=group.size(), cpu_group=group)
+        module = {"get_tp_group": lambda: tp_group}
+        if engine == "vllm":
+            loader = test_plugins.vllm_loader(patch, extra)
+            test_plugins.modules(patch, vllm__distributed=module)
+            loader.local_expert_ids = {group.rank()}
+        else:
+            loader_module = {"DefaultModelLoader": test_plugins.SglangLoader}
+            test_plugins.modules(
+                patch, sglang__srt__model_loader__loader=loader_module,
+                sglang__srt__distributed=module,
+            )  # fmt: skip
+            from ringload.plugins import sglang
+
+            config = test_plugins.LoadConfig(model_loader_extra_config=extra)
+            loader = sglang.choose_loader(None, config)
+        kept = list(loader._get_weights_iterator(test_plugins.Source(files, prefix="m.")))
+        return {name: tensor.tolist() for name, tensor in kept}
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_plugins_read_on_the_tensor_parallel_group(tmp_path, engine):
+    arrays = {f"l.experts.{n}.w": numpy.full((200, 40), n, numpy.float32) for n in range(3)}
+    arrays["norm"] = numpy.ones(5, numpy.float32)
+    path = write_safetensors(tmp_path / "a.safetensors", arrays)
+    found = on_ranks(tmp_path, 3, plugin_weights, [path], engine)
+    for rank, tensors in enumerate(found):
+        experts = {f"m.l.experts.{n}.w" for n in ([rank] if engine == "vllm" else range(3))}
+        assert tensors.keys() == {"m.norm", *experts}, tensors
+        for name, values in tensors.items():
+            assert values == arrays[name.removeprefix("m.")].tolist()
+
+
+def test_actors_of_ray_load_together_and_tell_of_their_errors(tmp_path, checkpoint):
+    pytest.importorskip("ray", reason="Ray is not installed")
+    program = pathlib.Path(__file__).parents[2] / "apps/python/examples/ray_ranks.py"
+    done = subprocess.run(
+        [sys.executable, str(program), checkpoint[0]], capture_output=True, text=True, timeout=400
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 actors have" in done.stdout, done.stdout
+    assert "kind source_not_found" in done.stdout, done.stdout
+
+
+class Info:
+    def __init__(self, name, *shape):
+        self.name, self.shape = name, shape
+
+
+def cut(plan, name, *shape, ranks=2):
+    return _plan.resolve(plan, [Info(name, *shape)], ranks)[name]
+
+
+def test_plans_are_styles_dimensions_functions_and_placements():
+    style = {"model.layers.*.mlp.down_proj": "rowwise"}
+    assert cut(style, "model.layers.11.mlp.down_proj.weight", 4, 6) == (1, 1)
+    assert cut(style, "model.layers.11.mlp.down_proj.bias", 4) is None
+    assert cut(style, "model.layers.11.mlp.gate_proj.weight", 4, 6) is None
+    assert cut("packed_colwise", "w", 8, 6) == (0, 2)
+    assert cut("packed_colwise", "w", 3, 8, 6) == (1, 2)
+    assert cut(-1, "w", 8, 6) == (1, 1)
+    assert cut(lambda info: len(info.shape) - 1, "w", 8, 6) == (1, 1)
+    with pytest.raises(ringload.UsageError, match="style 'sideways' is unknown"):
+        cut("sideways", "w", 8, 6)
+    with pytest.raises(ringload.UsageError, match="no dimension 2"):
+        cut(2, "w", 8, 6)
+    with pytest.raises(ringload.UsageError, match="no tensor matches 'x'"):
+        cut({"x": 0}, "w", 8, 6)
+    with pytest.raises(ringload.UsageError, match="cannot be divided into 2 parts"):
+        cut("packed_colwise", "w", 6, 6)
+
+
+def test_plans_of_dtensor_placements():
+    placements = pytest.importorskip("torch.distributed.tensor", reason="this PyTorch is older")
+    assert cut([placements.Shard(1)], "w", 8, 6) == (1, 1)
+    assert cut({"w": placements.Shard(-2)}, "w", 8, 6) == (0, 1)
+    assert cut(placements.Replicate(), "w", 8, 6) is None
+    with pytest.raises(ringload.UsageError, match="must be Replicate or Shard"):
+        cut(placements.Partial(), "w", 8, 6)
+    with pytest.raises(ringload.UsageError, match="2 placements"):
+        cut([placements.Shard(0), placements.Shard(1)], "w", 8, 6)
+
+
+def test_a_group_is_required(checkpoint):
+    with pytest.raises(TypeError, match="process_group"):
+        ringload.torch.load(checkpoint[0])
+    with pytest.raises(TypeError, match="process_group"):
+        ringload.torch.load(checkpoint[0], process_group=None)

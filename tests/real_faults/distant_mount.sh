@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# distant_mount.sh RINGLOAD SLOW_MOUNT: loads from a FUSE mount with latency, jitter, stalls, short
+# answers and errors end with the right bytes or with an error that names the file.
+
+. "$(dirname "$0")/support.sh"
+slow_mount=$2
+need_root
+need umount
+[ -e /dev/fuse ] || skip "there is no /dev/fuse here"
+
+mkdir "$work/models" "$work/mount"
+"$ringload" make "$work/models/m.safetensors" --bytes 96M --shape llama --no-progress \
+  >/dev/null || fail "make"
+"$ringload" sum "$work/models/m.safetensors" >"$work/sums" || fail "sum"
+
+# served OPTION...: mounts the folder in place of the mount before.
+served() {
+  umount "$work/mount" 2>/dev/null
+  "$slow_mount" "$work/models" "$work/mount" "$@" >"$work/served" 2>&1 &
+  for _ in $(seq 100); do
+    grep -q mounted "$work/served" && return
+    sleep 0.05
+  done
+  skip "a folder cannot be mounted: $(cat "$work/served")"
+}
+undo='umount -l "$work/mount"'
+model=$work/mount/m.safetensors
+
+# sums_are_right OPTION...
+sums_are_right() {
+  expect 0 "$ringload" sum "$model" --no-progress "$@"
+  cmp -s "$work/sums" "$work/out" || fail "other sums with: $*"
+}
+
+served --latency 2 --jitter 3 --bandwidth 400
+sums_are_right
+sums_are_right --engine threads
+sums_are_right --route buffered
+sums_are_right --slots 2 --slot-bytes 64K
+sums_are_right --window 48M
+
+# Every twentieth request stalls.
+served --latency 1 --stalled 0.05 --stall 400 --seed 7
+sums_are_right
+sums_are_right --engine threads
+
+served --short 0.3 --seed 3
+sums_are_right --route direct
+
+served --errors 0.2 --seed 5
+expect 1 "$ringload" load "$model"
+complains 'm.safetensors.*Input/output error'

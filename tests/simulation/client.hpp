@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The random program of a simulated world: its loaders, and clients that use them.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <new>
+#include <optional>
+#include <ringload/diagnostics.hpp>
+#include <ringload/error.hpp>
+#include <ringload/loader.hpp>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "memory.hpp"
+#include "workload.hpp"
+
+namespace ringload::simulation {
+
+namespace asio = boost::asio;
+
+// An io_context, and the thread that runs it.
+struct event_loop {
+  asio::io_context context;
+  std::thread::id thread;
+};
+
+struct program {
+  explicit program(const known_files& known) : files(known) {}
+
+  // A caller in another thread may replace the loader, so the caller shares it during a call.
+  std::shared_ptr<loader> any_loader() { return loaders[random(loaders.size())]; }
+  event_loop& any_loop() { return loops[random(loops.size())]; }
+  std::shared_ptr<loader> make_loader();
+  void check_kept();
+
+  const known_files& files;
+  std::deque<event_loop> loops;
+  std::vector<std::shared_ptr<loader>> loaders;
+  std::uint64_t loaders_destroyed = 0;
+  std::size_t clients_active = 0;
+  std::size_t pending = 0;
+  std::set<std::string> saving;  // Each path is saved by one client at a time.
+  run_result result;
+
+  struct kept_model {
+    model loaded;
+    const bytes_by_name* expected;
+  };
+  std::deque<kept_model> kept;
+};
+
+std::string content_of(const std::string& path);
+void check_bytes(const tensor& loaded, const bytes_by_name& expected);
+void check_model(const model& loaded, const bytes_by_name& expected);
+
+// Starts a client, which carries out so many operations, one after the other.
+void start_client(program& of, unsigned operations);
+
+// A handler that has an executor, or none, as the world decides.
+template <class Function>
+struct handler_in {
+  asio::any_io_executor executor;  // Empty: the executor of the operation.
+  Function function;
+
+  template <class... Values>
+  void operator()(Values&&... values) {
+    function(std::forward<Values>(values)...);
+  }
+};
+
+// The operations of one client follow each other. Clients run side by side. All handlers of a
+// client run in one event loop.
+class client : public std::enable_shared_from_this<client> {
+ public:
+  client(program& of, event_loop& loop, unsigned steps) : program_(of), loop_(loop), left_(steps) {}
+
+  void next();
+
+ private:
+  // What has happened in the world.
+  struct history {
+    std::uint64_t hard_faults = 0;
+    std::uint64_t failed_allocations = 0;
+    std::uint64_t loaders_destroyed = 0;
+  };
+
+  // What is known of one operation until its handler is called.
+  struct operation {
+    history begin;
+    bool may_be_cancelled = false;
+    bool is_completed = false;
+    bool is_lost = false;  // The handler was destroyed without a call.
+    std::optional<boost::system::error_code> must_fail = {};  // The operation cannot succeed.
+    diagnostics failure;
+    asio::cancellation_signal signal;
+    std::optional<asio::steady_timer> timer;
+  };
+  using operation_ptr = std::shared_ptr<operation>;
+
+  history history_now() const {
+    return {hard_faults(), failed_allocations(), program_.loaders_destroyed};
+  }
+  operation_ptr begin_operation() { return begin_operation(history_now()); }
+  // Events since `begin` can be the reason of a failure.
+  operation_ptr begin_operation(const history& begin);
+  void cancel_later(const operation_ptr& of);
+  // Returns true if the operation has succeeded.
+  bool end_operation(const operation_ptr& of, boost::system::error_code failed);
+  // The handler was destroyed without a call, which is only allowed without memory.
+  void lose_operation(const operation_ptr& of);
+
+  // Calls `end` with the result of an operation, at most once. If the handler is destroyed instead
+  // of called, `end` is called as for a failure.
+  template <class T, class End>
+  struct completion {
+    completion(std::shared_ptr<client> owner, operation_ptr of, End function)
+        : self(std::move(owner)), started(std::move(of)), end(std::move(function)) {}
+    completion(const completion&) = delete;
+    completion& operator=(const completion&) = delete;
+    ~completion() {
+      if (started->is_completed) return;
+      const certain_memory simulation;
+      asio::post(self->loop_.context,
+                 [owner = self, of = started, function = std::move(end)]() mutable {
+                   owner->lose_operation(of);
+                   function(false, T());
+                 });
+    }
+
+    std::shared_ptr<client> self;
+    operation_ptr started;
+    End end;
+  };
+
+  // A completion token. `end` is called as end(succeeded, value).
+  template <class T, class End>
+  auto token(const operation_ptr& of, End end) {
+    auto waiting = std::make_shared<completion<T, End>>(shared_from_this(), of, std::move(end));
+    auto complete = [waiting](boost::system::error_code failed, T value) mutable {
+      const auto completed = std::move(waiting);
+      const bool succeeded = completed->self->end_operation(completed->started, failed);
+      completed->end(succeeded, std::move(value));
+    };
+    handler_in<decltype(complete)> handler{{}, std::move(complete)};
+    // With several loops, the loader may belong to another one.
+    if (program_.loops.size() > 1) handler.executor = loop_.context.get_executor();
+    return bind_diagnostics(of->failure,
+                            asio::bind_cancellation_slot(of->signal.slot(), std::move(handler)));
+  }
+
+  // Calls a function of ringload, whose allocations may fail.
+  template <class Start>
+  void call(const Start& start) {
+    const std::uint64_t failed = failed_allocations();
+    const std::uint64_t faults = hard_faults();
+    try {
+      const uncertain_memory engine;
+      start();
+    } catch (const std::bad_alloc&) {
+      if (failed == failed_allocations()) violation("bad_alloc without a failed allocation");
+    } catch (const error& failure) {
+      if (faults == hard_faults()) violation(std::string("a call failed: ") + failure.what());
+    }
+  }
+
+  const known_file& any_file() { return program_.files.all()[random(program_.files.all().size())]; }
+  static load_options any_options();
+  static const bytes_by_name& expected_of(const known_file& file, const load_options& options) {
+    return options.dtype ? file.as_bf16 : file.stored;
+  }
+
+  // ---- client.cpp: loads ----
+
+  struct started_load {
+    load_operation operation;
+    const bytes_by_name* expected = nullptr;
+    history begin;
+    std::size_t open_waits = 0;
+  };
+  struct opened_stream;
+  struct filled_memory;
+  using started_ptr = std::shared_ptr<started_load>;
+
+  void load();
+  void load_verified();  // Compares the digests of a list. One digest of the list may be wrong.
+  void copy();           // Copies a tensor of a model that is kept.
+  void end_load(model done, const bytes_by_name& expected, std::size_t count);
+  void load_selected();
+  // The checkpoint was opened since `begin`.
+  void load_some(const known_file& file, const checkpoint& opened, const history& begin);
+  void start();
+  void await_some(const started_ptr& load);
+  operation_ptr begin_wait(const started_load& load);
+  void await_one(const started_ptr& load);
+  void finish(const started_ptr& load);
+  void end_wait(const started_ptr& load);
+  void stream();
+  void take_next(const std::shared_ptr<opened_stream>& from);
+  void fill();
+  void fill_from(const known_file& file, const checkpoint& opened, const history& begin);
+  static void end_fill(filled_memory& filled, bool is_whole);
+  void change_file();
+  void replace_loader();
+
+  // ---- client_turns.cpp: whose reads come next ----
+
+  struct parallel_loads;
+
+  bool is_alone() const;
+  void overtake();
+  void await_last(const started_ptr& load);
+  void side_by_side();
+  void tune_depth();
+  void start_parallel(std::shared_ptr<loader> by, std::size_t count);
+  void finish_parallel(const std::shared_ptr<parallel_loads>& group);
+  static void compare_turns(const parallel_loads& group);
+
+  // ---- client_saves.cpp: saves and writers ----
+
+  struct written_file;
+  using written_ptr = std::shared_ptr<written_file>;
+
+  void save();
+  // `may_lack` has the tensors whose steps have failed.
+  void load_back(const std::string& path, std::shared_ptr<const bytes_by_name> expected,
+                 std::set<std::string> may_lack = {});
+  void write();
+  void append(const std::string& path, const std::shared_ptr<const bytes_by_name>& stored);
+  void add_tensors(const written_ptr& file);
+  void finish_file(const written_ptr& file);
+  void end_file(const written_ptr& file, bool is_whole);
+
+  // ---- client_deltas.cpp ----
+
+  struct updated_memory;
+
+  void apply_delta();
+  void update_memory();
+  void load_version();
+  void save_delta();
+  void apply_saved_delta(const std::string& path, std::size_t base);
+
+  program& program_;
+  event_loop& loop_;
+  unsigned left_;
+};
+
+}  // namespace ringload::simulation
+
+template <class Function, class Executor>
+struct boost::asio::associated_executor<ringload::simulation::handler_in<Function>, Executor> {
+  using type = any_io_executor;
+  static type get(const ringload::simulation::handler_in<Function>& handler,
+                  const Executor& otherwise = Executor()) noexcept {
+    return handler.executor ? handler.executor : type(otherwise);
+  }
+};

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Defines operator new again, and aligned_alloc, from which Asio takes the frames of coroutines.
+
+#include "memory.hpp"
+
+#include <cstdlib>
+#include <new>
+
+#include "scheduler.hpp"
+#include "world.hpp"
+
+namespace ringload::simulation {
+
+namespace {
+
+// After a failure, so many allocations of the thread succeed. Asio needs memory to destroy a
+// coroutine that waits, and ends the process if that allocation fails too.
+constexpr int successes_min = 20;
+
+thread_local int successes_to_come = 0;
+std::uint64_t failures = 0;
+
+bool fails_now() noexcept {
+  if (self == nullptr || certain_memory_depth > 0) return false;
+  const unsigned rate = settings().faults.allocation;
+  if (rate == 0) return false;
+  if (successes_to_come > 0) {
+    --successes_to_come;
+    return false;
+  }
+  if (!happens(rate)) return false;
+  successes_to_come = successes_min;
+  ++failures;
+  count_hard_fault();
+  const certain_memory simulation;
+  record('!', static_cast<std::uint64_t>(self->number));
+  return true;
+}
+
+}  // namespace
+
+void begin_memory() {
+  failures = 0;
+  successes_to_come = 0;
+}
+
+std::uint64_t failed_allocations() { return failures; }
+
+}  // namespace ringload::simulation
+
+using ringload::simulation::fails_now;
+
+// Not inlined: the compiler would see malloc and delete of the same memory.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  if (fails_now()) throw std::bad_alloc();
+  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return fails_now() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+
+extern "C" [[gnu::noinline]] void* aligned_alloc(std::size_t alignment,
+                                                 std::size_t bytes) noexcept {
+  void* memory = nullptr;
+  if (fails_now() || ::posix_memalign(&memory, alignment, bytes) != 0) return nullptr;
+  return memory;
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workload.hpp"
+
+#include <boost/asio/use_future.hpp>
+#include <filesystem>
+#include <iterator>
+#include <random>
+#include <ringload/delta.hpp>
+#include <ringload/loader.hpp>
+#include <span>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "client.hpp"
+#include "delta/versions.hpp"
+#include "power.hpp"
+#include "support/converted.hpp"
+#include "support/made_checkpoint.hpp"
+#include "support/npz_text.hpp"
+#include "support/small_options.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace ringload::simulation {
+
+struct known_files::files_on_disk {
+  static std::vector<testing::made_tensor> mixed() {
+    std::vector<testing::made_tensor> tensors = testing::equal_tensors(6, 999);
+    tensors.push_back({"large", 300'000});
+    tensors.push_back(testing::f32("converted", 20'000));
+    tensors.push_back({"empty", 0});
+    return tensors;
+  }
+
+  testing::temporary_folder saves;
+  testing::temporary_folder versions;
+  testing::temporary_folder chain;  // The first version and the deltas.
+  testing::made_file mixed_file{mixed()};
+  testing::made_file many_file{testing::equal_tensors(40, 5'000)};
+  testing::made_file wide_file{testing::equal_tensors(24, 70'000)};
+  testing::npz_file arrays{
+      {testing::member(
+           "long", testing::npy_text("|u1", false, "200000,", testing::compressible(200'000, 3)),
+           true),
+       testing::member("raw", testing::npy_text("|u1", false, "5,", "12345"), false)}};
+};
+
+namespace {
+
+bytes_by_name bytes_of_model(const model& loaded) {
+  bytes_by_name all;
+  for (const tensor& each : loaded) {
+    all.emplace(std::string(each.name()), std::string(testing::bytes_of(each)));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::shared_ptr<loader> program::make_loader() {
+  constexpr read_engine engines[] = {read_engine::automatic, read_engine::automatic,
+                                     read_engine::ring, read_engine::threads};
+  for (;;) {
+    loader_options limits =
+        testing::small_options(settings().slots, engines[random(std::size(engines))]);
+    if (settings().refuses_ring && limits.engine == read_engine::ring) continue;
+    limits.bytes_in_flight = settings().bytes_in_flight;
+    limits.copy_threads = 1 + static_cast<std::uint32_t>(random(3));
+    limits.reader_threads = 1 + static_cast<std::uint32_t>(random(3));
+    const std::uint64_t faults = hard_faults();
+    try {
+      const uncertain_memory engine;
+      return std::make_shared<loader>(any_loop().context, host(), limits);
+    } catch (const std::bad_alloc&) {
+      if (hard_faults() == faults) violation("a loader has no memory");
+    } catch (const error& refused) {
+      if (hard_faults() == faults) {
+        violation(std::string("a loader cannot be made: ") + refused.what());
+      }
+    }
+  }
+}
+
+void program::check_kept() {
+  for (const kept_model& each : kept) check_model(each.loaded, *each.expected);
+}
+
+namespace {
+
+world_settings settings_of(std::uint64_t seed, bool prints_trace) {
+  std::uint64_t state = seed;
+  const auto draw = [&state](std::uint64_t limit) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (state >> 33) % limit;
+  };
+  for (int i = 0; i < 4; ++i) draw(2);
+  world_settings chosen;
+  chosen.seed = seed;
+  chosen.prints_trace = prints_trace;
+  chosen.switch_percent = static_cast<unsigned>(5 + draw(95));
+  chosen.latency_max = std::int64_t{1000} << draw(12);
+  chosen.refuses_ring = draw(8) == 0;
+  chosen.refuses_deferred = draw(3) == 0;
+  chosen.processors = static_cast<unsigned>(1 + draw(4));
+  chosen.slots = static_cast<unsigned>(1 + draw(5));
+  chosen.bytes_in_flight = draw(2) == 0 ? 0 : slot_bytes * (1 + draw(chosen.slots));
+  // In a sixth of the worlds memory runs out. A third of the worlds have no faults: every operation
+  // must succeed there.
+  const auto rate = [&](unsigned most) {
+    return static_cast<unsigned>(draw(3) == 0 ? draw(most) : 0);
+  };
+  chosen.power_cuts = draw(4) == 0;
+  const unsigned kind = static_cast<unsigned>(draw(6));
+  if (kind == 0) chosen.faults.allocation = static_cast<unsigned>(1 + draw(60));
+  if (kind < 3) return chosen;
+  chosen.faults.read_error = rate(300);
+  chosen.faults.short_read = rate(3000);
+  chosen.faults.interrupted = rate(1000);
+  chosen.faults.write_error = rate(500);
+  chosen.faults.submission = rate(3000);
+  chosen.faults.thread_refused = rate(200);
+  return chosen;
+}
+
+checksum_list digests_of(const bytes_by_name& tensors) {
+  checksum_list list;
+  for (const auto& [name, bytes] : tensors) {
+    const std::uint32_t sum = crc32c(std::as_bytes(std::span(bytes)));
+    tensor_digest& digest = list.tensors.emplace_back();
+    digest.name = name;
+    digest.algorithm = digest_algorithm::crc32c;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      digest.bytes.push_back(static_cast<std::byte>(sum >> shift));
+    }
+  }
+  return list;
+}
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    (void)entry;
+    ++count;
+  }
+  return count;
+}
+
+void run_loop(event_loop& loop) {
+  const certain_memory simulation;
+  loop.thread = std::this_thread::get_id();
+  loop.context.run();
+}
+
+// The world may refuse a thread.
+std::thread start_thread_of(event_loop& loop) {
+  for (;;) {
+    try {
+      return std::thread([&loop] { run_loop(loop); });
+    } catch (const std::system_error&) {
+    }
+  }
+}
+
+// Runs each loop in a thread. The calling thread runs the first loop.
+void run_loops(std::deque<event_loop>& loops) {
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < loops.size(); ++i) threads.push_back(start_thread_of(loops[i]));
+  run_loop(loops.front());
+  for (std::thread& each : threads) each.join();
+}
+
+void run_program(program& all) {
+  const std::size_t loops = random(3) == 0 ? 2 + random(2) : 1;
+  for (std::size_t i = 0; i < loops; ++i) all.loops.emplace_back();
+  const std::size_t loaders = 1 + random(2);
+  for (std::size_t i = 0; i < loaders; ++i) all.loaders.push_back(all.make_loader());
+  const std::size_t clients = 1 + random(4);
+  for (std::size_t i = 0; i < clients; ++i) {
+    start_client(all, 1 + static_cast<unsigned>(random(8)));
+  }
+  run_loops(all.loops);
+  if (all.pending != 0) violation("an operation is pending, and the io_context has no work");
+  all.check_kept();
+  all.loaders.clear();
+  all.check_kept();
+  all.kept.clear();
+}
+
+}  // namespace
+
+known_files::known_files()
+    : made_(std::make_unique<files_on_disk>()),
+      folder_(made_->saves.path().string()),
+      version_folder_(made_->chain.path().string()) {
+  make_versions();
+  for (const std::string& path :
+       {made_->mixed_file.name(), made_->many_file.name(), made_->arrays.name()}) {
+    all_.push_back(know(path));
+  }
+  wide_ = know(made_->wide_file.name());
+}
+
+known_file known_files::know(const std::string& path) {
+  loader plain(host(), testing::small_options());
+  load_options narrow;
+  narrow.dtype = dtype::bf16;
+  known_file known;
+  known.path = path;
+  known.stored = bytes_of_model(plain.load_async(path, asio::use_future).get());
+  known.as_bf16 = bytes_of_model(plain.load_async(path, narrow, asio::use_future).get());
+  known.digests = digests_of(known.stored);
+  known.wrong_digests = known.digests;
+  known.wrong_digests.tensors.back().bytes.back() ^= std::byte{1};
+  return known;
+}
+
+// One tensor changes little, one much, one at all elements, one not at all.
+void known_files::make_versions() {
+  using testing::delta_tests::version;
+  std::mt19937_64 random(1);
+  version tensors;
+  tensors["little"] = {dtype::bf16, {150'000}, testing::noise(300'000, 1)};
+  tensors["much"] = {dtype::f32, {9'000}, testing::noise(36'000, 2)};
+  tensors["same"] = {dtype::u8, {999}, testing::noise(999, 3)};
+  tensors["whole"] = {dtype::u8, {70'000}, testing::noise(70'000, 4)};
+  loader plain(host(), testing::small_options());
+  for (unsigned v = 0; v < 3; ++v) {
+    known_version& made = versions_.emplace_back();
+    const std::string begin = version_folder_ + "/v" + std::to_string(v);
+    made.path = (v == 0 ? begin : made_->versions.path().string() + "/full" + std::to_string(v)) +
+                ".safetensors";
+    std::vector<tensor_ref> refs;
+    for (const auto& [name, each] : tensors) {
+      refs.emplace_back(name, each.bytes.data(), each.dtype, each.shape);
+      made.stored[name] = each.bytes;
+    }
+    plain.save_async(made.path, refs, asio::use_future).get();
+    for (const tensor_info& info : read_catalog(made.path).tensors) made.tensors[info.name] = info;
+    if (v > 0) {
+      made.delta = begin + ".delta.zt";
+      save_delta_async(plain, made.delta, versions_[v - 1].path, made.path, asio::use_future).get();
+    }
+    testing::delta_tests::train(tensors["little"], 20, random);
+    testing::delta_tests::train(tensors["much"], 900, random);
+    tensors["whole"].bytes = testing::noise(70'000, 5 + v);
+  }
+}
+
+known_files::~known_files() = default;
+
+run_result run_seed(std::uint64_t seed, const known_files& files, bool prints_trace) {
+  for (const auto& entry : std::filesystem::directory_iterator(files.folder())) {
+    std::filesystem::remove_all(entry.path());
+  }
+  const std::size_t descriptors = open_descriptors();
+  begin(settings_of(seed, prints_trace));
+  const certain_memory simulation;
+  run_result result;
+  {
+    begin_power(files.folder());
+    program all(files);
+    run_program(all);
+    result = all.result;
+  }
+  result.operations = operations();
+  result.trace_hash = trace_hash();
+  result.transfers = reads_and_writes();
+  result.turns = turns();
+  if (open_descriptors() != descriptors) violation("descriptors are left open");
+  cut_power();
+  end_power();
+  for (const auto& entry : std::filesystem::directory_iterator(files.folder())) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("saved")) violation("a save left the file " + name);
+  }
+  end();
+  return result;
+}
+
+}  // namespace ringload::simulation
