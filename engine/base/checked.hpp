@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Arithmetic with overflow checks for sizes from a file. Returns an empty optional on overflow.
+// Arithmetic for sizes that were read from a file. On overflow, checked_add() and
+// checked_multiply() return an empty optional.
 
 #include <concepts>
 #include <cstdint>

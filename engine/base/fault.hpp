@@ -30,7 +30,8 @@ struct RINGLOAD_EXPORT fault {
   // of the code is enough.
   const std::string& cause() const noexcept;
 
-  // Returns the fault with `outer` before the place. Does not add `outer` a second time.
+  // Returns the fault with `outer` before the place. Adds nothing if the place already begins with
+  // `outer`.
   fault in(const std::string& outer) const;
 
   // Converts the fault to the error of an operation.
@@ -50,8 +51,8 @@ RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept
 // process may have exceeded.
 fault thread_refused(int error_number);
 
-// Returns true if a limit of address space (RLIMIT_AS, ulimit -v) leaves the process less than
-// `bytes`.
+// Returns true if `bytes` more bytes would exceed the process's limit of address space (RLIMIT_AS,
+// ulimit -v).
 bool exceeds_address_space(std::uint64_t bytes);
 
 // Returns the message of the code without its category: "No such file or directory". For EMFILE and

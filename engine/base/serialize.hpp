@@ -6,7 +6,8 @@
 // directions.
 //
 // An unpacker checks every value. After the first error, it returns only zeros and empty values,
-// and is_complete() returns false. A list allocates no more memory than the received bytes justify.
+// and is_complete() returns false. The number of received bytes limits the memory that a list can
+// allocate.
 
 #include <concepts>
 #include <cstddef>

@@ -38,8 +38,8 @@ class direct_files {
 
  private:
   std::mutex mutex_;
-  // Indexed by file system. The reason why the trial read failed, or an empty string. Guarded by
-  // the mutex.
+  // The result of the trial read of each file system: the reason why the read failed, or an empty
+  // string. Guarded by the mutex.
   std::map<::dev_t, std::string> verdicts_;
 };
 

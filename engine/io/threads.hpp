@@ -26,8 +26,8 @@ namespace ringload::inline v0 {
 class threads {
  public:
   // If a thread cannot be started, joins the other threads and throws `error`. In traces, the
-  // threads have the numbers from `first` on. If `processors` is set, the threads run only on these
-  // processors.
+  // numbers of the threads begin with `first`. If `processors` is set, the threads run only on
+  // these processors.
   explicit threads(std::uint32_t count, std::uint32_t first = 0,
                    std::optional<cpu_set_t> processors = std::nullopt)
       : processors_(processors), stay_(context_.get_executor()) {

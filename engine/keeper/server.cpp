@@ -186,7 +186,7 @@ bool keeper_server::answer(connection& client) noexcept {
 bool keeper_server::answer_request(connection& client) {
   std::array<std::byte, packet_bytes_max> buffer = {};
   const auto got = receive_packet(client.socket, buffer);
-  // The connection was closed, or the client has sent a second request, which is not allowed.
+  // The client has closed the connection, or has sent a second request, which is not allowed.
   if (!got || got->bytes == 0 || client.client_count) return false;
   keep_reply refusal;
   const auto request = unpack_request(std::span(buffer).first(got->bytes));

@@ -88,7 +88,7 @@ class keeper_server {
   mutable std::mutex mutex_;
   // Guarded by the mutex.
   std::map<std::string, std::shared_ptr<const offered_model>, std::less<>> offered_;
-  // The last version of each name, also after withdraw().
+  // The last version of each name. An entry remains after withdraw().
   std::map<std::string, std::uint64_t, std::less<>> versions_;
 
   // Used by the server thread only.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Cancels the current step of a `step_thread`, from any thread. A step blocks either in wait_for(),
-// which waits for a loader, or in another call, which the function `interrupt` ends. A cancellation
-// has no effect on a step that has finished.
+// Cancels the current step of a `step_thread`, from any thread. A step may block in wait_for(),
+// which waits for a loader, or in another call. A cancellation ends wait_for(), and calls the
+// function `interrupt` to end other calls. A cancellation has no effect on a step that has
+// finished.
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -26,8 +27,8 @@ namespace ringload::inline v0::detail {
 
 class step_cancellation : public std::enable_shared_from_this<step_cancellation> {
  public:
-  // `interrupt` must end a blocking call of the step. The cancelling thread calls `interrupt`,
-  // unless it is empty.
+  // `interrupt` must end a blocking call of the step. The cancelling thread calls `interrupt`.
+  // `interrupt` may be empty.
   explicit step_cancellation(std::function<void()> interrupt = {})
       : interrupt_(std::move(interrupt)) {}
 

@@ -63,7 +63,7 @@ struct running_stream {
 class decoders {
  public:
   // Starts the threads. Coroutines are resumed in `loop`, which must outlive this object. In
-  // traces, the threads have the numbers from `first` on. Throws `error` if a thread cannot be
+  // traces, the numbers of the threads begin with `first`. Throws `error` if a thread cannot be
   // started.
   decoders(boost::asio::io_context& loop, std::uint32_t threads, std::uint32_t first)
       : loop_(loop), idle_(threads), threads_(threads, first) {}

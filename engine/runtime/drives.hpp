@@ -41,8 +41,8 @@ class drives {
 
   // ---- Engine thread only ----
 
-  // has_worker_for() divides the number of reads that can run at the same time equally among the
-  // active drives.
+  // Sets how many reads can run at the same time. has_worker_for() divides this number equally
+  // among the active drives.
   void share_out(std::uint32_t reads_max) noexcept { reads_max_ = reads_max; }
   // The reference stays valid as long as `drives` exists.
   drive& find_or_add(std::uint64_t id);

@@ -148,7 +148,7 @@ std::shared_ptr<engine> engine::make(std::vector<device> targets, const loader_o
 
 void engine::run(const wrapper& wrap, std::promise<result<void>> ready) {
   ::pthread_setname_np(::pthread_self(), "ringload");
-  // A loop without work stops for good. A worker that cannot be spawned now is spawned again later.
+  // Without `stay_`, the loop could stop before a worker is spawned, and would never run again.
   stay_.emplace(loop.get_executor());
   result<void> status = catch_as_fault([&] { return set_up(wrap); });
   if (status) {

@@ -2,9 +2,10 @@
 #pragma once
 
 // Finds how many bytes a drive should have in flight, by hill climbing while loads run. A trial
-// measures the throughput with the chosen value, with a doubled or halved candidate, and with the
-// chosen value again. A doubled value must raise the throughput. A halved value must only keep the
-// throughput, because fewer bytes in flight mean lower latency.
+// measures the throughput three times: with the chosen value, with a candidate that is twice or
+// half the chosen value, and with the chosen value again. A doubled candidate must raise the
+// throughput. A halved candidate must only keep the throughput, because fewer bytes in flight mean
+// lower latency.
 //
 // Drives are noisy. The candidate becomes the chosen value only if the mean ratio of its trials
 // exceeds the required ratio (1.03 or 0.97) by two standard errors.
@@ -27,8 +28,8 @@ class queue_depth_tuner {
   std::uint64_t bytes() const noexcept { return current_; }
 
   // Reports that `bytes` were read. `idle` must be true if no read is in flight or waiting. The
-  // time until the next read would falsify the measurement, so an idle drive discards the current
-  // measurement. If this is the measurement of the candidate, the trial ends without a result.
+  // time until the next read would falsify the measurement, so the current measurement is discarded
+  // if the drive is idle. If the candidate was being measured, the trial ends without a result.
   void completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept;
 
  private:

@@ -53,8 +53,8 @@ class slot_pool {
   // Returns -1 if the slot is not registered.
   int registered_buffer(std::uint32_t slot) const noexcept;
 
-  // Frees the memory of all slots. If a device still unpins the slots, the device frees the memory
-  // later. No slot may be in use.
+  // Frees the memory of all slots. If a device has not yet unpinned the slots, the device frees the
+  // memory later. No slot may be in use.
   void close() noexcept;
 
  private:

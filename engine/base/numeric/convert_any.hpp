@@ -8,8 +8,7 @@
 // An f64 has the exact value of every kind except the 64-bit integers. A 64-bit integer that does
 // not fit is rounded to odd: if any dropped bit is set, the last kept bit is set. Rounding the
 // result again, to a format with at most 24 bits, gives the same value as rounding only once.
-// Conversions between i64 and u64, and from them to f64, use integer arithmetic: see
-// converted_integer().
+// Conversions from i64 or u64 to i64, u64 or f64 use integer arithmetic: see converted_integer().
 
 #include <type_traits>
 
@@ -237,8 +236,7 @@ RINGLOAD_ANYWHERE auto with_kind(element_kind kind, const Work& work) {
 }
 
 // Converts one element. The low bytes of `from` are the word of the element. The low bytes of the
-// result are the word of the result, and the other bytes are 0. With this function, one GPU kernel
-// serves all pairs of kinds.
+// result are the word of the result, and the other bytes are 0.
 RINGLOAD_ANYWHERE inline std::uint64_t converted_word(conversion kinds,
                                                       std::uint64_t from) noexcept {
   if (converts_integers(kinds)) return converted_integer(kinds, from);

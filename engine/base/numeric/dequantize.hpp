@@ -30,8 +30,8 @@ constexpr block_type block_of(element_kind kind) noexcept {
                                  static_cast<unsigned>(element_kind::blocks));
 }
 
-// `to_type` must be f32, f16 or bf16. Numbers are first computed as f32. The ranges must not
-// overlap. The addresses may have any alignment.
+// `to_type` must be f32, f16 or bf16. Each number is computed as f32, then rounded to `to_type`.
+// The ranges must not overlap. The addresses may have any alignment.
 void dequantize(block_type type, const std::byte* from, std::byte* to, std::size_t count,
                 float_type to_type) noexcept;
 

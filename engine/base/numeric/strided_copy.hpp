@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Builds strided maps with as few dimensions as possible. Copies elements on the CPU as a map
-// describes.
+// Builds strided maps with as few dimensions as possible, and copies the elements of a map on the
+// CPU.
 
 #include <cstddef>
 #include <cstdint>

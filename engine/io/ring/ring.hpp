@@ -43,7 +43,7 @@ class ring {
   ring(const ring&) = delete;
   ring& operator=(const ring&) = delete;
 
-  // No operation may be in flight. The end of a ring does not wait for the drive, which would then
+  // No operation may be in flight. The destructor does not wait for the drive, so the drive could
   // write to freed memory.
   ~ring();
 

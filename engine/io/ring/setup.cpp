@@ -56,7 +56,7 @@ std::string refusal_message(int error_number) {
   }
 }
 
-// IORING_OP_READ exists since Linux 5.6.
+// Checks that the kernel has IORING_OP_READ, which exists since Linux 5.6.
 result<void> check_reads(::io_uring& ring) {
   ::io_uring_probe* probe = ::io_uring_get_probe_ring(&ring);
   if (!probe) {

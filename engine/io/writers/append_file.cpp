@@ -29,8 +29,8 @@ constexpr std::uint64_t direct_unit = ringload::block_bytes;
 
 }  // namespace
 
-// One write. The destructor counts the end of the write, even if the coroutine fails or never
-// starts.
+// Counts one write as in flight until this object is destroyed, even if the coroutine fails or
+// never starts.
 class append_file::flight {
  public:
   flight(append_file& owner, std::optional<std::size_t> block) noexcept

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file or a folder that has its name only after it is complete. Used by saves and by writers of
-// .zt files.
+// A file or a folder that gets its final name only after it is complete. Used by saves and by
+// writers of .zt files.
 //
 // While a file is written, it has no name (O_TMPFILE). If the process is killed, no file remains. A
 // folder, and a file on a file system without O_TMPFILE, has a temporary name in the folder of the

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Writes a block completely, directly if possible, and otherwise through the page cache. Used by
-// saves and by writers of .zt files.
+// Writes a block completely, with O_DIRECT if possible, and otherwise through the page cache. Used
+// by saves and by writers of .zt files.
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>

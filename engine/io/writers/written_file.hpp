@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file that is being written by a save or by a writer. The file is open, and space is allocated
-// for the bytes that are known.
+// A file that is being written by a save or by a writer. The file is open. Its space is allocated
+// as far as the size is known.
 
 #include <cstdint>
 #include <filesystem>
