@@ -46,7 +46,6 @@ struct stream_piece {
   stream_piece* next = nullptr;
 };
 
-// Decoding state of one stream of a load.
 struct running_stream {
   // Decodes the next stored bytes. The function object is empty after the last piece was decoded.
   std::function<result<void>(std::span<const std::byte> bytes, bool last)> decode;

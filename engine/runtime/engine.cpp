@@ -341,7 +341,7 @@ void engine::close(std::chrono::milliseconds most) {
 
 void engine::begin_close() {
   closing_ = true;
-  // The copy keeps each user alive. A user can be removed while it is stopped.
+  // stop_at_close() may remove a user from `users_`. The copy keeps each user alive.
   const auto users = retry_allocation([this] { return users_; });
   for (const auto& user : users) retry_allocation([&] { user->stop_at_close(); });
   close_when_idle();

@@ -41,7 +41,6 @@ struct memory_accounts {
   std::shared_ptr<memory_account> mapped = std::make_shared<memory_account>();
 };
 
-// RAII guard that adds bytes to an account.
 class accounted_bytes {
  public:
   accounted_bytes(std::shared_ptr<memory_account> account, std::uint64_t bytes) noexcept

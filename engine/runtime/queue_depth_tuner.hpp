@@ -7,8 +7,8 @@
 // throughput. A halved candidate must only keep the throughput, because fewer bytes in flight mean
 // lower latency.
 //
-// Drives are noisy. The candidate becomes the chosen value only if the mean ratio of its trials
-// exceeds the required ratio (1.03 or 0.97) by two standard errors.
+// Measurements of drives are noisy. The candidate becomes the chosen value only if the mean ratio
+// of its trials exceeds the required ratio (1.03 or 0.97) by two standard errors.
 
 #include <array>
 #include <atomic>

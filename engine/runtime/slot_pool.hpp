@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The slots of a loader. A slot is an I/O buffer for reads and writes. At its first use or shortly
-// before, a slot is populated (its pages become present) and pinned for the device. At its first
-// use, it is registered with io_uring. Before it is populated, a slot occupies address space but no
-// memory.
+// The slots of a loader. A slot is an I/O buffer for reads and writes. A slot occupies address
+// space but no memory until it is populated (its pages become present). A slot is populated and
+// pinned for the device at its first use or shortly before. It is registered with io_uring at its
+// first use.
 
 #include <atomic>
 #include <cstdint>

@@ -23,7 +23,6 @@ struct block_size {
 
 block_size size_of(block_type type) noexcept;
 
-// Maps block types to element kinds and back.
 constexpr element_kind kind_of(block_type type) noexcept { return blocks::kind_of(type); }
 constexpr block_type block_of(element_kind kind) noexcept {
   return static_cast<block_type>(static_cast<unsigned>(kind) -

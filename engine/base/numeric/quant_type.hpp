@@ -32,7 +32,6 @@ constexpr unsigned block_type_count = 14;
 
 namespace blocks {
 
-// element_kind.hpp defines the sizes of blocks.
 constexpr element_kind kind_of(block_type type) noexcept {
   return static_cast<element_kind>(static_cast<unsigned>(element_kind::blocks) +
                                    static_cast<unsigned>(type));

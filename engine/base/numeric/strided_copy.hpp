@@ -13,7 +13,6 @@
 
 namespace ringload::inline v0 {
 
-// The size of one element of a box, and the conversion of the element.
 struct element_form {
   // Number of stored bytes. If the element is converted, the value is cast.from_bytes().
   std::uint32_t bytes = 1;

@@ -86,8 +86,8 @@ result<functions> load_library(const std::string& name) {
 }
 
 // Opens the driver with cuFile's compatibility mode off. Versions before 1.14 cannot switch the
-// mode off here, but the program may have done so in another way. So the result is read from the
-// properties.
+// mode off here, but the program may have done so in another way. The properties show whether the
+// mode is off.
 result<functions> open_loaded(const functions& found) {
   if (found.cuFileSetParameterBool != nullptr) {
     (void)found.cuFileSetParameterBool(allow_compatibility, false);

@@ -4,9 +4,10 @@
 // Owns device memory and frees it in threads of the library.
 //
 // cudaFree may wait for work of the device. The thread that destroys the last reference to a tensor
-// must not wait for such work, because it may run an event loop or hold the lock of an interpreter.
-// Kernels of the program may still read a released tensor. If the program has passed the stream of
-// these kernels to release_after(), the freeing thread waits for an event on that stream.
+// must not wait for such work, because this thread may run an event loop or hold the lock of an
+// interpreter. Kernels of the program may still read a released tensor. If the program has passed
+// the stream of these kernels to release_after(), the freeing thread waits for an event on that
+// stream.
 
 #include <chrono>
 #include <cstddef>
@@ -62,7 +63,7 @@ struct taken_memory final : device_resource {
   void* address = nullptr;
   std::uint64_t bytes = 0;
   bool is_of_another_process = false;
-  // Owns the memory, unless null.
+  // If not null, owns the memory.
   std::unique_ptr<shareable_memory> shareable;
   bool is_borrowed = false;           // `keeps` owns the memory, so `address` is not freed.
   std::span<std::byte> registered;    // Unregistered in pieces.

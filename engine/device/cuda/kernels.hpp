@@ -42,9 +42,9 @@ struct scatter_table {
 };
 static_assert(sizeof(scatter_table) <= 4096);
 
-// A box of elements with strides in the source and in the destination. The kernel copies an element
-// (a word), converts it (a number) or dequantises it (a quantised block). The kernel may first
-// reverse the bytes of a word or number.
+// A box of elements with strides in the source and in the destination. An element is a word to
+// copy, a number to convert, or a quantised block to dequantise. The kernel may first reverse the
+// bytes of words and numbers.
 struct box_piece {
   // A strided_map has at most 8 dimensions. An element of two words needs one more dimension.
   static constexpr unsigned dimensions_max = strided_map::dimensions_max + 1;

@@ -25,9 +25,9 @@ boost::system::error_code code_of(cudaError_t status) noexcept;
 // another thread of the process captures a graph: the calls succeed, and do not invalidate the
 // capture.
 //
-// Must be the first CUDA call of the thread. A thread starts with device 0, and nearly every other
-// call would create a context on device 0. A context takes half a GiB of memory, possibly on a card
-// that the loader must not use.
+// Sets the device before any other call: a thread starts with device 0, and nearly every other call
+// would create a context on device 0. A context takes half a GiB of memory, possibly on a card that
+// the loader must not use.
 boost::system::error_code use_device(int index) noexcept;
 
 // While this object exists, CUDA calls of this thread of the program succeed during graph captures,

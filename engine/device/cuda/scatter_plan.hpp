@@ -53,7 +53,7 @@ void plan_transfer(std::span<const copy_op> copies, std::span<std::byte* const> 
                    transfer& plan);
 
 // Returns true if the copy has its own driver call, and false if it shares a call with other small
-// copies. The copy must not convert.
+// copies. `copy` must not convert elements.
 inline bool is_worth_a_copy(const copy_op& copy, std::size_t copies_of_slot) noexcept {
   return copy.bytes >= call_worth_bytes || copies_of_slot < scattered_copies_min;
 }
