@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Converts exceptions to faults. Used by code that returns `result` and may throw, mostly
-// std::bad_alloc.
+// Converts exceptions to faults. Used by code that returns `result`, mostly for std::bad_alloc.
 
 #include <boost/system/system_error.hpp>
 #include <cerrno>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Arithmetic for sizes that were read from a file. On overflow, checked_add() and
-// checked_multiply() return an empty optional.
+// Arithmetic for sizes from a file. checked_...() return an empty optional on overflow.
 
 #include <concepts>
 #include <cstdint>

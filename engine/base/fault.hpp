@@ -23,15 +23,14 @@ struct RINGLOAD_EXPORT fault {
 
   boost::system::error_code code;
 
-  // For example "model-00002.safetensors: tensor 'wte.weight'". The layer that knows the file adds
-  // the place.
+  // For example "model-00002.safetensors: tensor 'wte.weight'". Added by the layer that knows the
+  // file.
   const std::string& where() const noexcept;
   // For example "the tensor ends at byte 4,096, but the file has 4,000 bytes". Empty if the message
   // of the code is enough.
   const std::string& cause() const noexcept;
 
-  // Returns the fault with `outer` before the place. Adds nothing if the place already begins with
-  // `outer`.
+  // Returns the fault with `outer` before the place, unless the place begins with `outer`.
   fault in(const std::string& outer) const;
 
   // Converts the fault to the error of an operation.
@@ -51,8 +50,7 @@ RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept
 // process may have exceeded.
 fault thread_refused(int error_number);
 
-// Returns true if `bytes` more bytes would exceed the process's limit of address space (RLIMIT_AS,
-// ulimit -v).
+// Returns true if `bytes` more bytes would exceed the limit of address space (ulimit -v).
 bool exceeds_address_space(std::uint64_t bytes);
 
 // Returns the message of the code without its category: "No such file or directory". For EMFILE and

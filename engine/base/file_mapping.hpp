@@ -27,8 +27,7 @@ class file_mapping {
   }
   ~file_mapping();
 
-  // A writable mapping is private: writes are not visible to other processes and do not change the
-  // file.
+  // A writable mapping is private: other processes and the file do not receive its writes.
   static result<file_mapping> make(int fd, std::uint64_t offset, std::uint64_t bytes,
                                    bool writable);
 

@@ -59,8 +59,7 @@ class RINGLOAD_EXPORT mapping {
   // Takes ownership of an existing mapping.
   static mapping adopt(std::span<std::byte> mapped) noexcept { return mapping(mapped); }
 
-  // Writes a log row for the allocation now. Writes a log row for the release when the memory is
-  // unmapped.
+  // Writes a log row for the allocation now, and for the release when the memory is unmapped.
   void note_in(const allocation_log& log) noexcept {
     logged_ = logged_allocation(log, {"mmap", "munmap"}, data(), bytes());
   }

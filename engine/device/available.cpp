@@ -38,8 +38,7 @@ std::optional<std::uint64_t> read_number(const std::string& file) {
 struct group_files {
   const char* folder;  // Relative to the root folder.
   const char* limit;
-  // The file with the usage above which the kernel slows the group down. Null if the version has no
-  // such file.
+  // Above the usage in this file, the kernel slows the group down. Null if no such file exists.
   const char* throttle;
   const char* usage;
   const char* inactive_cache;  // Key of the inactive page cache in memory.stat.

@@ -101,9 +101,8 @@ class uploader {
  public:
   virtual ~uploader() = default;
 
-  // Starts the copies of `op`. `op.slot` may be any host memory. The caller may change this memory
-  // after start() returns. Never calls `op.done`. The caller must call finish() even after a
-  // failure.
+  // Starts the copies of `op`. `op.slot` may be any host memory. The caller may change it after
+  // start() returns. Never calls `op.done`. The caller must call finish() even after a failure.
   virtual boost::system::error_code start(const copy_operation& op) = 0;
 
   // Returns when all started copies have ended.
@@ -117,8 +116,7 @@ struct slot_region {
   std::uint64_t slot_bytes = 0;
   std::span<std::byte> near = {};  // These slots should be on the device's NUMA node.
   bool shared = false;  // True if other GPUs also copy from the slots, in the same thread.
-  // Owns the memory. A device that unpins the slots after detach() must keep a copy of this pointer
-  // until then.
+  // Owns the memory. A device that unpins the slots after detach() must hold a copy until then.
   std::shared_ptr<const void> owner = {};
 };
 
@@ -139,8 +137,7 @@ class backend {
     return {};
   }
 
-  // If memory is short, the fault contains the needed and the available number of bytes.
-  // Thread-safe.
+  // If memory is short, the fault contains the needed and available number of bytes. Thread-safe.
   virtual result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) = 0;
   // Allocates all memory of one load. If an allocation fails, frees the others.
   virtual result<std::vector<std::shared_ptr<arena>>> allocate_all(
@@ -186,8 +183,8 @@ class backend {
   // Sets the log for allocations. Must be called at most once, before the first allocation.
   virtual void log_to(const allocation_log& log) { (void)log; }
 
-  // The engine thread calls attach(), then start() any number of times, then detach() when no copy
-  // is in flight.
+  // The engine thread calls attach(), then start() for each copy, then detach() when no copy is in
+  // flight.
 
   // Opens the device. Afterwards, handlers in `loop` may call `done`. The slots have no pages yet.
   // The device may set the memory policy of the slots, but must not access them.
@@ -209,9 +206,8 @@ class backend {
     (void)op;
     return false;
   }
-  // Returns an uploader. Must be called only if copy_now() returns false. The caller must call
-  // finish() of the uploader and return the uploader before detach(). Thread-safe between attach()
-  // and detach().
+  // Returns an uploader. Must be called only if copy_now() returns false. The caller must call its
+  // finish() and return it before detach(). Thread-safe between attach() and detach().
   virtual result<std::unique_ptr<uploader>> take_uploader() {
     return fault{errc::device_unavailable, {}};
   }

@@ -19,13 +19,11 @@ class arena;
 struct exported_memory {
   std::string on;  // The device's name, which is the same in all processes.
   std::uint64_t bytes = 0;
-  // Keeps the memory alive. The descriptor is sent to another process separately from the other
-  // members.
+  // Keeps the memory alive. Sent to another process separately from the other members.
   unique_fd descriptor;
 };
 
-// Implemented by backends whose memory other processes can open. Thread-safe. May be called before
-// attach().
+// Implemented by backends whose memory other processes can open. Thread-safe, even before attach().
 class memory_exchange {
  public:
   virtual result<exported_memory> export_memory(const arena& source) = 0;

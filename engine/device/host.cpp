@@ -26,8 +26,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Up to this size, copying in the engine thread takes no longer than posting the copy to another
-// thread.
+// Up to this size, a copy in the engine thread takes no longer than a post to another thread.
 constexpr std::uint64_t inline_copy_bytes_max = 64 * 1024;
 
 // Smaller loads do not query the available memory, because the query takes longer than such a load.
@@ -196,8 +195,7 @@ class host_backend final : public backend {
     return new_arena;
   }
 
-  // Rounds sizes of at least one huge page up to whole huge pages, so that more loads can reuse the
-  // memory.
+  // Rounds large sizes up to whole huge pages, so that more loads can reuse the memory.
   static std::uint64_t kept_bytes_of(std::uint64_t bytes) noexcept {
     const bool fits = bytes >= huge_page_bytes && bytes < ~std::uint64_t{0} - huge_page_bytes;
     return fits ? round_up(bytes, huge_page_bytes) : bytes;

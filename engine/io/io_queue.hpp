@@ -45,8 +45,7 @@ struct io_request {
 
   // True if the page cache should not keep the bytes after a buffered read. Used only by pool_io.
   bool uncached = false;
-  // True if the memory is not populated. A queue whose populates() returns true populates the
-  // memory.
+  // True if the memory is not populated. If populates() returns true, the queue populates it.
   bool fresh = false;
   // True if a caller waits for the read, so that its completion must not be delayed.
   bool awaited = false;
@@ -103,8 +102,7 @@ struct start_awaited {
 };
 
 // Carries out a request, and returns a number of bytes, or -errno. Returns only when the kernel no
-// longer uses the memory. The wait cannot be cancelled, because a drive cannot cancel a read or
-// write.
+// longer uses the memory. The wait cannot be cancelled, because a drive cannot cancel a transfer.
 inline boost::asio::awaitable<int> await_io(io_queue& queue, const io_request& request) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(int)>(
       start_awaited(), boost::asio::use_awaitable, &queue, request);

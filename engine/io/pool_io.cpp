@@ -32,8 +32,7 @@ constexpr int rwf_dontcache = 0x80;
   return count;
 }
 
-// Calls pread, pwrite or the byte_supply once. If the request is `fresh`, populates the memory
-// first.
+// Calls pread, pwrite or the byte_supply once. Populates the memory of a `fresh` request first.
 ::ssize_t transfer_once(const io_request& request, std::uint32_t from,
                         std::uint32_t bytes) noexcept {
   if (request.fresh) {

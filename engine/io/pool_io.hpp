@@ -40,8 +40,7 @@ class pool_io final : public io_queue {
   std::atomic<std::uint32_t> waiting_ = 0;  // Number of operations that wait for a thread.
 
   std::mutex mutex_;
-  // Operations that have ended but are not completed, in the order of their ends. Guarded by the
-  // mutex.
+  // FIFO list of operations that have ended but are not completed. Guarded by the mutex.
   io_completion* first_ended_ = nullptr;
   io_completion* last_ended_ = nullptr;
   std::uint32_t ended_ = 0;

@@ -93,8 +93,7 @@ class keeper_server {
 
   // Used by the server thread only.
   std::vector<connection> connections_;  // At most options_.connections_max.
-  // If accept() fails because the process has no free descriptors, no connection is accepted until
-  // this time.
+  // After accept() fails for lack of descriptors, no connection is accepted until this time.
   clock::time_point accept_paused_until_;
 
   // True if connections are accepted. If the caller has passed a listening socket, the value is

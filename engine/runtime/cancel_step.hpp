@@ -3,8 +3,7 @@
 
 // Cancels the current step of a `step_thread`, from any thread. A step may block in wait_for(),
 // which waits for a loader, or in another call. A cancellation ends wait_for(), and calls the
-// function `interrupt` to end other calls. A cancellation has no effect on a step that has
-// finished.
+// function `interrupt` to end other calls. It has no effect on a finished step.
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -45,8 +44,7 @@ class step_cancellation : public std::enable_shared_from_this<step_cancellation>
     });
   }
 
-  // Ends the step. Returns true if the step was cancelled. Later cancellations have no effect on
-  // this step.
+  // Ends the step. Returns true if the step was cancelled. Later cancellations have no effect.
   bool finish() noexcept {
     const std::lock_guard lock(mutex_);
     is_finished_ = true;
@@ -75,8 +73,7 @@ class step_cancellation : public std::enable_shared_from_this<step_cancellation>
     };
     start(boost::asio::bind_executor(
         loop, boost::asio::bind_cancellation_slot(signal.slot(), as_exception(take))));
-    // A cancellation_signal is not thread-safe, so the signal is emitted in the thread that runs
-    // `loop`.
+    // The signal is not thread-safe, so it is emitted in the thread that runs `loop`.
     const auto emit = [&signal] { signal.emit(boost::asio::cancellation_type::terminal); };
     set_cancel([&loop, emit] { retry_allocation([&] { boost::asio::post(loop, emit); }); });
     loop.run();

@@ -62,8 +62,7 @@ struct running_stream {
 class decoders {
  public:
   // Starts the threads. Coroutines are resumed in `loop`, which must outlive this object. In
-  // traces, the numbers of the threads begin with `first`. Throws `error` if a thread cannot be
-  // started.
+  // traces, the numbers of the threads begin with `first`. Throws `error` if a thread cannot start.
   decoders(boost::asio::io_context& loop, std::uint32_t threads, std::uint32_t first)
       : loop_(loop), idle_(threads), threads_(threads, first) {}
   decoders(const decoders&) = delete;
@@ -73,8 +72,8 @@ class decoders {
 
   // Completes when the piece has been decoded or dropped. The bytes of the piece are not used
   // afterwards. A piece waits until all earlier pieces of the stream have been decoded. If a piece
-  // fails, no later piece is decoded. The caller must then call give_up(), which completes the
-  // waiting pieces.
+  // fails, no later piece is decoded. The caller must then call give_up() to complete the waiting
+  // pieces.
   boost::asio::awaitable<void> decode(running_stream& stream, stream_piece& piece);
 
   // Ends the stream. Completes the pieces that no thread has started, without decoding them. No

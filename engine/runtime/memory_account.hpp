@@ -2,8 +2,7 @@
 #pragma once
 
 // Counts the bytes that are allocated or mapped for the tensors of a loader. An allocation is
-// counted until the last tensor that uses it is destroyed. All functions may be called from any
-// thread.
+// counted until the last tensor that uses it is destroyed. All functions are thread-safe.
 
 #include <atomic>
 #include <cstdint>

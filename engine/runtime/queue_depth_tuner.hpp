@@ -4,8 +4,8 @@
 // Finds how many bytes a drive should have in flight, by hill climbing while loads run. A trial
 // measures the throughput three times: with the chosen value, with a candidate that is twice or
 // half the chosen value, and with the chosen value again. A doubled candidate must raise the
-// throughput. A halved candidate must only keep the throughput, because fewer bytes in flight mean
-// lower latency.
+// throughput. A halved candidate must only keep it, because fewer bytes in flight mean lower
+// latency.
 //
 // Measurements of drives are noisy. The candidate becomes the chosen value only if the mean ratio
 // of its trials exceeds the required ratio (1.03 or 0.97) by two standard errors.
@@ -46,8 +46,7 @@ class queue_depth_tuner {
     void add(double ratio) noexcept;
     double error() const noexcept;  // Returns the standard error of `mean`.
   };
-  // The three measurements of a trial: with the chosen value, with the candidate, with the chosen
-  // value again.
+  // The measurements of a trial: with the chosen value, the candidate, the chosen value again.
   enum class phase : std::uint8_t { before, trial, after };
 
   std::uint64_t candidate(const direction& dir) const noexcept;
@@ -63,8 +62,7 @@ class queue_depth_tuner {
   std::atomic<std::uint64_t> current_;  // chosen_, or the candidate during its measurement.
 
   // The members below describe the current measurement. skip_ is the number of bytes that must
-  // complete before the measurement starts, because their reads were submitted with the previous
-  // value.
+  // complete before the measurement starts, because they were requested with the previous value.
   std::uint64_t skip_ = 0;
   std::uint64_t counted_ = 0;
   bool running_ = false;

@@ -34,8 +34,7 @@ class schedule {
   void has_room() { waiting_.wake_one(); }
   // Wakes all waiting workers. Must be called when drives can accept several more steps.
   void has_more_room() { waiting_.wake_all(); }
-  // After close(), take() returns a turn with a null owner when no step is left. This turn ends the
-  // worker.
+  // Then take() returns a turn with a null owner when no step is left, which ends the worker.
   void close();
 
   // Waits until a step is available.

@@ -110,8 +110,7 @@ class range_walk {
   std::uint64_t span_[strided_map::dimensions_max + 1] = {};
 };
 
-// Visits all elements of the map whose stored bytes are in [first, first + bytes). Each element is
-// in one box.
+// Visits each element whose stored bytes are in [first, first + bytes) in exactly one box.
 template <class Visit>
 void for_each_whole_box(const strided_map& map, std::uint64_t first, std::uint64_t bytes,
                         const Visit& visit) {

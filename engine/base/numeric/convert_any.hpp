@@ -81,8 +81,7 @@ RINGLOAD_ANYWHERE inline double nearest(std::uint64_t from) noexcept {
   return exact(kept + (up ? 1U : 0U)) * (2.0 * exact(half));
 }
 
-// Truncates towards 0. Saturates values out of range to the nearest integer of the type. Converts
-// NaN to 0.
+// Truncates towards 0. Saturates values that are out of range. Converts NaN to 0.
 template <class Integer>
 RINGLOAD_ANYWHERE inline Integer truncated(double from) noexcept {
   constexpr bool is_signed = std::is_signed<Integer>::value;

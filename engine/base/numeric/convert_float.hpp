@@ -185,8 +185,7 @@ struct float_bits<float_type::f8_e4m3fn> {
 
   RINGLOAD_ANYWHERE static std::uint32_t widen(word from) noexcept {
     const std::uint32_t rest = from & 0x7FU;
-    // Changes the bias of the exponent from 7 to 127. The format has no infinity, and one NaN for
-    // each sign.
+    // Changes the bias of the exponent from 7 to 127. The format has no infinity. 0x7F is NaN.
     const std::uint32_t moved = (rest << 20U) + (120U << 23U);
     const std::uint32_t finite = f32_bits::subtract_implicit_one(rest < 0x08U, moved, 121U << 23U);
     return ((from & 0x80U) << 24U) | (rest == 0x7FU ? f32_bits::quiet_nan : finite);
@@ -236,8 +235,7 @@ auto with_source(float_type from, Work work) {
   }
 }
 
-// Calls `work` with the tags of a conversion for load_options::dtype. The target is f32, f16 or
-// bf16.
+// Calls `work` with the tags of a conversion. The target must be f32, f16 or bf16.
 template <class Work>
 auto with_types(conversion kinds, Work work) {
   if (kinds.to == float_type::f16) return with_source<float_type::f16>(kinds.from, work);

@@ -165,8 +165,7 @@ struct block_format<block_type::iq4_nl> : nibbles_of_32 {
   }
 };
 
-// The scale is 2^(e - 128), half of the E8M0 number e, because e2m1_number() returns twice the
-// number.
+// The scale is 2^(e - 128), half of the E8M0 number, because e2m1_number() doubles the number.
 template <>
 struct block_format<block_type::mxfp4> : nibbles_of_32 {
   static constexpr unsigned bytes = blocks::bytes_of(block_type::mxfp4);

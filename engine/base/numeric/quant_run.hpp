@@ -69,8 +69,7 @@ RINGLOAD_ANYWHERE inline std::int32_t signed_byte(std::uint8_t byte) noexcept {
   return static_cast<std::int8_t>(byte);
 }
 
-// Values that all runs of a block share. Each format computes the values of a run from these shared
-// values.
+// Values that all runs of a block share. Each format computes a run from these values.
 struct shared {
   float scale = 0;
   float minimum = 0;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The types of quantised blocks. Each type has a specialisation of block_format with its bit
-// layout.
+// The types of quantised blocks. A specialisation of block_format has the layout of a type.
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The backend for CUDA devices. By default, a load has one allocation of memory on each device. The
-// backend pins slots (I/O buffers) at their first use or earlier, and copies from slots to the
-// device memory.
+// backend pins slots (I/O buffers) at their first use or earlier, and copies from slots to device
+// memory.
 
 #include <cuda_runtime_api.h>
 
@@ -85,8 +85,7 @@ class cuda_backend final : public backend, public memory_exchange {
       if (*found) return make_arena(std::move(**found), true);
     }
     auto new_block = make_block(bytes);
-    // The allocation may succeed when the free list is empty and other threads have freed their
-    // memory.
+    // Tries again after the free list is empty and other threads have freed their memory.
     if (!new_block && new_block.error().code == errc::memory_exceeded) {
       if (kept_) kept_->clear();
       cuda::wait_for_returned_memory();
@@ -189,8 +188,7 @@ class cuda_backend final : public backend, public memory_exchange {
                        (*count == 1 ? "is 1" : "are " + std::to_string(*count)) +
                        ", counted from 0"};
     }
-    // Selects the device for all later calls in the engine thread, unless other devices share the
-    // thread.
+    // Selects the device for all later calls in the engine thread, unless other devices share it.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     cuda::place_near(slots.near, index_);
     shares_thread_ = slots.shared;
@@ -303,8 +301,7 @@ class cuda_backend final : public backend, public memory_exchange {
     taken->device = index_;
     taken->readers = readers_;
     const auto failed = take_memory(*taken);
-    // The free memory may be fragmented, or another program may have allocated the memory in the
-    // meantime.
+    // The free memory may be fragmented, or another program may have allocated it in the meantime.
     if (failed.value() == cudaErrorMemoryAllocation) {
       return fault{errc::memory_exceeded, "", *needed + ": " + failed.message()};
     }
@@ -340,8 +337,7 @@ class cuda_backend final : public backend, public memory_exchange {
     return found;
   }
 
-  // Returns null unless the GPU is integrated, because any other GPU would read the memory over the
-  // bus.
+  // Returns null unless the GPU is integrated: other GPUs would read the memory over the bus.
   std::shared_ptr<arena> share_registered(const std::shared_ptr<arena>& memory,
                                           std::span<std::byte> bytes) const {
     mapping* const mapped = memory->host_mapping();

@@ -85,9 +85,8 @@ result<functions> load_library(const std::string& name) {
   return out;
 }
 
-// Opens the driver with cuFile's compatibility mode off. Versions before 1.14 cannot switch the
-// mode off here, but the program may have done so in another way. The properties show whether the
-// mode is off.
+// Opens the driver with cuFile's compatibility mode off. Before version 1.14, only the program can
+// switch the mode off, so the properties are checked.
 result<functions> open_loaded(const functions& found) {
   if (found.cuFileSetParameterBool != nullptr) {
     (void)found.cuFileSetParameterBool(allow_compatibility, false);

@@ -63,8 +63,7 @@ cufile_storage::registered_slots::~registered_slots() {
     const auto failed = cufile::code_of(library.cuFileBufDeregister(first + i * slot_bytes));
     is_clean = is_clean && !failed;
   }
-  // If a slot is still registered, the memory is leaked, because cudaFree could block forever in
-  // nvidia-fs.
+  // Leaks memory that is still registered, because cudaFree could block forever in nvidia-fs.
   if (!is_clean) memory.leak();
 }
 

@@ -23,16 +23,14 @@ namespace {
 // forked process, `threads` may count threads of the parent process, which never end here.
 constexpr std::chrono::seconds exit_wait_max{2};
 
-// Several threads free blocks at the same time, because the device may use one block for a long
-// time.
+// Several threads free blocks, because one block may be in use for a long time.
 constexpr unsigned freeing_threads_max = 8;
 
 // The memory to free, and the threads that free the memory.
 struct freeing_queue {
   std::mutex mutex;
   std::condition_variable ended;
-  // Guarded by the mutex. A list, linked through device_resource::next, so that add() allocates no
-  // memory.
+  // Guarded by the mutex. Linked through device_resource::next, so that add() allocates no memory.
   std::unique_ptr<device_resource> first;
   unsigned count = 0;  // Number of objects that are in the list or are being destroyed.
   unsigned threads = 0;
@@ -69,8 +67,7 @@ struct freeing_queue {
   bool is_idle() const noexcept { return count == 0 && threads == 0; }
 };
 
-// The queue is never destroyed, because a static object of the program may own a tensor and be
-// destroyed last.
+// Never destroyed, because a static object of the program may own a tensor and be destroyed last.
 freeing_queue& the_freeing_queue() {
   static freeing_queue& queue = *new freeing_queue;
   return queue;

@@ -6,8 +6,7 @@
 // cudaFree may wait for work of the device. The thread that destroys the last reference to a tensor
 // must not wait for such work, because this thread may run an event loop or hold the lock of an
 // interpreter. Kernels of the program may still read a released tensor. If the program has passed
-// the stream of these kernels to release_after(), the freeing thread waits for an event on that
-// stream.
+// their stream to release_after(), the freeing thread waits for an event on the stream.
 
 #include <chrono>
 #include <cstddef>
@@ -99,8 +98,7 @@ class device_block {
   std::unique_ptr<taken_memory> memory_;  // Null after a move.
 };
 
-// Limits wait_for_returned_memory(). If a kernel of the program never ends, the memory that it uses
-// is never freed.
+// Limits wait_for_returned_memory(), because a kernel of the program may use memory forever.
 inline constexpr std::chrono::seconds returned_memory_wait_max{5};
 
 // Waits until the threads of the library have freed all queued memory, or until the limit. The

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Pins slots (I/O buffers), so that the device can copy from slots by DMA and its kernels can read
-// slots.
+// Pins slots (I/O buffers), so that the device can copy them by DMA and its kernels can read them.
 
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>

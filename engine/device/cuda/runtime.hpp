@@ -30,8 +30,8 @@ boost::system::error_code code_of(cudaError_t status) noexcept;
 // the loader must not use.
 boost::system::error_code use_device(int index) noexcept;
 
-// While this object exists, CUDA calls of this thread of the program succeed during graph captures,
-// and do not invalidate the captures. The thread must have set its device.
+// While this object exists, CUDA calls of its thread succeed during graph captures, and do not
+// invalidate the captures. The thread must have set its device.
 class capture_guard {
  public:
   capture_guard() noexcept { exchange(); }
@@ -50,9 +50,9 @@ class capture_guard {
 result<int> count_devices();
 
 // Runs `work()` with the device as the current device, or returns an error. If `work` throws
-// std::bad_alloc, returns errc::memory_exceeded. `work` must not throw any other exception. If
-// another device is current, runs `work` in a new thread, because a change back to a device that
-// the program never uses could create a context on that device.
+// std::bad_alloc, returns errc::memory_exceeded. `work` must throw nothing else. If another device
+// is current, runs `work` in a new thread, because a change back to a device that the program never
+// uses could create a context on that device.
 template <class Work>
 boost::system::error_code on_device(int index, Work work) {
   const auto run = [&work]() noexcept -> boost::system::error_code {

@@ -41,8 +41,7 @@ struct slot_range {
 struct transfer {
   std::vector<copy_op> direct;
   std::vector<copy_op> scattered;
-  // Copies with maps, copies of blocks that are dequantised, and conversions whose destination is
-  // not aligned.
+  // Copies with maps, dequantisations, and conversions whose destination is not aligned.
   std::vector<copy_op> boxed;
   std::vector<slot_range> staged;  // Every byte of `scattered` and `boxed` is in one range.
 };
@@ -58,8 +57,7 @@ inline bool is_worth_a_copy(const copy_op& copy, std::size_t copies_of_slot) noe
   return copy.bytes >= call_worth_bytes || copies_of_slot < scattered_copies_min;
 }
 
-// A part of a copy for a kernel or a driver call: at most `bytes_max` bytes, and only whole
-// elements.
+// A part of a copy for a kernel or driver call: at most `bytes_max` bytes, and whole elements.
 struct copy_part {
   std::uint32_t slot_offset;
   std::uint32_t bytes;

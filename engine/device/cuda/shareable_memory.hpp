@@ -3,8 +3,8 @@
 
 // Device memory that other processes can map through a file descriptor. Used by
 // shared_cuda_device(). Implemented with the virtual memory functions of CUDA. The driver frees the
-// memory when no process maps it or has a descriptor of it. A descriptor gives access to this
-// memory only.
+// memory when no process maps it or has a descriptor of it. A descriptor gives access to one
+// allocation.
 //
 // The virtual memory functions belong to the library of the CUDA driver. The CUDA runtime finds
 // their addresses, so programs need not link that library.
@@ -21,8 +21,7 @@
 
 namespace ringload::inline v0::cuda {
 
-// One allocation and its mapping in this process. The device must be current when a function is
-// called.
+// One allocation and its mapping in this process. The device must be current for all functions.
 class shareable_memory {
  public:
   shareable_memory() = default;

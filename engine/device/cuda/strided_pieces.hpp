@@ -14,8 +14,7 @@
 namespace ringload::inline v0::cuda {
 
 // Adds the pieces of `copies` to `pieces`. Each copy must be a copy of `op` that has a map or
-// converts. The source addresses of the pieces are host addresses in the slot. Throws
-// std::bad_alloc.
+// converts. The pieces contain host addresses of the slot. Throws std::bad_alloc.
 void add_boxes(const copy_operation& op, std::span<const copy_op> copies,
                std::vector<box_piece>& pieces);
 

@@ -57,8 +57,7 @@ error_code upload_rooms::start(const copy_operation& op) {
 }
 
 // Splits a copy that is larger than a room. Without a map, each part has whole elements. With a
-// map, a part may end inside an element, so the next part begins early enough to contain that whole
-// element.
+// map, a part may end inside an element, so parts overlap by one byte less than an element.
 error_code upload_rooms::start_split(const copy_operation& op, const copy_op& copy) {
   const bool is_mapped = copy.map != no_index;
   const std::uint32_t unit = is_mapped            ? op.maps[copy.map].element_bytes
@@ -116,8 +115,7 @@ error_code upload_rooms::launch(const copy_operation& op, std::size_t room) {
     if (no_kernels_) return no_kernels_;
     if (!std::exchange(has_staging_, true)) lane_.take_staging(room_bytes, log_);
   }
-  // The event is recorded even after a failure, because work that was launched earlier still reads
-  // the room.
+  // The event is recorded even after a failure, because earlier work still reads the room.
   running_[room] = true;
   auto failed = lane_.launch(in_room, transfer_, boxes_, pinned_->on_device(room_at(room)));
   const auto unrecorded = lane_.record(ended_[room]);

@@ -5,8 +5,7 @@
 // pinned buffers, called rooms: the thread fills one room while the device copies from the other.
 // Each object has its own stream, so its copies do not involve the engine thread.
 //
-// The device must be the current device for open() and the destructor. The other functions select
-// the device.
+// The device must be current for open() and the destructor. The other functions select the device.
 
 #include <array>
 #include <boost/system/error_code.hpp>

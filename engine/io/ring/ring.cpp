@@ -72,8 +72,7 @@ void ring::wait() {
   const auto on_event = [this](boost::system::error_code failed) {
     if (failed) return;
     if (::read(event_fd_.native_handle(), &event_count_, sizeof event_count_) < 0) {
-      // EAGAIN means that the counter was already read. The completions are reaped in this case
-      // too.
+      // EAGAIN means that the counter was already read. Completions are reaped then too.
     }
     reap();
     if (event_fd_.is_open()) wait();

@@ -53,8 +53,7 @@ class ring {
   void start(const transfer& request, io_completion& op);
 
   // Creates a table of `count` registered buffers without memory. Needs Linux 5.19. If this
-  // function or register_buffer() fails, the caller must set `registered_buffer` of all reads to
-  // -1.
+  // function or register_buffer() fails, the caller must set each `registered_buffer` to -1.
   boost::system::error_code open_buffers(unsigned count);
   // Sets the memory of one buffer, at most 1 GiB. Other reads may be in flight.
   boost::system::error_code register_buffer(unsigned index, const ::iovec& memory);

@@ -198,8 +198,7 @@ result<void> atomic_entry::check_target() const {
   if (!may_replace_) return refused(EEXIST, "it exists already");
   if (kind_ == entry_kind::file) {
     if (S_ISDIR(status.st_mode)) return refused(EISDIR);
-    // stat() follows symlinks. A symlink to a device such as /dev/stdout must not be replaced by a
-    // file.
+    // stat() follows symlinks. A file must not replace a symlink to a device such as /dev/stdout.
     if (::stat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
       return refused(EEXIST, "not replaced, because it is not a regular file");
     }

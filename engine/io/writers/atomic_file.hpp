@@ -37,8 +37,7 @@ class atomic_entry {
   // Returns the path for opening the entry before it is published. For a file without a name, this
   // is the path of its descriptor in /proc.
   const std::filesystem::path& path() const noexcept { return path_; }
-  // Returns the descriptor of a file, which is open for reading and writing. Returns -1 for a
-  // folder.
+  // Returns the descriptor of a file, open for reading and writing. Returns -1 for a folder.
   int fd() const noexcept { return fd_.get(); }
 
   // Gives the entry its final name. If `sync` is true, flushes the contents of a file before the

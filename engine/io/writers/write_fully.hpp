@@ -27,8 +27,7 @@ struct block_of_file {
   int registered_buffer = -1;  // Index of the registered buffer that contains the memory, or -1.
 };
 
-// Returns true if a write with this offset and length can be direct. The memory must be aligned
-// too.
+// Returns true if a write with this offset and length can be direct, if its memory is aligned.
 bool can_be_direct(const written_file& file, std::uint64_t file_offset,
                    std::uint32_t bytes) noexcept;
 

@@ -28,16 +28,14 @@ result<unique_fd> open_for_writing(const std::filesystem::path& path, const std:
 result<unique_fd> open_again(int fd, const std::string& place);
 
 // Allocates `bytes` bytes for the empty file, so that writes neither allocate blocks nor change the
-// file size. Returns ENOSPC if there is not enough space. `path` must be a current path of the
-// file.
+// file size. Returns ENOSPC if space is short. `path` must be a current path of the file.
 result<written_file> begin_file(unique_fd file, const std::filesystem::path& path,
                                 std::string place, std::uint64_t bytes, direct_files& direct);
 
 // Allocates bytes up to `end`, which becomes the file size.
 result<void> allocate_up_to(written_file& file, std::uint64_t end);
 
-// Returns ENOSPC if the file system of `folder` has fewer than `bytes` bytes of space for this
-// user.
+// Returns ENOSPC if the file system of `folder` has fewer than `bytes` bytes for this user.
 result<void> check_disk_room(const std::filesystem::path& folder, std::uint64_t bytes);
 
 result<void> sync_file(const written_file& file);
