@@ -23,8 +23,8 @@ struct RINGLOAD_EXPORT fault {
 
   boost::system::error_code code;
 
-  // For example "model-00002.safetensors: tensor 'wte.weight'". Added by the layer that knows the
-  // file.
+  // For example "model-00002.safetensors: tensor 'wte.weight'". The layer that knows the file adds
+  // the place.
   const std::string& where() const noexcept;
   // For example "the tensor ends at byte 4,096, but the file has 4,000 bytes". Empty if the message
   // of the code is enough.
@@ -46,8 +46,7 @@ using result = boost::system::result<T, fault>;
 // Converts errno, or a negated errno from the kernel, to an error code.
 RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept;
 
-// Returns the fault for a thread that could not be started. The cause names the limits that the
-// process may have exceeded.
+// Returns the fault for a thread that could not start. The cause names the limits to check.
 fault thread_refused(int error_number);
 
 // Returns true if `bytes` more bytes would exceed the limit of address space (ulimit -v).

@@ -25,8 +25,8 @@ enum class page_kind : std::uint8_t { small, transparent, hugetlb };
 
 std::string_view name(page_kind kind) noexcept;
 
-// A registration of mapped memory with the driver of a device. The registration must end before the
-// memory is unmapped.
+// A registration of mapped memory with the driver of a device. Must end before the memory is
+// unmapped.
 class memory_registration {
  public:
   virtual ~memory_registration() = default;
@@ -51,9 +51,8 @@ class RINGLOAD_EXPORT mapping {
   ~mapping();
 
   // Creates zeroed memory without populating pages. Rounds the size up to whole small pages, or to
-  // whole huge pages for `hugetlb`. Memory of 2 MiB or more is aligned to 2 MiB. If `kind` is
-  // `hugetlb` and too few reserved huge pages are free, returns a fault. `transparent` is only a
-  // hint to the kernel.
+  // whole huge pages for `hugetlb`. Memory of 2 MiB or more is aligned to 2 MiB. `hugetlb` fails if
+  // too few reserved pages are free. `transparent` is only a hint to the kernel.
   static result<mapping> make(std::uint64_t bytes, page_kind kind);
 
   // Takes ownership of an existing mapping.

@@ -2,7 +2,7 @@
 #pragma once
 
 // Converts numbers, texts and lists to bytes for another process, and back. The classes `packer`
-// and `unpacker` have the same functions, so that one template describes a message for both.
+// and `unpacker` have the same functions, so that one template works with both.
 //
 // An unpacker checks every value. After the first error, it returns only zeros and empty values,
 // and is_complete() returns false. A list allocates memory in proportion to the received bytes.

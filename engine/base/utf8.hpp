@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checks UTF-8 text as Unicode defines it. Overlong forms, surrogates and code points above
-// U+10FFFF are invalid.
+// Checks UTF-8 text. Overlong forms, surrogates and code points above U+10FFFF are invalid.
 
 #include <cstddef>
 #include <ringload/export.hpp>

@@ -13,8 +13,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Paths are strings here, because path::operator/ of libstdc++ 12 frees unallocated memory if an
-// allocation fails.
+// Paths are strings, because a failed allocation in path::operator/ of libstdc++ 12 corrupts
+// memory.
 
 // Returns 4096 for the key "MemAvailable:" and the line "MemAvailable: 4096 kB".
 std::optional<std::uint64_t> number_after(const std::string& file, std::string_view key) {

@@ -183,8 +183,7 @@ class backend {
   // Sets the log for allocations. Must be called at most once, before the first allocation.
   virtual void log_to(const allocation_log& log) { (void)log; }
 
-  // The engine thread calls attach(), then start() for each copy, then detach() when no copy is in
-  // flight.
+  // The engine thread calls attach(), then start() for each copy, then detach() after all copies.
 
   // Opens the device. Afterwards, handlers in `loop` may call `done`. The slots have no pages yet.
   // The device may set the memory policy of the slots, but must not access them.
@@ -217,8 +216,7 @@ class backend {
   virtual std::optional<cpu_set_t> near_processors() { return std::nullopt; }
   // Allocates slots in the memory of the device. Files are read directly into these slots, without
   // a copy in host memory. Called in the engine thread after attach(). The returned object must be
-  // destroyed before detach(). If the device or the machine does not support such reads, returns a
-  // fault with the reason.
+  // destroyed before detach(). If such reads are not supported, returns a fault with the reason.
   virtual result<std::unique_ptr<direct_storage>> open_storage(std::uint32_t slots,
                                                                std::uint64_t slot_bytes) {
     (void)slots, (void)slot_bytes;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Device memory that other processes of the machine can open. Used to share one copy of a model
-// between processes.
+// Device memory that other processes can open. Used to share one copy of a model.
 
 #include <cstdint>
 #include <memory>

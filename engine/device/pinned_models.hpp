@@ -11,8 +11,8 @@ namespace ringload::inline v0 {
 
 class arena;
 
-// Adds `memory` to the list if it is sealed shared memory. Ignores other memory. Thread-safe.
-// Exported for ringload_cuda.
+// Adds sealed shared memory to the list. Ignores other memory. Thread-safe. Exported for
+// ringload_cuda.
 RINGLOAD_EXPORT void note_pinned(arena& memory);
 
 // Returns the pinned arena with the same memory file as `descriptor`, or null. Thread-safe.

@@ -211,8 +211,7 @@ bool keeper_server::attach_client(connection& client,
   const std::uint64_t regions = offered->descriptors.size() - 1;
   keep_reply reply = {keep_answer::attached, offered->version, regions};
   if (!offered->on_device.empty()) std::swap(reply.host_regions, reply.device_regions);
-  // Counts the client before the reply is sent. wait_and_serve() decrements the count if the send
-  // fails.
+  // Counts the client before the send. wait_and_serve() decrements the count if the send fails.
   client.client_count = offered->client_count;
   ++*client.client_count;
   return send_packet(client.socket, pack(reply), offered->descriptors).has_value();

@@ -26,8 +26,7 @@ namespace ringload::inline v0::detail {
 
 class step_cancellation : public std::enable_shared_from_this<step_cancellation> {
  public:
-  // `interrupt` must end a blocking call of the step. The cancelling thread calls `interrupt`.
-  // `interrupt` may be empty.
+  // If not empty, `interrupt` must end a blocking call of the step. The cancelling thread calls it.
   explicit step_cancellation(std::function<void()> interrupt = {})
       : interrupt_(std::move(interrupt)) {}
 

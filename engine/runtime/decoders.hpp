@@ -71,9 +71,8 @@ class decoders {
   // ---- Must be called in the thread of `loop` ----
 
   // Completes when the piece has been decoded or dropped. The bytes of the piece are not used
-  // afterwards. A piece waits until all earlier pieces of the stream have been decoded. If a piece
-  // fails, no later piece is decoded. The caller must then call give_up() to complete the waiting
-  // pieces.
+  // afterwards. A piece waits until all earlier pieces of the stream have been decoded. After a
+  // failed piece, no piece is decoded. The caller must then call give_up() to complete the rest.
   boost::asio::awaitable<void> decode(running_stream& stream, stream_piece& piece);
 
   // Ends the stream. Completes the pieces that no thread has started, without decoding them. No

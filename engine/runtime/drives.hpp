@@ -31,8 +31,7 @@ struct drive {
 
 class drives {
  public:
-  // Maximum number of drives. If a loader reads from more drives, the additional drives share the
-  // entry of the last drive.
+  // Maximum number of entries. If a loader reads from more drives, the rest share the last entry.
   static constexpr std::size_t drives_max = 64;
 
   drives(boost::asio::io_context& loop, const loader_options& options)
@@ -40,8 +39,7 @@ class drives {
 
   // ---- Engine thread only ----
 
-  // Sets how many reads can run at the same time. has_worker_for() divides this number equally
-  // among the active drives.
+  // Sets the number of simultaneous reads, which has_worker_for() divides among the active drives.
   void share_out(std::uint32_t reads_max) noexcept { reads_max_ = reads_max; }
   // The reference stays valid as long as `drives` exists.
   drive& find_or_add(std::uint64_t id);

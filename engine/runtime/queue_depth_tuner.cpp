@@ -109,8 +109,8 @@ void queue_depth_tuner::measured(double rate) noexcept {
   }
 }
 
-// Starts a trial of the next direction whose cooldown is over. Starts no trial during the pause
-// after the last trial.
+// Starts a trial of the next direction whose cooldown is over. Does nothing during the pause after
+// a trial.
 void queue_depth_tuner::start_trial() noexcept {
   if (pause_ > 0) {
     --pause_;
@@ -126,8 +126,7 @@ void queue_depth_tuner::start_trial() noexcept {
 }
 
 // Called when the drive becomes idle during a trial. Without this function, a trial might never
-// end: if the candidate admits the reads of all workers, the drive is idle whenever all workers
-// copy.
+// end: if the candidate admits the reads of all workers, the drive is idle while all of them copy.
 void queue_depth_tuner::give_up_trial() noexcept {
   phase_ = phase::before;
   pause_ = pause_between;

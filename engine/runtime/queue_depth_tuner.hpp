@@ -2,10 +2,9 @@
 #pragma once
 
 // Finds how many bytes a drive should have in flight, by hill climbing while loads run. A trial
-// measures the throughput three times: with the chosen value, with a candidate that is twice or
-// half the chosen value, and with the chosen value again. A doubled candidate must raise the
-// throughput. A halved candidate must only keep it, because fewer bytes in flight mean lower
-// latency.
+// measures the throughput three times: with the chosen value, with a candidate (its double or
+// half), and with the chosen value again. A doubled candidate must raise the throughput. A halved
+// candidate must only keep the throughput, because fewer bytes in flight mean lower latency.
 //
 // Measurements of drives are noisy. The candidate becomes the chosen value only if the mean ratio
 // of its trials exceeds the required ratio (1.03 or 0.97) by two standard errors.

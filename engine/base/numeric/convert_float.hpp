@@ -75,9 +75,8 @@ using bf16_fields = float_fields<std::uint16_t, 7, 127, 0x7F80U, 0x7FC0U>;
 using e4m3_fields = float_fields<std::uint8_t, 3, 7, 0x7EU, 0x7FU>;
 using e5m2_fields = float_fields<std::uint8_t, 2, 15, 0x7CU, 0x7FU>;
 
-// Rounds a word to a format with a smaller exponent range, to nearest, ties to even. Adds slightly
-// less than half a unit in the last place, or half a unit if the last kept bit is 1. The carry
-// rounds up.
+// Rounds a word to a format with a smaller exponent range, to nearest, ties to even. Adds half a
+// unit in the last place, or slightly less if the last kept bit is 0. The carry rounds up.
 template <class From, class To>
 RINGLOAD_ANYWHERE inline typename To::word rounded(typename From::word from) noexcept {
   using wide = typename From::word;

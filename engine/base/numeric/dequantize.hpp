@@ -12,8 +12,7 @@
 
 namespace ringload::inline v0 {
 
-// Returns the block type with this name in files ("q4_k"). Returns an empty optional if the type
-// cannot be dequantised.
+// Returns the block type with this name, or an empty optional if it cannot be dequantised.
 std::optional<block_type> block_type_named(std::string_view name) noexcept;
 
 struct block_size {

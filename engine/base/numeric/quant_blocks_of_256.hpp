@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Quantised formats with 256 elements in a block. Each run of elements has its own scale. See
-// quant_format.hpp.
+// Quantised formats with 256 elements in a block and a scale for each run. See quant_format.hpp.
 
 #include <cstdint>
 #include <cstring>

@@ -12,8 +12,7 @@
 namespace ringload {
 inline namespace v0 {
 
-// After the scale, a block has 16 bytes with two elements in each byte. The two elements of a byte
-// are 16 elements apart.
+// After the scale, a block has 16 bytes. Byte i has the elements i and i + 16.
 struct nibbles_of_32 {
   static constexpr unsigned elements = 32;
   static constexpr unsigned run_elements = 16;
@@ -165,7 +164,7 @@ struct block_format<block_type::iq4_nl> : nibbles_of_32 {
   }
 };
 
-// The scale is 2^(e - 128), half of the E8M0 number, because e2m1_number() doubles the number.
+// The scale is 2^(e - 128), half of the E8M0 value, because e2m1_number() doubles its result.
 template <>
 struct block_format<block_type::mxfp4> : nibbles_of_32 {
   static constexpr unsigned bytes = blocks::bytes_of(block_type::mxfp4);

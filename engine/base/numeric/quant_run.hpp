@@ -83,8 +83,7 @@ struct run {
   std::uint32_t high_shift = 0;
   float scale = 0;
   float minimum = 0;  // Added to each element.
-  // `nan` has the bits of an element that is NaN. `nan_of_zero` has the bits of such an element
-  // whose number is 0.
+  // The bits of an element that is NaN. `nan_of_zero` is for elements whose number is 0.
   std::uint32_t nan = 0;
   std::uint32_t nan_of_zero = 0;
 };
@@ -148,7 +147,7 @@ RINGLOAD_ANYWHERE inline std::int32_t iq4_number(std::int32_t bits) noexcept {
   return either(bit3, either(bit2, low, middle), either(bit2, high, highest));
 }
 
-// Returns twice an E2M1 number: 0 1 2 3 4 6 8 12, or a negative of these. Returns 0 for negative 0.
+// Returns twice an E2M1 number: 0 1 2 3 4 6 8 12, or the negative. Negative 0 becomes 0.
 RINGLOAD_ANYWHERE inline std::int32_t e2m1_number(std::int32_t bits) noexcept {
   const std::int32_t bit0 = -(bits & 1);
   const std::int32_t bit1 = -(bits >> 1 & 1);

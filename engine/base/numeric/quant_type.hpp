@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The types of quantised blocks. A specialisation of block_format has the layout of a type.
+// The types of quantised blocks. The specialisations of block_format define their layouts.
 
 #include <cstdint>
 

@@ -77,8 +77,8 @@ template <std::size_t Bytes, bool Swap>
 }
 
 // Swaps the bytes of each element. The elements are contiguous in source and destination. The loop
-// has no branch. After inlining, the number of iterations is constant, so every optimised build
-// vectorises the loop.
+// has no branch. After inlining, it has a constant number of iterations, so optimised builds
+// vectorise it.
 template <std::size_t Bytes>
 [[gnu::always_inline]] inline void swap_batch(const std::byte* __restrict from,
                                               std::byte* __restrict to, std::size_t count) {
@@ -152,8 +152,7 @@ void copy_line(const std::byte* from, std::byte* to, const axis& along) {
   }
 }
 
-// Returns the axis with the smallest `stride`. If several axes have this stride, returns the
-// innermost of them.
+// Returns the axis with the smallest `stride`: the innermost, if several have it.
 unsigned shortest(const whole_box& box, std::ptrdiff_t axis::* stride) {
   unsigned best = 0;
   for (unsigned d = 1; d < box.rank; ++d) {

@@ -8,8 +8,8 @@
 // There are two kinds of copies: those that need a kernel, and those that need none. Each kind has
 // its own streams, because a kernel may wait for kernels of the program, possibly forever. Each
 // kind also has a thread that sleeps until the oldest running copy of the kind has ended. The
-// engine thread then queries the events of all copies of the kind, so that under load one wake-up
-// completes several copies.
+// engine thread then queries the events of all copies of the kind, so one wake-up can complete
+// several copies.
 
 #include <array>
 #include <boost/asio/io_context.hpp>

@@ -2,8 +2,8 @@
 #pragma once
 
 // Copies from device memory to host memory through pinned buffers. Used to check tensors and to
-// read small tensors. The copies have their own streams, because the default stream would wait for
-// the work of the program.
+// read small tensors. The copies have their own streams, because the default stream waits for the
+// program.
 
 #include <array>
 #include <boost/system/error_code.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The backend for CUDA devices. By default, a load has one allocation of memory on each device. The
-// backend pins slots (I/O buffers) at their first use or earlier, and copies from slots to device
-// memory.
+// backend pins slots (I/O buffers) at or before their first use, and copies from slots to the
+// device.
 
 #include <cuda_runtime_api.h>
 
@@ -42,8 +42,7 @@ namespace {
 using cuda::cuda_arena;
 using cuda::device_block;
 
-// The alignment that kernels need. cudaMalloc guarantees this alignment, which is sufficient for
-// all known libraries.
+// The alignment that kernels need. cudaMalloc guarantees it, and all known libraries accept it.
 constexpr std::uint64_t tensor_alignment = 256;
 
 std::string name_of(int index) { return "cuda:" + std::to_string(index); }

@@ -79,8 +79,8 @@ boost::system::error_code code_of(const error& outcome) noexcept;
 // Opens the cuFile driver once for the process, and returns the functions. The functions are valid
 // until the process ends. Switches off cuFile's compatibility mode for the process, because that
 // mode reads through host memory. If cuFile can still read through host memory, returns
-// errc::device_unavailable with the reason. The driver is never closed, because other code of the
-// process may use the driver.
+// errc::device_unavailable with the reason. The driver is never closed, because other code may use
+// it.
 //
 // The device must exist. Without a CUDA driver, cuFile 1.20 never returns. Therefore a separate
 // thread opens the cuFile driver, and callers wait for a limited time. This time begins at the

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A thread that sleeps until a CUDA event completes, and then calls a function in the event loop.
-// Used by `copier`.
+// A thread that waits for a CUDA event, then calls a function in the event loop. Used by `copier`.
 //
 // Two other designs were rejected. Polling the event costs one call every 20 us, even if no copy
 // has ended. A host function on a stream is as fast as this thread, but has two disadvantages. CUDA
 // may run the host functions of a process one after another, so functions of the program would
 // cause delays. After an error of the context, CUDA runs no host function. This thread calls
-// cudaEventSynchronize, which is independent of the program, and which returns an error if the
-// context fails.
+// cudaEventSynchronize, which does not depend on the program, and which returns an error in that
+// case.
 
 #include <boost/asio/io_context.hpp>
 #include <boost/system/error_code.hpp>
@@ -35,8 +34,8 @@ class event_waiter {
   // Starts the thread for device `device`. Does nothing if the thread already runs.
   boost::system::error_code open(int device);
 
-  // Starts to wait for the event. Until `ended` is called, the caller must not call wait() again or
-  // change the event.
+  // Starts to wait for the event. The caller must not call wait() again or change the event before
+  // `ended`.
   void wait(const event& pending_event) noexcept;
 
  private:

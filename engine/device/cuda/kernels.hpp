@@ -41,9 +41,9 @@ struct scatter_table {
 };
 static_assert(sizeof(scatter_table) <= 4096);
 
-// A box of elements with strides in the source and in the destination. An element is a word to
-// copy, a number to convert, or a quantised block to dequantise. The kernel may first reverse the
-// bytes of words and numbers.
+// A box of elements with strides in source and destination. An element is a word to copy, a number
+// to convert, or a quantised block to dequantise. The kernel may first reverse the bytes of words
+// and numbers.
 struct box_piece {
   // A strided_map has at most 8 dimensions. An element of two words needs one more dimension.
   static constexpr unsigned dimensions_max = strided_map::dimensions_max + 1;
@@ -75,8 +75,7 @@ struct box_table {
 };
 static_assert(sizeof(box_table) <= 4096);
 
-// Launches the kernel on the stream. `table` must have at least one piece. Two pieces must not
-// write the same byte.
+// Launches the kernel. `table` must not be empty. No two pieces may write the same byte.
 cudaError_t launch_scatter(const scatter_table& table, cudaStream_t cuda_stream);
 cudaError_t launch_boxes(const box_table& table, cudaStream_t cuda_stream);
 

@@ -8,8 +8,8 @@ namespace {
 
 bool small(const copy_op& copy) { return copy.bytes < call_worth_bytes; }
 
-// Adds the bytes of the copy to the staged ranges. Includes the unwanted bytes between two copies
-// if this is faster than another call.
+// Adds the copy to the staged ranges. Joins ranges if a transfer of the bytes between them is
+// faster than another call.
 void stage(std::vector<slot_range>& ranges, const copy_op& copy) {
   const std::uint32_t end = copy.slot_offset + copy.bytes;
   if (ranges.empty() || copy.slot_offset > ranges.back().end + call_worth_bytes) {

@@ -3,8 +3,7 @@
 
 // Device memory that other processes can map through a file descriptor. Used by
 // shared_cuda_device(). Implemented with the virtual memory functions of CUDA. The driver frees the
-// memory when no process maps it or has a descriptor of it. A descriptor gives access to one
-// allocation.
+// memory when no process maps it or has a descriptor of it.
 //
 // The virtual memory functions belong to the library of the CUDA driver. The CUDA runtime finds
 // their addresses, so programs need not link that library.
@@ -53,8 +52,7 @@ class shareable_memory {
   bool is_mapped_ = false;
 };
 
-// Returns the UUID of a device, or of a MIG instance, as hexadecimal digits. The UUID is the same
-// in all processes.
+// Returns the UUID of a device or MIG instance in hexadecimal. All processes get the same UUID.
 boost::system::error_code uuid_of(int device, std::string& text);
 
 }  // namespace ringload::inline v0::cuda

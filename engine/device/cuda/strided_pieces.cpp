@@ -53,8 +53,7 @@ void finish(box_piece& piece, std::vector<box_piece>& pieces) {
   pieces.push_back(piece);
 }
 
-// Adds the pieces of a box. Splits a box of more than elements_max elements (a broadcast) into
-// halves.
+// Adds the pieces of a box. Splits a box with more than elements_max elements into halves.
 void add_box(whole_box box, box_piece piece, std::vector<box_piece>& pieces) {
   std::uint64_t elements = 1;
   unsigned longest = 0;

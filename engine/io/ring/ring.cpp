@@ -122,8 +122,7 @@ void ring::submit_soon() {
     });
     submit_posted_ = true;
   } catch (const std::bad_alloc&) {
-    // If there is no memory for the post, submits now, because a prepared entry must not stay in
-    // the submission queue.
+    // Without memory for the post, submits now: a prepared entry must not stay in the queue.
     if (fatal_error_ == 0) submit();
   }
 }

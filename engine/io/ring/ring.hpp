@@ -4,9 +4,8 @@
 // One io_uring that is connected to one io_context by an eventfd. The ring carries out the direct
 // reads and writes of the engine.
 //
-// Only the thread that creates the ring may use the ring, and this thread must run the io_context.
-// Reads and writes that are started in one iteration of the loop are submitted together at the end
-// of the iteration.
+// The thread that creates the ring must run the io_context, and only this thread may use the ring.
+// Reads and writes that are started in one iteration of the loop are submitted together at its end.
 
 #include <liburing.h>
 
@@ -43,8 +42,7 @@ class ring {
   ring(const ring&) = delete;
   ring& operator=(const ring&) = delete;
 
-  // No operation may be in flight. The destructor does not wait for the drive, so the drive could
-  // write to freed memory.
+  // No operation may be in flight, because the drive could write to freed memory.
   ~ring();
 
   // Starts a read or write. `done` is called from the loop, never from start(). `done` receives the

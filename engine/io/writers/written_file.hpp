@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file that is being written by a save or by a writer. The file is open. Its space is allocated
-// as far as the size is known.
+// An open file that a save or a writer writes. Its space is allocated as far as the size is known.
 
 #include <cstdint>
 #include <filesystem>
