@@ -131,7 +131,7 @@ class backend {
   virtual void keep(std::uint64_t bytes_max) = 0;
 
   // Returns a fault if `bytes` cannot be allocated now. Must be called before a plan is made,
-  // because a sparse file of many TiB has a plan of gigabytes. Thread-safe.
+  // because the plan of a sparse file of many TiB takes gigabytes. Thread-safe.
   virtual result<void> check_room(std::uint64_t bytes) {
     (void)bytes;
     return {};

@@ -256,7 +256,7 @@ void engine::prepare_slots() {
   if (slots_begun_ || !devices.all_staged() || storage) return;
   slots_begun_ = true;
   for (std::uint32_t slot = 0; slot < options.slots; ++slot) {
-    // Ignores failures: the worker of the slot prepares it again at its first step.
+    // Ignores failures, because the worker of the slot prepares the slot again at its first step.
     boost::asio::post(copy_threads->get_executor(), [this, slot] {
       (void)catch_as_fault([this, slot] { return staging.make_ready(slot, devices); });
     });

@@ -17,7 +17,7 @@ namespace ringload::inline v0::cuda {
 // The memory of one load on a GPU. The program calls release() when its work with the memory has
 // ended, or add_use() if the work will end on a stream. In both cases, the memory is kept for the
 // next load. Otherwise the memory is freed, because a reuse would need a wait for the whole device.
-// Such a wait would include unrelated work of the program, and would invalidate graph captures.
+// This wait would include unrelated work of the program, and would invalidate graph captures.
 class cuda_arena final : public arena {
  public:
   cuda_arena(device_block memory, bool was_kept,
