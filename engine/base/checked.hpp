@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Arithmetic for sizes from a file. checked_...() return an empty optional on overflow.
+// Arithmetic for sizes from a file. The checked functions return an empty optional on overflow.
 
 #include <concepts>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Retries a small allocation until it succeeds. Used by code that cannot report std::bad_alloc. For
-// example, a function that starts an awaited operation owns the handler of the coroutine. An
-// exception in this function would both destroy and resume the coroutine.
+// Retries a small allocation until it succeeds. Used by code that cannot report std::bad_alloc. An
+// example is a function that starts an awaited operation and owns the coroutine's handler: an
+// exception would both destroy and resume the coroutine.
 
 #include <new>
 #include <thread>

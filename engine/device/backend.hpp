@@ -205,8 +205,8 @@ class backend {
     (void)op;
     return false;
   }
-  // Returns an uploader. Must be called only if copy_now() returns false. The caller must call its
-  // finish() and return it before detach(). Thread-safe between attach() and detach().
+  // Must be called only if copy_now() returns false. Before detach(), the caller must call finish()
+  // of the uploader, then return_uploader(). Thread-safe between attach() and detach().
   virtual result<std::unique_ptr<uploader>> take_uploader() {
     return fault{errc::device_unavailable, {}};
   }

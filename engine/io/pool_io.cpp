@@ -53,8 +53,8 @@ constexpr int rwf_dontcache = 0x80;
 
 // Returns the number of bytes to transfer in one call. A buffered read ends at the end of the huge
 // page in which it begins. A direct read has the length of a huge page, because it must end at the
-// end of a block. A write is one call. So is a direct read by a `supply`, which does not write to
-// host memory.
+// end of a block. Two kinds of requests are not divided: a write, and a direct read by a `supply`,
+// which does not write to host memory.
 std::uint32_t piece_bytes(const io_request& request, std::uint32_t from) noexcept {
   if (request.is_write || (request.direct && request.supply != nullptr)) {
     return request.bytes - from;

@@ -186,7 +186,7 @@ result<model> make_model(attached_memory memory, unique_fd connection, device ta
   for (std::size_t i = 0; i < memory.on_device.size(); ++i) {
     description->device_regions[i].descriptor = std::move(memory.on_device[i]);
   }
-  // The keeper counts this client until the connection is closed. The last arena closes it.
+  // The keeper counts this client until the last arena closes the connection.
   const auto shared_connection = std::make_shared<const unique_fd>(std::move(connection));
   if (!description->device_regions.empty()) {
     auto opened = open_regions(target, description->device_regions, shared_connection);

@@ -26,7 +26,7 @@ namespace ringload::inline v0::detail {
 
 class step_cancellation : public std::enable_shared_from_this<step_cancellation> {
  public:
-  // If not empty, `interrupt` must end a blocking call of the step. The cancelling thread calls it.
+  // The cancelling thread calls `interrupt`, if set, which must end a blocking call of the step.
   explicit step_cancellation(std::function<void()> interrupt = {})
       : interrupt_(std::move(interrupt)) {}
 

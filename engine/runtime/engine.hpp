@@ -94,7 +94,7 @@ class engine : public std::enable_shared_from_this<engine> {
   void add_user(std::shared_ptr<engine_user> user) { users_.push_back(std::move(user)); }
   void remove_user(const engine_user& user);
 
-  // These functions create threads and workers, unless they exist.
+  // Each function creates its threads and workers at its first call.
   result<void> start_checking();
   result<void> start_decoding();
   result<void> start_saving();

@@ -26,9 +26,9 @@ class queue_depth_tuner {
   // Returns how many bytes may be in flight at present. May be called from any thread.
   std::uint64_t bytes() const noexcept { return current_; }
 
-  // Reports that `bytes` were read. `idle` must be true if no read is in flight or waiting. The
-  // time until the next read would falsify the measurement, so the current measurement is discarded
-  // if the drive is idle. If the candidate was being measured, the trial ends without a result.
+  // Reports that `bytes` were read. `idle` must be true if no read is in flight or waiting. In this
+  // case, discards the current measurement, because the time until the next read would falsify it.
+  // If this was the measurement of the candidate, the trial ends without a result.
   void completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept;
 
  private:

@@ -2,7 +2,7 @@
 #pragma once
 
 // Records whether a load or save was stopped, why it was stopped, and whether it has finished.
-// Modified in the engine thread. stopped() and finished() may be called from any thread.
+// Only the engine thread modifies the state. stopped() and finished() are thread-safe.
 
 #include <atomic>
 #include <utility>

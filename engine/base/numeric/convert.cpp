@@ -59,8 +59,8 @@ void look_up_all(const std::byte* __restrict from, std::byte* __restrict to, std
 }
 
 #if defined(__x86_64__)
-// Compiles the same code for CPUs with AVX2: the vectors are twice as wide, and each element can
-// have its own shift.
+// Compiles the same code for CPUs with AVX2, whose vectors are twice as wide, and which can shift
+// each element of a vector by a different number of bits.
 template <float_type From, float_type To>
 [[gnu::target("avx2")]] void convert_avx2(const std::byte* from, std::byte* to,
                                           std::size_t elements) {

@@ -27,8 +27,8 @@ template <block_type Type, class Run>
     to[i] = blocks::bits_of(value_of<Type>(r, numbers[i]));
 }
 
-// Decodes a block whose scale or minimum is infinite or NaN. Such blocks are rare, so a separate
-// function handles them outside of the vectorised loop.
+// Decodes a block whose scale or minimum is infinite or NaN. Such blocks are rare, so the
+// vectorised loop does not handle them.
 template <block_type Type>
 [[gnu::noinline]] void decode_not_finite(blocks::byte_pointer block, std::uint32_t* to) {
   using format = block_format<Type>;

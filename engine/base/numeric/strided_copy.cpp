@@ -152,7 +152,7 @@ void copy_line(const std::byte* from, std::byte* to, const axis& along) {
   }
 }
 
-// Returns the axis with the smallest `stride`: the innermost, if several have it.
+// Returns the axis with the smallest `stride`. If several axes have it, returns the innermost axis.
 unsigned shortest(const whole_box& box, std::ptrdiff_t axis::* stride) {
   unsigned best = 0;
   for (unsigned d = 1; d < box.rank; ++d) {

@@ -34,8 +34,8 @@ class event_waiter {
   // Starts the thread for device `device`. Does nothing if the thread already runs.
   boost::system::error_code open(int device);
 
-  // Starts to wait for the event. The caller must not call wait() again or change the event before
-  // `ended`.
+  // Starts to wait for the event. Until `ended` is called, the caller must not call wait() again or
+  // change the event.
   void wait(const event& pending_event) noexcept;
 
  private:

@@ -21,8 +21,8 @@ namespace ringload::inline v0::cuda {
 // because a later, unrelated call would return the stored error.
 boost::system::error_code code_of(cudaError_t status) noexcept;
 
-// Selects the device for a thread of the library. While another thread of the process captures a
-// graph, CUDA calls of this thread then succeed, and do not invalidate the capture.
+// Selects the device for a thread of the library. Afterwards, CUDA calls of this thread succeed
+// even while another thread captures a graph, and do not invalidate the capture.
 //
 // Sets the device before any other call: a thread starts with device 0, and nearly every other call
 // would create a context on device 0. A context takes half a GiB, possibly on a card that the

@@ -127,7 +127,7 @@ error_code upload_rooms::finish() {
   for (std::size_t room = 0; room < rooms_count; ++room) {
     if (auto failed = empty_room(room); failed && !failed_) failed_ = failed;
   }
-  // After a failure, no event shows whether the device still uses the rooms.
+  // After a failure, the events do not show whether the device still uses the rooms.
   if (failed_) (void)lane_.wait_out();
   return failed_;
 }

@@ -30,7 +30,7 @@
 
 namespace ringload::inline v0 {
 
-// One thread must create, use and destroy the object. It runs the event loop while it waits.
+// One thread must create, use and destroy the object. The thread runs the event loop while waiting.
 class append_file {
  public:
   static constexpr std::size_t block_bytes = std::size_t{4} << 20;
