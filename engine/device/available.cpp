@@ -38,7 +38,7 @@ std::optional<std::uint64_t> read_number(const std::string& file) {
 struct group_files {
   const char* folder;  // Relative to the root folder.
   const char* limit;
-  // Above the usage in this file, the kernel slows the group down. Null if no such file exists.
+  // The kernel slows the group down above the usage in this file. Null if no such file exists.
   const char* throttle;
   const char* usage;
   const char* inactive_cache;  // Key of the inactive page cache in memory.stat.

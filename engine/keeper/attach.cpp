@@ -89,7 +89,7 @@ model assemble(catalog contents, std::vector<placement> placements,
                                                      memory_accounts()));
 }
 
-// Opens the memory of a model that is on a device. The arenas own `connection`.
+// Opens the memory of a model that is on a device. The arenas share `connection`.
 result<std::vector<taken_arena>> open_regions(device target,
                                               const std::vector<exported_memory>& regions,
                                               const std::shared_ptr<const void>& connection) {

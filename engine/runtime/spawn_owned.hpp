@@ -14,9 +14,9 @@
 namespace ringload::inline v0::detail {
 
 // Spawns `make_coroutine(handle)`. The handle keeps `owner` alive. The destructor of the handle
-// calls `at_end`. This happens when the coroutine ends, or immediately if the coroutine cannot be
-// started. If memory is exhausted, co_spawn may throw, or destroy the coroutine without a notice.
-// The handle is destroyed in both cases.
+// calls `at_end`: when the coroutine ends, or immediately if the coroutine cannot be started. If
+// memory is exhausted, co_spawn may throw, or destroy the coroutine without a notice. The handle is
+// destroyed in both cases.
 template <class T, class Life, class AtEnd>
 void spawn_owned(boost::asio::io_context& loop, const std::shared_ptr<T>& owner,
                  const Life& make_coroutine, const AtEnd& at_end) {

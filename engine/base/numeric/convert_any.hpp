@@ -62,7 +62,7 @@ RINGLOAD_ANYWHERE inline double exact(std::uint64_t from) noexcept {
   return number(bits_of(high + low) & 0x7FFFFFFFFFFFFFFFU);
 }
 
-// Rounds to odd. A number of more than 53 bits becomes a multiple of 2^11, which an f64 represents.
+// Rounds to odd. A number of more than 53 bits becomes a multiple of 2^11, which fits an f64.
 RINGLOAD_ANYWHERE inline double odd(std::uint64_t from) noexcept {
   const std::uint64_t sticky = (from & 0x7FFU) != 0 ? 0x800U : 0U;
   const std::uint64_t kept = from >> 53U == 0 ? from : (from & ~std::uint64_t{0x7FF}) | sticky;
