@@ -38,8 +38,8 @@ void number(cbor_writer& to, std::string_view text) {
   to.floating(std::strtod(std::string(text).c_str(), nullptr));
 }
 
-// CBOR has the number of items before the items, but JSON text shows the number only at its end.
-// Therefore items are first written to a separate string.
+// CBOR states the number of items before the items. In JSON, this number is known only after the
+// last item. Therefore items are first written to a separate string.
 bool value(json_reader& in, std::string& out, unsigned deep);
 
 bool object(json_reader& in, std::string& out, unsigned deep) {

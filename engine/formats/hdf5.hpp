@@ -98,14 +98,14 @@ struct hdf5_contents {
   std::uint64_t attributes_left_out = 0;
 };
 
-// The interface of libhdf5, in this process or in another process. An extension implements the
-// interface.
+// Describes HDF5 files with libhdf5, in this process or in another process. The component hdf5
+// implements this interface.
 class hdf5_library {
  public:
   virtual ~hdf5_library() = default;
 
-  // Describes the open file. The file position is not used. Thread-safe. Faults have the place in
-  // the file.
+  // Describes the open file with the descriptor `file`, and ignores its file position. Thread-safe.
+  // Faults state the place in the file.
   virtual result<hdf5_contents> describe(int file) const = 0;
 };
 

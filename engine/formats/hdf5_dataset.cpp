@@ -33,8 +33,8 @@ std::shared_ptr<const stored_form> nothing_but_fill(const hdf5_dataset& dataset)
   return form;
 }
 
-// Returns true if the fields of stored_stream can express the filters: shuffle, zlib, then
-// checksum.
+// Returns true if the members of stored_stream can express the filters. These members imply the
+// order shuffle, zlib, checksum.
 bool in_usual_order(const filter_chain& filters) noexcept {
   const auto place = [](const chain_filter& f) { return static_cast<int>(f.filter); };
   for (std::size_t i = 0; i + 1 < filters.size(); ++i) {

@@ -14,7 +14,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Includes the outermost container, as in a safetensors header.
+// Maximum nesting depth, including the outermost object. Equal to the limit for a safetensors
+// header.
 constexpr unsigned index_depth_max = 127;
 
 struct listing {

@@ -53,11 +53,10 @@ class decoder {
 result<std::unique_ptr<decoder>> make_decoder(codec stored_codec, unsigned element_bytes,
                                               decoded_into into = decoded_into::pieces);
 
-// Each function uses a different library.
 result<std::unique_ptr<decoder>> make_deflate_decoder(bool zlib_wrapper);
 result<std::unique_ptr<decoder>> make_zstd_decoder(decoded_into into);
 
-// Returns the CRC-32 of zip files. `before` is the CRC of the bytes before `bytes`.
+// Returns the CRC-32 as in zip files. `before` is the CRC-32 of the bytes before `bytes`, or 0.
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t before) noexcept;
 
 }  // namespace ringload::inline v0

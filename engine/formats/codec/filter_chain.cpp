@@ -36,8 +36,8 @@ class chain_decoder final : public decoder {
 
  private:
   result<void> undo_all() {
-    // The chunk still has this number of checksums. They are part of the bytes that zlib must
-    // produce.
+    // Number of checksums that the chunk still contains. The output of zlib includes these
+    // checksums.
     auto sums = static_cast<std::uint64_t>(
         std::ranges::count(filters_, chain_filter::kind::fletcher32, &chain_filter::filter));
     for (std::size_t i = filters_.size(); i-- > 0;) {

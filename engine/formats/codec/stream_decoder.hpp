@@ -59,7 +59,7 @@ class stream_decoder {
   std::uint32_t crc32_ = 0;
   fletcher32 sum_;
   std::uint32_t stated_sum_ = 0;
-  std::vector<std::byte> shuffled_;  // The whole chunk if it is shuffled.
+  std::vector<std::byte> shuffled_;  // The decoded chunk before unshuffling, or empty.
 };
 
 }  // namespace ringload::inline v0

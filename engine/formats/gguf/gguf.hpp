@@ -21,8 +21,7 @@ inline constexpr std::string_view gguf_magic = "GGUF";
 // Limit for all pairs and infos together. The largest vocabularies need less than 20 MB.
 inline constexpr std::uint64_t gguf_header_bytes_max = 100'000'000;
 
-// Limits for the counts of pairs and tensors. All real models have smaller counts. A file at the
-// limits is parsed quickly.
+// Limits for the counts of pairs and tensors. Real models have smaller counts.
 inline constexpr std::uint64_t gguf_pairs_max = 65'536;
 inline constexpr std::uint64_t gguf_tensors_max = 250'000;
 inline constexpr std::uint64_t gguf_strings_max = 2'000'000;  // Limit for one array.

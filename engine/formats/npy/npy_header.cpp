@@ -143,7 +143,7 @@ result<void> npy_header_reader::descr() {
     found_.dtype = *nameless.two_bytes;
     found_.swap_bytes = text->front() == '>' ? 2 : 0;
   } else if (type == "f1" && (nameless.one_byte || nameless.two_bytes)) {
-    // NumPy uses this name for only one type of the package ml_dtypes.
+    // Only f8_e5m2 of the package ml_dtypes has this name.
     found_.dtype = dtype::f8_e5m2;
   } else {
     return unsupported_dtype(begin, *text);
