@@ -18,7 +18,7 @@ inline constexpr int zstd_level_min = 1;
 inline constexpr int zstd_level_max = 22;
 inline constexpr int zstd_level_default = 3;  // zTensor has the same default.
 
-// Reuses its tables for all frames. Only one thread at a time may use the encoder.
+// Only one thread at a time may use an encoder. The encoder reuses its tables for all frames.
 class zstd_frame_encoder {
  public:
   // Returns errc::codec_unavailable if the library was built without zstd.
