@@ -17,7 +17,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The client of the hub refuses larger headers over the network.
+// The client of the Hugging Face Hub refuses larger headers over the network.
 constexpr std::uint64_t header_bytes_usual = 25'000'000;
 
 std::string_view text_of(std::span<const std::byte> bytes) noexcept {
@@ -87,7 +87,8 @@ result<file_entries> parse_safetensors(std::span<const std::byte> header, std::u
   }
   auto described = describe_header(text, file_bytes, strictness);
   if (!described) return described.error();
-  // Every tensor has a name, a type, a shape and offsets. The code below does not read JSON.
+  // Every tensor in `described` has a name, a type, a shape and offsets. The code below reads no
+  // JSON.
 
   file_entries found;
   found.metadata.reserve(described->metadata.size());
