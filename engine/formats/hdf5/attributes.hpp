@@ -21,8 +21,8 @@ struct attribute_reader {
   hdf5_contents& to;
   std::size_t bytes_left = attribute_bytes_max;
 
-  // Reads the attributes of the object `name`: texts and lists of numbers. Counts all other
-  // attributes without reading them.
+  // Adds the texts and numbers of `object`, whose name is `name`, to to.attributes. All other
+  // attributes, long lists of numbers, and attributes past the limit are only counted.
   result<void> read_all(hid_t object, const std::string& name);
 };
 

@@ -235,7 +235,7 @@ result<handle> open_file(int file) {
   // locks.
   if (::H5Pset_file_locking(access.get(), false, true) < 0) return refused("");
 #endif
-  // Opens the checked file, even if its path now names another file.
+  // Opens the file by its descriptor, because its path may now name another file.
   const std::string path = "/proc/self/fd/" + std::to_string(file);
   handle opened(::H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), &::H5Fclose);
   if (!opened) return refused("");

@@ -68,7 +68,7 @@ inline herr_t iterate_links(hid_t in,
                             void* user_data) noexcept {
   return ::H5Literate2(in, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, callback, user_data);
 }
-// The token cannot be decoded, because its form depends on the storage plugin.
+// The address is unknown, because the form of the token in the key depends on the storage plugin.
 inline std::optional<std::uint64_t> address_of(const object_key&) noexcept { return std::nullopt; }
 #else
 using link_info = H5L_info_t;
@@ -96,8 +96,8 @@ inline herr_t iterate_links(hid_t in,
 // layout message".
 std::string last_reason();
 
-// Returns the fault for a failed call of libhdf5. Only the contents of the file can make the call
-// fail.
+// Returns the fault for a failed call of libhdf5. Must be used only for calls that fail because of
+// the contents of the file.
 inline fault refused(std::string where) {
   return {errc::malformed_header, std::move(where), "libhdf5: " + last_reason()};
 }
