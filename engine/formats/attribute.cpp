@@ -20,7 +20,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr unsigned attribute_depth_max = 64;
-// Six times the limit of the formats, because escapes can make a text six times as long.
+// Six times the limit of GGUF, ONNX and .zt, because escapes can make a text six times as long.
 constexpr std::size_t attribute_text_bytes_max = std::size_t{96} << 20;
 
 [[noreturn]] void refuse(const char* kind, std::size_t position, const std::string& cause) {

@@ -45,21 +45,20 @@ struct stored_digest {
   stored_stream stream;
 };
 
-// One tensor of a file. The parser has checked the tensor's ranges in the parsed file. The ranges
-// in other files (external_files) are checked when the catalog is assembled. Tensors may share
-// bytes if the format allows it.
+// One tensor of a file. The parser checks the ranges in the parsed file. The ranges in other files
+// (external_files) are checked when the catalog is assembled. Ranges of tensors may overlap.
 struct entry {
   std::string name;
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;
   std::uint64_t offset = 0;  // Offset of the first stored byte in the file.
-  std::uint64_t bytes = 0;   // Size of the contiguous tensor.
+  std::uint64_t bytes = 0;   // Size of the decoded tensor.
   // Null if the tensor is exactly the bytes [offset, offset + bytes) of the parsed file.
   std::shared_ptr<const stored_form> stored;
   // The name of a logical type or of a quantised type, for example "complex64" or "q4_k". Empty if
   // `dtype` describes the elements completely.
   std::string type;
-  // The shape, counted in elements of `type`. Empty if `shape` counts these elements.
+  // The shape in elements of `type`. Empty if this shape is equal to `shape`.
   std::vector<std::uint64_t> original_shape;
   std::shared_ptr<const stored_digest> digest;  // Null if the file has no digest of the tensor.
   ringload::attributes attributes = {};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Limits the memory for the names, shapes and metadata of a checkpoint, which a small file can make
-// large.
+// Limits the memory for names, shapes and metadata, because a small file can describe many items.
 
 #include <cstddef>
 #include <cstdint>

@@ -65,10 +65,10 @@ struct hdf5_dataset {
   std::vector<std::byte> fill;
   std::vector<std::uint64_t> chunk_shape;
   filter_chain filters;
-  // Filters are not applied to chunks that extend over the edge of the dataset.
+  // True if chunks that extend over the edge of the dataset are stored without filters.
   bool partial_chunks_unfiltered = false;
   std::vector<hdf5_chunk> chunks;
-  std::vector<std::uint64_t> chunk_origins;  // For each chunk, one number for each dimension.
+  std::vector<std::uint64_t> chunk_origins;  // One number for each dimension of each chunk.
 };
 
 // An attribute of the file or of a group: a text, a number, or a list of texts or numbers.
@@ -109,8 +109,8 @@ class hdf5_library {
   virtual result<hdf5_contents> describe(int file) const = 0;
 };
 
-// Returns the tensors with unique names. If a dataset has several names, each name is a tensor, and
-// the tensors share the bytes of the dataset. If numbers have an unsupported form,
+// Returns the tensors with unique names. If a dataset has several names, each name becomes a
+// tensor, and these tensors share the bytes of the dataset. If numbers have an unsupported form,
 // `strictness::strict` returns errc::unsupported_feature, and `strictness::reference` omits the
 // object and adds a note. Objects without numbers are always omitted, with a note.
 result<file_entries> parse_hdf5(hdf5_contents found, std::uint64_t file_bytes,

@@ -239,8 +239,7 @@ result<stored_stream> hdf5_dataset_parser::stream_of(const hdf5_chunk& chunk, bo
   const auto count = [&](kind filter_kind) {
     return std::ranges::count(filters, filter_kind, &chain_filter::filter);
   };
-  // The size after zlib depends on the content, and a checksum adds 4 bytes. Other filters keep the
-  // size.
+  // The size after zlib depends on the content. A checksum adds 4 bytes. A shuffle keeps the size.
   const auto checksum_bytes = 4 * static_cast<std::uint64_t>(count(kind::fletcher32));
   const std::uint64_t unpacked_bytes =
       checked_add(chunk_bytes_, checksum_bytes).value_or(~std::uint64_t{0});

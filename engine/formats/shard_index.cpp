@@ -14,8 +14,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Maximum nesting depth, including the outermost object. Equal to the limit for a safetensors
-// header.
+// Maximum nesting depth, including the outermost object.
 constexpr unsigned index_depth_max = 127;
 
 struct listing {

@@ -24,8 +24,7 @@ struct chain_filter;
 
 // A range of stored bytes that is decoded from its beginning to its end.
 struct stored_stream {
-  // 0 means the parsed file. A number n above 0 means the n-th path in
-  // file_entries::external_files.
+  // 0 for the parsed file, or n for the n-th path in file_entries::external_files.
   std::uint32_t file = 0;
   std::uint64_t offset = 0;  // From the beginning of that file.
   std::uint64_t bytes = 0;   // Number of stored bytes.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decodes one stored stream from its first byte to its last. The caller must pass the stored bytes
-// in order. The decoder writes exactly the expected number of decoded bytes, and verifies
-// checksums.
+// Decodes one stored stream. The caller must pass the stored bytes in order. The decoder writes
+// exactly the expected number of decoded bytes, and verifies checksums.
 
 #include <cstddef>
 #include <cstdint>

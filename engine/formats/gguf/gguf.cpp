@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint64_t name_bytes_end = 64;  // Names must have fewer bytes than this.
 constexpr std::uint32_t gguf_rank_max = 4;
-// The smallest tensor info: an empty name and no dimensions.
+// Size of the smallest tensor info, which has an empty name and no dimensions.
 constexpr std::uint64_t info_bytes_min = 8 + 4 + 4 + 8;
 
 struct prologue {
@@ -38,8 +38,8 @@ bool read_version(input_cursor& in, std::endian& order) {
   const std::uint64_t begin = in.position();
   std::uint32_t version = 0;
   if (!in.number(version)) return false;
-  // GGUF has no flag for the byte order. The version is 2 or 3. If its lower 16 bits are 0, the
-  // bytes are swapped.
+  // GGUF has no flag for the byte order, but the version is 2 or 3. If the lower 16 bits of the
+  // version are 0, the bytes are swapped.
   order = (version & 0xFFFFU) == 0 && version != 0 ? std::endian::big : std::endian::little;
   if (order == std::endian::big) version = __builtin_bswap32(version);
   if (version == 2 || version == 3) return true;

@@ -293,8 +293,7 @@ result<void> describer::check_places() {
 result<described> describer::describe() {
   creation_ = handle(::H5Dget_create_plist(dataset_), &::H5Pclose);
   if (!creation_) return failed();
-  // Must be the first call, because a request for the shape of a virtual dataset may open other
-  // files.
+  // layout() must be called first. Other calls may open the files of a virtual dataset.
   auto kind = layout();
   if (!kind) return kind.error();
   type_ = handle(::H5Dget_type(dataset_), &::H5Tclose);
@@ -328,8 +327,7 @@ result<described> describer::describe() {
       break;
     }
     default: {
-      // A dataset without stored bytes has no address, so the return value of H5Dget_offset is
-      // meaningless.
+      // Without stored bytes, H5Dget_offset() returns no meaningful address.
       out_.bytes = ::H5Dget_storage_size(dataset_);
       const haddr_t offset = ::H5Dget_offset(dataset_);
       if (out_.bytes > 0 && offset == HADDR_UNDEF) {

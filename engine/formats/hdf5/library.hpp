@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Wrappers for libhdf5 1.10.5 and later: RAII handles, and functions whose names changed in version
-// 1.12.
+// Wrappers for libhdf5 1.10.5 and later: RAII handles, and functions that version 1.12 renamed.
 
 #include <hdf5.h>
 
@@ -92,8 +91,7 @@ inline herr_t iterate_links(hid_t in,
 }
 #endif
 
-// Returns the innermost reason for the last failure of libhdf5, such as "bad version number for
-// layout message".
+// Returns the innermost reason for the last failure of libhdf5.
 std::string last_reason();
 
 // Returns the fault for a failed call of libhdf5. Must be used only for calls that fail because of

@@ -28,8 +28,7 @@ namespace {
 
 using namespace h5;
 
-// Builds with a sanitizer have no memory limit, because a sanitizer reserves a huge range of
-// addresses.
+// A sanitizer reserves a huge range of addresses, so its builds have no memory limit.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool may_limit_addresses = false;
 #elif defined(__has_feature)

@@ -34,8 +34,8 @@ fault system_fault(int error_number, std::string action) {
   return {{error_number, boost::system::system_category()}, std::move(action)};
 }
 
-// The start state of the process: its descriptors are the file and the pipe, and no signal is
-// blocked or ignored.
+// The start state of the process: descriptor 0 is the file, descriptor 1 is the pipe, and no signal
+// is blocked or ignored.
 class spawn_settings {
  public:
   spawn_settings(int file, int pipe) noexcept {

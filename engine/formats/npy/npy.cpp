@@ -31,8 +31,7 @@ entry entry_of(npy_header header, stored_stream from, std::uint64_t first_byte) 
     out.offset += first_byte;
     from.offset += first_byte;
     from.bytes = from.decoded_bytes = header.data_bytes;
-    // The CRC covers the header and the elements. The elements are read without the header, so the
-    // CRC cannot be checked.
+    // The CRC also covers the header, which is not read with the elements. No CRC is checked.
     from.crc32.reset();
     first_byte = 0;
   }

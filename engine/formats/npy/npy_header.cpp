@@ -65,7 +65,7 @@ fault unsupported_dtype(std::size_t byte, std::string_view descr) {
   return {errc::unsupported_feature, "byte " + grouped(byte), std::move(cause)};
 }
 
-// Reads the dictionary: a Python literal with two strings, a word, and a tuple of integers.
+// Reads the Python dictionary. Its values are a string, a boolean and a tuple of integers.
 class npy_header_reader {
  public:
   npy_header_reader(std::string_view text, std::size_t text_offset, const read_options& options)

@@ -108,8 +108,7 @@ class graph_walker {
   std::uint64_t name_bytes_ = 0;
 };
 
-// Fails if a singular field occurs a second time, because some readers use the first occurrence and
-// other readers use the last occurrence.
+// Fails if a singular field occurs twice, because readers differ in which occurrence they use.
 bool graph_walker::once(const protobuf_field& part, std::uint32_t& seen) {
   const std::uint32_t bit = part.number < 32 ? 1U << part.number : 0;
   if ((seen & bit) != 0) {

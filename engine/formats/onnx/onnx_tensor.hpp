@@ -54,8 +54,7 @@ struct onnx_tensor {
   std::vector<std::uint64_t> dims;
   std::uint64_t data_type = 0;
   std::optional<onnx_run> raw;
-  // Number of the field with the values, such as float_data. 0 if the values are in raw_data or in
-  // an external file.
+  // Number of the field with the values, such as float_data. 0 if there is no such field.
   std::uint32_t typed_field = 0;
   std::vector<onnx_run> typed;
   bool external = false;
@@ -72,8 +71,8 @@ fault onnx_fault(const onnx_tensor& tensor, errc code, std::string cause);
 // Reads the tensor in a message that in.next() has returned.
 bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_tensor& out);
 
-// Reads a field of an attribute with numbers: f32 if `floats` is true, otherwise i64. Adds the
-// number of values to `count`. The caller must set the dims of the tensor.
+// Reads a field of numbers in an attribute: f32 if `floats` is true, otherwise i64. Adds the number
+// of values to `count`. The caller must set the dims of the tensor.
 bool read_onnx_numbers(protobuf_reader& in, const protobuf_field& values, bool floats,
                        onnx_tensor& out, std::uint64_t& count);
 

@@ -37,7 +37,7 @@ enum class pickle_kind : std::uint8_t {
   none,
   boolean,
   integer,     // An integer with at most 60 bits.
-  number,      // Any other number. Its value is not stored.
+  number,      // Any other number. Its value is not decoded.
   text,        // Text, or bytes from Python 2.
   bytes,       // Bytes or a bytearray.
   tuple,       // A tuple or a frozenset.
@@ -80,7 +80,7 @@ struct pickle_global {
   }
 };
 
-// The content of a pickle. Refers to the input bytes. Each value that is passed to a member
+// The content of a pickle, with views of the input bytes. Each value that is passed to a member
 // function must belong to this pickle and have the expected kind.
 struct pickle {
   std::string_view bytes;

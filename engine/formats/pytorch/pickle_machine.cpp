@@ -21,8 +21,8 @@ pickle_machine::pickle_machine(std::string_view bytes, std::uint64_t first_byte,
     : limits_(limits), first_byte_(first_byte) {
   parsed_.bytes = bytes.substr(0, limits_.bytes_max);
   longer_ = bytes.size() > limits_.bytes_max;
-  // Reserves one value for each byte of the pickle, which is the maximum. Then no vector is copied
-  // when it grows, and the kernel provides no pages for unused memory.
+  // Reserves the maximum, one value for each byte of the pickle, so that no vector is copied. The
+  // kernel provides no pages for unused memory.
   const std::size_t most = std::min(parsed_.bytes.size(), limits_.values_max);
   stack_.reserve(std::min(most, pickle_stack_max));
   parsed_.items.reserve(most);

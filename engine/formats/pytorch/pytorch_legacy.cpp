@@ -58,8 +58,7 @@ result<void> read_all(pickles& to) {
 }
 
 // Parses windows of growing size, because the end of the pickles is known only after parsing. Each
-// window starts at the beginning of the file. Each window is much larger than the previous window,
-// so that few bytes are parsed twice.
+// window begins at byte 0 and is much larger than the previous window.
 result<pickles> read_pickles(input& from) {
   pickles out;
   for (std::size_t window_bytes = window_bytes_min;; window_bytes *= window_growth) {
@@ -92,7 +91,7 @@ result<widths> widths_of(const pickle& object) {
   return out;
 }
 
-// The storages in the order of their keys.
+// The storages, sorted by key.
 struct found_storages {
   torch_storages storages;
   std::uint64_t end = 0;  // End of the last storage.

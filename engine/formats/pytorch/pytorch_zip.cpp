@@ -15,7 +15,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::string_view object_name = "/data.pkl";
-// Limit for small members, whose content is for example "little".
+// Limit for the member "byteorder", whose content is "little" or "big".
 constexpr std::uint64_t record_bytes_max = 64;
 
 // Returns the folder of the archive. All members are in one folder, which has the original name of

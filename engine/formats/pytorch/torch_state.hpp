@@ -21,7 +21,7 @@ inline constexpr std::size_t torch_tensors_max = 250'000;
 struct torch_state_source {
   std::string lone_name;         // The name of the tensor if the object itself is a tensor.
   std::uint64_t file_bytes = 0;  // See torch_repeated_bytes_usual.
-  std::uint64_t first_byte = 0;  // First byte of the pickle, for messages.
+  std::uint64_t first_byte = 0;  // Offset of the pickle, for messages.
   ringload::strictness strictness = ringload::strictness::strict;
 };
 

@@ -267,8 +267,7 @@ bool cbor_reader::json_scalar(std::string& out) {
   return true;
 }
 
-// A container cannot be a key, because its JSON text would double in size with each level of
-// nesting.
+// A container cannot be a key, because each level of nesting would double its JSON text.
 bool cbor_reader::json_key(std::string& out, std::size_t bytes_max) {
   if (!peek()) return false;
   if (head_.major == cbor::text || head_.major == cbor::bytes) return json(out, bytes_max);

@@ -52,8 +52,8 @@ struct wide_numbers {
   std::uint64_t offset = 0;
 };
 
-// Reads the 64-bit numbers from the extra field. Returns false if the field is malformed or lacks a
-// number.
+// Reads the 64-bit numbers from the extra field. Returns false if `extra` is malformed or
+// incomplete.
 bool widen(std::span<const std::byte> extra, wide_numbers& numbers) {
   bool seen = false;
   while (!extra.empty()) {
@@ -173,8 +173,7 @@ bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip
          open(wide.stored_bytes, member.stored_bytes);
 }
 
-// Finds the data after the local header. `limit` is the beginning of the next member or of the
-// directory.
+// Finds the data after the local header. Both must end at or before `limit`.
 result<void> read_local(input& from, zip_member& member, std::uint64_t limit) {
   const std::string place =
       "byte " + grouped(member.header_offset) + ": " + member_place(member.name);

@@ -120,7 +120,7 @@ result<file_entries> parse(input& from, strictness strictness, zt_index* keep) {
   return found;
 }
 
-// A new file. A parser can read only its magic number and its tail.
+// A new file, whose magic number and tail can be read, but not its blobs.
 class new_zt_input final : public input {
  public:
   new_zt_input(std::string_view tail, std::uint64_t file_bytes) noexcept
