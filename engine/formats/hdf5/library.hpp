@@ -94,8 +94,7 @@ inline herr_t iterate_links(hid_t in,
 // Returns the innermost reason for the last failure of libhdf5.
 std::string last_reason();
 
-// Returns the fault for a failed call of libhdf5. Must be used only for calls that fail because of
-// the contents of the file.
+// Returns the fault for a failed call of libhdf5. The cause of the failure must be in the file.
 inline fault refused(std::string where) {
   return {errc::malformed_header, std::move(where), "libhdf5: " + last_reason()};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses the JSON of a safetensors header. header_layout.hpp checks the places of the tensors.
+// Parses the JSON of a safetensors header. header_layout.hpp checks the ranges of the tensors.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>

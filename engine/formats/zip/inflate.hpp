@@ -17,9 +17,9 @@ namespace ringload::inline v0 {
 // Decodes deflated streams one after another into one buffer.
 class inflater {
  public:
-  // The first `count` decoded bytes of the deflated bytes [offset, offset + stored_bytes) of the
-  // file. If the stream ends earlier, the span has fewer bytes. The bytes are valid until the next
-  // call. `complete` is true if the stream ended within these bytes and at its last stored byte.
+  // The first `count` decoded bytes of the stored bytes [offset, offset + stored_bytes) of the
+  // file. If the stream ends earlier, `bytes` is shorter. `bytes` is valid until the next call.
+  // `complete` is true if the stream ends within `bytes` and at its last stored byte.
   struct beginning {
     std::span<const std::byte> bytes;
     bool complete = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads the end records of a zip archive, which contain the position of the directory.
+// Reads the end records of a zip archive, which state the position of the directory.
 
 #include <cstdint>
 
