@@ -143,7 +143,7 @@ bool zt_index_reader::read_component(zt_component& out) {
   std::vector<std::string> seen;
   while (cbor_.next_key(key)) {
     if (std::ranges::find(seen, key) != seen.end()) return reject_duplicate(true, key);
-    // The schema has only seven fields, so 16 keys are enough to find duplicate fields.
+    // The schema has only seven fields, so the reader remembers at most 16 keys.
     if (seen.size() < 16) seen.push_back(key);
     if (!read_component_field(key, out)) return false;
   }
@@ -209,8 +209,8 @@ bool zt_index_reader::read_object(zt_object& out) {
   return !cbor_.failed();
 }
 
-// The name of an object counts once for each component, because it is part of the names of the
-// tensors.
+// The name of an object counts once for each component, because the names of all its tensors
+// contain the name of the object.
 bool zt_index_reader::count_names(const zt_object& object) {
   name_bytes_ += object.name.size() * (object.components ? object.components->size() : 1);
   return name_bytes_ <= zt_name_bytes_max ||
