@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t ref_bytes_max = 1024;
 
-// Replaces $NAME and ${NAME} by the values of variables. Keeps the name of a variable that is not
-// set.
+// Replaces $NAME and ${NAME} by the values of variables. If a variable is not set, its name stays
+// in the text.
 std::string expand_variables(std::string_view text, const environment& variables) {
   std::string out;
   while (!text.empty()) {

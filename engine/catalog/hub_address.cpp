@@ -119,7 +119,8 @@ result<hub_address> named(std::string_view repository, std::string_view revision
   return hub_address{std::move(*model), std::string(file)};
 }
 
-// In addresses, the revisions refs/pr/N and refs/convert/NAME contain '/' unescaped.
+// Removes the revision from the front of the path and returns the revision. A '/' in refs/pr/N and
+// refs/convert/NAME is not escaped.
 std::string_view take_revision(std::string_view& path) noexcept {
   const bool special = path.starts_with("refs/pr/") || path.starts_with("refs/convert/");
   std::string_view rest = path;

@@ -16,7 +16,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// openat2 returns EAGAIN if another process renames an entry of the tree.
+// openat2 is repeated after EAGAIN, which means that another process has renamed an entry of the
+// path.
 constexpr int attempts_max = 16;
 
 fault outside(std::string cause) { return {errc::path_outside_source, "", std::move(cause)}; }

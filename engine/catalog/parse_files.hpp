@@ -23,9 +23,9 @@ namespace ringload::inline v0 {
 
 struct parsed_source {
   ringload::catalog catalog;
-  std::vector<std::shared_ptr<const stored_form>> stored;     // assembled::stored.
-  std::vector<std::shared_ptr<const stored_digest>> digests;  // assembled::digests.
-  // One element for each element of catalog.files. Open for buffered reads.
+  std::vector<std::shared_ptr<const stored_form>> stored;     // See assembled::stored.
+  std::vector<std::shared_ptr<const stored_digest>> digests;  // See assembled::digests.
+  // One element for each element of catalog.files. The files are open for buffered reads.
   std::vector<source_file> files;
 };
 

@@ -65,7 +65,8 @@ result<file_entries> read_safetensors(const source_file& file, strictness strict
   if (!prefix) return prefix.error();
   auto end = safetensors_header_end(*prefix, file.bytes);
   if (!end) return end.error();
-  // The size is checked first, so that the function never allocates more than the size of the file.
+  // safetensors_header_end() has checked that the header ends within the file, so the buffer is not
+  // larger than the file.
 
   auto header = read_bytes(file, safetensors_prefix_bytes,
                            static_cast<std::size_t>(*end - safetensors_prefix_bytes));
@@ -162,7 +163,7 @@ result<std::vector<std::byte>> read_index_text(const source_file& file) {
   }
   auto text = read_bytes(file, 0, static_cast<std::size_t>(file.bytes));
   if (!text || !file.object) return text;
-  // An object that verifies a digest reports the result only after all its bytes were read.
+  // If the source of the object verifies a digest, identity() now throws if the digest is wrong.
   const auto known = catch_as_fault([&]() -> result<void> {
     file.object->identity();
     return {};

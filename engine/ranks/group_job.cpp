@@ -64,7 +64,7 @@ std::string text_of(const group_call& call) {
   return text + ")";
 }
 
-// Options can change the dtype and the shape.
+// Returns the description of the tensor in memory. The options can change its dtype and shape.
 tensor_info describe_loaded(const tensor_info& stored, const load_options& options) {
   tensor_info out = stored;
   const planned_tensor loaded = planned(stored, options);

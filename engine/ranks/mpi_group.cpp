@@ -11,7 +11,7 @@
 // All messages are copied through one buffer of the group, in two halves: a half is copied while
 // MPI uses the other half. MPI forbids MPI_Cancel and MPI_Request_free for a collective call, and
 // cannot cancel every message. After a failure, any later MPI call may therefore still access the
-// buffer, so the buffer and the requests are never freed.
+// buffer, so the buffer and the requests of collective calls are then never freed.
 
 #include <algorithm>
 #include <array>
@@ -40,13 +40,14 @@ constexpr int failure_tag = 2;
 // A piece of this size stays in the processor's cache while it is copied.
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 constexpr std::size_t pieces = 2;
-// Stands for a rank whose number MPI does not tell.
+// Used if MPI does not report the number of a rank.
 constexpr int unknown_rank = -1;
 // The first tests of a pending message are done without a pause. A message between two processes of
 // one machine arrives within a few hundred tests.
 constexpr unsigned busy_tests = 2000;
 constexpr std::chrono::microseconds between_tests{50};
-// How long a rank tries to report a failure to another rank. A live rank needs some microseconds.
+// Time limit for reporting a failure to one rank. A live rank receives the report within some
+// microseconds.
 constexpr std::chrono::milliseconds notify_timeout{100};
 
 std::string name_of(int rank) {
@@ -144,7 +145,7 @@ class mpi_ranks final : public group {
   void scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
                std::uint32_t root) override {
     const bool is_root = rank() == root;
-    // Only the root knows the number of rounds.
+    // Only the root knows the sizes of all parts, so the root broadcasts the largest size.
     std::uint64_t bytes_max = 0;
     for (const auto& part : parts) bytes_max = std::max<std::uint64_t>(bytes_max, part.size());
     broadcast(std::as_writable_bytes(std::span(&bytes_max, 1)), root);
@@ -193,7 +194,8 @@ class mpi_ranks final : public group {
     return round_of(bytes, piece * piece_bytes, piece_bytes);
   }
 
-  // The bytes from `offset` on, at most `bytes_max`. Empty if `offset` is past the end.
+  // Returns the bytes from `offset` on, at most `bytes_max` bytes. Returns an empty span if
+  // `offset` is past the end.
   template <class Byte>
   static std::span<Byte> round_of(std::span<Byte> bytes, std::size_t offset,
                                   std::size_t bytes_max) noexcept {

@@ -87,8 +87,8 @@ socket_group::socket_group(std::uint32_t rank, std::vector<rank_sockets> peers, 
 
 socket_group::~socket_group() {
   if (!ended_) notify_all(event_kind::left, rank_, {});
-  // TCP resets a connection that is closed before all its bytes are received. A reset can discard
-  // the event that was just sent.
+  // Receives all pending events. If a connection is closed while bytes are unread, TCP resets the
+  // connection, which can discard the event that was just sent.
   std::array<std::byte, 256> discarded = {};
   for (const rank_sockets& peer : peers_) {
     if (!peer.events) continue;

@@ -146,7 +146,7 @@ result<tcp_endpoint> remote_endpoint(const unique_fd& socket) {
 result<unique_fd> listen_on(const tcp_endpoint& endpoint) {
   auto listening = make_tcp_socket(endpoint);
   if (!listening) return listening.error();
-  // The port may have connections of an earlier group that have ended (TIME_WAIT).
+  // Permits a port that still has ended connections of an earlier group (TIME_WAIT).
   if (auto done = set_option(*listening, SOL_SOCKET, SO_REUSEADDR, 1); !done) return done.error();
   if (::bind(listening->get(), generic_address(endpoint), endpoint.bytes) != 0 ||
       ::listen(listening->get(), SOMAXCONN) != 0) {

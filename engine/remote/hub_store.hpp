@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Makes models of the Hugging Face hub loadable: hf://owner/model, the address of a model's page,
-// and owner/model.
+// Opens models of the Hugging Face hub by name: hf://owner/model, the address of a model's page, or
+// owner/model.
 
 #include <memory>
 #include <ringload/byte_source.hpp>

@@ -42,8 +42,8 @@ namespace {
 
 constexpr unsigned busy_queries = 1000;
 constexpr std::chrono::microseconds between_queries{20};
-// How long a rank waits for the other ranks when a communicator ends. The limit is short, because
-// the other ranks may learn of a failure only after this rank has returned its error.
+// Maximum time that a rank waits for the other ranks when a communicator ends. The limit is short,
+// because the other ranks may learn of a failure only after this rank has returned its error.
 constexpr std::chrono::milliseconds end_wait_max{5000};
 
 std::string rank_name(std::uint32_t rank) { return "rank " + std::to_string(rank); }
@@ -218,7 +218,7 @@ class nccl_ranks final : public group {
     }
   }
 
-  // Waits until the call is on the stream. The communicator must not be used before.
+  // Waits until the call is on the stream. The communicator must not be used before then.
   void wait_for_launch(nccl::result_code outcome, const char* call,
                        std::chrono::steady_clock::time_point until) {
     require(outcome, call);

@@ -4,8 +4,8 @@
 // waits, serves one request after the other, and closes after a failure or a long idle time.
 // http_receive.cpp sends the requests and receives the responses.
 //
-// A connection takes a request only after the connection is open. Therefore a request that waits
-// for name resolution or for a TLS handshake can be cancelled at once.
+// A connection takes a request from the queue only after the connection is open. During name
+// resolution and the TLS handshake, the request is still in the queue and can be cancelled at once.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>

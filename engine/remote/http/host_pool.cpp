@@ -35,7 +35,7 @@ void host_pool::add(http_exchange& exchange) noexcept {
   try {
     find_connection();
   } catch (const std::bad_alloc&) {
-    // Any existing connection takes the exchange later.
+    // If a connection exists, it takes the exchange later. Otherwise the exchange fails.
     if (wake_connection() || connections_ > 0) return;
     if (std::erase(exchange.awaited ? awaited_ : background_, &exchange) > 0) fail(exchange);
   }

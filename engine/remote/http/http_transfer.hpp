@@ -25,7 +25,8 @@
 
 namespace ringload::inline v0::remote_http {
 
-// The current address of an object. All transfers of the object share the value. Thread-safe.
+// The current address of an object. All transfers of the object share one object_address.
+// Thread-safe.
 class object_address {
  public:
   explicit object_address(remote_object target) : object(std::move(target)) {}
@@ -138,7 +139,7 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
   bool uses_known_redirect_ = false;
   std::uint32_t redirects_ = 0;
   std::optional<retry_state> tries_;
-  http_exchange* current_ = nullptr;  // In the queue or on a connection of pool_.
+  http_exchange* current_ = nullptr;  // In the queue or on a connection of pool_, or null.
   host_pool* pool_ = nullptr;
   // Time of the start, or of the last renew_deadline().
   std::chrono::steady_clock::time_point start_time_ = {};

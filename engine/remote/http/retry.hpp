@@ -38,8 +38,8 @@ class retry_state {
 
   std::uint32_t failures() const noexcept { return failures_; }
 
-  // With this limit, the attempts run out even if a server sends a few bytes and then closes each
-  // connection.
+  // Fewer bytes are no progress, so the attempts also run out if a server closes each connection
+  // after a few bytes.
   static constexpr std::uint64_t progress_bytes = 64 << 10;
 
  private:

@@ -33,8 +33,7 @@ struct hub_listing {
   const hub_file* find(std::string_view name) const noexcept;
 };
 
-// Appends the first part of `name`: a file or a sub-folder. Does nothing if this part is already
-// the last entry.
+// Appends the first part of the path `name`. Does nothing if this part is already the last entry.
 void add_entry(std::string_view name, std::vector<std::string>& to);
 
 // Returns the address of the listing, which has the commit and the files of the revision.

@@ -13,7 +13,7 @@
 namespace ringload::inline v0::remote_http {
 
 inline constexpr std::uint64_t s3_page_bytes_max = std::uint64_t{8} << 20;
-// Maximum for all pages of a listing together.
+// Maximum number of objects and folders in all pages of a listing.
 inline constexpr std::size_t s3_objects_max = 100'000;
 
 struct s3_object {
