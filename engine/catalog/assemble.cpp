@@ -60,8 +60,7 @@ class collector {
 
   assembled result_;
   std::vector<catalog_entry> found_;
-  // Indexed by file: the numbers that the catalog uses for the file and for its external data
-  // files.
+  // Indexed by file: the numbers of the file and of its external data files in the catalog.
   std::vector<std::vector<std::uint32_t>> numbers_;
 };
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Merges the contents of the files of a checkpoint into one catalog. Used when a source is opened.
-// Pure functions.
+// Merges the contents of the files of a checkpoint into one catalog. Pure functions.
 
 #include <memory>
 #include <ringload/catalog.hpp>

@@ -33,8 +33,7 @@ class file_input final : public input {
   const source_file& from_;
   std::vector<std::byte> window_;
   std::uint64_t window_begin_ = 0;
-  // Size of the window after a jump. For a store, this size is large, because each read costs a
-  // round trip.
+  // Size of the window after a jump. Large for a store, because each read costs a round trip.
   const std::size_t first_bytes_;
   std::size_t next_bytes_ = 0;
 

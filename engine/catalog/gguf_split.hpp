@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds and checks GGUF models in several files. Each file stores its own number and the number of
-// files.
+// Finds and checks GGUF models in several files. Each file stores its number and the file count.
 
 #include <optional>
 #include <span>

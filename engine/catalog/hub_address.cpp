@@ -79,7 +79,7 @@ constexpr std::string_view name_scheme = "hf://";
 constexpr std::string_view page_schemes[] = {"https://", "http://"};
 constexpr std::string_view page_hosts[] = {"huggingface.co/", "www.huggingface.co/", "hf.co/"};
 
-// Returns the part after the host in the address of a hub page.
+// If the text is the address of a hub page, returns the part after the host.
 std::optional<std::string_view> page_path(std::string_view text) noexcept {
   for (const std::string_view scheme : page_schemes) {
     if (!begins_with_scheme(text, scheme)) continue;
@@ -142,8 +142,7 @@ result<hub_address> parse_name(std::string_view path) {
   if (owner == "datasets" || owner == "spaces") {
     return invalid("only models are loaded from the hub, no datasets and no spaces");
   }
-  // The revision is after the first '@'. This also applies to an address with one part:
-  // hf://gpt2@main.
+  // The revision is after the first '@', also in an address with one part: hf://gpt2@main.
   const std::size_t position = path.find('@');
   const std::size_t model_end = owner_end == path.npos ? path.npos : path.find('/', owner_end + 1);
   if (position == path.npos || position > model_end) {

@@ -39,8 +39,7 @@ bool is_content_error(const boost::system::error_code& code) noexcept {
          std::ranges::find(other_codes, code) == std::end(other_codes);
 }
 
-// If the local copy of an object is not a valid file, the copy is deleted and the object is read
-// again.
+// If the local copy of an object is invalid, the copy is deleted and the object is read again.
 result<parsed_file> parse_file(const source_file& file, const std::string& path,
                                const source_options& options) {
   auto parsed = read_entries(file, path, options);

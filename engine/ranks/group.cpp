@@ -13,15 +13,12 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Along a tree, a message is sent in pieces of 1 MiB. A rank can forward a piece while the next
-// piece arrives.
+// Along a tree, messages are sent in pieces. A rank forwards a piece while the next one arrives.
 constexpr std::size_t tree_piece_bytes = std::size_t{1} << 20;
-// Along a chain, pieces are smaller, because each rank delays the message by the time that one
-// piece takes.
+// Along a chain, pieces are smaller, because each rank delays the message by the time of one piece.
 constexpr std::size_t chain_piece_bytes = std::size_t{1} << 17;
 
-// The neighbours of a rank in a broadcast, as positions. The root has position 0, and the next rank
-// has position 1.
+// The neighbours of a rank in a broadcast, as positions: ranks are counted from the root.
 struct broadcast_route {
   std::uint32_t sender = 0;  // Unused by the root.
   std::vector<std::uint32_t> receivers;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One rank's part of a collective load, in which several ranks (processes or threads) read a
-// checkpoint together. Calls run one after another in a thread of the job. Each call first checks
-// that all ranks make the same call. Checks whose result is the same on every rank are done before
-// data is sent.
+// One rank's part of a load in which several ranks (processes or threads) read a checkpoint
+// together. Calls run one after another in a thread of the job. Each call first checks that all
+// ranks make the same call. Checks whose result is the same on every rank are done before data is
+// sent.
 
 #include <memory>
 #include <mutex>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Implements `group` over MPI. MPI cannot wait for a message, the failure of another rank and a
-// deadline at the same time. Therefore this group polls for the message and for failures of other
-// ranks.
+// deadline at the same time, so this group polls for them.
 //
 // broadcast() uses MPI_Ibcast and scatter() uses MPI_Iscatterv. Barriers use the messages of class
 // `group`: MPI_Ibarrier takes the same time (bench/results/2026-11-24-group-calls.md), and cannot
@@ -46,8 +45,7 @@ constexpr int unknown_rank = -1;
 // one machine arrives within a few hundred tests.
 constexpr unsigned busy_tests = 2000;
 constexpr std::chrono::microseconds between_tests{50};
-// Time limit for reporting a failure to one rank. A live rank receives the report within some
-// microseconds.
+// Time limit for reporting a failure to one rank. A live rank needs some microseconds.
 constexpr std::chrono::milliseconds notify_timeout{100};
 
 std::string name_of(int rank) {
@@ -247,8 +245,7 @@ class mpi_ranks final : public group {
   }
 
   // Stops waiting for a message. MPI can cancel a message whose transfer has not begun. Otherwise
-  // the transfer may continue, so the buffer is leaked. The request of a collective call is leaked
-  // too.
+  // the transfer may continue, so the buffer and the request of a collective call are leaked.
   void abandon(MPI_Request& request, bool is_collective) noexcept {
     if (request == MPI_REQUEST_NULL && !is_collective) return;
     if (!is_collective) {

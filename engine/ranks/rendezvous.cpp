@@ -58,8 +58,7 @@ std::vector<std::byte> hello(std::uint32_t rank, std::uint32_t ranks) {
   return archive.take();
 }
 
-// Receives the rank number of a new peer. Fails if the rank is not expected or is already
-// connected.
+// Receives the rank of a new peer. Fails if the rank is not expected or is already connected.
 result<std::uint32_t> receive_rank(const unique_fd& peer, const std::vector<unique_fd>& known) {
   std::array<std::byte, hello_bytes> buffer = {};
   const auto got = receive_packet(peer, buffer);
@@ -177,7 +176,6 @@ result<unique_fd> connect_to_rank_0(const rendezvous& place, const std::string& 
   }
 }
 
-// Receives the sockets for one peer.
 result<void> receive_sockets(const rendezvous& place, const unique_fd& connection,
                              sockets_of_rank& sockets) {
   if (auto arrived = await_ready(place, connection.get(), POLLIN, place.deadline); !arrived) {

@@ -31,8 +31,8 @@ std::chrono::milliseconds time_left(std::chrono::steady_clock::time_point end);
 
 fault joining_cancelled();
 
-// Waits until `socket` is ready for `direction` (POLLIN or POLLOUT) or its peer has closed it. If
-// `socket` is -1, only waits until `end`. Fails with ETIMEDOUT at `end` and with ECANCELED after a
+// Waits until `socket` is ready for `direction` (POLLIN or POLLOUT) or closed by the peer. If
+// `socket` is -1, waits until `end`. Fails with ETIMEDOUT at `end` and with ECANCELED after a
 // cancellation.
 result<void> await_ready(const rendezvous& place, int socket, short direction,
                          std::chrono::steady_clock::time_point end);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The first bytes of the TCP connections between ranks.
-
 #include "ranks/tcp_hello.hpp"
 
 #include <sys/socket.h>

@@ -264,7 +264,6 @@ result<sockets_of_rank> lead_over_tcp(const rendezvous& place, const tcp_meeting
   return sockets;
 }
 
-// Receives the welcome of rank 0.
 result<tcp_welcome> receive_welcome(const rendezvous& place, const unique_fd& connection) {
   tcp_welcome welcome;
   if (auto received = receive_all(place, connection, bytes_in(welcome)); !received) {

@@ -200,8 +200,8 @@ hub_store::hub_store(std::shared_ptr<http_client> client, const hub_options& opt
   }
 }
 
-// "owner/model" is accepted. A name without '/', such as "gpt2", is refused, because it may be a
-// mistyped path.
+// "owner/model" is accepted. A name without '/', such as "gpt2", may be a mistyped path and is
+// refused.
 bool hub_store::has_name(std::string_view source) const noexcept {
   if (is_hub_address(source)) return true;
   try {

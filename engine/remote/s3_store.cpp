@@ -37,8 +37,7 @@ sign_function s3_access::sign() const {
   if (!is_signed()) return {};
   return [credentials = credentials,
           region = std::string(region_of(place))](const outgoing_request& request) {
-    // Fields such as Range are not signed, because a proxy may change them. S3 does not require
-    // their signature.
+    // Fields such as Range are not signed, because a proxy may change them.
     const outgoing_request bare = {request.method, request.to, {}};
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     return sign_s3(bare, credentials, region, now);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Writes, hashes and publishes one file of the local Hugging Face cache. hf_cache_file.hpp shows
-// the layout of the cache. The record is the file <digest>.ringload.ranges, which lists the
-// received ranges.
+// hf_cache_file.hpp shows the layout of the cache. The record is the file <digest>.ringload.ranges.
 
 #include "remote/cache/hf_cache_file.hpp"
 

@@ -61,17 +61,15 @@ class hf_cache_file {
   // After a failure, every call returns the same failure and writes nothing.
   result<void> write(std::uint64_t offset, std::span<const std::byte> from);
   // Hashes the bytes before the first gap. If all bytes are present, compares the digest. If the
-  // digest is correct, publishes the file: renames the file to blobs/<digest>, and creates the link
-  // and the ref. If the digest is wrong, deletes the file and returns a wrong_digest fault without
-  // a place.
+  // digest is correct, publishes the file: renames it to blobs/<digest>, and creates the link and
+  // the ref. If the digest is wrong, deletes the file and returns wrong_digest without a place.
   result<void> advance();
   // Discards all received bytes. Returns true if some of these bytes were from an earlier load.
   bool begin_anew();
 
   std::vector<byte_range> missing() const;
   bool published() const;
-  // Waits for the advance() call that hashes the last byte. Returns the outcome of that call, or an
-  // earlier failure.
+  // Waits until the file is published or a call has failed. Returns the failure, if any.
   result<void> wait_until_published() const;
 
  private:

@@ -179,8 +179,7 @@ void fetch(const std::shared_ptr<caching>& state, cache_threads& threads,
 struct joined_read {
   explicit joined_read(byte_source::read_handler handler) : done(std::move(handler)) {}
 
-  // Ends one part of the read. After the last part, calls `done` with the first failure, or with
-  // null.
+  // Ends one part of the read. After the last part, calls `done` with the first failure.
   void end(std::exception_ptr failure) {
     {
       const std::lock_guard<std::mutex> hold(mutex);
@@ -220,8 +219,7 @@ void hf_cache_source::read_async(const source_read& request, read_handler done) 
   const byte_range requested = {request.offset, request.offset + request.into.size()};
   const std::vector<byte_range> missing = state_->blob->missing_in(requested);
   if (missing.empty()) return read_cached(state_, *threads_, request, std::move(done));
-  // If a read has many small gaps, one request for the whole read is faster than a request for each
-  // gap.
+  // For many small gaps, one request for the whole read is faster than a request for each gap.
   if (missing.size() > parts_max || missing.front() == requested) {
     return fetch(state_, *threads_, request, std::move(done));
   }

@@ -59,8 +59,7 @@ void complete(chunks released) {
   }
 }
 
-// Hashes a file in passes. In each pass, every byte is hashed once, in the order of the file.
-// Thread-safe.
+// Hashes a file in passes. Each pass hashes every byte once, in the order of the file. Thread-safe.
 class digest_passes : public std::enable_shared_from_this<digest_passes> {
  public:
   digest_passes(std::shared_ptr<byte_source> source, std::string digest,
@@ -121,8 +120,7 @@ void digest_passes::begin_pass() {
   repeated_.begin_pass();
 }
 
-// Ends the hashing of this pass. The caller must unlock the mutex and then call complete() with the
-// returned chunks.
+// Ends the hashing of this pass. The caller must unlock the mutex and then complete() the chunks.
 chunks digest_passes::give_up() noexcept {
   is_complete_ = false;
   return std::exchange(chunks_, {});

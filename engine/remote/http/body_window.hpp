@@ -38,8 +38,7 @@ class body_window {
   // keeps the whole body.
   explicit body_window(std::uint64_t kept_bytes_max);
 
-  // Sets the size of the body, or of the requested part of the body. Must be called before
-  // next_buffer().
+  // Sets the size of the body, or of its requested part. Must be called before next_buffer().
   void set_end(std::uint64_t bytes) noexcept { end_ = bytes; }
   // Keeps the whole body, even if the body has more than `kept_bytes_max` bytes.
   void keep_all() noexcept { kept_bytes_max_ = std::max(kept_bytes_max_, end_); }
@@ -51,8 +50,7 @@ class body_window {
   // received before the restart. If `failed` is false, take() counts all bytes again.
   void begin_anew(bool failed);
 
-  // Copies the kept bytes to the part. If the part is not complete, the window keeps a pointer to
-  // the part.
+  // Copies the kept bytes to the part. Keeps a pointer to the part if the part is not complete.
   void add(wanted_part& part);
   void remove(wanted_part& part) noexcept;
 

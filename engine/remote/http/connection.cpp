@@ -144,8 +144,7 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::shake_hands() 
     co_return final_failure("the host name cannot be sent to the server");
   }
   tls.set_verify_mode(ssl::verify_peer, code);
-  // Sets OpenSSL's error for a wrong host name. Without this call, the error text would not contain
-  // the reason.
+  // Sets OpenSSL's error for a wrong host name, so that the error text contains the reason.
   const auto check_host = [names = ssl::host_name_verification(pool_->to.host)](
                               bool trusted, ssl::verify_context& chain) {
     const bool fits = names(trusted, chain);

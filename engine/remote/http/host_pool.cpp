@@ -132,8 +132,7 @@ http_exchange* host_pool::take() {
   return next;
 }
 
-// Takes only background exchanges, because an exchange for which a caller waits must use the first
-// free connection.
+// An exchange for which a caller waits is not taken, because it must use the first free connection.
 http_exchange* host_pool::take_to_send_ahead() {
   const std::size_t waiting = awaited_.size() + background_.size();
   if (background_.empty() || waiting <= connections_ - busy_connections_) return nullptr;

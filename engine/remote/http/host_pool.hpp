@@ -104,8 +104,7 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   void fail(http_exchange& exchange) noexcept;
   void find_connection();
   void connect(bool connect_early);
-  // Wakes an idle connection, or else a parked connection: see park(). Returns false if the pool
-  // has neither.
+  // Wakes an idle or parked connection: see park(). Returns false if the pool has neither.
   bool wake_connection() noexcept;
 
   std::deque<http_exchange*> awaited_;

@@ -53,8 +53,7 @@ class http_connection {
   // Sends the request, receives the response, and stores the outcome in `exchange`. Returns false
   // if `exchange` must be sent again.
   asio::awaitable<bool> perform(http_exchange& exchange);
-  // The caller must call begin_exchange() before perform(), and end_exchange() after the outcome is
-  // known.
+  // The caller must call begin_exchange() before perform(), and end_exchange() after perform().
   void begin_exchange(http_exchange& exchange) noexcept;
   void end_exchange() noexcept;
   // The request that was sent ahead: see http_receive.cpp. This connection receives its response

@@ -75,8 +75,8 @@ struct http_exchange {
   std::uint64_t arrived = 0;  // Number of body bytes that were received into their destination.
   bool private_peer = false;  // The server has a private address: see is_private().
 
-  // Members of the pool. `done` is an optional, because the assignment of a handler recurses
-  // infinitely in Boost 1.81.
+  // Used by the pool and its connections. `done` is an optional, because the assignment of a
+  // handler recurses infinitely in Boost 1.81.
   std::optional<boost::asio::any_completion_handler<void()>> done;
   // Null if the exchange waits for a connection or has ended.
   http_connection* connection = nullptr;

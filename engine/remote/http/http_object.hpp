@@ -2,8 +2,8 @@
 #pragma once
 
 // Implements byte_source for an object of a web server. Splits each read into ranges and receives
-// each range directly into the destination. Reads of the first bytes use the response that opened
-// the object.
+// them directly into the destination. Reads of the first bytes use the response that opened the
+// object.
 
 #include <memory>
 #include <ringload/byte_source.hpp>

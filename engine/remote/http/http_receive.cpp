@@ -126,7 +126,7 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::receive(http_e
     auto received = co_await receive_parsed(exchange, place, *parser);
     failed = std::move(received);
   }
-  // Closes the connection if the server closes it, or if the received bytes belong to no response.
+  // Closes the connection if the server will close it, or if received bytes belong to no response.
   if (!failed && (!kept || (buffer_.size() > 0 && ahead_ == nullptr))) shut();
   co_return failed;
 }

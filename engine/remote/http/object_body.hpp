@@ -2,8 +2,7 @@
 #pragma once
 
 // Receives the body of the request that opens an object: the first bytes of the object or, if the
-// server does not support ranges, the whole object. The body is received in order and copied to the
-// waiting reads.
+// server does not support ranges, the whole object. Copies the body to the waiting reads.
 //
 // The object is open when the head of the response is received, so the caller can parse the file's
 // header while the body is received. The first bytes are received even if no read has requested

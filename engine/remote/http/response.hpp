@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses the status and header of an HTTP response, and checks them against the request. Pure
-// functions.
+// Parses and checks the status and header of an HTTP response. Pure functions.
 
 #include <cstdint>
 #include <optional>

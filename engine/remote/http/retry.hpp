@@ -24,8 +24,7 @@ class retry_state {
  public:
   explicit retry_state(const retry_rules& rules) noexcept : rules_(rules) {}
 
-  // Reports that an attempt received `bytes` bytes. At least progress_bytes bytes reset the count
-  // of failures.
+  // Reports how many bytes an attempt received. progress_bytes or more bytes reset failures().
   void progressed(std::uint64_t bytes) noexcept {
     if (bytes >= progress_bytes) failures_ = 0;
   }

@@ -20,9 +20,8 @@ inline constexpr std::uint64_t hub_listing_bytes_max = std::uint64_t{32} << 20;
 struct hub_file {
   std::string name;                    // May have sub-folders. Always within the model's folder.
   std::optional<std::uint64_t> bytes;  // Empty if the server does not report the size.
-  // Digest of the content, which is also the name of the file in the cache. SHA-256 (64 digits) for
-  // a file in LFS, otherwise git's SHA-1 (40 digits). Empty if the server does not report the
-  // digest.
+  // Digest of the content, which is also the name of the file in the cache: SHA-256 (64 digits) for
+  // a file in LFS, otherwise git's SHA-1 (40 digits). Empty if the server does not report it.
   std::string digest;
 };
 

@@ -49,8 +49,7 @@ struct s3_refusal {
 };
 
 // Converts an error response to a fault that tells the user what to do. The code is
-// source_not_found, access_denied, or remote_failed. `shown` is the name of the object in the
-// fault.
+// source_not_found, access_denied, or remote_failed. `shown` names the object.
 fault s3_fault(const s3_refusal& response, const std::string& shown);
 
 }  // namespace ringload::inline v0::remote_http

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads a short XML document with Expat and passes each element to a function. Used for the
-// responses of S3.
+// Parses a short XML document, such as a response of S3, and passes each element to a function.
 
 #include <functional>
 #include <string>
