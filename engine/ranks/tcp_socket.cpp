@@ -174,7 +174,7 @@ result<void> finish_connect(const unique_fd& socket) {
   const auto remote = remote_endpoint(socket);
   if (!local) return local.error();
   if (!remote) return remote.error();
-  // A socket can connect to itself if nobody listens and the kernel has chosen the same port.
+  // A socket can connect to itself if nobody listens and the kernel gives it the requested port.
   if (local->bytes == remote->bytes &&
       std::memcmp(&local->address, &remote->address, local->bytes) == 0) {
     return tcp_failure(ECONNREFUSED);

@@ -200,8 +200,7 @@ hub_store::hub_store(std::shared_ptr<http_client> client, const hub_options& opt
   }
 }
 
-// "owner/model" is accepted. A name without '/', such as "gpt2", may be a mistyped path and is
-// refused.
+// "owner/model" is accepted. "gpt2" is refused, because a name without '/' may be a mistyped path.
 bool hub_store::has_name(std::string_view source) const noexcept {
   if (is_hub_address(source)) return true;
   try {

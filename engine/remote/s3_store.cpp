@@ -115,7 +115,7 @@ fault s3_folder::explained(const small_response& refusal, const std::string& pla
 }
 
 // Requests one byte of the object to learn why the server refuses the object. Returns a fault with
-// the server's reason, or `failure` if the server states no reason.
+// the server's reason, or `failure` if the server does not refuse this request.
 fault s3_folder::explained(fault failure, const std::string& name,
                            const std::stop_token& stop) const {
   const bool refused = failure.code == errc::access_denied ||

@@ -119,7 +119,7 @@ void report_failure(const std::function<void(const hub_cached_file&)>& on_cached
 void check_digest(const std::shared_ptr<caching>& state, cache_threads& threads) {
   std::uint64_t missing_bytes = 0;
   for (const byte_range& gap : state->blob->missing()) missing_bytes += gap.end - gap.begin;
-  // While a checkpoint is opened, most bytes of its files are missing, and nothing must be fetched.
+  // While a checkpoint is opened, most bytes of a file are missing, so nothing is fetched.
   if (missing_bytes <= state->from->bytes() / 2) state->finish();
   if (!state->blob->missing().empty()) return;
   asio::post(threads.hashing, [state] { state->advance(); });

@@ -323,7 +323,7 @@ void digest_passes::hash() {
 void digest_passes::fetch_gaps(std::unique_lock<std::mutex>& hold) {
   const std::vector<byte_range> gaps = missing_in({front_, from->bytes()});
   const std::uint64_t bytes = sum_of(gaps);
-  // While a checkpoint is opened, most bytes of its files are missing, and nothing must be fetched.
+  // While a checkpoint is opened, most bytes of a file are missing, so nothing is fetched.
   if (bytes > unread_bytes_max || bytes > from->bytes() / 2) return;
   for (const byte_range& gap : gaps) {
     std::vector<std::byte> memory(gap.end - gap.begin);

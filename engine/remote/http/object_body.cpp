@@ -50,7 +50,7 @@ void object_body::open(const std::stop_token& stop,
 }
 
 // Starts a transfer. If the server supports ranges, the transfer continues at the current position.
-// Otherwise it starts at the first byte.
+// Otherwise the transfer starts at the first byte.
 void object_body::begin() {
   has_requested_ = false;
   transfer_handler::function ends;
