@@ -208,7 +208,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
       break;
     }
     left = *next;
-    first = first && res < 0;  // A read that is tried again counts as the first.
+    first = first && res < 0;  // A repeated read counts as the first.
   }
   const std::uint64_t bytes_read = cursor.reached_offset() - t.read.file_offset;
   step.end(t.load.first_tensor(t.read), t.outcome ? t.read.bytes_needed : bytes_read);
@@ -287,7 +287,7 @@ boost::asio::awaitable<void> submit_next_reads(engine& e) {
   co_await yield_to_loop(loop);  // The ring submits the requests.
 }
 
-// Registered host memory needs neither a read nor a slot.
+// Copies from registered host memory, which needs neither a read nor a slot.
 boost::asio::awaitable<void> copy_registered(engine& e, task& t, const std::byte* memory) {
   const std::size_t bytes = t.read.bytes_needed;
   // A const_cast is safe, because the device only reads this memory.
