@@ -192,7 +192,7 @@ result<void> planner::find_straight(std::uint32_t first, std::uint32_t last,
     const bool can_be_straight =
         rules_for(item.destination).straight || input_.mapping != mapping_request::none;
     if (item.replica_of != no_index) {
-      // Replicas are then copied from a slot.
+      // All replicas are then copied from a slot, and so is the first tensor.
       if (!can_be_straight) items_[item.replica_of].straight = false;
       continue;
     }
