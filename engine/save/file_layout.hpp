@@ -29,7 +29,7 @@ struct file_layout {
   std::uint64_t bytes = 0;  // Size of the file.
   // The header of the file, or the whole content of an index file.
   std::string head;
-  // For a format whose index is at the end of the file.
+  // The index, if the format has the index at the end of the file.
   std::string tail = {};
 };
 

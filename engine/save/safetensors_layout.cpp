@@ -23,7 +23,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::uint32_t alignment_max = 2U << 20;
-constexpr std::size_t rank_max = 64;  // A strict reader accepts at most 64.
+constexpr std::size_t rank_max = 64;  // A strict reader refuses tensors with more dimensions.
 
 result<void> check_settings(const safetensors_settings& settings) {
   const auto wrong = [](std::string cause) {
@@ -233,7 +233,7 @@ result<void> layouter::add_index() {
   return {};
 }
 
-// Checks that strict reading accepts the files, and all of them together.
+// Fails unless strict reading accepts each file and the checkpoint as a whole.
 result<void> layouter::check_readable() const {
   description_budget budget(strictness::strict);
   for (const file_layout& file : out_.files) {

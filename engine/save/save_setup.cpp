@@ -77,7 +77,7 @@ result<dtype> stored_type(const tensor_ref& tensor, const save_options& options)
   return chosen ? *options.dtype : tensor.dtype;
 }
 
-// For a header, an index or zeros.
+// Returns a source for the bytes of a header, an index or a gap of zeros.
 tensor_ref text_source(std::string text) {
   const auto owner = std::make_shared<const std::string>(std::move(text));
   tensor_ref out({}, owner->data(), dtype::u8, {owner->size()});
