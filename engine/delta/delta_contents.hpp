@@ -14,7 +14,7 @@
 //
 // The two lists of digests have the text format of a checksum list. All other attributes of the
 // file are the metadata of the next version. The file contains an object for each changed or added
-// tensor. Its layout is one of these:
+// tensor. The layout of an object is one of these:
 //
 //   ringload_delta_sparse   components `gaps` and `planes`, see delta_code.hpp
 //   ringload_delta_dense    component `planes`

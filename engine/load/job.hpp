@@ -49,7 +49,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   job(std::shared_ptr<engine> e, load_request request,
       std::shared_ptr<load_counters> window_counters = nullptr);
 
-  // Constant.
+  // Constant members.
   const std::shared_ptr<engine> the_engine;
   const std::string source;  // Name of the checkpoint, for errors.
   // Copy of the checksum list of the options, or null.

@@ -55,8 +55,8 @@ class planner {
   plan&& take() { return std::move(plan_); }
 
  private:
-  // If the arenas are too large, the planner only sums up the sizes for the error text. It adds no
-  // more reads, because the file may be sparse and may need more reads than fit in memory.
+  // If the arenas are too large, the planner adds no more reads, and only sums up the sizes for the
+  // error text. The file may be sparse and may need more reads than fit in memory.
   bool too_large() const { return arenas_.bytes() > limits_.arena_bytes_max; }
   std::uint64_t alignment_of(const stored_item& i) const {
     return std::max<std::uint64_t>(input_.tensors[i.tensor].alignment,
