@@ -81,7 +81,7 @@ class function_store {
   const std::string& prefix() const noexcept { return prefix_; }
   boost::asio::io_context& context() const noexcept { return threads_.context(); }
 
-  /// Calls the function `release` of the store at the end.
+  /// Makes the destructor call the function `release` of the store.
   void own_context() noexcept {
     owned_.release = functions_.release;
     owned_.context = functions_.context;
@@ -139,7 +139,7 @@ void end_read(ringload_store_read* ended, const Check& check) noexcept {
   if (read->one_event.exchange(true)) {
     complete(std::move(read));
   } else {
-    static_cast<void>(read.release());  // read_async completes the read.
+    static_cast<void>(read.release());  // begin_read() completes the read.
   }
 }
 
@@ -321,7 +321,7 @@ ringload_status ringload_store_extension(const ringload_store* store, ringload_e
 ringload_status ringload_store_fail(ringload_store_call* call, ringload_status status,
                                     const char* reason) {
   if (call && reason) {
-    // Without memory for the reason, the status remains.
+    // If there is no memory for the reason, only the status is reported.
     guarded([&] {
       call->reason = reason;
       return RINGLOAD_OK;
