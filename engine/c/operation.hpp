@@ -88,7 +88,6 @@ inline any_result any_result_of(std::optional<tensor> next) {
 
 class operation_state;
 
-/// The callback of an operation.
 struct end_callback {
   void (*then)(void* context, ringload_status status);
   void* context;

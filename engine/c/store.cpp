@@ -69,7 +69,7 @@ void check_bytes(std::uint64_t received, std::uint64_t requested) {
 }
 
 // The functions and the context of a store. The extension, the objects and the tasks of the threads
-// share the ownership.
+// share the ownership of the function_store.
 class function_store {
  public:
   function_store(const ringload_store& c_store, std::uint32_t thread_count)
@@ -104,8 +104,8 @@ class function_store {
 
 }  // namespace
 
-// A read that `begin_read` has started. Two events end the read: `begin_read` returns, and the
-// program ends the read. The later event completes the read.
+// A read that `begin_read` has started. The read is complete after two events, in any order:
+// `begin_read` returns, and the program reports the end of the read.
 struct ringload_store_read {
   ringload_store_read(const ringload::source_read& read,
                       ringload::byte_source::read_handler handler)

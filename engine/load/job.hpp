@@ -49,7 +49,6 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   job(std::shared_ptr<engine> e, load_request request,
       std::shared_ptr<load_counters> window_counters = nullptr);
 
-  // Constant members.
   const std::shared_ptr<engine> the_engine;
   const std::string source;  // Name of the checkpoint, for errors.
   // Copy of the checksum list of the options, or null.
@@ -82,8 +81,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
 
   // ---- All functions below: engine thread only ----
 
-  // Sets the state of a fill. Must be called before begin(), also if the load will fail before
-  // begin().
+  // Sets the state of a fill. Must be called before begin(), even if the load fails before begin().
   void set_fill(fill_state fill) { fill_ = std::move(fill); }
   // Takes over the opened files and the plan. Afterwards, workers may take reads.
   void begin(opened_load opened);
@@ -100,15 +98,15 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   }
   std::span<const strided_map> maps() const noexcept { return plan_.maps; }
   const destinations& into() const noexcept { return into_; }
-  // memory() returns the memory of one destination, arenas() returns the memory of all
-  // destinations. Must not be called for a fill. After a failure, arenas() is empty.
+  // memory() returns the memory of one destination, and must not be called for a fill. arenas()
+  // returns the memory of all destinations, and nothing after a failure.
   arena& memory(std::uint32_t n) const noexcept { return storage_->memory(n); }
   std::span<const std::shared_ptr<const tensor_storage>> arenas() const noexcept {
     if (!storage_) return {};
     return storage_->arenas();
   }
   bool fill() const noexcept { return fill_.has_value(); }
-  // In a fill, the destinations may be partly written after this call.
+  // Records that a fill may have written bytes. A later failure then reports incomplete tensors.
   void begin_writing() noexcept {
     if (fill_) fill_->writing = true;
   }
@@ -200,8 +198,9 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // block.
   std::shared_ptr<const opened_checkpoint> opened() const noexcept { return from_; }
   void release_files() noexcept { from_.reset(); }
-  // A fill or a copy uses memory of the caller and keeps its owners alive. release_borrowed() must
-  // be called after the last access to the memory, in a thread that may block.
+  // A fill or a copy uses memory of the caller and keeps the owners of this memory alive.
+  // release_borrowed() must be called after the last access to the memory, in a thread that may
+  // block.
   bool borrows() const noexcept { return request_.fill || request_.copy; }
   void release_borrowed() noexcept {
     request_.fill.reset();

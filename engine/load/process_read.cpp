@@ -278,9 +278,9 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   if (outcome.failed) t.outcome = fault{outcome.failed, t.load.place(t.read, t.read.file_offset)};
 }
 
-// Lets the ring submit the reads that the end of this read has admitted, before this read is
-// copied. If the copy started first, its thread could occupy the processor of the engine thread,
-// and the drive would be idle.
+// Lets the ring (io_uring) submit the reads that the end of this read has admitted, before this
+// read is copied. If the copy started first, its thread could occupy the processor of the engine
+// thread, and the drive would be idle.
 boost::asio::awaitable<void> submit_next_reads(engine& e) {
   boost::asio::io_context& loop = e.loop;
   co_await yield_to_loop(loop);  // Admitted reads prepare their requests.

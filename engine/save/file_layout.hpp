@@ -26,7 +26,7 @@ struct layout_tensor {
 struct file_layout {
   // Name within the folder of the checkpoint. Empty if the checkpoint is a single file.
   std::string name;
-  std::uint64_t bytes = 0;  // Size of the file.
+  std::uint64_t bytes = 0;
   // The header of the file, or the whole content of an index file.
   std::string head;
   // The index, if the format has the index at the end of the file.
