@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Without HDF5 support, the function fails.
+// Without HDF5 support, ringload_hdf5_extension() fails.
 
 #include <ringload/c_hdf5.h>
 

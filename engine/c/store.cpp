@@ -99,7 +99,7 @@ class function_store {
   const ringload_store functions_;
   const std::string prefix_;
   owned_context owned_;      // Destroyed after the threads have ended.
-  context_threads threads_;  // Call `read`, and complete reads that ended within `begin_read`.
+  context_threads threads_;  // Threads that call `read` and completion handlers.
 };
 
 }  // namespace

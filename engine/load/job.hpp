@@ -60,7 +60,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
 
   void cancel() noexcept;
   load_stats progress() const;
-  // May be called only after the load has started. A `load_operation` cannot exist earlier.
+  // named() and per_file() must not be called before the load has started.
   const named_catalog& named() const noexcept { return *named_; }
   file_counters& per_file() const noexcept { return *counters.per_file; }
   bool stopped() const noexcept { return outcome_.stopped(); }
@@ -206,8 +206,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
     request_.fill.reset();
     request_.copy.reset();
   }
-  // Returns the memory of a failed load, so that it can be freed in a thread that may block.
-  // Tensors of the program still keep their memory alive.
+  // Returns the memory of a failed load, so that the caller can free the memory in a thread that
+  // may block. Tensors that the program holds keep their memory alive.
   std::shared_ptr<const model_storage> release_storage() noexcept { return std::move(storage_); }
   void release_storage_if_stopped() noexcept {
     if (stopped()) storage_.reset();

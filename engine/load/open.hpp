@@ -57,7 +57,7 @@ struct open_services {
   opening from;
 };
 
-// If the options contain a checksum list, the caller must keep it alive until the load has
+// If the options contain a checksum list, the caller must keep the list alive until the load has
 // finished.
 result<opened_load> open_load(const load_request& request, const open_services& services);
 

@@ -192,7 +192,7 @@ result<void> planner::find_straight(std::uint32_t first, std::uint32_t last,
     const bool can_be_straight =
         rules_for(item.destination).straight || input_.mapping != mapping_request::none;
     if (item.replica_of != no_index) {
-      // All replicas are then copied from a slot, and so is the first tensor.
+      // If a replica cannot be read directly, the original and its replicas are copied from a slot.
       if (!can_be_straight) items_[item.replica_of].straight = false;
       continue;
     }
@@ -203,7 +203,7 @@ result<void> planner::find_straight(std::uint32_t first, std::uint32_t last,
   return {};
 }
 
-// Gives each tensor of one file its place, and adds the straight reads.
+// Chooses the place of each tensor of one file, and adds the straight reads.
 result<void> planner::place(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t i = first; i < last;) {
     if (!items_[i].straight || !items_[i].own_place) {

@@ -27,8 +27,7 @@ struct stored_item {
   std::uint64_t stream_bytes = 0;   // For a stream, the number of decoded bytes.
   std::uint32_t tensor = 0;
   std::uint32_t file = 0;  // no_index if the bytes are in memory.
-  // Destination number as in plan.hpp. When a mapped tensor has its place, the number is that of
-  // its mapping.
+  // Destination number as in plan.hpp. After a mapped tensor is placed, the number of its mapping.
   std::uint32_t destination = 0;
   std::uint32_t block = no_index;
   std::uint32_t map = no_index;     // Index in split_tensors::maps.

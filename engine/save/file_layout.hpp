@@ -47,8 +47,8 @@ struct checkpoint_layout {
 };
 
 // A range of a file, and the source of its bytes. The range receives the first bytes of the source.
-// Sources are tensors, heads, tails and zeros. The creator of the pieces chooses the number
-// `source`.
+// Sources are tensors, heads, tails and zeros. The creator of the pieces assigns a number to each
+// source.
 struct file_piece {
   std::uint64_t file_offset = 0;
   std::uint64_t bytes = 0;

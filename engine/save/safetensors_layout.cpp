@@ -126,10 +126,10 @@ class layouter {
 };
 
 // Returns the order of the tensors in the files. tensor_order::given is the order of the caller.
-// The other order is that of the reference implementation: by descending alignment of the dtypes,
-// whose enumerators are in ascending order of alignment. If settings_.alignment is at least 4 KiB,
-// tensors whose size is a multiple of 4 KiB are first, so that each of them begins at a multiple of
-// 4 KiB.
+// The other order is the order of the reference implementation: descending alignment of the dtypes.
+// The enumerators of dtype are in ascending order of alignment. If settings_.alignment is at least
+// 4 KiB, tensors whose size is a multiple of 4 KiB are first, so that each of them begins at a
+// multiple of 4 KiB.
 std::vector<std::uint32_t> layouter::ordered() const {
   std::vector<std::uint32_t> order(tensors_.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});

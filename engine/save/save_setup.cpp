@@ -147,7 +147,7 @@ class piece_list {
       const tensor_extent& extent = extents[t];
       if (extent.bytes > 0) pieces_.push_back({extent.offset, extent.bytes, extent.file, t});
     }
-    // Tensors that share their bytes have the same extent. Only one of them is written.
+    // Tensors that share their bytes have the same extent. Only one of these tensors is written.
     const auto by_place = [](const file_piece& p) { return std::tuple(p.file, p.file_offset); };
     std::ranges::stable_sort(pieces_, {}, by_place);
     const auto duplicates = std::ranges::unique(pieces_, {}, by_place);
