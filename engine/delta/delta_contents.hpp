@@ -41,7 +41,6 @@ inline constexpr std::string_view gaps_part = "gaps";
 inline constexpr std::string_view planes_part = "planes";
 inline constexpr std::string_view dtype_key = "dtype";
 
-// Describes a tensor of one version.
 struct version_tensor {
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;
