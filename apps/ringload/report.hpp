@@ -15,7 +15,7 @@ namespace ringload::tool {
 
 struct load_report {
   const std::vector<std::string>& sources;
-  const std::string& device;  // Its name: "host".
+  const std::string& device;  // The name, such as "host".
   const catalog& loaded;      // The selected tensors, as stored in the files.
   const load_stats& stats;
   const std::vector<file_stats>& of_files;  // Indexed by file of the catalog.

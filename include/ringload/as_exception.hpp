@@ -78,7 +78,7 @@ class as_exception_handler {
 
  private:
   Handler handler_;
-  mutable diagnostics info_;  // Moves with the handler.
+  mutable diagnostics info_;
 };
 
 template <class Initiation>
