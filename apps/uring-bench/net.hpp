@@ -28,7 +28,7 @@ struct measured_net_cell {
 
 enum class net_wall : std::uint8_t {
   processor,    // The processor of this machine: one thread receives and decrypts.
-  connections,  // The rate grew up to the largest number of connections.
+  connections,  // More connections may increase the rate.
   beyond,       // The limit is in the network or in the server.
 };
 
@@ -43,7 +43,7 @@ struct net_findings {
 
   /// Returns the cell with the highest median rate. At least one cell must exist.
   const measured_net_cell& best() const;
-  /// Returns the cell with the fewest bytes in flight that reaches 97 % of that rate.
+  /// Returns the cell with the fewest bytes in flight that reaches 97 % of the best rate.
   const measured_net_cell& chosen() const;
   net_wall wall() const;
 };

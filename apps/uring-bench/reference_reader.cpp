@@ -170,7 +170,7 @@ class one_ring {
   void prepare(std::uint32_t number) {
     const slot& s = slots_[number];
     ::io_uring_sqe* sqe = ::io_uring_get_sqe(&ring_);
-    while (sqe == nullptr) {  // A polling thread has not taken the earlier entries yet.
+    while (sqe == nullptr) {  // The SQPOLL thread has not taken earlier entries yet.
       submit();
       sqe = ::io_uring_get_sqe(&ring_);
     }

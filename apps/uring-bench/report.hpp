@@ -11,7 +11,7 @@
 
 namespace ringload::bench {
 
-/// The results of fio in the same runs. Empty if fio was not used.
+/// The results of ringload and of fio in the same runs. `fio` is empty if fio was not used.
 struct compared {
   repeated ours;
   repeated fio;

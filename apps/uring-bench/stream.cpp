@@ -104,7 +104,7 @@ class run_of_stream {
     auto made = ring::make(loop_, options_.slots);
     if (!made) fail("io_uring", message_of(made.error()));
     the_ring_ = std::move(*made);
-    // As in the loader, a refusal is not a failure.
+    // If the kernel refuses registration, reads use unregistered buffers, as in the loader.
     registered_ = !the_ring_->open_buffers(options_.slots);
     for (std::uint32_t slot = 0; registered_ && slot < options_.slots; ++slot) {
       const std::span<std::byte> memory = staging_.at(slot);
