@@ -85,8 +85,7 @@ bool is_version_folder(const source_request& from) {
   });
 }
 
-// Refuses options for a version. A version is loaded as a whole, and its deltas refer to stored
-// bytes.
+// Refuses selections and conversions of a version, because deltas refer to whole stored tensors.
 void refuse_options_of_versions(const load_request& request) {
   const load_options& options = request.how;
   if (request.from.wanted.everything() && request.from.wanted.places.empty() && !options.dtype &&

@@ -27,7 +27,6 @@ struct load_report {
 /// Returns decimal gigabytes per second, or 0 if no time has passed.
 double gb_per_s(const load_stats& stats) noexcept;
 
-/// Returns several lines.
 std::string report_text(const load_report& report);
 
 /// Appends the field "source": a string, or a list for several files.

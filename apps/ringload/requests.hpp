@@ -102,7 +102,6 @@ struct rewrite_request {
   bool progress = true;
 };
 
-// The difference of two versions.
 struct delta_request {
   load_request load;  // Has two sources: the base and the next version.
   std::string to;

@@ -70,8 +70,7 @@ void hashing::add(tensor landed, digest_algorithm algorithm) {
     } catch (...) {
       failure = std::current_exception();
     }
-    // Releases the tensor before waiting operations are notified, because these may need the
-    // memory.
+    // Releases the tensor first, because the notified operations may need its memory.
     landed = tensor();
     asio::post(context_, [this, failure = std::move(failure)] { one_done(failure); });
   });

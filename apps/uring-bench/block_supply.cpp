@@ -53,8 +53,7 @@ shuffled::shuffled(std::uint64_t count, std::uint64_t seed) noexcept
       half_bits_(std::max(1U, (static_cast<unsigned>(std::bit_width(count)) + 1) / 2)) {}
 
 // A Feistel network of four rounds permutes the numbers of 2 * half_bits_ bits. The permutation is
-// applied again while the result is not below `count_`. On average, at most 4 applications are
-// necessary.
+// applied until the result is below `count_`, on average at most 4 times.
 std::uint64_t shuffled::operator()(std::uint64_t index) const noexcept {
   const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
   std::uint64_t value = index;

@@ -28,7 +28,7 @@ struct measured_net_cell {
 
 enum class net_wall : std::uint8_t {
   processor,    // The processor of this machine: one thread receives and decrypts.
-  connections,  // More connections may increase the rate.
+  connections,  // The rate of one connection. More connections may increase the rate.
   beyond,       // The limit is in the network or in the server.
 };
 
@@ -48,7 +48,6 @@ struct net_findings {
   net_wall wall() const;
 };
 
-/// Returns the cells of a request.
 std::vector<net_cell> cells_of(const net_request& request);
 
 /// Returns "processor", "connections" or "beyond".

@@ -170,8 +170,7 @@ void probe_gpu(findings& results) {
     results.push_back({"gpu", at->path().filename().string(), verdict::good, model});
     ++cards;
   }
-  // The library that the CUDA runtime loads. A container may lack this library although the kernel
-  // driver is loaded.
+  // The library that the CUDA runtime loads. A container may lack the library of the loaded driver.
   void* library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   const bool usable = library != nullptr;
   if (usable) ::dlclose(library);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A thread that reads with its own rings and without code of ringload, as the reference for the
-// loader.
+// A thread that reads with its own rings, without the reader of the loader. Its rate is the
+// reference for the loader.
 
 #include <liburing.h>
 

@@ -38,7 +38,8 @@ struct piece {
   std::uint64_t arena_offset = 0;
 };
 
-// Returns the pieces of the files, one file after another. Each file begins at a block.
+// Returns the pieces of the files, one file after another. In memory, each file begins at a huge
+// page.
 std::vector<piece> pieces_of(const target& source, std::uint64_t piece_bytes,
                              std::uint64_t& total) {
   std::vector<piece> pieces;

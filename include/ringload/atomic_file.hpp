@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file or a folder that becomes visible at its path only when it is complete. The output of
-// `save_async` and `writer` becomes visible in the same way. Use this class for additional files of
-// a checkpoint.
+// A file or a folder that becomes visible at its path only when it is complete. `save_async` and
+// `writer` do the same. Use this class for additional files of a checkpoint.
 
 #include <cstdint>
 #include <memory>

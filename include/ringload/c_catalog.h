@@ -51,8 +51,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_object(const ringload_chec
 /// Returns one part of the object at the position `object`. `name` receives the name of the part
 /// within the object, such as "indices". `tensor` receives the position of the tensor in the
 /// checkpoint, and may be null. Returns RINGLOAD_END if a position is after the last object or the
-/// last part. If the tensor cannot be loaded, sets `name` and returns the status of a load of this
-/// tensor.
+/// last part. If the tensor cannot be loaded, sets `name` and returns the status of the tensor.
 RINGLOAD_C_EXPORT ringload_status
 ringload_checkpoint_object_part(const ringload_checkpoint* checkpoint, size_t object, size_t part,
                                 const char** name, size_t* tensor);

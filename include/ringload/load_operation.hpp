@@ -92,8 +92,8 @@ RINGLOAD_EXPORT void await_finish(const std::shared_ptr<job>& load,
 /// Neighbouring tensors share one allocation, of at most a sixteenth of the window. A larger tensor
 /// has an allocation of its own. The stream can reuse an allocation when all its tensors are
 /// destroyed. The window counts whole pages, so a tensor may need up to 8 KiB more than its bytes.
-/// The size of an allocation is a multiple of 4 KiB. On a GPU, with `loader_options::cached_bytes`,
-/// and with reserved huge pages, the size is a multiple of 2 MiB.
+/// The size of an allocation is a multiple of 4 KiB, or of 2 MiB on a GPU, with
+/// `loader_options::cached_bytes`, and with reserved huge pages.
 ///
 /// A handler without an associated executor runs on the loader's executor. All functions are
 /// thread-safe, except for moving and destroying the object.
@@ -109,7 +109,7 @@ class basic_tensor_stream : public detail::load_handle {
  public:
   /// The type of the loader's executor.
   using executor_type = Executor;
-  /// Internal: the type of the value with which the engine completes stream_async.
+  /// Internal: the type of the value with which the engine completes start_async and stream_async.
   using engine_value = detail::load_handle;
 
   /// The same class template with another type of executor.

@@ -26,9 +26,9 @@
 // the received bytes that no read uses reach twice the size of the file.
 //
 // A request is repeated after a delay if the transfer fails, or if the status is 408, 429, 500,
-// 502, 503 or 504. The repeated request continues after the last received byte. The delay is at
-// least as long as the server's Retry-After. Redirects are followed. Credentials are sent only to
-// the scheme, host and port of the original address.
+// 502, 503 or 504. The repeated request continues after the last received byte. If the server sends
+// Retry-After, the delay is the requested time. Redirects are followed. Credentials are sent only
+// to the scheme, host and port of the original address.
 
 #include <chrono>
 #include <cstdint>

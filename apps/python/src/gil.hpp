@@ -4,9 +4,9 @@
 // Releases the GIL, also while the interpreter ends.
 //
 // If a thread requests the GIL while the interpreter ends, CPython before 3.14 ends the thread by
-// pthread_exit(), which unwinds its frames. Unwinding through a destructor calls std::terminate(),
-// and destructors of Python objects need the GIL. Therefore this code makes the thread wait until
-// the process has ended, as CPython 3.14 does.
+// pthread_exit(), which unwinds its frames. If the unwinding leaves a destructor, std::terminate()
+// is called. Destructors of Python objects also need the GIL. Therefore this code makes the thread
+// wait until the process has ended, as CPython 3.14 does.
 //
 // A destructor makes the thread wait. A catch block would call std::terminate() if another
 // exception is being handled, which happens while an error of the library is converted to a Python

@@ -76,8 +76,8 @@ std::chrono::milliseconds timeout_of(double seconds) {
   return std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
 }
 
-// Throws if another load uses the group, because only one thread at a time may use a group. Calls
-// of one load wait for each other. `caller` is null if a load begins.
+// Throws if another load uses the group. Calls of one load wait for each other. `caller` is null if
+// a load begins.
 void claim(const used_group& ranks, const void* caller) {
   const auto last = ranks.last_call.lock();
   if (last && !last->ended() && (caller == nullptr || ranks.last_caller != caller)) {
