@@ -23,7 +23,7 @@ struct compared {
 
 std::string run_text(const run_request& request, const compared& comparison);
 
-/// Appends one object. The figures at the top level are those of the typical run.
+/// Appends one object. The figures at the top level are the figures of the typical run.
 void append_run(std::string& text, const run_request& request, const compared& comparison);
 
 }  // namespace ringload::bench

@@ -127,8 +127,8 @@ struct file_info {
   std::string format = {};  // "safetensors", "npy", "npz", "pytorch", ...
 };
 
-/// The contents of a checkpoint. The tensors are sorted by file and offset, the order in which they
-/// are read.
+/// The contents of a checkpoint. The tensors are sorted by file and offset, which is the order of
+/// the reads.
 struct catalog {
   std::vector<file_info> files;                  // The files of the checkpoint.
   std::vector<tensor_info> tensors;              // All tensors that can be loaded.

@@ -246,8 +246,8 @@ class basic_loader : public detail::loader_base {
 
   /// Starts a load. Completes when the catalog is read, the reads are planned, and the memory is
   /// allocated. The tensors are loaded afterwards. The returned `load_operation` provides each
-  /// tensor as soon as the tensor is loaded. It has the executor of the loader, with its default
-  /// token.
+  /// tensor as soon as the tensor is loaded. The `load_operation` has the executor of the loader,
+  /// with its default token.
   template <token_for<basic_load_operation<Executor>> CompletionToken = token_by_default>
   auto start_async(source from, CompletionToken&& token = {}) {
     return start_async(std::move(from), load_options(), std::forward<CompletionToken>(token));

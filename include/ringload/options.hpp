@@ -230,9 +230,9 @@ struct load_options {
   /// page when the program first uses the page.
   ///
   /// A tensor cannot be mapped if the load must convert, decompress, byte-swap, fuse or transpose
-  /// it. The same applies if a dimension other than the first is sliced, or if the offset in the
-  /// file is not aligned for the element type. `unmappable` decides whether the load then fails or
-  /// reads the tensor into memory.
+  /// the tensor. The same applies if a dimension other than the first is sliced, or if the offset
+  /// in the file is not aligned for the element type. `unmappable` decides whether the load then
+  /// fails or reads the tensor into memory.
   ///
   /// A mapped tensor depends on its file. If another program writes to the file, the tensor may
   /// change at any time, even after its digest was verified. If the file is truncated or its drive

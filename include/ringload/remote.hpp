@@ -105,7 +105,7 @@ struct remote_options {
 };
 
 /// Returns an extension that reads over HTTP. Starts `options.threads` threads. The threads end
-/// when the last loader, checkpoint and copy of the extension that uses them is destroyed. Throws
+/// when all loaders, checkpoints and copies of the extension are destroyed. Throws
 /// `ringload::error` with errc::invalid_options if an option is invalid.
 RINGLOAD_EXPORT extension remote(const remote_options& options = {});
 
