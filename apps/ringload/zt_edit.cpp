@@ -68,7 +68,7 @@ void check_names(const rewrite_request& request, const catalog& in) {
   }
 }
 
-// Created before the output is begun, so that both inputs are known.
+// Finds names that occur in several inputs, before the output is created.
 class name_owners {
  public:
   void add(const std::string& path, const catalog& in) {

@@ -32,7 +32,7 @@ std::vector<std::uint64_t> sizes_of(const target& source) {
   return sizes;
 }
 
-// Fresh memory can be used only once.
+// Fresh memory and a cold page cache can be used only once.
 std::uint64_t passes_max(const cell& config) {
   return config.into == destination::fresh || config.cold_once() ? 1 : 0;
 }
@@ -46,7 +46,7 @@ std::unique_ptr<team_member> make_member(const course& on, std::uint32_t index) 
   return nullptr;
 }
 
-// The threads of one run: prepares, starts and joins them together.
+// The threads of one run. Prepares, starts and joins the threads together.
 class team {
  public:
   team(const course& on, std::uint32_t size) : on_(on), ready_(size), start_(1) {
