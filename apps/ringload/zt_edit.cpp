@@ -75,7 +75,7 @@ class name_owners {
     std::unordered_set<std::string> parts;
     for (const composite_info& each : in.composites) {
       add_name(path, each.name);
-      for (const std::string& part : each.parts) parts.insert(each.name + "/" + part);
+      for (const std::string& part : each.parts) parts.insert(each.name_of(part));
     }
     for (const tensor_info& each : in.tensors) {
       if (!parts.contains(each.name)) add_name(path, each.name);

@@ -7,6 +7,7 @@
 #include <latch>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -52,8 +53,14 @@ class team {
   team(const course& on, std::uint32_t size) : on_(on), ready_(size), start_(1) {
     for (std::uint32_t i = 0; i < size; ++i) members_.push_back(make_member(on, i));
     failures_.resize(size);
-    for (std::uint32_t i = 0; i < size; ++i) {
-      threads_.emplace_back([this, i] { live(i); });
+    threads_.reserve(size);
+    try {
+      for (std::uint32_t i = 0; i < size; ++i) threads_.emplace_back([this, i] { live(i); });
+    } catch (const std::system_error& refused) {
+      on_.blocks.stop();
+      join();
+      fail("thread " + std::to_string(threads_.size() + 1) + " of " + std::to_string(size),
+           std::string("cannot be started: ") + refused.what());
     }
     ready_.wait();
   }

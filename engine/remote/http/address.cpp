@@ -59,7 +59,9 @@ bool is_private(const boost::asio::ip::address& address) noexcept {
   if (zeros(12)) return true;
   if (zeros(10) && bytes[10] == 0xFF && bytes[11] == 0xFF)
     return is_private_v4(number_at(bytes, 12));
-  if (number_at(bytes, 0) == 0x0064FF9B) return is_private_v4(number_at(bytes, 12));
+  const bool is_translated =
+      number_at(bytes, 0) == 0x0064FF9B && number_at(bytes, 4) == 0 && number_at(bytes, 8) == 0;
+  if (is_translated) return is_private_v4(number_at(bytes, 12));
   if (bytes[0] == 0x20 && bytes[1] == 0x02) return is_private_v4(number_at(bytes, 2));
   // Only 2000::/3 is public, except 2001:db8::/32, which is for documentation.
   return bytes[0] >> 5 != 1 || number_at(bytes, 0) == 0x20010DB8;
