@@ -294,8 +294,9 @@ constexpr std::int64_t end_before_open = 2;
 //   2  the wake of the load's coroutine: the waiting handler and its post
 //   3  the frames of the coroutines that close the files and free the memory in another thread
 //   2  the handlers that wait for this thread: for the files and for the memory
+//   2  the posts to this thread, if Asio has no memory to reuse at this moment
 //   2  the two workers, which wait for their next read
-constexpr std::int64_t end_after_open = end_before_open + 9;
+constexpr std::int64_t end_after_open = end_before_open + 11;
 //   2  the place and the cause, if the handler asks for them
 constexpr std::int64_t text_copies = 2;
 
@@ -306,10 +307,8 @@ std::int64_t end_of(failure_kind kind) {
     case failure_kind::malformed_header:
     case failure_kind::wrong_selection:
     case failure_kind::memory_exceeded: return end_before_open;
-    // A load that succeeds has three texts of statistics instead. Its memory is not freed. It is
-    // counted from the event of its last tensor, when other threads may still work: on a busy
-    // machine, one more allocation is counted in about 1 of 80 runs. Its place is not known.
-    case failure_kind::none: return end_after_open + 1;
+    // A load that succeeds has three texts of statistics instead. Its memory is not freed.
+    case failure_kind::none:
     case failure_kind::read_error:
     case failure_kind::cancelled:
     case failure_kind::wrong_digest: return end_after_open;
