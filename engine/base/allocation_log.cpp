@@ -48,7 +48,7 @@ std::string text_of(const void* address) {
   return text;
 }
 
-// Doubles the quotes inside a quoted CSV field.
+// Appends `text` to a quoted CSV field. Doubles the quotes in `text`.
 void append_quoted(std::string& to, std::string_view text) {
   for (const char c : text) {
     if (c == '"') to += '"';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Converts exceptions to faults. Used by code that returns `result`, mainly for std::bad_alloc.
+// Converts exceptions to faults. Used by code that returns `result`, mostly for std::bad_alloc.
 
 #include <boost/system/system_error.hpp>
 #include <cerrno>
@@ -13,8 +13,8 @@
 
 namespace ringload::inline v0 {
 
-// `work` must return a result. If `work` throws an exception, returns a fault. Without memory for
-// the text of the fault, the fault is `memory_exceeded`.
+// `work` must return a result. Converts an exception of `work` to a fault. If no memory is left for
+// the text of the fault, returns `memory_exceeded`.
 template <class Work>
 auto catch_as_fault(Work&& work) noexcept -> decltype(work()) {
   try {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Arithmetic with overflow checks for sizes from a file. Returns an empty optional on overflow.
+// Arithmetic for sizes from a file. checked_...() return an empty optional on overflow.
 
 #include <concepts>
 #include <cstdint>

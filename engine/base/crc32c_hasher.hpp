@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// CRC-32C with the interface of the other hashers. The digest is big-endian.
+// Offers CRC-32C as a `hasher`, the interface of all digests. The digest is big-endian.
 
 #include <cstddef>
 #include <cstdint>

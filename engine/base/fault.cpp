@@ -87,7 +87,7 @@ std::string category_type::message(int value) const {
   return "unknown error " + std::to_string(value);
 }
 
-// The message of the system does not name the exceeded limit, so this function adds it.
+// Adds the name of the exceeded limit, which the message of the system lacks.
 std::string message_with_limit(const boost::system::error_code& code) {
   if (code == system_code(EMFILE)) {
     return code.message() + ": the limit of this process is reached (RLIMIT_NOFILE, ulimit -n)";
@@ -230,7 +230,7 @@ const std::string& fault::cause() const noexcept { return texts_ ? texts_->cause
 
 fault fault::in(const std::string& outer) const {
   const std::string& inner = where();
-  // A byte store may have added the place already.
+  // A lower layer may have added the place already.
   if (inner == outer || inner.starts_with(outer + ": ")) return *this;
   return {code, inner.empty() ? outer : outer + ": " + inner, cause()};
 }
@@ -253,7 +253,7 @@ bool exceeds_address_space(std::uint64_t bytes) {
 namespace {
 
 // Returns true if the stack of a new thread would exceed the limit of address space. pthread_create
-// returns EAGAIN in this case, as for a limit of threads.
+// then returns EAGAIN, the same error as for a limit of threads.
 bool has_no_room_for_stack() {
   ::pthread_attr_t usual;
   std::size_t stack_bytes = 0;

@@ -30,7 +30,7 @@ struct RINGLOAD_EXPORT fault {
   // of the code is enough.
   const std::string& cause() const noexcept;
 
-  // Returns the fault with `outer` before the place. Does not add `outer` a second time.
+  // Returns the fault with `outer` before the place, unless the place begins with `outer`.
   fault in(const std::string& outer) const;
 
   // Converts the fault to the error of an operation.
@@ -46,12 +46,10 @@ using result = boost::system::result<T, fault>;
 // Converts errno, or a negated errno from the kernel, to an error code.
 RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept;
 
-// Returns the fault for a thread that could not be started. The cause names the limits that the
-// process may have exceeded.
+// Returns the fault for a thread that could not start. The cause names the limits to check.
 fault thread_refused(int error_number);
 
-// Returns true if a limit of address space (RLIMIT_AS, ulimit -v) leaves the process less than
-// `bytes`.
+// Returns true if `bytes` more bytes would exceed the limit of address space (ulimit -v).
 bool exceeds_address_space(std::uint64_t bytes);
 
 // Returns the message of the code without its category: "No such file or directory". For EMFILE and

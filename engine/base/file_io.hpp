@@ -22,8 +22,7 @@ auto uninterrupted(const Call& call) noexcept -> decltype(call()) {
   }
 }
 
-// Returns the number of bytes that were read. The number is smaller than the size of `into` only if
-// the file ends.
+// Returns the number of bytes read, which is smaller than `into.size()` only if the file ends.
 RINGLOAD_EXPORT result<std::size_t> read_fully(int fd, std::uint64_t offset,
                                                std::span<std::byte> into);
 

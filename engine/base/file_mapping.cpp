@@ -30,8 +30,8 @@ result<file_mapping> file_mapping::make(int fd, std::uint64_t offset, std::uint6
                                         bool writable) {
   const std::uint64_t begin = round_down(offset, page_bytes());
   const std::uint64_t length = offset - begin + bytes;
-  // MAP_NORESERVE: a page of a private mapping needs memory only after a write, so no memory is
-  // reserved.
+  // With MAP_NORESERVE, the kernel reserves no memory: a page of a private mapping needs memory
+  // only after a write.
   const int access = writable ? PROT_READ | PROT_WRITE : PROT_READ;
   const int flags = writable ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED;
   void* const address = ::mmap(nullptr, length, access, flags, fd, static_cast<::off_t>(begin));

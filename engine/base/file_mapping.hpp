@@ -2,8 +2,8 @@
 #pragma once
 
 // A mapped range of a file. Used for tensors that are mapped instead of read. An access raises
-// SIGBUS if the page is past the end of the file or cannot be read. present() reads pages in
-// advance and returns an error instead.
+// SIGBUS if the page is past the end of the file or cannot be read. present() reads the pages in
+// advance, and returns an error instead of raising SIGBUS.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -27,8 +27,7 @@ class file_mapping {
   }
   ~file_mapping();
 
-  // A writable mapping is private: writes are not visible to other processes and do not change the
-  // file.
+  // A writable mapping is private: other processes and the file do not receive its writes.
   static result<file_mapping> make(int fd, std::uint64_t offset, std::uint64_t bytes,
                                    bool writable);
 

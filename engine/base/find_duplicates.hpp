@@ -9,8 +9,8 @@
 
 namespace ringload::inline v0 {
 
-// Returns, for each index, the first index of an equal object. If no earlier object is equal, the
-// result has the object's own index. Calls `same` only for two indices with equal `address_of`.
+// Returns a list with one index for each object: the index of the first equal object, which may be
+// the object itself. Calls `same` only for two indices with equal `address_of`.
 template <class Index, class AddressOf, class Same>
 std::vector<Index> find_duplicates(Index count, const AddressOf& address_of, const Same& same) {
   std::unordered_multimap<const void*, Index> by_address;

@@ -15,8 +15,7 @@
 
 namespace ringload::inline v0 {
 
-// A Block must be movable, must have `bytes()`, and its destructor must free the memory.
-// Thread-safe.
+// A Block must be movable and have `bytes()`. Its destructor must free the memory. Thread-safe.
 template <class Block>
 class free_list {
  public:

@@ -11,8 +11,7 @@ namespace ringload::inline v0 {
 inline constexpr std::uint32_t block_bytes = 4096;
 
 // Alignment of addresses in memory of the caller. Used if the kernel does not report the alignment
-// of the drive. If the drive requires more, the direct read fails, and the load reads through the
-// page cache.
+// of the drive. If the drive requires more, the load reads through the page cache.
 inline constexpr std::uint32_t direct_address_alignment = 512;
 
 }  // namespace ringload::inline v0

@@ -2,9 +2,8 @@
 #pragma once
 
 // Logs one allocation in an allocation_log: one row when the memory is allocated, and one row when
-// the memory is freed. The owner must call release() before freeing the memory. After the memory is
-// freed, another thread may allocate the same address. The row of that allocation must follow the
-// row of the release.
+// the memory is freed. The owner must call release() before freeing the memory. Otherwise another
+// thread could allocate the same address, and log its allocation before this release.
 
 #include <cstdint>
 #include <memory>

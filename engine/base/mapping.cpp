@@ -148,9 +148,8 @@ boost::system::error_code map_again(std::span<std::byte> memory, page_kind kind)
   return {};
 }
 
-// Writes to the last small page of each huge page first. The kernel clears a huge page towards the
-// faulting address. Clearing from front to back takes a sixth less time than clearing from back to
-// front.
+// Populates the last small page of each huge page first. The kernel clears a huge page towards the
+// faulting address, here from front to back, which takes a sixth less time than from back to front.
 boost::system::error_code populate(std::span<std::byte> memory) noexcept {
   if (memory.empty()) return {};
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data());

@@ -25,8 +25,8 @@ enum class page_kind : std::uint8_t { small, transparent, hugetlb };
 
 std::string_view name(page_kind kind) noexcept;
 
-// A registration of mapped memory with the driver of a device. The registration must end before the
-// memory is unmapped.
+// A registration of mapped memory with the driver of a device. Must end before the memory is
+// unmapped.
 class memory_registration {
  public:
   virtual ~memory_registration() = default;
@@ -34,9 +34,8 @@ class memory_registration {
   // Returns true if a device can copy the whole range from the memory with one copy. Thread-safe.
   virtual bool covers(std::span<const std::byte> range) const noexcept = 0;
 
-  // Ends the registration, unmaps `memory`, and deletes this object. Another thread may end the
-  // registration and unmap the memory after this function has returned, because the driver may take
-  // long.
+  // Ends the registration, unmaps `memory`, and deletes this object. The driver may take long, so
+  // another thread may do this work after the function has returned.
   virtual void end(std::span<std::byte> memory) noexcept = 0;
 };
 
@@ -52,15 +51,14 @@ class RINGLOAD_EXPORT mapping {
   ~mapping();
 
   // Creates zeroed memory without populating pages. Rounds the size up to whole small pages, or to
-  // whole huge pages for `hugetlb`. Memory of 2 MiB or more is aligned to 2 MiB. Fails for
-  // `hugetlb` if too few reserved pages are free. `transparent` is only a hint to the kernel.
+  // whole huge pages for `hugetlb`. Memory of 2 MiB or more is aligned to 2 MiB. `hugetlb` fails if
+  // too few reserved pages are free. `transparent` is only a hint to the kernel.
   static result<mapping> make(std::uint64_t bytes, page_kind kind);
 
   // Takes ownership of an existing mapping.
   static mapping adopt(std::span<std::byte> mapped) noexcept { return mapping(mapped); }
 
-  // Writes a log row for the allocation now. Writes a log row for the release when the memory is
-  // unmapped.
+  // Writes a log row for the allocation now, and for the release when the memory is unmapped.
   void note_in(const allocation_log& log) noexcept {
     logged_ = logged_allocation(log, {"mmap", "munmap"}, data(), bytes());
   }

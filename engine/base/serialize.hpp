@@ -2,11 +2,10 @@
 #pragma once
 
 // Converts numbers, texts and lists to bytes for another process, and back. The classes `packer`
-// and `unpacker` have the same functions, so that one template can describe a message for both
-// directions.
+// and `unpacker` have the same functions, so that one template works with both.
 //
 // An unpacker checks every value. After the first error, it returns only zeros and empty values,
-// and is_complete() returns false. A list allocates no more memory than the received bytes justify.
+// and is_complete() returns false. A list allocates memory in proportion to the received bytes.
 
 #include <concepts>
 #include <cstddef>

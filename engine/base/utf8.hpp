@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checks UTF-8 text as Unicode defines it. Overlong forms, surrogates and code points above
-// U+10FFFF are invalid.
+// Checks UTF-8 text. Overlong forms, surrogates and code points above U+10FFFF are invalid.
 
 #include <cstddef>
 #include <ringload/export.hpp>
@@ -11,12 +10,10 @@
 
 namespace ringload::inline v0 {
 
-// Returns the length of the first sequence of `text`: 1 to 4 bytes. Returns 0 if the sequence is
-// invalid.
+// Returns the length of the first sequence of `text`: 1 to 4 bytes, or 0 if it is invalid.
 std::size_t utf8_sequence_bytes(std::string_view text) noexcept;
 
-// Returns the number of bytes before the first invalid sequence. If all bytes are valid, returns
-// `text.size()`.
+// Returns the number of bytes before the first invalid sequence, or `text.size()`.
 RINGLOAD_EXPORT std::size_t utf8_valid_bytes(std::string_view text) noexcept;
 
 // `sequence` must be a valid sequence. See utf8_sequence_bytes().

@@ -18,8 +18,7 @@ struct work_interval {
   clock::time_point begin = {};
   clock::time_point end = {};
 
-  // Index of the calling thread in its pool. The value is no_thread if the thread belongs to no
-  // pool.
+  // Index of the calling thread in its pool, or no_thread if the thread belongs to no pool.
   static inline thread_local std::uint32_t this_thread = no_thread;
 
   void begins() noexcept {

@@ -3,7 +3,7 @@
 
 // A queue of indices of work items. Each index is taken once. Indices that were passed to
 // prioritize() are taken first, in the order of the calls. The other indices are taken in the order
-// of add(). A list may have several queues, which are independent queues. Not thread-safe.
+// of add(). A list has one or more independent queues. Not thread-safe.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace ringload::inline v0::detail {
 
 class work_list {
  public:
-  // The indices are 0 to count - 1. `queue_of` has the queue of each index. If empty, all indices
-  // are in queue 0.
+  // The indices are 0 to count - 1. `queue_of` has the queue of each index. If empty, all are in
+  // queue 0.
   explicit work_list(std::uint32_t count = 0, std::vector<std::uint32_t> queue_of = {},
                      std::uint32_t queues = 1)
       : taken_(count), queue_of_(std::move(queue_of)), queues_(queues) {

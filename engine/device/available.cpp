@@ -13,10 +13,10 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Paths are strings here, because path::operator/ of libstdc++ 12 frees unallocated memory if an
-// allocation fails.
+// Paths are strings, because a failed allocation in path::operator/ of libstdc++ 12 corrupts
+// memory.
 
-// Example: 4096 for the key "MemAvailable" and the line "MemAvailable: 4096 kB".
+// Returns 4096 for the key "MemAvailable:" and the line "MemAvailable: 4096 kB".
 std::optional<std::uint64_t> number_after(const std::string& file, std::string_view key) {
   std::ifstream in(file);
   for (std::string word; in >> word;) {
@@ -30,16 +30,15 @@ std::optional<std::uint64_t> read_number(const std::string& file) {
   std::ifstream in(file);
   std::uint64_t number = 0;
   if (in >> number) return number;
-  return std::nullopt;  // The text "max" is no number: the group has no limit.
+  return std::nullopt;  // The text "max" means that the group has no limit.
 }
 
-// Names of the files and keys with the memory usage of a control group. Each version of control
-// groups has its own names.
+// Names of the files and keys that contain the memory usage of a control group. The names depend on
+// the version of control groups.
 struct group_files {
   const char* folder;  // Relative to the root folder.
   const char* limit;
-  // The file with the usage above which the kernel slows the group down. Null if the version has no
-  // such file.
+  // Above the usage in this file, the kernel slows the group down. Null if no such file exists.
   const char* throttle;
   const char* usage;
   const char* inactive_cache;  // Key of the inactive page cache in memory.stat.

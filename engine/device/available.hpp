@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The memory that the process can still use. A load checks this number before it allocates host
-// memory, because Linux grants more memory than the machine has and kills the process when the
-// memory is used (OOM killer).
+// Returns how much memory the process can still use. A load checks this number before it allocates
+// host memory: Linux lets a process allocate more memory than the machine has, but the OOM killer
+// ends the process when it writes to that memory.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,9 +15,9 @@ namespace ringload::inline v0 {
 // Returns the number of available bytes, limited by the machine and by the control groups of the
 // process. Counts reclaimable page cache as available. Does not count swap. Returns an empty
 // optional if the number is unknown. Reads control groups of version 1 and 2. If a group has a
-// memory.high value, that value is its limit, because the kernel nearly stops a group with more
-// memory. `root` is the parent folder of /proc and /sys. Tests pass another folder. Exported for
-// ringload_cuda.
+// memory.high value, that value is its limit, because above this value the kernel slows the group
+// down heavily. `root` is the parent folder of /proc and /sys. Tests pass another folder. Exported
+// for ringload_cuda.
 RINGLOAD_EXPORT std::optional<std::uint64_t> available_bytes(
     const std::filesystem::path& root = "/");
 

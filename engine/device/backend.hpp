@@ -43,18 +43,18 @@ class arena {
   // Returns true if the memory was reused from an earlier load.
   virtual bool was_kept() const noexcept = 0;
 
-  // Returns true if all pages of the memory are present. Otherwise the caller must populate a range
-  // before a read writes to this range.
+  // Returns true if all pages of the memory are present. If not, the caller must make the pages of
+  // a range present before a read writes to the range.
   virtual bool populated() const noexcept = 0;
 
   // Returns true if the memory must not be written. A write would be an access violation.
   virtual bool read_only() const noexcept { return false; }
 
-  // Returns a descriptor of a readable memory file whose first byte is at data(), or -1. The
-  // descriptor is valid while the arena exists.
+  // If data() is the mapping of a memory file, returns the descriptor of the file, which is valid
+  // while the arena exists. Otherwise returns -1.
   virtual int descriptor() const noexcept { return -1; }
 
-  // Returns the host memory if it can be registered with a device. Otherwise returns null.
+  // Returns the mapping of the arena if a device can register the mapping. Otherwise returns null.
   virtual mapping* host_mapping() noexcept { return nullptr; }
 };
 
@@ -67,7 +67,7 @@ struct arena_size {
 // the operation or change the slot.
 struct copy_operation {
   const std::byte* slot = nullptr;
-  bool peer = false;  // True if `slot` is memory of another device with which meet() was called.
+  bool peer = false;  // True if `slot` is memory of another device that was passed to meet().
   // True if `slot` is a slot of open_storage(), in the memory of this device.
   bool on_device = false;
   std::span<const copy_op> copies;
@@ -101,9 +101,8 @@ class uploader {
  public:
   virtual ~uploader() = default;
 
-  // Starts the copies of `op`. `op.slot` may be any host memory. The caller may change this memory
-  // after start() returns. Never calls `op.done`. The caller must call finish() even after a
-  // failure.
+  // Starts the copies of `op`. `op.slot` may be any host memory. The caller may change it after
+  // start() returns. Never calls `op.done`. The caller must call finish() even after a failure.
   virtual boost::system::error_code start(const copy_operation& op) = 0;
 
   // Returns when all started copies have ended.
@@ -115,10 +114,9 @@ class uploader {
 struct slot_region {
   std::span<std::byte> memory;
   std::uint64_t slot_bytes = 0;
-  std::span<std::byte> near = {};  // The slots that should be on the device's NUMA node.
+  std::span<std::byte> near = {};  // These slots should be on the device's NUMA node.
   bool shared = false;  // True if other GPUs also copy from the slots, in the same thread.
-  // Owns the memory. A device that unpins the slots after detach() must keep a copy of this pointer
-  // until then.
+  // Owns the memory. A device that unpins the slots after detach() must hold a copy until then.
   std::shared_ptr<const void> owner = {};
 };
 
@@ -133,13 +131,13 @@ class backend {
   virtual void keep(std::uint64_t bytes_max) = 0;
 
   // Returns a fault if `bytes` cannot be allocated now. Must be called before a plan is made,
-  // because the plan for a sparse file of many TiB takes gigabytes. Thread-safe.
+  // because the plan of a sparse file of many TiB takes gigabytes. Thread-safe.
   virtual result<void> check_room(std::uint64_t bytes) {
     (void)bytes;
     return {};
   }
 
-  // The fault reports the needed and the available number of bytes. Thread-safe.
+  // If memory is short, the fault contains the needed and available number of bytes. Thread-safe.
   virtual result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) = 0;
   // Allocates all memory of one load. If an allocation fails, frees the others.
   virtual result<std::vector<std::shared_ptr<arena>>> allocate_all(
@@ -170,9 +168,10 @@ class backend {
   }
 
   // Pins a slot so that the device can copy from the slot. The pages of the slot must be present.
-  // Returns an empty string on success. If the device refuses, returns the reason, and copies out
-  // of the slot are slower. Must be called between attach() and detach(), and before the first copy
-  // out of the slot. Must succeed only once for each slot. Thread-safe for different slots.
+  // Returns an empty string on success. If the device cannot pin the slot, returns the reason.
+  // Copies from a slot that is not pinned are slower. Must be called between attach() and detach(),
+  // and before the first copy out of the slot. The caller must not pin a pinned slot again.
+  // Thread-safe for different slots.
   virtual result<std::string> pin(std::span<std::byte> slot) {
     (void)slot;
     return std::string();
@@ -184,8 +183,7 @@ class backend {
   // Sets the log for allocations. Must be called at most once, before the first allocation.
   virtual void log_to(const allocation_log& log) { (void)log; }
 
-  // The engine thread calls attach(), then start() any number of times, then detach() when no copy
-  // is in flight.
+  // The engine thread calls attach(), then start() for each copy, then detach() after all copies.
 
   // Opens the device. Afterwards, handlers in `loop` may call `done`. The slots have no pages yet.
   // The device may set the memory policy of the slots, but must not access them.
@@ -195,7 +193,7 @@ class backend {
   virtual void meet(const backend& peer) noexcept { (void)peer; }
   // Returns true if the device should copy the bytes of `copy` from the memory of `peer` instead of
   // from the slot. `peer` has just received the same bytes. `copy` must not convert or reorder
-  // bytes. `copies` is the number of copies that this device has for the slot.
+  // bytes. `copies` is the number of copies that this device makes from the slot.
   virtual bool prefers(const backend& peer, const copy_op& copy,
                        std::size_t copies) const noexcept {
     (void)peer, (void)copy, (void)copies;
@@ -207,8 +205,8 @@ class backend {
     (void)op;
     return false;
   }
-  // Returns an uploader. Only for devices without copy_now(). The caller must call finish() of the
-  // uploader and return the uploader before detach(). Thread-safe between attach() and detach().
+  // Returns an uploader. Must be called only if copy_now() returns false. The caller must call its
+  // finish() and return it before detach(). Thread-safe between attach() and detach().
   virtual result<std::unique_ptr<uploader>> take_uploader() {
     return fault{errc::device_unavailable, {}};
   }
@@ -218,8 +216,7 @@ class backend {
   virtual std::optional<cpu_set_t> near_processors() { return std::nullopt; }
   // Allocates slots in the memory of the device. Files are read directly into these slots, without
   // a copy in host memory. Called in the engine thread after attach(). The returned object must be
-  // destroyed before detach(). If the device or the machine does not support such reads, returns a
-  // fault with the reason.
+  // destroyed before detach(). If such reads are not supported, returns a fault with the reason.
   virtual result<std::unique_ptr<direct_storage>> open_storage(std::uint32_t slots,
                                                                std::uint64_t slot_bytes) {
     (void)slots, (void)slot_bytes;

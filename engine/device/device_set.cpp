@@ -61,7 +61,7 @@ void device_set::make(const loader_options& options, const allocation_log& log) 
 }
 
 result<void> device_set::attach(boost::asio::io_context& loop, slot_region slots) {
-  // Only devices other than the host have slots on their NUMA node.
+  // Divides the slots among the devices other than the host, for slot_region::near.
   const auto is_far = [](const auto& candidate) { return !candidate->rules().straight; };
   const auto far = static_cast<std::size_t>(std::ranges::count_if(backends_, is_far));
   std::size_t nth = 0;

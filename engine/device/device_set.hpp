@@ -29,7 +29,7 @@ class device_set {
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(listed_.size()); }
   // Returns the first position of the device. Returns 0 if the device is not listed.
   std::uint32_t position_of(const device& target) const noexcept;
-  // Returns the devices for error texts: "the loader's device is host".
+  // Returns a text for errors that names the devices: "the loader's device is host".
   std::string description() const;
 
   // ---- Only in the engine thread, in this order ----
@@ -52,7 +52,7 @@ class device_set {
   backend* find(const device& target) const noexcept;
   // Returns each backend once, including host_memory().
   std::span<const std::unique_ptr<backend>> backends() const noexcept { return backends_; }
-  // Returns true if every read needs a slot, because no listed device can be read into directly.
+  // Returns true if no read can write directly to a listed device, so that every read needs a slot.
   bool all_staged() const noexcept;
   // Calls backend::pin() for all backends. Returns the reason of the first refusal.
   result<std::string> pin(std::span<std::byte> slot) const;

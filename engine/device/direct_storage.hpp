@@ -18,7 +18,7 @@ class direct_storage {
  public:
   virtual ~direct_storage() = default;
 
-  // Returns the device address of a slot. A slot has the size of the loader's slots.
+  // Returns the device address of a slot. Each slot is as large as the loader's slots.
   virtual std::byte* slot(std::uint32_t index) const noexcept = 0;
 
   // Registers a file. `descriptor` must be open with O_DIRECT. The caller may close `descriptor`
@@ -27,9 +27,9 @@ class direct_storage {
   virtual result<std::shared_ptr<void>> add_file(int descriptor) = 0;
 
   // Reads into a slot or into a part of a slot. Offsets and sizes must be multiples of block_bytes.
-  // Returns the number of bytes, which is smaller at the end of the file, or -errno. Sets `problem`
-  // if GPUDirect Storage cannot read the file, which may still be readable through host memory.
-  // Blocks. Thread-safe for different slots.
+  // Returns the number of bytes read, or -errno. At the end of the file, this number may be smaller
+  // than the size of `into`. Sets `problem` if GPUDirect Storage cannot read the file. A read
+  // through host memory may still succeed. Blocks. Thread-safe for different slots.
   virtual std::int64_t read(void* file, std::uint64_t file_offset, std::span<std::byte> into,
                             boost::system::error_code& problem) noexcept = 0;
 };

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Device memory that other processes of the machine can open. Used to share one copy of a model
-// between processes.
+// Device memory that other processes can open. Used to share one copy of a model.
 
 #include <cstdint>
 #include <memory>
@@ -19,13 +18,11 @@ class arena;
 struct exported_memory {
   std::string on;  // The device's name, which is the same in all processes.
   std::uint64_t bytes = 0;
-  // Keeps the memory alive. The descriptor is sent to another process separately from the other
-  // members.
+  // Keeps the memory alive. Sent to another process separately from the other members.
   unique_fd descriptor;
 };
 
-// Implemented by backends whose memory other processes can open. Thread-safe. May be called before
-// attach().
+// Implemented by backends whose memory other processes can open. Thread-safe, even before attach().
 class memory_exchange {
  public:
   virtual result<exported_memory> export_memory(const arena& source) = 0;

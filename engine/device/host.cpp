@@ -26,14 +26,13 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Up to this size, copying in the engine thread takes no longer than posting the copy to another
-// thread.
+// Up to this size, a copy in the engine thread takes no longer than a post to another thread.
 constexpr std::uint64_t inline_copy_bytes_max = 64 * 1024;
 
 // Smaller loads do not query the available memory, because the query takes longer than such a load.
 constexpr std::uint64_t unchecked_bytes_max = std::uint64_t{1} << 20;
 
-// Smaller allocations are from the heap, because whole pages would waste memory.
+// Smaller arenas are allocated on the heap, because whole pages would waste memory.
 constexpr std::uint64_t heap_bytes_max = 64 * 1024;
 constexpr std::uint64_t heap_alignment_min = 64;  // A cache line.
 
@@ -65,7 +64,7 @@ class heap_arena final : public arena {
 
  private:
   const std::unique_ptr<std::byte, deleter> memory_;
-  logged_allocation logged_;  // Must be destroyed first.
+  logged_allocation logged_;  // Destroyed before the memory is freed.
 };
 
 class host_backend final : public backend {
@@ -196,16 +195,15 @@ class host_backend final : public backend {
     return new_arena;
   }
 
-  // Rounds sizes of at least one huge page up to whole huge pages, so that more loads can reuse the
-  // memory.
+  // Rounds large sizes up to whole huge pages, so that more loads can reuse the memory.
   static std::uint64_t kept_bytes_of(std::uint64_t bytes) noexcept {
     const bool fits = bytes >= huge_page_bytes && bytes < ~std::uint64_t{0} - huge_page_bytes;
     return fits ? round_up(bytes, huge_page_bytes) : bytes;
   }
 
-  // The kernel allocates a page at the first write to the page. Therefore memory that other loads
-  // have reserved but not yet written still counts as available. This function subtracts that
-  // memory.
+  // Returns a fault if fewer than `bytes` bytes are available. The kernel allocates a page at the
+  // first write to the page, so memory that other loads have allocated but not yet written still
+  // counts as available. This function subtracts that memory.
   result<void> check_available(std::uint64_t bytes, std::uint64_t kept_bytes) {
     if (bytes <= unchecked_bytes_max) {
       std::erase_if(allocated_,
@@ -228,8 +226,7 @@ class host_backend final : public backend {
   }
 
   std::shared_ptr<arena> make_arena(mapping memory, bool was_kept) {
-    // Kept memory may be only partly populated, if the load that allocated the memory was
-    // cancelled.
+    // If the load that allocated kept memory was cancelled, some pages may be absent.
     const std::span<std::byte> region = memory.span();
     const bool populated = was_kept && absent_bytes(region) == 0;
     auto new_arena = std::make_shared<host_arena>(std::move(memory), was_kept, populated, kept_);

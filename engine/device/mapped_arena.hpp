@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An arena (memory for tensors) that is mapped from a file. Its tensors are used without a read.
+// An arena (memory for tensors) that is a mapped file. Its tensors need no read.
 
 #include <utility>
 

@@ -22,8 +22,7 @@ struct pinned_list {
   std::map<file_id, std::weak_ptr<shared_arena>> arenas;  // Guarded by the mutex.
 };
 
-// The list is never destroyed, because a static object of the program may own a model and be
-// destroyed later.
+// Never destroyed, because a static object of the program may own a model and be destroyed later.
 pinned_list& the_list() {
   static pinned_list& list = *new pinned_list;
   return list;

@@ -16,8 +16,7 @@ std::uint64_t block_device_id(::dev_t device, const std::filesystem::path& root)
   const std::filesystem::path partition = root / "sys/dev/block" / name;
   std::error_code ignored;
   if (!std::filesystem::exists(partition / "partition", ignored)) return device;
-  // /sys/dev/block has links to the folders of partitions. The parent of such a folder is the
-  // folder of the disk.
+  // /sys/dev/block links to the folder of the partition, whose parent is the folder of the disk.
   std::ifstream disk(partition / ".." / "dev");
   unsigned disk_major = 0;
   unsigned disk_minor = 0;

@@ -22,9 +22,8 @@ namespace {
 constexpr long tmpfs_magic = 0x01021994;
 constexpr long ramfs_magic = 0x858458f6;
 
-// If statx reports that direct reads of this file are not possible, returns the reason. Otherwise
-// returns an empty string. If statx reports the alignment of addresses, sets `address_alignment`.
-// Many NVMe drives report 4.
+// Returns the reason if statx reports that this file has no direct reads, and otherwise an empty
+// string. Sets `address_alignment` if statx reports it. Many NVMe drives report 4.
 std::string alignment_refusal(int fd, std::uint32_t& address_alignment) {
   struct ::statx answer = {};
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &answer) != 0) return {};

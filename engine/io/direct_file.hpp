@@ -2,8 +2,8 @@
 #pragma once
 
 // Opens a file a second time with O_DIRECT. Direct reads are used if the file can be opened in this
-// way, if statx reports a suitable alignment, and if a trial read succeeds. Each file system has
-// only one trial read.
+// way, if statx reports a suitable alignment, and if a trial read succeeds. One trial read is made
+// per file system.
 
 #include <sys/types.h>
 
@@ -38,8 +38,8 @@ class direct_files {
 
  private:
   std::mutex mutex_;
-  // Indexed by file system. The reason why the trial read failed, or an empty string. Guarded by
-  // the mutex.
+  // The reason why the trial read of a file system failed, or an empty string. Guarded by the
+  // mutex.
   std::map<::dev_t, std::string> verdicts_;
 };
 

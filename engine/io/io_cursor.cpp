@@ -19,9 +19,8 @@ result<std::optional<io_cursor::step>> io_cursor::completed(int res) {
   if (reached >= bytes_needed_) return std::optional<step>{};
 
   // Direct I/O can resume only at a whole unit, so a unit that was transferred in part is requested
-  // again. If less than one unit was transferred, a repeated request might never end. Therefore a
-  // read fails, because the file has ended. A write is tried once more, because a full disk first
-  // causes a short write and then an error.
+  // again. If less than one unit was transferred, a read fails, because the file has ended. A write
+  // is tried once more, because on a full disk only the second write returns an error.
   const std::uint32_t resumable = reached / unit_ * unit_;
   if (resumable == resumable_) {
     reached_ = reached;

@@ -64,7 +64,7 @@ class io_cursor {
   std::uint32_t bytes_needed_;
   std::uint32_t unit_;
   bool is_write_;
-  bool stalled_ = false;         // The last write did not transfer a whole unit.
+  bool stalled_ = false;         // True if the last write transferred no whole unit.
   std::uint32_t resumable_ = 0;  // Number of bytes that need not be requested again.
   // Number of transferred bytes: `resumable_`, plus the bytes of an incomplete last unit.
   std::uint32_t reached_ = 0;

@@ -24,9 +24,9 @@
 
 namespace ringload::inline v0 {
 
-// A function that supplies bytes. Used instead of reading a file. Called in a thread that may
-// block. The function returns -errno or a number of bytes, which is smaller than requested only at
-// the end of the file. The function may set `problem` to a more precise error.
+// A function that supplies bytes instead of a file. Called in a thread that may block. Returns
+// -errno or a number of bytes, which is smaller than requested only at the end of the file. May set
+// `problem` to a more precise error.
 using byte_supply =
     std::function<std::int64_t(int fd, std::uint64_t file_offset, std::span<std::byte> into,
                                boost::system::error_code& problem)>;
@@ -34,7 +34,7 @@ using byte_supply =
 struct io_request {
   bool is_write = false;
   int fd = -1;
-  // If set, `fd` is open with O_DIRECT, and all members below are aligned for O_DIRECT.
+  // If set, `fd` is open with O_DIRECT, and size, offset and address are aligned for O_DIRECT.
   bool direct = false;
   std::uint32_t bytes = 0;
   std::uint64_t file_offset = 0;
@@ -45,8 +45,7 @@ struct io_request {
 
   // True if the page cache should not keep the bytes after a buffered read. Used only by pool_io.
   bool uncached = false;
-  // True if the memory is not populated. A queue whose populates() returns true populates the
-  // memory.
+  // True if the memory is not populated. If populates() returns true, the queue populates it.
   bool fresh = false;
   // True if a caller waits for the read, so that its completion must not be delayed.
   bool awaited = false;
@@ -102,8 +101,8 @@ struct start_awaited {
   }
 };
 
-// Returns a number of bytes, or -errno. Returns only when the kernel no longer uses the memory. The
-// wait cannot be cancelled, because a drive cannot cancel a read or write.
+// Carries out a request, and returns a number of bytes, or -errno. Returns only when the kernel no
+// longer uses the memory. The wait cannot be cancelled, because a drive cannot cancel a transfer.
 inline boost::asio::awaitable<int> await_io(io_queue& queue, const io_request& request) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(int)>(
       start_awaited(), boost::asio::use_awaitable, &queue, request);

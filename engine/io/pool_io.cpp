@@ -32,8 +32,7 @@ constexpr int rwf_dontcache = 0x80;
   return count;
 }
 
-// Calls pread, pwrite or the byte_supply once. If the request is `fresh`, populates the memory
-// first.
+// Calls pread, pwrite or the byte_supply once. Populates the memory of a `fresh` request first.
 ::ssize_t transfer_once(const io_request& request, std::uint32_t from,
                         std::uint32_t bytes) noexcept {
   if (request.fresh) {
@@ -54,8 +53,8 @@ constexpr int rwf_dontcache = 0x80;
 
 // Returns the number of bytes to transfer in one call. A buffered read ends at the end of the huge
 // page in which it begins. A direct read has the length of a huge page, because it must end at the
-// end of a block. A write is one call. A direct read by a `supply` is one call too, because its
-// memory is not host memory.
+// end of a block. A write is one call. So is a direct read by a `supply`, which does not write to
+// host memory.
 std::uint32_t piece_bytes(const io_request& request, std::uint32_t from) noexcept {
   if (request.is_write || (request.direct && request.supply != nullptr)) {
     return request.bytes - from;

@@ -7,9 +7,8 @@
 // byte_supply of a read.
 //
 // A copy of 4 MiB from the page cache takes 0.3 ms, and a wake-up of the engine thread takes a
-// twentieth of that time. Therefore a few completions are posted together while more operations
-// wait for a thread. The completion of a direct read, and of a read for which a caller waits, is
-// posted without this delay.
+// twentieth of that. Therefore a few completions are posted together while operations wait for a
+// thread. Completions of direct reads, and of reads for which a caller waits, are not delayed.
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
@@ -40,8 +39,7 @@ class pool_io final : public io_queue {
   std::atomic<std::uint32_t> waiting_ = 0;  // Number of operations that wait for a thread.
 
   std::mutex mutex_;
-  // Operations that have ended but are not completed, in the order of their ends. Guarded by the
-  // mutex.
+  // FIFO list of operations that have ended but are not completed. Guarded by the mutex.
   io_completion* first_ended_ = nullptr;
   io_completion* last_ended_ = nullptr;
   std::uint32_t ended_ = 0;

@@ -186,8 +186,7 @@ result<model> make_model(attached_memory memory, unique_fd connection, device ta
   for (std::size_t i = 0; i < memory.on_device.size(); ++i) {
     description->device_regions[i].descriptor = std::move(memory.on_device[i]);
   }
-  // The keeper counts this client until the connection is closed. The last arena closes the
-  // connection.
+  // The keeper counts this client until the connection is closed. The last arena closes it.
   const auto shared_connection = std::make_shared<const unique_fd>(std::move(connection));
   if (!description->device_regions.empty()) {
     auto opened = open_regions(target, description->device_regions, shared_connection);
@@ -252,7 +251,7 @@ void begin_attach(const boost::asio::system_executor& executor, attach_request r
     const attach_request request;
     const std::unique_ptr<operation<model>> waiting;
 
-    // Runs in a thread without an owner, so that an exception would end the process.
+    // Must not throw, because an exception in this thread would end the process.
     void run() noexcept {
       auto attached_model = catch_as_fault(
           [&] { return attach_now(request.socket, request.name, request.on, request.timeout); });
@@ -260,7 +259,7 @@ void begin_attach(const boost::asio::system_executor& executor, attach_request r
         if (!attached_model) return waiting->fail(attached_model.error());
         waiting->complete(std::move(*attached_model));
       } catch (const std::bad_alloc&) {
-        // There is no memory for the result. The handler is destroyed, as Asio does.
+        // Without memory for the result, the handler is destroyed without a call, as in Asio.
       }
     }
   };

@@ -13,8 +13,8 @@
 // If the answer is `attached`, the reply contains descriptors: one for the description of the
 // model, and one for each memory region. If a client process ends, the kernel closes its socket.
 //
-// Each side sends one packet. The kernel delivers a packet as a whole, so no side waits for the
-// rest of a message.
+// Each side sends one packet. The kernel delivers whole packets, so no side waits for the rest of
+// one.
 
 #include <cstddef>
 #include <cstdint>

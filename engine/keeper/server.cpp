@@ -186,7 +186,7 @@ bool keeper_server::answer(connection& client) noexcept {
 bool keeper_server::answer_request(connection& client) {
   std::array<std::byte, packet_bytes_max> buffer = {};
   const auto got = receive_packet(client.socket, buffer);
-  // The connection was closed, or the client has sent a second request, which is not allowed.
+  // The client has closed the connection, or has sent a second request, which is not allowed.
   if (!got || got->bytes == 0 || client.client_count) return false;
   keep_reply refusal;
   const auto request = unpack_request(std::span(buffer).first(got->bytes));
@@ -211,8 +211,7 @@ bool keeper_server::attach_client(connection& client,
   const std::uint64_t regions = offered->descriptors.size() - 1;
   keep_reply reply = {keep_answer::attached, offered->version, regions};
   if (!offered->on_device.empty()) std::swap(reply.host_regions, reply.device_regions);
-  // Counts the client before the reply is sent. wait_and_serve() decrements the count if the reply
-  // cannot be sent.
+  // Counts the client before the send. wait_and_serve() decrements the count if the send fails.
   client.client_count = offered->client_count;
   ++*client.client_count;
   return send_packet(client.socket, pack(reply), offered->descriptors).has_value();

@@ -88,13 +88,12 @@ class keeper_server {
   mutable std::mutex mutex_;
   // Guarded by the mutex.
   std::map<std::string, std::shared_ptr<const offered_model>, std::less<>> offered_;
-  // The last version of each name, also after withdraw().
+  // The last version of each name. An entry remains after withdraw().
   std::map<std::string, std::uint64_t, std::less<>> versions_;
 
   // Used by the server thread only.
   std::vector<connection> connections_;  // At most options_.connections_max.
-  // If accept() fails because the process has no free descriptors, no connection is accepted until
-  // this time.
+  // After accept() fails for lack of descriptors, no connection is accepted until this time.
   clock::time_point accept_paused_until_;
 
   // True if connections are accepted. If the caller has passed a listening socket, the value is

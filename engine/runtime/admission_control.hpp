@@ -15,8 +15,7 @@
 
 namespace ringload::inline v0::detail {
 
-// Returns `bytes_in_flight` of the options if the caller set it, and otherwise the start value of
-// the tuner.
+// Returns the option `bytes_in_flight` if it is set. Otherwise returns the tuner's start value.
 std::uint64_t first_bytes_in_flight(const loader_options& options) noexcept;
 
 class admission_control {
@@ -40,8 +39,7 @@ class admission_control {
   wait_queue unawaited_;
   const std::uint64_t fixed_bytes_max_;  // If 0, the tuner adjusts the limit.
   std::optional<queue_depth_tuner> tuner_;
-  // May exceed bytes_max(): while a single larger read is in flight, or after the tuner has lowered
-  // the limit.
+  // May exceed bytes_max() during a single larger read, or after the tuner has lowered the limit.
   std::uint64_t bytes_in_flight_ = 0;
 };
 

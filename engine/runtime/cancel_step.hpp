@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Cancels the current step of a `step_thread`, from any thread. A step blocks either in wait_for(),
-// which waits for a loader, or in another call, which the function `interrupt` ends. A cancellation
-// has no effect on a step that has finished.
+// Cancels the current step of a `step_thread`, from any thread. A step may block in wait_for(),
+// which waits for a loader, or in another call. A cancellation ends wait_for(), and calls the
+// function `interrupt` to end other calls. It has no effect on a finished step.
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -26,8 +26,7 @@ namespace ringload::inline v0::detail {
 
 class step_cancellation : public std::enable_shared_from_this<step_cancellation> {
  public:
-  // `interrupt` must end a blocking call of the step. The cancelling thread calls `interrupt`,
-  // unless it is empty.
+  // If not empty, `interrupt` must end a blocking call of the step. The cancelling thread calls it.
   explicit step_cancellation(std::function<void()> interrupt = {})
       : interrupt_(std::move(interrupt)) {}
 
@@ -44,8 +43,7 @@ class step_cancellation : public std::enable_shared_from_this<step_cancellation>
     });
   }
 
-  // Ends the step. Returns true if the step was cancelled. Later cancellations have no effect on
-  // this step.
+  // Ends the step. Returns true if the step was cancelled. Later cancellations have no effect.
   bool finish() noexcept {
     const std::lock_guard lock(mutex_);
     is_finished_ = true;
@@ -74,8 +72,7 @@ class step_cancellation : public std::enable_shared_from_this<step_cancellation>
     };
     start(boost::asio::bind_executor(
         loop, boost::asio::bind_cancellation_slot(signal.slot(), as_exception(take))));
-    // A cancellation_signal is not thread-safe, so the signal is emitted in the thread that runs
-    // `loop`.
+    // The signal is not thread-safe, so it is emitted in the thread that runs `loop`.
     const auto emit = [&signal] { signal.emit(boost::asio::cancellation_type::terminal); };
     set_cancel([&loop, emit] { retry_allocation([&] { boost::asio::post(loop, emit); }); });
     loop.run();

@@ -15,7 +15,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Then the thread takes another stream.
+// After this number of pieces, a thread takes another stream.
 constexpr unsigned pieces_in_a_row = 4;
 
 void decode_now(const running_stream& stream, stream_piece& piece) noexcept {
@@ -84,8 +84,7 @@ void decoders::run() noexcept {
       stream_piece& piece = *stream->current;
       decode_now(*stream, piece);
       more = end_piece(*stream, left > 1);
-      // The resumed coroutine may destroy the stream, unless another piece must still be decoded.
-      // Only in that case does the loop continue.
+      // If `more` is false, the resumed coroutine may destroy the stream, so the loop ends.
       resume(piece);
     }
   }

@@ -46,7 +46,6 @@ struct stream_piece {
   stream_piece* next = nullptr;
 };
 
-// Decoding state of one stream of a load.
 struct running_stream {
   // Decodes the next stored bytes. The function object is empty after the last piece was decoded.
   std::function<result<void>(std::span<const std::byte> bytes, bool last)> decode;
@@ -63,8 +62,7 @@ struct running_stream {
 class decoders {
  public:
   // Starts the threads. Coroutines are resumed in `loop`, which must outlive this object. In
-  // traces, the threads have the numbers from `first` on. Throws `error` if a thread cannot be
-  // started.
+  // traces, the numbers of the threads begin with `first`. Throws `error` if a thread cannot start.
   decoders(boost::asio::io_context& loop, std::uint32_t threads, std::uint32_t first)
       : loop_(loop), idle_(threads), threads_(threads, first) {}
   decoders(const decoders&) = delete;
@@ -73,9 +71,8 @@ class decoders {
   // ---- Must be called in the thread of `loop` ----
 
   // Completes when the piece has been decoded or dropped. The bytes of the piece are not used
-  // afterwards. A piece waits until all earlier pieces of the stream have been decoded. If a piece
-  // fails, no later piece is decoded. The caller must then call give_up(), which completes the
-  // waiting pieces.
+  // afterwards. A piece waits until all earlier pieces of the stream have been decoded. After a
+  // failed piece, no piece is decoded. The caller must then call give_up() to complete the rest.
   boost::asio::awaitable<void> decode(running_stream& stream, stream_piece& piece);
 
   // Ends the stream. Completes the pieces that no thread has started, without decoding them. No

@@ -6,8 +6,7 @@
 // If a loader reads from several drives, each drive may occupy only its share of the workers
 // (coroutines that each carry out one read at a time). Then a slow drive delays only the loads that
 // read from that drive. A share is at most half of the workers. The other workers stay free for a
-// drive that becomes active later, because a read from a slow drive occupies its worker for a long
-// time.
+// drive that becomes active later, because a slow drive occupies its workers for a long time.
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
@@ -32,8 +31,7 @@ struct drive {
 
 class drives {
  public:
-  // Maximum number of drives. If a loader reads from more drives, the additional drives share the
-  // entry of the last drive.
+  // Maximum number of entries. If a loader reads from more drives, the rest share the last entry.
   static constexpr std::size_t drives_max = 64;
 
   drives(boost::asio::io_context& loop, const loader_options& options)
@@ -41,8 +39,7 @@ class drives {
 
   // ---- Engine thread only ----
 
-  // has_worker_for() divides the number of reads that can run at the same time equally among the
-  // active drives.
+  // Sets the number of simultaneous reads, which has_worker_for() divides among the active drives.
   void share_out(std::uint32_t reads_max) noexcept { reads_max_ = reads_max; }
   // The reference stays valid as long as `drives` exists.
   drive& find_or_add(std::uint64_t id);

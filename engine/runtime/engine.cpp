@@ -148,7 +148,7 @@ std::shared_ptr<engine> engine::make(std::vector<device> targets, const loader_o
 
 void engine::run(const wrapper& wrap, std::promise<result<void>> ready) {
   ::pthread_setname_np(::pthread_self(), "ringload");
-  // A loop without work stops for good. A worker that cannot be spawned now is spawned again later.
+  // Without `stay_`, the loop could stop before a worker is spawned, and would never run again.
   stay_.emplace(loop.get_executor());
   result<void> status = catch_as_fault([&] { return set_up(wrap); });
   if (status) {
@@ -256,8 +256,7 @@ void engine::prepare_slots() {
   if (slots_begun_ || !devices.all_staged() || storage) return;
   slots_begun_ = true;
   for (std::uint32_t slot = 0; slot < options.slots; ++slot) {
-    // A failure is ignored here. The worker of the slot prepares the slot again at its first step,
-    // and then returns the error.
+    // Ignores failures, because the worker of the slot prepares the slot again at its first step.
     boost::asio::post(copy_threads->get_executor(), [this, slot] {
       (void)catch_as_fault([this, slot] { return staging.make_ready(slot, devices); });
     });
@@ -341,7 +340,7 @@ void engine::close(std::chrono::milliseconds most) {
 
 void engine::begin_close() {
   closing_ = true;
-  // The copy keeps each user alive. A user can be removed while it is stopped.
+  // stop_at_close() may remove a user from `users_`. The copy keeps each user alive.
   const auto users = retry_allocation([this] { return users_; });
   for (const auto& user : users) retry_allocation([&] { user->stop_at_close(); });
   close_when_idle();

@@ -57,8 +57,7 @@ class engine : public std::enable_shared_from_this<engine> {
 
   // ---- May be called from any thread ----
 
-  // Runs `command` in the engine thread. If the engine is closed, does not run `command` and
-  // returns false.
+  // Runs `command` in the engine thread. If the engine is closed, returns false instead.
   template <class Command>
   bool post(Command&& command) {
     const std::lock_guard lock(mutex_);

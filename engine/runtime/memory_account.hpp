@@ -2,8 +2,7 @@
 #pragma once
 
 // Counts the bytes that are allocated or mapped for the tensors of a loader. An allocation is
-// counted until the last tensor that uses it is destroyed. All functions may be called from any
-// thread.
+// counted until the last tensor that uses it is destroyed. All functions are thread-safe.
 
 #include <atomic>
 #include <cstdint>
@@ -41,7 +40,6 @@ struct memory_accounts {
   std::shared_ptr<memory_account> mapped = std::make_shared<memory_account>();
 };
 
-// RAII guard that adds bytes to an account.
 class accounted_bytes {
  public:
   accounted_bytes(std::shared_ptr<memory_account> account, std::uint64_t bytes) noexcept

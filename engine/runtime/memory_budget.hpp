@@ -27,8 +27,7 @@ std::uint64_t window_within(std::uint64_t window_bytes,
                             std::optional<std::uint64_t> available) noexcept;
 
 // Returns true if the files fit into the page cache while the tensors occupy `arena_bytes`. If the
-// files do not fit, reads through the page cache evict other pages, possibly pages of the same
-// load.
+// files do not fit, reads through the page cache evict other pages, possibly of the same load.
 bool page_cache_has_room(std::uint64_t file_bytes, std::uint64_t arena_bytes,
                          std::optional<std::uint64_t> available) noexcept;
 

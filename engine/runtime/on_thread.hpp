@@ -21,8 +21,7 @@ struct start_on_thread {
   template <class Handler, class Work>
   void operator()(Handler&& handler, threads* pool, boost::asio::io_context* loop, Work* work,
                   work_interval* times) const {
-    // The waiting coroutine owns `work` and `times`, so both pointers are valid until the coroutine
-    // is resumed.
+    // The waiting coroutine owns `work` and `times`, so both are valid until it is resumed.
     const auto resume = keep_handler(std::forward<Handler>(handler));
     const auto run = [resume, loop, work, times] {
       if (times) times->begins();

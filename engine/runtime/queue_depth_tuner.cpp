@@ -28,8 +28,7 @@ constexpr std::uint32_t trials_min = 2;
 constexpr std::uint32_t trials_remembered = 32;
 
 // After each trial, the next 2 measurements start no trial. After a refusal, the refused direction
-// is not tried during 16 measurements. Each further refusal doubles the number of measurements, at
-// most 4 times.
+// is not tried during 16 measurements. Each further refusal doubles this number, at most 4 times.
 constexpr std::uint32_t pause_between = 2;
 constexpr std::uint32_t cooldown_min = 16;
 constexpr std::uint32_t cooldown_doublings_max = 4;
@@ -110,8 +109,8 @@ void queue_depth_tuner::measured(double rate) noexcept {
   }
 }
 
-// Starts a trial of the next direction whose cooldown is over. Starts no trial during the pause
-// after the last trial.
+// Starts a trial of the next direction whose cooldown is over. Does nothing during the pause after
+// a trial.
 void queue_depth_tuner::start_trial() noexcept {
   if (pause_ > 0) {
     --pause_;
@@ -127,8 +126,7 @@ void queue_depth_tuner::start_trial() noexcept {
 }
 
 // Called when the drive becomes idle during a trial. Without this function, a trial might never
-// end: if the candidate admits the reads of all workers, the drive becomes idle whenever all
-// workers copy.
+// end: if the candidate admits the reads of all workers, the drive is idle while all of them copy.
 void queue_depth_tuner::give_up_trial() noexcept {
   phase_ = phase::before;
   pause_ = pause_between;

@@ -2,12 +2,12 @@
 #pragma once
 
 // Finds how many bytes a drive should have in flight, by hill climbing while loads run. A trial
-// measures the throughput with the chosen value, with a doubled or halved candidate, and with the
-// chosen value again. A doubled value must raise the throughput. A halved value must only keep the
-// throughput, because fewer bytes in flight mean lower latency.
+// measures the throughput three times: with the chosen value, with a candidate (its double or
+// half), and with the chosen value again. A doubled candidate must raise the throughput. A halved
+// candidate must only keep the throughput, because fewer bytes in flight mean lower latency.
 //
-// Drives are noisy. The candidate becomes the chosen value only if the mean ratio of its trials
-// exceeds the required ratio (1.03 or 0.97) by two standard errors.
+// Measurements of drives are noisy. The candidate becomes the chosen value only if the mean ratio
+// of its trials exceeds the required ratio (1.03 or 0.97) by two standard errors.
 
 #include <array>
 #include <atomic>
@@ -27,8 +27,8 @@ class queue_depth_tuner {
   std::uint64_t bytes() const noexcept { return current_; }
 
   // Reports that `bytes` were read. `idle` must be true if no read is in flight or waiting. The
-  // time until the next read would falsify the measurement, so an idle drive discards the current
-  // measurement. If this is the measurement of the candidate, the trial ends without a result.
+  // time until the next read would falsify the measurement, so the current measurement is discarded
+  // if the drive is idle. If the candidate was being measured, the trial ends without a result.
   void completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept;
 
  private:
@@ -45,8 +45,7 @@ class queue_depth_tuner {
     void add(double ratio) noexcept;
     double error() const noexcept;  // Returns the standard error of `mean`.
   };
-  // The three measurements of a trial: with the chosen value, with the candidate, with the chosen
-  // value again.
+  // The measurements of a trial: with the chosen value, the candidate, the chosen value again.
   enum class phase : std::uint8_t { before, trial, after };
 
   std::uint64_t candidate(const direction& dir) const noexcept;
@@ -62,8 +61,7 @@ class queue_depth_tuner {
   std::atomic<std::uint64_t> current_;  // chosen_, or the candidate during its measurement.
 
   // The members below describe the current measurement. skip_ is the number of bytes that must
-  // complete before the measurement starts, because their reads were submitted with the previous
-  // value.
+  // complete before the measurement starts, because they were requested with the previous value.
   std::uint64_t skip_ = 0;
   std::uint64_t counted_ = 0;
   bool running_ = false;

@@ -21,8 +21,7 @@ std::shared_ptr<std::decay_t<Handler>> keep_handler(Handler&& handler) {
       [&] { return std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler)); });
 }
 
-// Calls the handler in the thread of `loop`. Must be called at most once for each handler. May be
-// called from any thread.
+// Calls the handler in the thread of `loop`. At most once for each handler. Thread-safe.
 template <class Handler>
 void resume_in(boost::asio::io_context& loop, const std::shared_ptr<Handler>& handler) {
   const auto call = [handler] {

@@ -34,7 +34,7 @@ class schedule {
   void has_room() { waiting_.wake_one(); }
   // Wakes all waiting workers. Must be called when drives can accept several more steps.
   void has_more_room() { waiting_.wake_all(); }
-  // When no step is left, take() then returns a turn whose owner is null, which ends the worker.
+  // Ends the workers: when no step is left, take() returns a turn with a null owner.
   void close();
 
   // Waits until a step is available.

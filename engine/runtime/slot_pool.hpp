@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The slots of a loader. A slot is an I/O buffer for reads and writes. At its first use or shortly
-// before, a slot is populated (its pages become present) and pinned for the device. At its first
-// use, it is registered with io_uring. Before it is populated, a slot occupies address space but no
-// memory.
+// The slots of a loader. A slot is an I/O buffer for reads and writes. A slot occupies address
+// space but no memory until it is populated (its pages become present). A slot is populated and
+// pinned at its first use or shortly before, and registered with io_uring at its first use.
 
 #include <atomic>
 #include <cstdint>
@@ -53,8 +52,8 @@ class slot_pool {
   // Returns -1 if the slot is not registered.
   int registered_buffer(std::uint32_t slot) const noexcept;
 
-  // Frees the memory of all slots. If a device still unpins the slots, the device frees the memory
-  // later. No slot may be in use.
+  // Frees the memory of all slots. If a device has not yet unpinned the slots, the device frees the
+  // memory later. No slot may be in use.
   void close() noexcept;
 
  private:

@@ -29,7 +29,7 @@ void spawn_owned(boost::asio::io_context& loop, const std::shared_ptr<T>& owner,
 }
 
 // Stops a load or save whose coroutine ended early because memory was exhausted. Completes the
-// operations that wait for it.
+// operations that wait for the load or save.
 template <class User>
 void finish_for_memory(User& user) {
   if (user.finished()) return;

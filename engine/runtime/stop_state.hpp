@@ -13,8 +13,7 @@ namespace ringload::inline v0::detail {
 
 class stop_state {
  public:
-  // Records the first cause. Later causes are ignored. Does nothing if the load or save has
-  // finished.
+  // Records the first cause, and ignores later ones. Does nothing if the load or save has finished.
   void stop(fault cause) noexcept {
     if (stopped_ || finished_) return;
     stopped_ = true;

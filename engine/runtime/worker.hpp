@@ -5,8 +5,8 @@
 // worker for reads and writes owns one slot (I/O buffer). A worker for checksums has no slot.
 //
 // Even after a cancellation, a step ends only when neither the kernel nor a device uses the slot.
-// Therefore the slot needs no reference count and no lock. The number of workers limits how many
-// reads are in flight.
+// Therefore the slot needs no reference count and no lock. The number of workers limits the reads
+// in flight.
 
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Suspends a coroutine until all handlers that were posted to the event loop earlier have run.
-// Engine thread only.
+// Suspends a coroutine until all previously posted handlers of the loop have run. Engine thread
+// only.
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>

@@ -98,8 +98,8 @@ void convert_by_f32(const std::byte* from, std::byte* to, std::size_t elements, 
   with_types(kinds, work);
 }
 
-// All other pairs are converted through a buffer of f64, with one loop for each source and each
-// target.
+// Elements of all other pairs are widened to a buffer of f64 and then narrowed, with one loop for
+// each source type and each target type.
 constexpr std::size_t wide_elements = 256;
 
 template <element_kind From>

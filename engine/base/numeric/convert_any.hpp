@@ -8,8 +8,7 @@
 // An f64 has the exact value of every kind except the 64-bit integers. A 64-bit integer that does
 // not fit is rounded to odd: if any dropped bit is set, the last kept bit is set. Rounding the
 // result again, to a format with at most 24 bits, gives the same value as rounding only once.
-// Conversions between i64 and u64, and from them to f64, use integer arithmetic: see
-// converted_integer().
+// Conversions from i64 or u64 to i64, u64 or f64 use integer arithmetic: see converted_integer().
 
 #include <type_traits>
 
@@ -82,8 +81,7 @@ RINGLOAD_ANYWHERE inline double nearest(std::uint64_t from) noexcept {
   return exact(kept + (up ? 1U : 0U)) * (2.0 * exact(half));
 }
 
-// Truncates towards 0. Saturates values out of range to the nearest integer of the type. Converts
-// NaN to 0.
+// Truncates towards 0. Saturates values that are out of range. Converts NaN to 0.
 template <class Integer>
 RINGLOAD_ANYWHERE inline Integer truncated(double from) noexcept {
   constexpr bool is_signed = std::is_signed<Integer>::value;
@@ -237,8 +235,7 @@ RINGLOAD_ANYWHERE auto with_kind(element_kind kind, const Work& work) {
 }
 
 // Converts one element. The low bytes of `from` are the word of the element. The low bytes of the
-// result are the word of the result, and the other bytes are 0. With this function, one GPU kernel
-// serves all pairs of kinds.
+// result are the word of the result, and the other bytes are 0.
 RINGLOAD_ANYWHERE inline std::uint64_t converted_word(conversion kinds,
                                                       std::uint64_t from) noexcept {
   if (converts_integers(kinds)) return converted_integer(kinds, from);

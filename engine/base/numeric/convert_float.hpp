@@ -75,9 +75,8 @@ using bf16_fields = float_fields<std::uint16_t, 7, 127, 0x7F80U, 0x7FC0U>;
 using e4m3_fields = float_fields<std::uint8_t, 3, 7, 0x7EU, 0x7FU>;
 using e5m2_fields = float_fields<std::uint8_t, 2, 15, 0x7CU, 0x7FU>;
 
-// Rounds a word to a format with a smaller exponent range, to nearest, ties to even. Adds slightly
-// less than half a unit in the last place, or half a unit if the last kept bit is 1. The carry
-// rounds up.
+// Rounds a word to a format with a smaller exponent range, to nearest, ties to even. Adds half a
+// unit in the last place, or slightly less if the last kept bit is 0. The carry rounds up.
 template <class From, class To>
 RINGLOAD_ANYWHERE inline typename To::word rounded(typename From::word from) noexcept {
   using wide = typename From::word;
@@ -185,8 +184,7 @@ struct float_bits<float_type::f8_e4m3fn> {
 
   RINGLOAD_ANYWHERE static std::uint32_t widen(word from) noexcept {
     const std::uint32_t rest = from & 0x7FU;
-    // Changes the bias of the exponent from 7 to 127. The format has no infinity, and one NaN for
-    // each sign.
+    // Changes the bias of the exponent from 7 to 127. The format has no infinity. 0x7F is NaN.
     const std::uint32_t moved = (rest << 20U) + (120U << 23U);
     const std::uint32_t finite = f32_bits::subtract_implicit_one(rest < 0x08U, moved, 121U << 23U);
     return ((from & 0x80U) << 24U) | (rest == 0x7FU ? f32_bits::quiet_nan : finite);
@@ -236,8 +234,7 @@ auto with_source(float_type from, Work work) {
   }
 }
 
-// Calls `work` with the tags of a conversion for load_options::dtype. The target is f32, f16 or
-// bf16.
+// Calls `work` with the tags of a conversion. The target must be f32, f16 or bf16.
 template <class Work>
 auto with_types(conversion kinds, Work work) {
   if (kinds.to == float_type::f16) return with_source<float_type::f16>(kinds.from, work);

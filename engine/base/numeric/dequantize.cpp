@@ -13,8 +13,7 @@ constexpr std::array<std::string_view, block_type_count> names = {
     "q4_k", "q5_k", "q6_k", "q8_k", "iq4_nl", "iq4_xs", "mxfp4"};
 
 // Both loops have no branch and a constant number of iterations, so the compiler vectorises them in
-// every optimised build. `unroll 1` is needed, because the compiler does not vectorise unrolled
-// loops.
+// every optimised build. `unroll 1` is needed, because unrolled loops are not vectorised.
 template <block_type Type, class Run>
 [[gnu::always_inline]] inline void decode_run(const Run& r, std::uint32_t* to) {
   using format = block_format<Type>;

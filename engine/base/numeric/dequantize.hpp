@@ -12,8 +12,7 @@
 
 namespace ringload::inline v0 {
 
-// Returns the block type with this name in files ("q4_k"). Returns an empty optional if the type
-// cannot be dequantised.
+// Returns the block type with this name, or an empty optional if it cannot be dequantised.
 std::optional<block_type> block_type_named(std::string_view name) noexcept;
 
 struct block_size {
@@ -23,15 +22,14 @@ struct block_size {
 
 block_size size_of(block_type type) noexcept;
 
-// Maps block types to element kinds and back.
 constexpr element_kind kind_of(block_type type) noexcept { return blocks::kind_of(type); }
 constexpr block_type block_of(element_kind kind) noexcept {
   return static_cast<block_type>(static_cast<unsigned>(kind) -
                                  static_cast<unsigned>(element_kind::blocks));
 }
 
-// `to_type` must be f32, f16 or bf16. Numbers are first computed as f32. The ranges must not
-// overlap. The addresses may have any alignment.
+// `to_type` must be f32, f16 or bf16. Each number is computed as f32, then rounded to `to_type`.
+// The ranges must not overlap. The addresses may have any alignment.
 void dequantize(block_type type, const std::byte* from, std::byte* to, std::size_t count,
                 float_type to_type) noexcept;
 

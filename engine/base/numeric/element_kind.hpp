@@ -10,8 +10,7 @@ namespace ringload {
 inline namespace v0 {
 
 // The kinds from `blocks` on are quantised blocks of GGUF files, in the order of block_type. A
-// quantised block can be the source of a conversion, but not the target. The unit of such a
-// conversion is a whole block.
+// conversion can read quantised blocks, but not write them. Its unit is then a whole block.
 enum class element_kind : std::uint8_t {
   f32,
   f16,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Quantised formats with 256 elements in a block. Each run of elements has its own scale. See
-// quant_format.hpp.
+// Quantised formats with 256 elements in a block and a scale for each run. See quant_format.hpp.
 
 #include <cstdint>
 #include <cstring>
@@ -41,7 +40,7 @@ struct block_format<block_type::q2_k> {
   }
 };
 
-// A block begins with 32 bytes with the third bits of the elements. Then the block has 64 bytes
+// A block begins with 32 bytes that have the third bit of each element. Then the block has 64 bytes
 // with the low two bits of four elements in each byte. Then the block has 12 bytes with 16 scales
 // of 6 bits. The block ends with the scale of the block.
 template <>
@@ -68,7 +67,7 @@ struct block_format<block_type::q3_k> {
     r.scale = blocks::product(common.scale, static_cast<float>(scale));
     return r;
   }
-  // If the third bit is 0, subtracts 4.
+  // Subtracts 4 from numbers whose third bit is 0.
   RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
     return blocks::low_bits(r, i, 3) - 4 + blocks::high_bits(r, i, 1) * 4;
   }

@@ -12,8 +12,7 @@
 namespace ringload {
 inline namespace v0 {
 
-// After the scale, a block has 16 bytes with two elements in each byte. The two elements of a byte
-// are 16 elements apart.
+// After the scale, a block has 16 bytes. Byte i has the elements i and i + 16.
 struct nibbles_of_32 {
   static constexpr unsigned elements = 32;
   static constexpr unsigned run_elements = 16;
@@ -64,8 +63,8 @@ struct block_format<block_type::q4_1> : nibbles_of_32 {
   }
 };
 
-// Bit i of the first four bytes is the fifth bit of element i. spread() makes one byte of each such
-// bit, because CPUs have no vector shift of bytes.
+// A block has four bytes of fifth bits. Bit i of these bytes belongs to element i. spread() expands
+// each bit to a byte, because CPUs have no vector shift of bytes.
 struct fifth_bits_of_32 : nibbles_of_32 {
   struct spread_run : blocks::run {
     std::uint8_t fifth[16];
@@ -165,7 +164,7 @@ struct block_format<block_type::iq4_nl> : nibbles_of_32 {
   }
 };
 
-// The scale is half of the power of two that an E8M0 number represents: 2^(e - 128).
+// The scale is 2^(e - 128), half of the E8M0 value, because e2m1_number() doubles its result.
 template <>
 struct block_format<block_type::mxfp4> : nibbles_of_32 {
   static constexpr unsigned bytes = blocks::bytes_of(block_type::mxfp4);

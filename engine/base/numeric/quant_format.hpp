@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Dequantises elements of quantised blocks, as GGUF files store them. Each element has a small
-// integer. Several elements share a scale. The layouts are those of ggml.
+// Dequantises elements of quantised blocks, as GGUF files store them. Each element is stored as a
+// small integer, its number. Several elements share a scale. The layouts are those of ggml.
 //
 // A block consists of runs with 16 or 32 elements. A run has one scale and a regular bit layout:
 //

@@ -40,7 +40,7 @@ RINGLOAD_ANYWHERE inline bool is_nan(std::uint32_t bits) noexcept {
   return (bits & 0x7FFFFFFFU) > f32_bits::infinity;
 }
 
-// Does not change the payload of a NaN.
+// Converts an f16 to f32, and keeps the payload of a NaN.
 RINGLOAD_ANYWHERE inline float half_at(byte_pointer bytes) noexcept {
   const std::uint32_t half = u16_at(bytes);
   const std::uint32_t wide = float_bits<float_type::f16>::widen(static_cast<std::uint16_t>(half));
@@ -69,8 +69,7 @@ RINGLOAD_ANYWHERE inline std::int32_t signed_byte(std::uint8_t byte) noexcept {
   return static_cast<std::int8_t>(byte);
 }
 
-// Values that all runs of a block share. Each format computes the values of a run from these shared
-// values.
+// Values that all runs of a block share. Each format computes a run from these values.
 struct shared {
   float scale = 0;
   float minimum = 0;
@@ -84,13 +83,12 @@ struct run {
   std::uint32_t high_shift = 0;
   float scale = 0;
   float minimum = 0;  // Added to each element.
-  // `nan` has the bits of an element that is NaN. `nan_of_zero` has the bits of such an element
-  // whose number is 0.
+  // The bits of an element that is NaN. `nan_of_zero` is for elements whose number is 0.
   std::uint32_t nan = 0;
   std::uint32_t nan_of_zero = 0;
 };
 
-// Returns true if no element of the block is NaN. If the scale and the minimum are finite, products
+// Returns true if the scale and the minimum are finite. Then no element is NaN, because products
 // and sums are far below the infinity of f32.
 RINGLOAD_ANYWHERE inline bool finite(shared common) noexcept {
   return (bits_of(common.scale) & f32_bits::infinity) != f32_bits::infinity &&
@@ -129,8 +127,8 @@ RINGLOAD_ANYWHERE inline std::int32_t high_bits(const run& r, unsigned i,
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(r.high[i]) >> r.high_shift & mask);
 }
 
-// Returns `a` or `b`. The two non-linear types compute each number from such selections, one for
-// each bit. A table would be simpler, but CPU compilers vectorise this code. `second` is 0 or -1.
+// Returns `a` if `second` is 0, and `b` if `second` is -1. iq4_number() and e2m1_number() select
+// their result bit by bit with this function, because compilers vectorise it, unlike a table.
 RINGLOAD_ANYWHERE inline std::int32_t either(std::int32_t second, std::int32_t a,
                                              std::int32_t b) noexcept {
   return a ^ ((a ^ b) & second);
@@ -149,8 +147,7 @@ RINGLOAD_ANYWHERE inline std::int32_t iq4_number(std::int32_t bits) noexcept {
   return either(bit3, either(bit2, low, middle), either(bit2, high, highest));
 }
 
-// Returns twice an E2M1 number: 0 1 2 3 4 6 8 12, or the negative of these. Returns 0 for negative
-// 0.
+// Returns twice an E2M1 number: 0 1 2 3 4 6 8 12, or the negative. Negative 0 becomes 0.
 RINGLOAD_ANYWHERE inline std::int32_t e2m1_number(std::int32_t bits) noexcept {
   const std::int32_t bit0 = -(bits & 1);
   const std::int32_t bit1 = -(bits >> 1 & 1);
@@ -160,10 +157,10 @@ RINGLOAD_ANYWHERE inline std::int32_t e2m1_number(std::int32_t bits) noexcept {
   return (either(bit2, bits & 3, large) ^ bit3) - bit3;
 }
 
-// The eight 6-bit scales and eight 6-bit minimums of q4_k and q5_k in 12 bytes. The first four
-// scales are the low 6 bits of bytes 0 to 3. The first four minimums are the low 6 bits of bytes 4
-// to 7. The other scales and minimums have 4 low bits in bytes 8 to 11, and 2 high bits in the
-// upper bits of bytes 0 to 7.
+// A q4_k or q5_k block stores eight 6-bit scales and eight 6-bit minimums in 12 bytes. The first
+// four scales are the low 6 bits of bytes 0 to 3. The first four minimums are the low 6 bits of
+// bytes 4 to 7. The other scales and minimums have 4 low bits in bytes 8 to 11, and 2 high bits in
+// the upper bits of bytes 0 to 7.
 struct scale_and_minimum {
   std::uint32_t scale;
   std::uint32_t minimum;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The types of quantised blocks. Each type has a specialisation of block_format with its bit
-// layout.
+// The types of quantised blocks. The specialisations of block_format define their layouts.
 
 #include <cstdint>
 
@@ -32,7 +31,6 @@ constexpr unsigned block_type_count = 14;
 
 namespace blocks {
 
-// element_kind.hpp has the sizes.
 constexpr element_kind kind_of(block_type type) noexcept {
   return static_cast<element_kind>(static_cast<unsigned>(element_kind::blocks) +
                                    static_cast<unsigned>(type));

@@ -77,8 +77,8 @@ template <std::size_t Bytes, bool Swap>
 }
 
 // Swaps the bytes of each element. The elements are contiguous in source and destination. The loop
-// has no branch. After inlining, the number of iterations is constant, so every optimised build
-// vectorises the loop.
+// has no branch. After inlining, it has a constant number of iterations, so optimised builds
+// vectorise it.
 template <std::size_t Bytes>
 [[gnu::always_inline]] inline void swap_batch(const std::byte* __restrict from,
                                               std::byte* __restrict to, std::size_t count) {
@@ -152,8 +152,7 @@ void copy_line(const std::byte* from, std::byte* to, const axis& along) {
   }
 }
 
-// Returns the axis with the smallest `stride`. If several axes have this stride, returns the
-// innermost of them.
+// Returns the axis with the smallest `stride`: the innermost, if several have it.
 unsigned shortest(const whole_box& box, std::ptrdiff_t axis::* stride) {
   unsigned best = 0;
   for (unsigned d = 1; d < box.rank; ++d) {
@@ -284,8 +283,7 @@ void convert_tiles(const strided_map& map, const std::byte* from, std::byte* to,
 
 void convert_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
   const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::source_stride)) : single_axis;
-  // Tiles are not used for quantised blocks, because one converted block is larger than a cache
-  // line.
+  // Quantised blocks need no tiles, because a converted block is larger than a cache line.
   const bool transposed = box.rank > 0 && !is_block(map.cast.from) && [&] {
     return magnitude(box.axes[shortest(box, &axis::destination_stride)].destination_stride) <
            magnitude(inner.destination_stride);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Builds strided maps with as few dimensions as possible. Copies elements on the CPU as a map
-// describes.
+// Builds strided maps with as few dimensions as possible, and copies their elements on the CPU.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +12,6 @@
 
 namespace ringload::inline v0 {
 
-// The size of one element of a box, and the conversion of the element.
 struct element_form {
   // Number of stored bytes. If the element is converted, the value is cast.from_bytes().
   std::uint32_t bytes = 1;
@@ -34,8 +32,7 @@ coalesced_box coalesced(std::span<const strided_dimension> box, const element_fo
 // Copies, swaps and converts the elements of `map` whose stored bytes are all in [first, first +
 // source.size()). `source` begins with byte `first` of the map's stored bytes. `to` is the address
 // of element (0, 0, ...), with any alignment. The caller may copy a map in several ranges: if
-// consecutive ranges overlap by one byte less than an element, each element is written exactly
-// once.
+// consecutive ranges overlap by one byte less than an element, each element is written once.
 void copy_strided(const strided_map& map, std::span<const std::byte> source, std::uint64_t first,
                   std::byte* to) noexcept;
 

@@ -66,8 +66,7 @@ void strided_elements::gather(const std::byte* first, std::uint64_t from, std::u
     std::memcpy(to, first, element_bytes_);
     return;
   }
-  // Computes the index of element `from` in each dimension, and moves `first` to the address of the
-  // element.
+  // Computes the index of element `from` in each dimension, and moves `first` to this element.
   std::vector<std::uint64_t> index(dimensions_.size());
   for (std::size_t d = dimensions_.size(); d-- > 0;) {
     index[d] = from % dimensions_[d].count;

@@ -24,8 +24,7 @@ class strided_elements {
   // Returns true if the elements are contiguous and in row-major order.
   bool dense() const noexcept;
 
-  // Copies the elements [from, from + count) to `to`. `first` is the address of the first element
-  // of the tensor.
+  // Copies the elements [from, from + count) to `to`. `first` is the address of element 0.
   void gather(const std::byte* first, std::uint64_t from, std::uint64_t count, std::byte* to) const;
 
  private:
@@ -36,8 +35,7 @@ class strided_elements {
 
   std::uint32_t element_bytes_ = 1;
   std::uint64_t count_ = 1;
-  // Outermost dimension first. Has no dimensions of size 1. Adjacent contiguous dimensions are
-  // merged.
+  // Outermost dimension first, without dimensions of size 1. Contiguous dimensions are merged.
   std::vector<dimension> dimensions_;
 };
 

@@ -47,8 +47,7 @@ struct strided_map {
   // Number of stored bytes of an element. An element is never split. If `cast` is a conversion, an
   // element is one unit of the kind `cast.from`.
   std::uint32_t element_bytes = 1;
-  // Size of the units whose bytes are swapped before the conversion: 2, 4 or 8 bytes. 0 for no
-  // swap.
+  // Size of the units whose bytes are swapped before a conversion: 2, 4 or 8, or 0 for no swap.
   std::uint8_t swap_bytes = 0;
   conversion cast = {};
 

@@ -121,8 +121,7 @@ error_code copier::take_event(event& free_event) {
     streams_->free_events.pop_back();
     return {};
   }
-  // Reserves memory for all events, including the new event, so that the return of an event never
-  // allocates.
+  // Reserves space in the list for all events, so that putting an event back never allocates.
   std::size_t count = 1;
   for (const lanes* kind : {&streams_->direct, &streams_->scattered}) {
     for (const lane& lane_in_use : *kind) count += lane_in_use.running.size();
@@ -161,7 +160,8 @@ void copier::event_ended(lane_kind& kind, error_code failed) {
 }
 
 // Completes the copies that have ended. A completion handler may start another copy. That copy is
-// appended to a lane and completes later. If a handler throws, its copy is already removed.
+// appended to a lane and completes later. A copy is removed before its handler is called, because
+// the handler may throw.
 void copier::complete_ended(lane& ended_lane, error_code wait_failed) {
   for (std::size_t left = ended_lane.running.size(); left > 0 && !ended_lane.running.empty();
        --left) {

@@ -3,12 +3,13 @@
 
 // Starts the copies of slots (I/O buffers) on CUDA streams, and notifies the engine thread when the
 // copies of a slot have ended. Used by the CUDA backend. All functions run in the engine thread. A
-// lane is a stream with its staging buffer: see stream_slot.hpp.
+// lane is a CUDA stream with its staging buffer: see stream_slot.hpp.
 //
-// Copies that need a kernel and copies that need no kernel have separate streams, because a kernel
-// may have to wait for kernels of the program, possibly forever. Each of the two kinds has a thread
-// that sleeps until the oldest running copy of the kind has ended. The engine thread then queries
-// the events of all copies of the kind, so that under load one wake-up completes several copies.
+// There are two kinds of copies: those that need a kernel, and those that need none. Each kind has
+// its own streams, because a kernel may wait for kernels of the program, possibly forever. Each
+// kind also has a thread that sleeps until the oldest running copy of the kind has ended. The
+// engine thread then queries the events of all copies of the kind, so one wake-up can complete
+// several copies.
 
 #include <array>
 #include <boost/asio/io_context.hpp>
@@ -30,10 +31,9 @@ class pinned;
 
 class copier {
  public:
-  // Each kind of copy has two streams. One stream occupies the bus most of the time, and the second
-  // stream occupies the bus between two copies of the first. The kernels of one stream can also run
-  // at the same time as the copies of the other. The streams for kernels are opened on first use,
-  // because a device has few hardware queues (8 by default).
+  // Each kind of copy has two streams: while the first stream pauses between two copies, the second
+  // stream uses the bus. The kernels of one stream can also run during the copies of the other. The
+  // streams for kernels are opened on first use, because a device has few hardware queues.
   static constexpr std::size_t lanes_of_a_kind = 2;
 
   // `slots` must outlive this object. Slots that are not pinned are copied more slowly.
@@ -44,19 +44,19 @@ class copier {
   // release may wait for kernels of the program.
   ~copier();
 
-  // Opens the streams that every load needs. Device `device` must be the current device.
-  // `shares_thread` must be true if the engine thread also uses other devices. Each copy then
-  // selects the device again.
+  // Loads the kernels, and opens the streams for copies without kernels. `device` must be the
+  // current device. `shares_thread` must be true if the engine thread also uses other devices: each
+  // copy then selects its device again.
   boost::system::error_code open(int device, bool shares_thread);
 
   void start(copy_operation& op) noexcept;
 
-  // Constant after open(). Returns the reason if the kernels cannot run on this device. Copies that
-  // need no kernel still work.
+  // If the kernels cannot run on this device, returns the reason. Copies that need no kernel still
+  // work. The result is constant after open().
   boost::system::error_code no_kernels() const noexcept { return no_kernels_; }
 
  private:
-  // The streams of one kind of copy: with or without kernels.
+  // The lanes of one kind of copy.
   using lanes = std::array<lane, lanes_of_a_kind>;
 
   struct streams {
@@ -95,11 +95,11 @@ class copier {
   bool shares_thread_ = false;
   boost::system::error_code no_kernels_;
   std::uint64_t begun_ = 0;
-  // For the current slot. Reused, so that a slot needs no allocations.
+  // Describe the copies of the current slot. Reused, so that a slot needs no allocations.
   transfer transfer_;
   std::vector<box_piece> boxes_;
-  // Set if the device has failed and may still read a slot. Afterwards, no copy is started. Running
-  // copies complete with their events, and write only to memory of failed loads.
+  // Set if the device has failed and may still read a slot. No copy is started afterwards. Each
+  // running copy completes when its event does, and writes only to memory of a failed load.
   boost::system::error_code lost_;
   std::unique_ptr<streams> streams_ = std::make_unique<streams>();
   // Destroyed before the streams, because a waiter refers to an event of a lane.

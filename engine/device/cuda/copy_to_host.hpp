@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Copies from device memory to host memory through pinned buffers. Used for checks of tensors and
-// for small tensors. The copies have their own streams, because the default stream would wait for
-// the work of the program.
+// Copies from device memory to host memory through pinned buffers. Used to check tensors and to
+// read small tensors. The copies have their own streams, because the default stream waits for the
+// program.
 
 #include <array>
 #include <boost/system/error_code.hpp>
@@ -53,7 +53,7 @@ class reader_rooms {
   std::array<event, rooms_count> filled_;
 };
 
-// Keeps one reader_rooms object for each thread that copies at the same time. Thread-safe. The
+// Keeps as many reader_rooms objects as threads have copied at the same time. Thread-safe. The
 // device must be the current device of the calling thread.
 class read_back_pool {
  public:

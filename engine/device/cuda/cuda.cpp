@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The backend for CUDA devices. By default, a load has one allocation of memory on each device. The
-// backend pins slots (I/O buffers) at their first use or earlier, and copies from slots to the
-// device memory.
+// backend pins slots (I/O buffers) at or before their first use, and copies from slots to the
+// device.
 
 #include <cuda_runtime_api.h>
 
@@ -42,8 +42,7 @@ namespace {
 using cuda::cuda_arena;
 using cuda::device_block;
 
-// The alignment that kernels need. cudaMalloc guarantees this alignment, which is sufficient for
-// all known libraries.
+// The alignment that kernels need. cudaMalloc guarantees it, and all known libraries accept it.
 constexpr std::uint64_t tensor_alignment = 256;
 
 std::string name_of(int index) { return "cuda:" + std::to_string(index); }
@@ -52,7 +51,7 @@ class cuda_backend final : public backend, public memory_exchange {
  public:
   cuda_backend(int index, bool shares_memory) : index_(index), shares_memory_(shares_memory) {}
   ~cuda_backend() override {
-    // When the loader is destroyed, the memory of its free list must be free.
+    // The destructor of a loader waits until the memory of its free list is freed.
     const bool keeps = kept_ && kept_->bytes() > 0;
     kept_.reset();
     if (readers_->has_rooms()) cuda::destroy_later(index_, std::move(readers_));
@@ -85,8 +84,7 @@ class cuda_backend final : public backend, public memory_exchange {
       if (*found) return make_arena(std::move(**found), true);
     }
     auto new_block = make_block(bytes);
-    // The allocation may succeed when the free list is empty and other threads have freed their
-    // memory.
+    // Tries again after the free list is empty and other threads have freed their memory.
     if (!new_block && new_block.error().code == errc::memory_exceeded) {
       if (kept_) kept_->clear();
       cuda::wait_for_returned_memory();
@@ -189,8 +187,7 @@ class cuda_backend final : public backend, public memory_exchange {
                        (*count == 1 ? "is 1" : "are " + std::to_string(*count)) +
                        ", counted from 0"};
     }
-    // The engine thread belongs to the loader. Sets the device for all later calls, unless other
-    // devices use the thread.
+    // Selects the device for all later calls in the engine thread, unless other devices share it.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     cuda::place_near(slots.near, index_);
     shares_thread_ = slots.shared;
@@ -217,12 +214,12 @@ class cuda_backend final : public backend, public memory_exchange {
 
   void meet(const backend& peer_backend) noexcept override {
     const auto* const peer = dynamic_cast<const cuda_backend*>(&peer_backend);
-    // Shared memory is mapped only for its own device.
+    // Shareable memory is mapped only for its own device, so no peer can read it.
     if (peer == nullptr || peer->shares_memory_) return;
     try {
       peers_.push_back({peer});
     } catch (const std::bad_alloc&) {
-      // If memory is exhausted, the list has no entry, and this device copies all bytes from slots.
+      // Without an entry in the list, this device copies all bytes from slots.
     }
   }
 
@@ -231,8 +228,8 @@ class cuda_backend final : public backend, public memory_exchange {
     if (!cuda::is_worth_a_copy(copy, copies)) return false;
     const auto found = std::ranges::find(peers_, &peer_backend, &peer_state::peer);
     if (found == peers_.end()) return false;
-    // The test runs only if it is needed, because it is slow and makes later allocations accessible
-    // to the peer.
+    // Tests the connection only when a copy needs it, because the test is slow and makes all later
+    // allocations accessible to the peer.
     if (!found->reachable) found->reachable = cuda::reaches(index_, found->peer->index_, log_);
     return *found->reachable;
   }
@@ -270,8 +267,8 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
  private:
-  // Returns the needed and the free number of bytes as text, for the error of a failed allocation.
-  // If too few bytes are free, returns memory_exceeded.
+  // Returns a text with the needed and the free number of bytes, for errors of later allocations.
+  // If too few bytes are free, returns memory_exceeded with this text.
   result<std::string> room_for(std::uint64_t bytes, std::uint64_t kept_bytes) {
     // The calling thread is a thread of the library and has no current device.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
@@ -284,7 +281,7 @@ class cuda_backend final : public backend, public memory_exchange {
     }
     if (failed) return fault{failed, name_of(index_)};
     // An integrated GPU uses the host's memory. CUDA counts the page cache as used, although the
-    // kernel frees it on demand.
+    // kernel frees the page cache on demand.
     if (is_integrated != 0) free_bytes = available_bytes().value_or(free_bytes);
     std::string needed = "the tensors need " + grouped(bytes) + " bytes, " + name_of(index_) +
                          " has " + grouped(free_bytes) + " of " + grouped(total_bytes) + " free";
@@ -303,8 +300,7 @@ class cuda_backend final : public backend, public memory_exchange {
     taken->device = index_;
     taken->readers = readers_;
     const auto failed = take_memory(*taken);
-    // The free memory may be fragmented, or another program may have allocated the memory in the
-    // meantime.
+    // The free memory may be fragmented, or another program may have allocated it in the meantime.
     if (failed.value() == cudaErrorMemoryAllocation) {
       return fault{errc::memory_exceeded, "", *needed + ": " + failed.message()};
     }
@@ -328,8 +324,8 @@ class cuda_backend final : public backend, public memory_exchange {
     return {};
   }
 
-  // Takes memory from the free list, and waits for the events that the consumer has recorded. No
-  // tensor uses the memory, but kernels of the consumer may still read it.
+  // Takes memory from the free list, and waits for the events in `uses`: no tensor uses the memory,
+  // but kernels of the program may still read it.
   result<std::optional<device_block>> take_kept(std::uint64_t bytes) {
     auto found = kept_->take(bytes);
     if (!found) return std::optional<device_block>();
@@ -340,8 +336,7 @@ class cuda_backend final : public backend, public memory_exchange {
     return found;
   }
 
-  // Returns null unless the GPU is integrated, because another GPU would read the memory over the
-  // bus.
+  // Returns null unless the GPU is integrated: other GPUs would read the memory over the bus.
   std::shared_ptr<arena> share_registered(const std::shared_ptr<arena>& memory,
                                           std::span<std::byte> bytes) const {
     mapping* const mapped = memory->host_mapping();

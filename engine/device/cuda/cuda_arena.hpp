@@ -14,10 +14,10 @@
 
 namespace ringload::inline v0::cuda {
 
-// The memory of one load on a GPU. release() and add_use() state when the program has finished its
-// work with the memory. If one of them was called, the memory is kept for the next load. Otherwise
-// the memory is freed, because only a wait for the whole device would make a reuse safe. Such a
-// wait would include unrelated work of the program, and would invalidate graph captures.
+// The memory of one load on a GPU. The program calls release() when its work with the memory has
+// ended, or add_use() if the work will end on a stream. In both cases, the memory is kept for the
+// next load. Otherwise the memory is freed, because a reuse would need a wait for the whole device.
+// This wait would include unrelated work of the program, and would invalidate graph captures.
 class cuda_arena final : public arena {
  public:
   cuda_arena(device_block memory, bool was_kept,
@@ -37,7 +37,7 @@ class cuda_arena final : public arena {
   bool populated() const noexcept override { return true; }
   bool read_only() const noexcept override { return memory_.memory().is_of_another_process; }
 
-  // Null if the memory is private.
+  // Returns null if the memory is private.
   const shareable_memory* shareable() const noexcept { return memory_.memory().shareable.get(); }
   read_back_pool& readers() const noexcept { return *memory_.memory().readers; }
 

@@ -65,7 +65,7 @@ result<functions> load_library(const std::string& name) {
   if (library == nullptr) return unavailable(last_error_of_loading());
   functions out;
   bool has_all = true;
-  // Stops at the first function that is missing, because a later call clears the error.
+  // After a missing function, looks up no other function, because dlsym would clear the error.
   const auto find = [library, &has_all](const char* symbol, auto& function) {
     if (!has_all) return;
     void* const found = ::dlsym(library, symbol);
@@ -85,8 +85,8 @@ result<functions> load_library(const std::string& name) {
   return out;
 }
 
-// Older versions have no parameter for the compatibility mode. The program may have switched the
-// mode off in another way, so the properties are checked.
+// Opens the driver with cuFile's compatibility mode off. Before version 1.14, only the program can
+// switch the mode off, so the properties are checked.
 result<functions> open_loaded(const functions& found) {
   if (found.cuFileSetParameterBool != nullptr) {
     (void)found.cuFileSetParameterBool(allow_compatibility, false);
@@ -143,7 +143,7 @@ struct process_state {
   std::shared_ptr<attempt> opening;  // Null before the first attempt.
 };
 
-// Never destroyed, because the thread may never end.
+// Never destroyed, because the thread that opens the driver may never end.
 process_state& the_process() {
   static process_state& state = *new process_state;
   return state;

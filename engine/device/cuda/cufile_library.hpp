@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Declares the used functions of cuFile, the library of GPUDirect Storage. The library is loaded at
-// run time when a loader needs cuFile, so no target links cuFile. tests/cuda/CMakeLists.txt
-// compares the declarations with a cufile.h.
+// Declares the functions of cuFile that ringload uses. cuFile is the library of GPUDirect Storage.
+// It is loaded at run time when a loader needs it, so no target links cuFile.
+// tests/cuda/CMakeLists.txt compares the declarations with cufile.h.
 
 #include <sys/types.h>
 
@@ -44,7 +44,7 @@ inline constexpr unsigned compatibility_bit = 1;
 inline constexpr unsigned posix_bit = 2;
 inline constexpr unsigned fallback_bit = 4;
 
-inline constexpr int allow_compatibility = 1;  // A parameter of the process.
+inline constexpr int allow_compatibility = 1;  // A parameter of cuFileSetParameterBool.
 
 struct file_descriptor {
   int type;
@@ -61,7 +61,7 @@ using handle = void*;
 struct functions {
   error (*cuFileDriverOpen)() = nullptr;
   error (*cuFileDriverGetProperties)(driver_properties* properties) = nullptr;
-  // Null before version 1.14.
+  // Null if cuFile is older than 1.14.
   error (*cuFileSetParameterBool)(int parameter, bool value) = nullptr;
   error (*cuFileHandleRegister)(handle* file, file_descriptor* descriptor) = nullptr;
   void (*cuFileHandleDeregister)(handle file) = nullptr;
@@ -79,18 +79,18 @@ boost::system::error_code code_of(const error& outcome) noexcept;
 // Opens the cuFile driver once for the process, and returns the functions. The functions are valid
 // until the process ends. Switches off cuFile's compatibility mode for the process, because that
 // mode reads through host memory. If cuFile can still read through host memory, returns
-// errc::device_unavailable with the reason. The driver is never closed, because other code of the
-// process may use the driver.
+// errc::device_unavailable with the reason. The driver is never closed, because other code may use
+// it.
 //
 // The device must exist. Without a CUDA driver, cuFile 1.20 never returns. Therefore a separate
-// thread opens the cuFile driver, and callers wait until a time limit, which begins when the
-// process first opens the driver. Callers after the limit do not wait.
+// thread opens the cuFile driver, and callers wait for a limited time. This time begins at the
+// first call in the process, so callers after its end do not wait.
 result<const functions*> open_driver(int device);
 
 // Only for tests. Sets another library and another time limit for the next open_driver().
 void use_library(const std::string& name, std::chrono::milliseconds limit);
 
-// Only for tests. Sets the time limit of a later attempt to open the driver.
+// Only for tests. Sets the time limit for the next attempt to open the driver.
 void limit_opening(std::chrono::milliseconds limit);
 
 }  // namespace ringload::inline v0::cuda::cufile

@@ -32,11 +32,11 @@ struct registered_file {
   cufile::handle file = nullptr;
 };
 
-// Page size of GPU memory for writes by a drive. cuFile writes through host memory if a buffer
-// shares such a page with other memory.
+// Page size of GPU memory when a drive writes to it. If a buffer shares such a page with other
+// memory, cuFile writes through host memory.
 constexpr std::uint64_t gpu_page_bytes = 64 * 1024;
 
-// Returns true for errors that mean that cuFile, not the drive, refuses the read.
+// Returns true if the error comes from cuFile, and false if it comes from the drive.
 bool is_refusal(int reason) noexcept {
   return reason == EINVAL || reason == EOPNOTSUPP || reason == ENOSYS || reason == EPERM;
 }
@@ -63,8 +63,7 @@ cufile_storage::registered_slots::~registered_slots() {
     const auto failed = cufile::code_of(library.cuFileBufDeregister(first + i * slot_bytes));
     is_clean = is_clean && !failed;
   }
-  // The memory stays allocated, because a release of registered memory can block forever in
-  // nvidia-fs.
+  // Leaks memory that is still registered, because cudaFree could block forever in nvidia-fs.
   if (!is_clean) memory.leak();
 }
 

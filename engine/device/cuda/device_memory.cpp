@@ -19,20 +19,18 @@ namespace ringload::inline v0::cuda {
 
 namespace {
 
-// Limits the wait at the end of the process. The driver then frees the remaining memory. After a
-// fork, the counted threads may belong to the parent process and never end in this process.
+// Limits the wait at the end of the process. The driver frees the remaining memory afterwards. In a
+// forked process, `threads` may count threads of the parent process, which never end here.
 constexpr std::chrono::seconds exit_wait_max{2};
 
-// Several threads free blocks at the same time, because one block may have to wait a long time for
-// work of the device.
+// Several threads free blocks, because one block may be in use for a long time.
 constexpr unsigned freeing_threads_max = 8;
 
 // The memory to free, and the threads that free the memory.
 struct freeing_queue {
   std::mutex mutex;
   std::condition_variable ended;
-  // Guarded by the mutex. The list is linked through device_resource::next, so that add() allocates
-  // no memory.
+  // Guarded by the mutex. Linked through device_resource::next, so that add() allocates no memory.
   std::unique_ptr<device_resource> first;
   unsigned count = 0;  // Number of objects that are in the list or are being destroyed.
   unsigned threads = 0;
@@ -49,8 +47,7 @@ struct freeing_queue {
   }
 
   // Destroys all objects of the list. A thread of the library first selects the device of each
-  // object. A thread of the program keeps its current device, because cudaFree works with any
-  // current device.
+  // object. A thread of the program does not: cudaFree works with any current device.
   void run(bool in_own_thread) {
     if (in_own_thread) ::pthread_setname_np(::pthread_self(), "ringload-free");
     std::unique_lock lock(mutex);
@@ -70,8 +67,7 @@ struct freeing_queue {
   bool is_idle() const noexcept { return count == 0 && threads == 0; }
 };
 
-// The queue is never destroyed, because a static object of the program may own a tensor and be
-// destroyed last.
+// Never destroyed, because a static object of the program may own a tensor and be destroyed last.
 freeing_queue& the_freeing_queue() {
   static freeing_queue& queue = *new freeing_queue;
   return queue;
@@ -118,7 +114,6 @@ void destroy_later(std::unique_ptr<device_resource> resource) noexcept {
   freeing_queue& queue = the_freeing_queue();
   static const exit_guard guard;
   if (!queue.add(std::move(resource))) return;
-  // Repeated if memory is exhausted, because another device may be the current one in this thread.
   retry_allocation([&queue] {
     try {
       const signals_blocked now;

@@ -3,10 +3,10 @@
 
 // Owns device memory and frees it in threads of the library.
 //
-// cudaFree may wait for work of the device. The last owner of a tensor must not wait for such work,
-// because the owner may be an event loop or an interpreter that holds its lock. Kernels of a
-// consumer may still read a released tensor. If the consumer has declared the stream of these
-// kernels, the freeing thread waits for an event on that stream.
+// cudaFree may wait for work of the device. The thread that destroys the last reference to a tensor
+// must not wait for such work, because this thread may run an event loop or hold the lock of an
+// interpreter. Kernels of the program may still read a released tensor. If the program has passed
+// their stream to release_after(), the freeing thread waits for an event on the stream.
 
 #include <chrono>
 #include <cstddef>
@@ -26,8 +26,8 @@ namespace ringload::inline v0::cuda {
 // Linux kernels refuse more than 2 GiB.
 inline constexpr std::size_t registered_bytes_max = std::size_t{1} << 30;
 
-// An object that a thread of the library destroys. At that time, its device must be the current
-// device, and the object must not be in use.
+// An object that a thread of the library destroys. When the object is destroyed, its device must be
+// the current device, and nothing may use the object.
 struct device_resource {
   explicit device_resource(int index = 0) noexcept : device(index) {}
   device_resource(const device_resource&) = delete;
@@ -62,15 +62,15 @@ struct taken_memory final : device_resource {
   void* address = nullptr;
   std::uint64_t bytes = 0;
   bool is_of_another_process = false;
-  // Owns the memory. If null, cudaFree frees the memory.
+  // If not null, owns the memory.
   std::unique_ptr<shareable_memory> shareable;
   bool is_borrowed = false;           // `keeps` owns the memory, so `address` is not freed.
   std::span<std::byte> registered;    // Unregistered in pieces.
-  std::span<std::byte> unmapped;      // Unmapped after `registered` was unregistered.
+  std::span<std::byte> unmapped;      // Unmapped after `registered` is unregistered.
   std::shared_ptr<const void> keeps;  // Released after the memory is freed.
   std::shared_ptr<read_back_pool> readers;
   logged_allocation logged;
-  std::vector<event> uses;  // Events after the work of consumers, on any streams.
+  std::vector<event> uses;  // Complete when the program no longer uses the memory.
 
   taken_memory() = default;
   ~taken_memory() override;
@@ -98,12 +98,11 @@ class device_block {
   std::unique_ptr<taken_memory> memory_;  // Null after a move.
 };
 
-// Limits the wait for memory that threads of the library are freeing. If a kernel of the program
-// never ends, the memory may never be freed.
+// Limits wait_for_returned_memory(), because a kernel of the program may use memory forever.
 inline constexpr std::chrono::seconds returned_memory_wait_max{5};
 
-// Waits until all memory that this process is freeing is free, or until the limit. Affects all
-// loaders, because they share the device memory.
+// Waits until the threads of the library have freed all queued memory, or until the limit. The
+// queue contains the memory of all loaders of the process.
 void wait_for_returned_memory(std::chrono::milliseconds limit = returned_memory_wait_max) noexcept;
 
 }  // namespace ringload::inline v0::cuda

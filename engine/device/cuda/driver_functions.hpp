@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Declares the used functions of the CUDA driver, as CUDA 12 and later declare them.
+// Declares the functions of the CUDA driver that ringload uses, as in CUDA 12 and later.
 // tests/cuda/CMakeLists.txt compares the declarations with the cuda.h of a toolkit.
 
 #include <boost/system/error_code.hpp>
@@ -9,7 +9,7 @@
 
 namespace ringload::inline v0::cuda::driver {
 
-using status = int;  // The values are those of cudaError_t.
+using status = int;  // Has the values of cudaError_t.
 using device_address = unsigned long long;
 using allocation_handle = unsigned long long;
 
@@ -65,7 +65,7 @@ struct functions {
                                            int handle_type) = nullptr;
   status (*cuDeviceGetUuid)(uuid* id, int device) = nullptr;
 
-  // Looks up all functions. Returns cudaErrorNotSupported if the driver lacks one of them.
+  // Looks up all functions. If the driver lacks a function, returns cudaErrorNotSupported.
   boost::system::error_code find();
 };
 

@@ -53,8 +53,7 @@ void event_waiter::run(int device) {
     const event& pending_event = *std::exchange(next_, nullptr);
     lock.unlock();
     error_code failed = pending_event.wait();
-    // If no device could be selected, this error is reported, because it is the cause of the later
-    // error.
+    // If use_device() has failed, reports that error, because it is the cause.
     if (failed && no_device) failed = no_device;
     retry_allocation(
         [this, failed] { boost::asio::post(loop_, [this, failed] { ended_(failed); }); });

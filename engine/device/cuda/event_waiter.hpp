@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A thread that sleeps until a CUDA event completes, and then calls a function in the event loop.
-// Used by `copier`.
+// A thread that waits for a CUDA event, then calls a function in the event loop. Used by `copier`.
 //
 // Two other designs were rejected. Polling the event costs one call every 20 us, even if no copy
-// has ended. A host function on a stream is called as early as this thread wakes up, but has two
-// disadvantages. CUDA may run the host functions of a process one after another, so functions of
-// the program would cause delays. After an error of the context, CUDA runs no host function. A
-// thread in cudaEventSynchronize is independent of the program, and returns with an error after
-// such a failure.
+// has ended. A host function on a stream is as fast as this thread, but has two disadvantages. CUDA
+// may run the host functions of a process one after another, so functions of the program would
+// cause delays. After an error of the context, CUDA runs no host function. This thread calls
+// cudaEventSynchronize, which does not depend on the program, and which returns an error in that
+// case.
 
 #include <boost/asio/io_context.hpp>
 #include <boost/system/error_code.hpp>
@@ -29,13 +28,14 @@ class event_waiter {
                std::function<void(boost::system::error_code failed)> ended);
   event_waiter(const event_waiter&) = delete;
   event_waiter& operator=(const event_waiter&) = delete;
-  // Waits until the pending event has completed.
+  // If an event is pending, waits for it.
   ~event_waiter();
 
   // Starts the thread for device `device`. Does nothing if the thread already runs.
   boost::system::error_code open(int device);
 
-  // Must not be called again before `ended` is called. Until then, the event must not change.
+  // Starts to wait for the event. The caller must not call wait() again or change the event before
+  // `ended`.
   void wait(const event& pending_event) noexcept;
 
  private:

@@ -29,7 +29,7 @@ result<std::unique_ptr<host_registration>> host_registration::make(int device,
   return std::unique_ptr<host_registration>(new host_registration(std::move(taken)));
 }
 
-// A copy must not cross the border between two registrations.
+// Returns false if the range crosses a border between chunks, because no copy may cross it.
 bool host_registration::covers(std::span<const std::byte> range) const noexcept {
   const std::span<std::byte> memory = memory_->registered;
   if (range.empty() || range.data() < memory.data()) return false;
@@ -49,7 +49,7 @@ void host_registration::end(std::span<std::byte> memory) noexcept {
 
 result<const memory_registration*> register_mapping(int device, mapping& memory,
                                                     bool is_read_only) {
-  // Two models may share the memory, so two threads may register it at the same time.
+  // Two models may share a mapping, so two threads may call this function for the same mapping.
   static std::mutex& registering = *new std::mutex;
   const std::lock_guard lock(registering);
   if (memory.registration() == nullptr) {

@@ -2,8 +2,7 @@
 #pragma once
 
 // Registers the host memory of a model with the CUDA driver, so that all devices can copy from the
-// memory without the CPU. The memory stays registered until it is unmapped. Used by
-// ringload::pin().
+// memory by DMA. The memory stays registered until it is unmapped. Used by ringload::pin().
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -18,9 +17,9 @@ namespace ringload::inline v0::cuda {
 
 class host_registration final : public memory_registration {
  public:
-  // Registers the whole memory, in parts. If a part cannot be registered, unregisters the other
-  // parts. The device must be the current device. `is_read_only` must be set if the memory is
-  // mapped for reading only. Throws std::bad_alloc.
+  // Registers the whole memory, in parts. If a part cannot be registered, unregisters the earlier
+  // parts. The device must be the current device. `is_read_only` must be true if the mapping is
+  // read-only. Throws std::bad_alloc.
   static result<std::unique_ptr<host_registration>> make(int device, std::span<std::byte> memory,
                                                          bool is_read_only);
 

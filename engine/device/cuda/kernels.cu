@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned threads_per_block = 256;
 
-// The unit of stores, and of loads from aligned addresses.
+// The kernels store 16 bytes at a time, and load 16 bytes at a time from aligned addresses.
 struct alignas(16) vector {
   std::uint32_t words[4];
 };
@@ -43,8 +43,8 @@ __device__ Word load_one(const unsigned char* from) {
   return word;
 }
 
-// Loads words from an aligned address: a multiple of 4 bytes for fewer than 4 words, otherwise a
-// multiple of 16 bytes.
+// Loads words from an aligned address. For fewer than 4 words, the address must be a multiple of 4.
+// Otherwise the address must be a multiple of 16.
 template <unsigned Words>
 __device__ void load_aligned(const unsigned char* from, std::uint32_t* words) {
   if constexpr (Words < 4) {
@@ -60,8 +60,8 @@ __device__ void load_aligned(const unsigned char* from, std::uint32_t* words) {
   }
 }
 
-// Loads words from an address of any alignment. Loads aligned words and shifts them, because each
-// wanted word is part of two aligned words:
+// Loads words from an address of any alignment. If the address is misaligned, each wanted word lies
+// in two aligned words, so aligned words are loaded and shifted:
 //
 //   aligned words  |....|....|....|
 //   wanted           ^^^^ ^^^^          3 bytes past a multiple of 4
@@ -71,7 +71,7 @@ __device__ void load_shifted(const unsigned char* from, std::uint32_t* words) {
   const auto* const whole = reinterpret_cast<const std::uint32_t*>(from - past);
   std::uint32_t low = whole[0];
   for (unsigned i = 0; i < Words; ++i) {
-    // The memory may end after the last wanted byte, so no later word is loaded.
+    // The memory may end after the last wanted byte, so the loop loads no word after that byte.
     const bool needed = past > 0 || i + 1 < Words;
     const std::uint32_t high = needed ? whole[i + 1] : 0;
     words[i] = static_cast<std::uint32_t>((std::uint64_t{high} << 32U | low) >> 8U * past);
@@ -135,7 +135,7 @@ __device__ void scatter_to(const scatter_piece& piece) {
     case float_type::bf16: scatter_one<as_converted<float_type::bf16, To>>(piece); return;
     case float_type::f8_e4m3fn: scatter_one<as_converted<float_type::f8_e4m3fn, To>>(piece); return;
     case float_type::f8_e5m2: scatter_one<as_converted<float_type::f8_e5m2, To>>(piece); return;
-    default: return;  // Loads that need any other kind were refused earlier.
+    default: return;  // Other conversions never reach this kernel.
   }
 }
 
@@ -323,7 +323,7 @@ cudaError_t launch_boxes(const box_table& table, cudaStream_t cuda_stream) {
   std::uint32_t most = 0;
   for (std::uint32_t i = 0; i < table.count; ++i) {
     const box_piece& piece = table.pieces[i];
-    // The elements of a quantised block are counted.
+    // A piece counts quantised blocks. The number of thread blocks depends on their elements.
     const std::uint32_t unit_elements = elements_of(piece.cast.from);
     const std::uint32_t elements = piece.elements < box_piece::elements_max / unit_elements
                                        ? piece.elements * unit_elements

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Functions that launch the CUDA kernels of ringload. Any compiler can call them. The kernels move
-// many pieces of memory to their destinations, and convert the pieces if needed. One kernel moves
-// contiguous pieces. The other kernel moves strided boxes and dequantises blocks.
+// Functions that launch the CUDA kernels of ringload. This header needs no CUDA compiler. The
+// kernels move many pieces of memory to their destinations, and convert the pieces if needed. One
+// kernel moves contiguous pieces. The other kernel moves strided boxes and dequantises blocks.
 //
-// If the pieces are in host memory, one copy first transfers all of them to a staging buffer on the
+// If the pieces are in host memory, one copy first transfers all pieces to a staging buffer on the
 // device. Therefore thousands of small tensors need a few launches instead of one driver call for
-// each tensor. Kernels that read host memory directly are slower: 35 GB/s instead of 55 GB/s on a
-// card whose copies use the whole bus. The kernels read host memory only if the device has no
-// memory for a staging buffer.
+// each tensor. If the device has no memory for a staging buffer, the kernels read host memory
+// directly. Such reads are slower: 35 GB/s instead of 55 GB/s in a measurement.
 
 #include <cuda_runtime_api.h>
 
@@ -28,12 +27,12 @@ struct scatter_piece {
 
   const void* from;        // Device address of any alignment.
   void* to;                // Aligned for the written elements.
-  std::uint32_t elements;  // Number of bytes if no conversion is needed. Not 0.
+  std::uint32_t elements;  // Number of bytes if nothing is converted. Not 0.
   conversion cast;
 };
 static_assert(sizeof(scatter_piece) == 24);
 
-// The pieces of one launch. The table is a kernel argument and must have at most 4 KiB.
+// The pieces of one launch. The table is a kernel argument, which can have at most 4 KiB.
 struct scatter_table {
   static constexpr std::uint32_t pieces_max = 160;
 
@@ -42,11 +41,11 @@ struct scatter_table {
 };
 static_assert(sizeof(scatter_table) <= 4096);
 
-// A strided box of elements in the source and in the destination. An element is a word that is
-// copied, a number that is converted, or a quantised block that is dequantised. The bytes of words
-// and numbers may be reversed first.
+// A box of elements with strides in source and destination. An element is a word to copy, a number
+// to convert, or a quantised block to dequantise. The kernel may first reverse the bytes of words
+// and numbers.
 struct box_piece {
-  // A map has at most 8 dimensions. Elements of two words need one more dimension.
+  // A strided_map has at most 8 dimensions. An element of two words needs one more dimension.
   static constexpr unsigned dimensions_max = strided_map::dimensions_max + 1;
   static constexpr std::uint32_t elements_max = std::uint32_t{1} << 30;
 
@@ -76,8 +75,7 @@ struct box_table {
 };
 static_assert(sizeof(box_table) <= 4096);
 
-// Launches the kernel on the stream. `table` must have at least one piece. Two pieces must not
-// write the same byte.
+// Launches the kernel. `table` must not be empty. No two pieces may write the same byte.
 cudaError_t launch_scatter(const scatter_table& table, cudaStream_t cuda_stream);
 cudaError_t launch_boxes(const box_table& table, cudaStream_t cuda_stream);
 
@@ -85,8 +83,8 @@ cudaError_t launch_boxes(const box_table& table, cudaStream_t cuda_stream);
 // architectures run these kernels too.
 const char* kernel_architectures();
 
-// Loads the kernels into the current device. Otherwise the first launch would load the kernels, and
-// would hold a lock of the context until the device is idle.
+// Loads the kernels into the current device. Without this call, the first launch loads the kernels,
+// and holds a lock of the context until the device is idle.
 cudaError_t load_kernels();
 
 }  // namespace cuda

@@ -18,7 +18,7 @@ namespace ringload::inline v0::cuda {
 void place_near(std::span<std::byte> memory, int device) noexcept;
 
 // Returns the processors of the device's node. Returns an empty optional if the machine does not
-// report them. `nodes` is the kernel's folder of nodes. Tests pass another folder.
+// report them. The kernel describes the nodes in the folder `nodes`. Tests pass another.
 std::optional<cpu_set_t> processors_near(int device,
                                          const std::string& nodes = "/sys/devices/system/node");
 

@@ -31,13 +31,12 @@ constexpr std::size_t test_bytes = std::size_t{64} << 10;
 constexpr std::chrono::seconds copy_time_max{2};
 constexpr std::chrono::microseconds query_interval{50};
 
-// Memory and a stream on one of the two devices. The device must be the current device for open()
-// and copy().
+// Memory and a stream on one of the two devices, which must be current for open() and copy().
 struct test_side {
   device_buffer memory;
   stream copies;
   event copied;
-  bool is_running = false;  // A copy did not end in time.
+  bool is_running = false;  // True if a copy did not end in time.
 
   error_code open(const allocation_log& log) {
     if (auto failed = memory.take(test_bytes, log)) return failed;
@@ -45,8 +44,7 @@ struct test_side {
     return copied.make();
   }
 
-  // Returns after the copy has ended. If the copy takes too long, returns an error and sets
-  // `is_running`.
+  // Returns after the copy has ended. After a time limit, returns an error and sets `is_running`.
   error_code copy(std::byte* to, const std::byte* from, cudaMemcpyKind kind) {
     auto failed = code_of(cudaMemcpyAsync(to, from, test_bytes, kind, copies.get()));
     if (failed) return failed;
@@ -70,7 +68,7 @@ struct test_side {
   }
 };
 
-// The host memory of the test: sent and received bytes.
+// The host memory of the test, for sent and received bytes.
 class test_memory {
  public:
   error_code open(const allocation_log& log) {
@@ -81,7 +79,7 @@ class test_memory {
     pinned_.emplace(
         slot_region{.memory = memory_.span(), .slot_bytes = memory_.bytes(), .shared = true});
     if (auto failed = pinned_->pin(memory_.span())) return failed;
-    // Each eight bytes differ from all others, so that the test also finds exchanged pieces.
+    // Each 8-byte word is unique, so that the test also finds words at wrong offsets.
     for (std::size_t at = 0; at < test_bytes; at += sizeof(std::uint64_t)) {
       const std::uint64_t number = (at + 1) * 0x9E37'79B9'7F4A'7C15;
       std::memcpy(sent() + at, &number, sizeof number);
@@ -98,7 +96,7 @@ class test_memory {
   std::optional<pinned> pinned_;
 };
 
-// Sends bytes from the host to device `peer`, on to device `index`, and back to the host.
+// Sends bytes from the host to device `peer`, from there to device `index`, and back to the host.
 class connection_test {
  public:
   connection_test(int index, int peer) : index_(index), peer_(peer) {}
@@ -150,8 +148,8 @@ class connection_test {
 // The tests that did not end. Their memory is never freed, because a device may still use it.
 std::atomic<connection_test*> unfinished_tests{nullptr};
 
-// Returns true if an earlier test of the connection did not end. The connection is not tested
-// again, because each such test loses its memory.
+// Returns true if an earlier test of the connection did not end. Such a connection is not tested
+// again, because a test that does not end leaks its memory.
 bool was_unfinished(int index, int peer) noexcept {
   for (const connection_test* test = unfinished_tests.load(); test != nullptr; test = test->next) {
     if (test->is_between(index, peer)) return true;

@@ -9,11 +9,11 @@ namespace ringload::inline v0::cuda {
 
 // Lets device `index` read memory of device `peer`, and tests the connection with 64 KiB. The test
 // is necessary, because on some machines with an IOMMU, the driver allows the access, but copies
-// deliver wrong bytes or never end. Returns true if the test succeeded. A connection whose test did
-// not end is not tested again in this process.
+// deliver wrong bytes or never end. Returns true if the test succeeded. If a test does not end, the
+// connection is not tested again in this process.
 //
-// The access remains until the process ends, because other code may rely on it. Only for threads of
-// the library. Selects device `index`. `log` receives the memory of the test.
+// The access is never revoked, because other code may rely on it. Selects device `index` for the
+// calling thread, which must belong to the library. `log` records the memory of the test.
 bool reaches(int index, int peer, const allocation_log& log) noexcept;
 
 }  // namespace ringload::inline v0::cuda

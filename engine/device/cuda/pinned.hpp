@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Pins slots (I/O buffers), so that the device can copy from them directly and its kernels can read
-// them.
+// Pins slots (I/O buffers), so that the device can copy them by DMA and its kernels can read them.
 
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>
@@ -35,12 +34,12 @@ class pinned {
   boost::system::error_code pin(std::span<std::byte> slot) {
     std::byte* const memory = slot.data();
     // Child processes do not inherit slots, because fork() would copy pinned pages at once. Before
-    // Linux 5.9, the device could then use the pages of the child instead.
+    // Linux 5.9, the device could use the pages of the child after fork().
     (void)::madvise(memory, slot.size(), MADV_DONTFORK);
     const unsigned flags = cudaHostRegisterMapped | (slots_.shared ? cudaHostRegisterPortable : 0U);
     const cudaError_t outcome = cudaHostRegister(memory, slot.size(), flags);
     const auto failed = code_of(outcome);
-    // Memory that is pinned for one device is pinned for all devices. The first device unpins it.
+    // If slots are shared, the first device pins and unpins each slot for all devices.
     const bool by_another = slots_.shared && outcome == cudaErrorHostMemoryAlreadyRegistered;
     if (failed && !by_another) return failed;
     state& slot_state = states_[index_of(memory)];
@@ -83,7 +82,7 @@ class pinned {
   }
 
   const slot_region slots_;
-  std::vector<state> states_;  // Indexed by slot. Only one thread sets each entry.
+  std::vector<state> states_;  // Indexed by slot. Only one thread sets an entry.
 };
 
 }  // namespace ringload::inline v0::cuda

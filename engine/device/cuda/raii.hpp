@@ -2,7 +2,7 @@
 #pragma once
 
 // RAII wrappers for CUDA streams, events and memory. Each object belongs to the device that was
-// current when it was created.
+// current when the object was opened.
 
 #include <cuda_runtime_api.h>
 
@@ -25,8 +25,7 @@ class stream {
   }
 
   // Opens a stream that waits for no other stream, including the default stream. The stream has the
-  // lowest priority, so that kernels of the program run first. On most devices, the lowest priority
-  // is also the default priority.
+  // lowest priority, so that kernels of the program run first.
   boost::system::error_code open() {
     int lowest = 0;
     int highest = 0;
@@ -93,8 +92,7 @@ class device_buffer {
     if (memory_) (void)code_of(cudaFree(std::exchange(memory_, nullptr)));
   }
 
-  // Does not free the memory. The memory stays allocated until the process ends, so the log gets no
-  // row for its release.
+  // Leaves the memory allocated until the process ends. The log gets no row for its release.
   void leak() noexcept {
     logged_.forget();
     memory_ = nullptr;

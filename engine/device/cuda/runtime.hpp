@@ -17,20 +17,20 @@
 
 namespace ringload::inline v0::cuda {
 
-// Converts the result of a call. Also clears the error that CUDA stores in the thread, because an
-// unrelated call would report the stored error again.
+// Converts the result of a CUDA call. Also clears the error that CUDA has stored for the thread,
+// because a later, unrelated call would return the stored error.
 boost::system::error_code code_of(cudaError_t status) noexcept;
 
-// Selects the device for a thread of the library. Also permits calls of this thread while another
-// thread of the process captures a graph: the calls succeed, and do not invalidate the capture.
+// Selects the device for a thread of the library. While another thread of the process captures a
+// graph, CUDA calls of this thread then succeed, and do not invalidate the capture.
 //
-// The device is set before any other call. A thread starts with device 0, and nearly every other
-// call would create a context on this device. A context takes half a GiB of memory, possibly on a
-// card that the loader must not use.
+// Sets the device before any other call: a thread starts with device 0, and nearly every other call
+// would create a context on device 0. A context takes half a GiB, possibly on a card that the
+// loader must not use.
 boost::system::error_code use_device(int index) noexcept;
 
-// Permits calls of a thread of the program during graph captures, as long as this object exists:
-// the calls succeed, and do not invalidate the captures. The thread must have set its device.
+// While this object exists, CUDA calls of its thread succeed during graph captures, and do not
+// invalidate the captures. The thread must have set its device.
 class capture_guard {
  public:
   capture_guard() noexcept { exchange(); }
@@ -49,9 +49,9 @@ class capture_guard {
 result<int> count_devices();
 
 // Runs `work()` with the device as the current device, or returns an error. If `work` throws
-// std::bad_alloc, returns errc::memory_exceeded. `work` must not throw any other exception. If the
-// thread has another current device, `work` runs in a new thread, because a change of the device
-// could later create a context on a device that the program never uses.
+// std::bad_alloc, returns errc::memory_exceeded. `work` must throw nothing else. If another device
+// is current, runs `work` in a new thread, because a change back to a device that the program never
+// uses could create a context on that device.
 template <class Work>
 boost::system::error_code on_device(int index, Work work) {
   const auto run = [&work]() noexcept -> boost::system::error_code {

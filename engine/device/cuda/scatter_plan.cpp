@@ -8,7 +8,8 @@ namespace {
 
 bool small(const copy_op& copy) { return copy.bytes < call_worth_bytes; }
 
-// A range may include unwanted bytes if copying them is faster than another call.
+// Adds the copy to the staged ranges. Joins ranges if a transfer of the bytes between them is
+// faster than another call.
 void stage(std::vector<slot_range>& ranges, const copy_op& copy) {
   const std::uint32_t end = copy.slot_offset + copy.bytes;
   if (ranges.empty() || copy.slot_offset > ranges.back().end + call_worth_bytes) {
@@ -19,8 +20,8 @@ void stage(std::vector<slot_range>& ranges, const copy_op& copy) {
   }
 }
 
-// Returns true if the address of each converted element is a multiple of the size of an element.
-// The kernel for contiguous pieces needs such addresses. Memory of the caller may have others.
+// Returns true if the destination address is a multiple of the element size. The kernel for
+// contiguous pieces needs such addresses. Memory of the caller may be misaligned.
 bool lands_aligned(const copy_op& copy, std::span<std::byte* const> destinations) {
   const std::byte* const to = destinations[copy.destination] + copy.destination_offset;
   return reinterpret_cast<std::uintptr_t>(to) % copy.cast.to_bytes() == 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides how each copy of one slot (I/O buffer) is made. Used by `copier` and `upload_rooms`. Pure
-// functions.
+// Decides how the device makes each copy of one slot (I/O buffer). Used by `copier` and
+// `upload_rooms`. Pure functions.
 //
 //   slot     |aaaaaaaaaaaaaaaaaaaaaa|b|cc|d|eeeeeeeeeeeeeeeeeeeeeee|f|gg|
 //   direct    a                             e                              one call for each copy
@@ -24,11 +24,11 @@
 
 namespace ringload::inline v0::cuda {
 
-// The number of bytes that a bus with 52 GB/s transfers in the 5 us of a driver call.
+// A driver call takes 5 us. A bus with 52 GB/s transfers this number of bytes in 5 us.
 inline constexpr std::uint32_t call_worth_bytes = 256 * 1024;
 
-// If a slot has fewer small copies than this number, each copy has its own call, because staging
-// takes two calls and bandwidth of the device memory.
+// If a slot has fewer small copies, each copy has its own call, because staging costs two calls and
+// bandwidth of the device memory.
 inline constexpr std::size_t scattered_copies_min = 4;
 
 struct slot_range {
@@ -41,25 +41,23 @@ struct slot_range {
 struct transfer {
   std::vector<copy_op> direct;
   std::vector<copy_op> scattered;
-  // Copies with maps, copies of blocks that are dequantised, and conversions whose destination is
-  // not aligned.
+  // Copies with maps, dequantisations, and conversions whose destination is not aligned.
   std::vector<copy_op> boxed;
   std::vector<slot_range> staged;  // Every byte of `scattered` and `boxed` is in one range.
 };
 
-// Sorts the copies of a slot into the lists of `plan`. `copies` must be ordered by slot_offset.
-// `destinations` are the addresses of copy_operation. Throws std::bad_alloc.
+// Distributes the copies of a slot over the lists of `plan`. `copies` must be ordered by
+// slot_offset. `destinations` is copy_operation::destinations. Throws std::bad_alloc.
 void plan_transfer(std::span<const copy_op> copies, std::span<std::byte* const> destinations,
                    transfer& plan);
 
 // Returns true if the copy has its own driver call, and false if it shares a call with other small
-// copies. The copy must have no conversion.
+// copies. `copy` must not convert elements.
 inline bool is_worth_a_copy(const copy_op& copy, std::size_t copies_of_slot) noexcept {
   return copy.bytes >= call_worth_bytes || copies_of_slot < scattered_copies_min;
 }
 
-// A part of a copy for a kernel or a driver call. At most `bytes_max` bytes, and only whole
-// elements.
+// A part of a copy for a kernel or driver call: at most `bytes_max` bytes, and whole elements.
 struct copy_part {
   std::uint32_t slot_offset;
   std::uint32_t bytes;

@@ -2,12 +2,11 @@
 #pragma once
 
 // Device memory that other processes can map through a file descriptor. Used by
-// shared_cuda_device(). Implemented with the virtual memory functions of CUDA. The driver keeps the
-// memory while a process maps it or has a descriptor of it. The descriptor gives access to this
-// memory only.
+// shared_cuda_device(). Implemented with the virtual memory functions of CUDA. The driver frees the
+// memory when no process maps it or has a descriptor of it.
 //
 // The virtual memory functions belong to the library of the CUDA driver. The CUDA runtime finds
-// their addresses, so programs need not link the library of the driver.
+// their addresses, so programs need not link that library.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -21,8 +20,7 @@
 
 namespace ringload::inline v0::cuda {
 
-// One allocation and its mapping in this process. In all functions, the device must be the current
-// device.
+// One allocation and its mapping in this process. The device must be current for all functions.
 class shareable_memory {
  public:
   shareable_memory() = default;
@@ -34,8 +32,8 @@ class shareable_memory {
   // device, which is usually 2 MiB.
   boost::system::error_code make(int device, std::uint64_t bytes);
 
-  // Maps memory of another process. The mapping is read-only if the driver supports this. Fails if
-  // the memory has fewer than `bytes` bytes.
+  // Maps memory of another process. The mapping is read-only if the driver supports read-only
+  // mappings. Fails if the memory has fewer than `bytes` bytes.
   boost::system::error_code open(int device, int descriptor, std::uint64_t bytes);
 
   boost::system::error_code share(unique_fd& descriptor) const;
@@ -54,8 +52,7 @@ class shareable_memory {
   bool is_mapped_ = false;
 };
 
-// Returns the UUID of a device, or of a MIG instance, as hexadecimal digits. The UUID is the same
-// in all processes.
+// Returns the UUID of a device or MIG instance in hexadecimal. All processes get the same UUID.
 boost::system::error_code uuid_of(int device, std::string& text);
 
 }  // namespace ringload::inline v0::cuda

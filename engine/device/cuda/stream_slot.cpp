@@ -14,7 +14,7 @@ error_code lane::launch(const copy_operation& op, const transfer& slot_transfer,
     if (auto failed = copy_direct(op, copy)) return failed;
   }
   if (slot_transfer.staged.empty()) return {};
-  // Kernels can read a slot in device memory directly, so it is not staged.
+  // A slot in device memory needs no staging, because kernels read it directly.
   std::byte* const staging = op.on_device ? nullptr : staging_.data();
   const std::byte* const from = staging ? staging : slot_on_device;
   if (!from) return code_of(cudaErrorMemoryAllocation);
@@ -39,7 +39,7 @@ error_code lane::copy_direct(const copy_operation& op, const copy_op& copy) {
   });
 }
 
-// `from` is the device address of the slot's bytes, in the staging buffer or in the slot itself.
+// `from` is the device address of the staging buffer, or of the slot if nothing is staged.
 error_code lane::scatter(const copy_operation& op, const transfer& slot_transfer,
                          const std::byte* from) {
   if (slot_transfer.scattered.empty()) return {};

@@ -4,9 +4,8 @@
 // A lane is a CUDA stream with a staging buffer for kernels, and the list of copies that run on the
 // stream. Used by `copier` and `upload_rooms`.
 //
-// Slots (I/O buffers) use the staging buffer one after another. The order of the stream protects
-// the buffer, because the copy of the next slot into the buffer starts after the kernel of the
-// previous slot.
+// Slots (I/O buffers) use the staging buffer one after another. The stream runs its work in order,
+// so the copy of the next slot into the buffer starts only after the kernel of the previous slot.
 
 #include <cstdint>
 #include <deque>
@@ -21,8 +20,8 @@ namespace ringload::inline v0::cuda {
 
 class lane {
  public:
-  // Maximum size of one driver call. A call occupies the bus until its end. The maximum limits the
-  // delay of a later, urgent copy to 0.3 ms.
+  // Maximum number of bytes that one driver call copies. A call occupies the bus until its end. So
+  // this maximum limits the delay of a later, urgent copy to 0.3 ms.
   static constexpr std::uint32_t copy_bytes_max = std::uint32_t{16} << 20;
 
   struct under_way {
@@ -54,7 +53,7 @@ class lane {
   // Blocks until no work runs on the stream. After an error, work may still be running.
   boost::system::error_code wait_out() { return code_of(cudaStreamSynchronize(stream_.get())); }
 
-  std::deque<under_way> running;  // In stream order. At most one entry for each slot.
+  std::deque<under_way> running;  // In stream order. A slot has at most one entry.
 
  private:
   boost::system::error_code copy_direct(const copy_operation& op, const copy_op& copy);

@@ -40,8 +40,8 @@ void widen(box_piece& piece) {
   piece.element_bytes = static_cast<std::uint8_t>(word);
 }
 
-// Sorts the dimensions by destination stride. The last dimension has the shortest stride, so that
-// neighbouring threads write neighbouring elements.
+// Completes the piece and adds it to `pieces`. Sorts the dimensions so that the last one has the
+// shortest destination stride: neighbouring threads then write neighbouring elements.
 void finish(box_piece& piece, std::vector<box_piece>& pieces) {
   if (!piece.cast.needed() && piece.swap == 0) widen(piece);
   std::sort(piece.dimensions, piece.dimensions + piece.rank,
@@ -53,8 +53,7 @@ void finish(box_piece& piece, std::vector<box_piece>& pieces) {
   pieces.push_back(piece);
 }
 
-// Splits a box into halves if it has more elements than a piece may have. Broadcasts produce such
-// boxes.
+// Adds the pieces of a box. Splits a box with more than elements_max elements into halves.
 void add_box(whole_box box, box_piece piece, std::vector<box_piece>& pieces) {
   std::uint64_t elements = 1;
   unsigned longest = 0;

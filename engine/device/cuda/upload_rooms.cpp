@@ -17,7 +17,7 @@ using boost::system::error_code;
 
 namespace {
 
-// Returns the range of the slot that has all bytes of the copies. `copies` must not be empty.
+// Returns the smallest slot range that contains all copies. `copies` must not be empty.
 slot_range range_of(std::span<const copy_op> copies) {
   slot_range range = {copies.front().slot_offset, 0};
   for (const copy_op& copy : copies) {
@@ -57,8 +57,7 @@ error_code upload_rooms::start(const copy_operation& op) {
 }
 
 // Splits a copy that is larger than a room. Without a map, each part has whole elements. With a
-// map, a part may end inside an element. The next part then begins earlier, so that it has the
-// whole element.
+// map, a part may end inside an element, so parts overlap by one byte less than an element.
 error_code upload_rooms::start_split(const copy_operation& op, const copy_op& copy) {
   const bool is_mapped = copy.map != no_index;
   const std::uint32_t unit = is_mapped            ? op.maps[copy.map].element_bytes
@@ -116,8 +115,7 @@ error_code upload_rooms::launch(const copy_operation& op, std::size_t room) {
     if (no_kernels_) return no_kernels_;
     if (!std::exchange(has_staging_, true)) lane_.take_staging(room_bytes, log_);
   }
-  // The event is recorded even after a failure, because work that was launched earlier still reads
-  // the room.
+  // The event is recorded even after a failure, because earlier work still reads the room.
   running_[room] = true;
   auto failed = lane_.launch(in_room, transfer_, boxes_, pinned_->on_device(room_at(room)));
   const auto unrecorded = lane_.record(ended_[room]);
@@ -158,7 +156,7 @@ void upload_pool::put(std::unique_ptr<upload_rooms> rooms) noexcept {
       idle_.push_back(std::move(rooms));
       return;
     } catch (const std::bad_alloc&) {
-      // If memory is exhausted, the object is not kept, and the next load creates a new one.
+      // If memory is exhausted, the object is destroyed below instead.
     }
   }
   const int device = rooms->device();

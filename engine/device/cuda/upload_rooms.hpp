@@ -3,10 +3,9 @@
 
 // Copies bytes that are not in a slot (I/O buffer) to the device, such as decoded bytes. Has two
 // pinned buffers, called rooms: the thread fills one room while the device copies from the other.
-// Each object has its own stream, so the engine thread is not involved.
+// Each object has its own stream, so its copies do not involve the engine thread.
 //
-// The device must be the current device for open() and the destructor. The other functions select
-// the device.
+// The device must be current for open() and the destructor. The other functions select the device.
 
 #include <array>
 #include <boost/system/error_code.hpp>
@@ -61,7 +60,7 @@ class upload_rooms final : public uploader {
   std::array<bool, rooms_count> running_ = {};
   std::size_t next_room_ = 0;
   boost::system::error_code failed_;  // The first failure.
-  // Temporary lists, which are reused.
+  // Temporary lists, kept so that they allocate rarely.
   std::vector<copy_op> copies_;
   transfer transfer_;
   std::vector<box_piece> boxes_;

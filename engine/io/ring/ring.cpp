@@ -72,8 +72,7 @@ void ring::wait() {
   const auto on_event = [this](boost::system::error_code failed) {
     if (failed) return;
     if (::read(event_fd_.native_handle(), &event_count_, sizeof event_count_) < 0) {
-      // EAGAIN means that the counter was already read. The completions are reaped in this case
-      // too.
+      // EAGAIN means that the counter was already read. Completions are reaped then too.
     }
     reap();
     if (event_fd_.is_open()) wait();
@@ -123,8 +122,7 @@ void ring::submit_soon() {
     });
     submit_posted_ = true;
   } catch (const std::bad_alloc&) {
-    // If there is no memory for the post, submits now, because a prepared entry must not stay in
-    // the submission queue.
+    // Without memory for the post, submits now: a prepared entry must not stay in the queue.
     if (fatal_error_ == 0) submit();
   }
 }

@@ -4,9 +4,8 @@
 // One io_uring that is connected to one io_context by an eventfd. The ring carries out the direct
 // reads and writes of the engine.
 //
-// Only the thread that creates the ring may use the ring, and this thread must run the io_context.
-// Reads and writes that are started in one iteration of the loop are submitted together at the end
-// of the iteration.
+// The thread that creates the ring must run the io_context, and only this thread may use the ring.
+// Reads and writes that are started in one iteration of the loop are submitted together at its end.
 
 #include <liburing.h>
 
@@ -43,8 +42,7 @@ class ring {
   ring(const ring&) = delete;
   ring& operator=(const ring&) = delete;
 
-  // No operation may be in flight. The end of a ring does not wait for the drive, which would then
-  // write to freed memory.
+  // No operation may be in flight, because the drive could write to freed memory.
   ~ring();
 
   // Starts a read or write. `done` is called from the loop, never from start(). `done` receives the
@@ -53,8 +51,7 @@ class ring {
   void start(const transfer& request, io_completion& op);
 
   // Creates a table of `count` registered buffers without memory. Needs Linux 5.19. If this
-  // function or register_buffer() fails, the caller must set `registered_buffer` of all reads to
-  // -1.
+  // function or register_buffer() fails, the caller must set each `registered_buffer` to -1.
   boost::system::error_code open_buffers(unsigned count);
   // Sets the memory of one buffer, at most 1 GiB. Other reads may be in flight.
   boost::system::error_code register_buffer(unsigned index, const ::iovec& memory);

@@ -56,7 +56,7 @@ std::string refusal_message(int error_number) {
   }
 }
 
-// IORING_OP_READ exists since Linux 5.6.
+// Checks that the kernel has IORING_OP_READ, which exists since Linux 5.6.
 result<void> check_reads(::io_uring& ring) {
   ::io_uring_probe* probe = ::io_uring_get_probe_ring(&ring);
   if (!probe) {
@@ -72,8 +72,7 @@ result<void> check_reads(::io_uring& ring) {
   return {};
 }
 
-// Tests io_uring_enter. A seccomp filter may allow io_uring_setup but refuse io_uring_enter, so
-// that no read would complete.
+// Tests io_uring_enter, which a seccomp filter may refuse although it allows io_uring_setup.
 result<void> check_use(::io_uring& ring) {
   ::io_uring_prep_nop(::io_uring_get_sqe(&ring));
   int answer = 0;

@@ -13,8 +13,7 @@
 namespace ringload::inline v0 {
 
 struct ring_setup {
-  // True if IORING_SETUP_DEFER_TASKRUN is set, so that the kernel posts completions only on
-  // request.
+  // True with IORING_SETUP_DEFER_TASKRUN: the kernel posts completions only on request.
   bool deferred = false;
   std::string flags;  // For example "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL". For messages.
 };

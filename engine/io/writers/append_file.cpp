@@ -29,8 +29,7 @@ constexpr std::uint64_t direct_unit = ringload::block_bytes;
 
 }  // namespace
 
-// One write. The destructor counts the end of the write, even if the coroutine fails or never
-// starts.
+// Counts one write as in flight until its destruction, even if the coroutine never starts.
 class append_file::flight {
  public:
   flight(append_file& owner, std::optional<std::size_t> block) noexcept
@@ -175,8 +174,7 @@ result<void> append_file::pad_to(std::uint64_t offset) {
 }
 
 result<void> append_file::finish() {
-  // Whole units are written directly. The bytes after the last whole unit may be written through
-  // the page cache.
+  // Whole units are written directly. The rest may be written through the page cache.
   const auto whole = static_cast<std::uint32_t>(round_down<std::uint64_t>(filled_, direct_unit));
   const auto rest = static_cast<std::uint32_t>(filled_ - whole);
   if (whole > 0) start({block_offset_, whole, begin_of(block_)}, block_);

@@ -30,8 +30,7 @@
 
 namespace ringload::inline v0 {
 
-// One thread must create, use and destroy the object. This thread runs the event loop while it
-// waits.
+// One thread must create, use and destroy the object. It runs the event loop while it waits.
 class append_file {
  public:
   static constexpr std::size_t block_bytes = std::size_t{4} << 20;
@@ -95,8 +94,7 @@ class append_file {
       loop_.get_executor()};
   threads pool_{2};
   pool_io buffered_{loop_, pool_};
-  // Null if the pool writes all bytes, because the kernel refuses io_uring or the file is not open
-  // with O_DIRECT.
+  // Null if the kernel refuses io_uring or the file is not open with O_DIRECT.
   std::unique_ptr<ring> ring_;
   std::unique_ptr<ring_io> direct_;
 };

@@ -28,8 +28,7 @@ namespace fs = std::filesystem;
 constexpr ::mode_t file_mode = 0666;  // The umask of the process removes bits.
 
 // Maximum number of temporary names to try. A name consists of the process number and a count.
-// Other threads of the process may use some of the names, and a crashed process with the same
-// number may have left some.
+// Other threads may use some names, and a crashed process with the same number may have left some.
 constexpr int names_to_try = 1000;
 
 fs::path folder_of(const fs::path& target) {
@@ -145,8 +144,8 @@ result<atomic_entry> atomic_entry::make(fs::path target, entry_kind kind, bool m
 }
 
 // Creates a file without a name. Returns false if this is not possible, for example because the
-// file system does not support it, or because /proc is not mounted. A file without a name has a
-// path only in /proc.
+// file system does not support it, or because /proc, where such a file has its path, is not
+// mounted.
 bool atomic_entry::make_unnamed() {
   const int flags = O_TMPFILE | O_RDWR | O_CLOEXEC;
   unique_fd fd(::open(folder_of(target_).c_str(), flags, file_mode));
@@ -198,8 +197,7 @@ result<void> atomic_entry::check_target() const {
   if (!may_replace_) return refused(EEXIST, "it exists already");
   if (kind_ == entry_kind::file) {
     if (S_ISDIR(status.st_mode)) return refused(EISDIR);
-    // stat() follows symlinks. A symlink to a device such as /dev/stdout must not be replaced by a
-    // file.
+    // stat() follows symlinks. A file must not replace a symlink to a device such as /dev/stdout.
     if (::stat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
       return refused(EEXIST, "not replaced, because it is not a regular file");
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file or a folder that has its name only after it is complete. Used by saves and by writers of
-// .zt files.
+// A file or a folder that gets its final name only after it is complete. Used by saves and by
+// writers of .zt files.
 //
 // While a file is written, it has no name (O_TMPFILE). If the process is killed, no file remains. A
 // folder, and a file on a file system without O_TMPFILE, has a temporary name in the folder of the
@@ -37,8 +37,7 @@ class atomic_entry {
   // Returns the path for opening the entry before it is published. For a file without a name, this
   // is the path of its descriptor in /proc.
   const std::filesystem::path& path() const noexcept { return path_; }
-  // Returns the descriptor of a file, which is open for reading and writing. Returns -1 for a
-  // folder.
+  // Returns the descriptor of a file, open for reading and writing. Returns -1 for a folder.
   int fd() const noexcept { return fd_.get(); }
 
   // Gives the entry its final name. If `sync` is true, flushes the contents of a file before the

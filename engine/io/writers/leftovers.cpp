@@ -43,7 +43,7 @@ bool is_of_a_save(int folder_fd, const std::string& name) {
          S_ISREG(status.st_mode);
 }
 
-// Keeps the folder if it contains other files than a save creates.
+// Removes a folder and its files, unless it contains a file that no save creates.
 void remove_folder(int parent_fd, const std::string& folder_name, int folder_fd) {
   const auto names = folder_names(folder_fd);
   if (!names) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Writes a block completely, directly if possible, and otherwise through the page cache. Used by
-// saves and by writers of .zt files.
+// Writes a block completely, with O_DIRECT if possible, and otherwise through the page cache. Used
+// by saves and by writers of .zt files.
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
@@ -27,8 +27,7 @@ struct block_of_file {
   int registered_buffer = -1;  // Index of the registered buffer that contains the memory, or -1.
 };
 
-// Returns true if a write with this offset and length can be direct. The memory must be aligned
-// too.
+// Returns true if a write with this offset and length can be direct, given aligned memory.
 bool can_be_direct(const written_file& file, std::uint64_t file_offset,
                    std::uint32_t bytes) noexcept;
 
@@ -42,8 +41,7 @@ struct write_end {
 // Writes all bytes of `extent`. If `direct` is set, offset, length and memory must be aligned. If
 // the file system refuses a direct write, stores the refusal in `to`. This write and later writes
 // then use the page cache. Sets `end` when the write has ended. If the coroutine throws, `end` is
-// unchanged. All arguments must be valid until the coroutine returns. Afterwards, the memory is not
-// used.
+// unchanged. All arguments must be valid until the coroutine returns.
 boost::asio::awaitable<void> write_fully(write_queues queues, written_file& to,
                                          const block_of_file& extent, bool direct,
                                          const std::atomic<bool>& stop, write_end& end);

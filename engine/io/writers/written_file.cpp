@@ -18,8 +18,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Allocates the bytes [begin, end). Returns 0 or errno. If the file system cannot allocate in
-// advance, only sets the size.
+// Allocates the bytes [begin, end). Returns 0 or errno. If the file system cannot allocate, sets
+// the size.
 int allocate(int fd, std::uint64_t begin, std::uint64_t end) noexcept {
   if (begin >= end) return 0;
   const auto from = static_cast<::off_t>(begin);
@@ -60,8 +60,7 @@ result<written_file> begin_file(unique_fd file, const std::filesystem::path& pat
   file_state.place = std::move(place);
   file_state.buffered = std::move(file);
   if (auto status = allocate_up_to(file_state, bytes); !status) return status.error();
-  // The size must not be 0, because O_DIRECT is not tried for an empty file, although this file
-  // will be written.
+  // The size must not be 0, because open() does not try O_DIRECT for an empty file.
   const std::uint64_t expected_bytes = std::max<std::uint64_t>(bytes, 1);
   auto opened = direct.open(file_state.buffered.get(), path.native(), expected_bytes,
                             direct_files::access::write);

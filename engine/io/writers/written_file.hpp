@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file that is being written by a save or by a writer. The file is open, and space is allocated
-// for the bytes that are known.
+// An open file that a save or a writer writes. Its space is allocated as far as the size is known.
 
 #include <cstdint>
 #include <filesystem>
@@ -28,16 +27,14 @@ result<unique_fd> open_for_writing(const std::filesystem::path& path, const std:
 result<unique_fd> open_again(int fd, const std::string& place);
 
 // Allocates `bytes` bytes for the empty file, so that writes neither allocate blocks nor change the
-// file size. Returns ENOSPC if there is not enough space. `path` must be a current path of the
-// file.
+// file size. Returns ENOSPC if space is short. `path` must be a current path of the file.
 result<written_file> begin_file(unique_fd file, const std::filesystem::path& path,
                                 std::string place, std::uint64_t bytes, direct_files& direct);
 
 // Allocates bytes up to `end`, which becomes the file size.
 result<void> allocate_up_to(written_file& file, std::uint64_t end);
 
-// Returns ENOSPC if the file system of `folder` has fewer than `bytes` bytes of space for this
-// user.
+// Returns ENOSPC if the file system of `folder` has fewer than `bytes` bytes for this user.
 result<void> check_disk_room(const std::filesystem::path& folder, std::uint64_t bytes);
 
 result<void> sync_file(const written_file& file);
