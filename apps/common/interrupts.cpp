@@ -62,7 +62,7 @@ void watch_for_interrupts() {
   // jobs with SIGINT ignored.
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
-  // The program nohup ignores SIGHUP. Then SIGHUP stays ignored.
+  // If SIGHUP is ignored, for example because of nohup, SIGHUP stays ignored.
   struct ::sigaction before = {};
   ::sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);

@@ -3,8 +3,8 @@
 
 // Handles the signals SIGINT (Ctrl-C), SIGTERM and SIGHUP. The first signal requests a clean
 // shutdown. Commands poll for the request, or wait for the request. The second signal ends the
-// process at once, even if all threads are blocked. Therefore the signals are handled in a plain
-// signal handler: the thread of an event loop could be blocked too.
+// process at once, even if all threads are blocked. Therefore a plain signal handler ends the
+// process, because the thread of an event loop could be blocked too.
 
 namespace ringload::tool {
 

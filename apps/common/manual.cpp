@@ -25,7 +25,7 @@ std::vector<const CLI::Option*> options_of(const CLI::App& command) {
       [](const CLI::Option* option) { return !option->get_group().empty(); });
 }
 
-// Returns true if the option needs a value. A flag needs none, although its type has a size.
+// Returns true if the option needs a value. A flag needs no value.
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
 // Returns the name of the type, without the text that a check adds: "N" for "N:INT in [1 - 9]".
@@ -82,8 +82,8 @@ std::string first_sentence(const std::string& text) {
 
 // --- man(7)
 
-// Returns text for the page. Dashes are written so that a reader can copy them. No line begins with
-// a control character of roff.
+// Escapes text for roff. Dashes are escaped so that a reader can copy them. No line begins with a
+// control character of roff.
 std::string roff(std::string_view text) {
   std::string out;
   bool begins_line = true;
@@ -107,8 +107,8 @@ std::string roff(std::string_view text) {
   return out;
 }
 
-// Returns paragraphs for the page. Empty lines separate the paragraphs in `text`. A paragraph that
-// was already printed is left out.
+// Returns the paragraphs of `text` for roff. Empty lines separate the paragraphs in `text`. A
+// paragraph that was already printed is omitted.
 std::string roff_paragraphs(const std::string& text, std::set<std::string>& printed) {
   std::string out;
   for (std::size_t begin = 0; begin < text.size();) {

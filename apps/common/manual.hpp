@@ -37,8 +37,8 @@ struct manual_extras {
 /// with all its options.
 std::string man_page(const CLI::App& root, const manual_extras& extras);
 
-/// Return the shell completions. They complete subcommands, options, and the values of an option
-/// with a fixed set of values. Everything else is completed as a file name.
+/// Return the shell completions. The shell then completes subcommands, options, and the values of
+/// an option with a fixed set of values. Everything else is completed as a file name.
 std::string bash_completion(const CLI::App& root);
 std::string zsh_completion(const CLI::App& root);
 std::string fish_completion(const CLI::App& root);

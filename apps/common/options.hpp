@@ -35,7 +35,7 @@ inline CLI::Option* add_size(CLI::App& to, const std::string& option, std::uint6
 }
 
 /// Adds an option for a number. `Target` must be an unsigned integer type, or a std::optional of
-/// one.
+/// such a type.
 template <class Target>
 CLI::Option* add_number(CLI::App& to, const std::string& option, Target& target,
                         std::uint64_t largest, const std::string& help) {

@@ -9,8 +9,8 @@
 
 namespace ringload::tool {
 
-/// Thrown if the reader of standard output has closed it (EPIPE), as `head` does. The program then
-/// ends without a message.
+/// Thrown if the reader has closed standard output (EPIPE), as `head` does. The program then ends
+/// without a message.
 struct reader_gone {};
 
 /// Buffers text and writes it to standard output. The functions throw `ringload::error`, or

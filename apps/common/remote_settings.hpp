@@ -35,7 +35,7 @@ struct surroundings {
   std::function<std::optional<std::string>(const std::string&)> file;
 };
 
-/// Returns the environment variables of this process, and files of at most 1 MiB.
+/// Returns functions that read environment variables of this process, and files of at most 1 MiB.
 surroundings process_surroundings();
 
 /// Returns the options for the hub. The endpoint is HF_ENDPOINT. The token is HF_TOKEN or

@@ -56,8 +56,8 @@ std::string message_of(const error& failed) {
 }  // namespace
 
 int run_program(std::string_view program, const std::function<void()>& command) {
-  // With the signals ignored, a write to a closed pipe, or beyond the limit for file sizes, returns
-  // an error.
+  // Ignores two signals, so that a write to a closed pipe, or beyond the limit for file sizes,
+  // returns an error.
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
   keep_standard_streams_apart();

@@ -25,10 +25,10 @@ std::string grouped(std::uint64_t number);
 /// Returns the number with a noun, such as "1 file" or "1,200 files".
 std::string counted(std::uint64_t number, std::string_view what);
 
-/// Returns the size with a binary unit, such as "1.4 MiB". Below 1,024: "17 B".
+/// Returns the size with a binary unit, such as "1.4 MiB", or "17 B" for a size below 1,024.
 std::string binary_size(std::uint64_t bytes);
 
-/// Returns both forms, such as "1,509,296 bytes (1.4 MiB)". Below 1,024: "17 bytes".
+/// Returns both forms, such as "1,509,296 bytes (1.4 MiB)", or "17 bytes" for a size below 1,024.
 std::string both_sizes(std::uint64_t bytes);
 
 }  // namespace ringload::tool

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Text functions. They escape names from a checkpoint for a terminal or for a checksum list,
-// because such names are untrusted. Other functions measure and trim text.
+// Escapes names from a checkpoint for a terminal or for a checksum list, because such names are
+// untrusted. Also measures and trims text.
 
 #include <cstddef>
 #include <string>

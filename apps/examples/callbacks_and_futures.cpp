@@ -22,13 +22,13 @@ int main(int argc, char** argv) {
   try {
     ringload::loader loader;
 
-    // A future suits a program without an event loop. get() throws ringload::error, which names the
-    // place.
+    // A future suits a program without an event loop. get() throws ringload::error, which contains
+    // the place of a failure.
     std::future<ringload::model> future =
         loader.load_async(argv[1], ringload::as_exception(asio::use_future));
     std::cout << "future: " << future.get().size() << " tensors\n";
 
-    // The callback is bound to an executor. Here, the thread in context.run() calls it. The
+    // The callback is bound to an executor, so the thread in context.run() calls the callback. The
     // callback receives a failure as an error code. The place of the failure is in `where`.
     asio::io_context context;
     ringload::diagnostics where;

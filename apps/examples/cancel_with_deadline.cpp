@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cancels a load that takes too long. The load and the timer run at the same time, and the first
-// one to complete cancels the other. A cancelled load completes when none of its buffers is in use
-// any more. Its memory is freed.
+// Cancels a load that takes too long. The load and the timer run at the same time. The operation
+// that completes first cancels the other. A cancelled load completes when none of its buffers is in
+// use any more. Its memory is freed.
 //
 //   cancel_with_deadline CHECKPOINT MILLISECONDS
 

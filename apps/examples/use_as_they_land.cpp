@@ -24,8 +24,8 @@ asio::awaitable<void> use(ringload::loader& loader, std::string source) {
   ringload::tensor wanted = co_await load.tensor_async(last);
   std::cout << "first wanted: " << wanted.name() << '\n';
 
-  // Returns the remaining tensors in the order in which they are loaded. Empty: all tensors have
-  // been returned.
+  // Returns the remaining tensors in the order in which they are loaded. An empty result means that
+  // all tensors have been returned.
   std::optional<ringload::tensor> next = co_await load.next_async();
   while (next) {
     const ringload::load_stats stats = load.progress();

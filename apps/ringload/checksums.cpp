@@ -39,7 +39,7 @@ std::uint64_t landed_bytes(const catalog& what, std::optional<dtype> to) {
   return sum;
 }
 
-// A window may have no room for the next tensor before another tensor is hashed and dropped.
+// Waits for the next tensor. If the window is full, waits until a tensor is hashed and released.
 asio::awaitable<std::optional<tensor>> next_tensor(state& s) {
   std::optional<tensor> next;
   for (bool came = false; !came;) {

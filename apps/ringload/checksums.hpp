@@ -26,8 +26,8 @@ struct summed {
   std::vector<file_stats> of_files = {};
 };
 
-/// Calls `algorithm_of` with the name of each tensor. The signal handlers must be installed. Throws
-/// the failure of the load, or `interrupted`.
+/// Hashes the selected tensors. `algorithm_of` returns the algorithm for the tensor of a name. The
+/// signal handlers must be installed. Throws the failure of the load, or `interrupted`.
 summed sum_all_tensors(const load_request& request,
                        const std::function<digest_algorithm(std::string_view)>& algorithm_of);
 

@@ -40,7 +40,7 @@ constexpr const char* about_exit =
     "is wrong; 128 plus the signal's number (130 after Ctrl-C) if interrupted. A second Ctrl-C\n"
     "ends the program at once.";
 
-// Options for NumPy arrays of ml_dtypes, whose files do not state the type.
+// Adds an option for NumPy arrays of ml_dtypes, whose files do not state the dtype.
 void add_nameless(CLI::App& to, unnamed_dtypes& nameless) {
   const auto take = [&nameless](const std::string& text) {
     const auto type = dtype_named(text);
@@ -75,7 +75,7 @@ void add_source(CLI::App& to, source_request& from) {
   add_remote(to, from.remote);
 }
 
-// Options for reading the files of a load.
+// Adds options for reading the files of a load.
 void add_reading(CLI::App& to, load_request& request) {
   add_engine(to, request.options.engine);
   add_choice<read_route>(to, "--route", request.how.route,
@@ -87,13 +87,13 @@ void add_reading(CLI::App& to, load_request& request) {
   add_loader_options(to, request.options);
 }
 
-// Options of a load, except for the type of its tensors.
+// Adds the options of a load, except --dtype.
 void add_loading(CLI::App& to, load_request& request) {
   add_device(to, request.device);
   add_reading(to, request);
 }
 
-// Output options of commands that read tensors.
+// Adds the output options of commands that read tensors.
 void add_reporting(CLI::App& to, load_request& request) {
   to.add_flag("--json", request.json, "Print one JSON object");
   to.add_flag_callback(
@@ -159,7 +159,7 @@ void add_load(CLI::App& root, load_request& request) {
   load.callback([&request] { check_source(request.from); });
 }
 
-// Refuses options of loads, because nothing is loaded. Only the device of attach() is allowed.
+// Refuses the options of loads, except --device, because --attach loads nothing.
 void check_attached(const CLI::App& sum, const source_request& from) {
   if (from.sources.size() > 1) throw CLI::ValidationError("--attach", "takes one name");
   for (const CLI::Option* each : sum.get_options()) {
@@ -287,7 +287,7 @@ void add_convert(CLI::App& root, convert_request& request) {
   });
 }
 
-// The definitions, and the requests that they fill.
+// The definitions of the command line, and the requests that the parser fills.
 struct command_line {
   CLI::App root{about, "ringload"};
   ls_request ls;

@@ -13,7 +13,7 @@
 namespace ringload::tool {
 
 /// Returns when `work` has ended and `context` has no work left. Rethrows the exception of `work`.
-/// Throws `interrupted` if a signal was received, even if it came too late to cancel `work`.
+/// Throws `interrupted` if a signal was received, even if `work` has succeeded.
 ///
 /// `so_far` is called in this thread, between the steps of `work`.
 void run_to_end(boost::asio::io_context& context, boost::asio::awaitable<void> work,

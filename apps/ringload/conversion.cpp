@@ -81,7 +81,7 @@ std::string text_of(const composite_info& object) {
   return text;
 }
 
-// Returns the selection of ranges, restricted to the tensors with these names.
+// Returns a selection of `tensors`, with the ranges of `wanted`.
 selection pass_of(const selection_text& wanted, const catalog& all,
                   const std::vector<ringload::planned_tensor>& tensors) {
   std::vector<std::string> names;
@@ -241,7 +241,7 @@ std::uint64_t window_for(const catalog& some, const load_options& how,
     if (bytes > largest) culprit = &each;
     largest = std::max(largest, bytes);
   }
-  // A group of a window has some padding in addition to its tensor.
+  // The allocation of a tensor in a window also has some padding.
   const std::uint64_t needed = largest + (std::uint64_t{4} << 20);
   if (culprit != nullptr && needed > memory.window_bytes_max) {
     throw error(errc::memory_exceeded, "tensor '" + printable(culprit->name) + "'",

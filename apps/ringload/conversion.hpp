@@ -42,9 +42,9 @@ std::vector<std::vector<ringload::planned_tensor>> cut_into_shards(
 /// Returns the text of `model.safetensors.index.json`.
 std::string index_text(const std::vector<std::vector<ringload::planned_tensor>>& shards);
 
-/// Returns second names: each tensor whose type, shape and stored bytes are those of an earlier
-/// tensor, with the name of that tensor. A .zt file stores these bytes once. Returns an empty map
-/// if the selection has ranges.
+/// Finds tensors with the type, shape and stored bytes of an earlier tensor. Returns a map from the
+/// name of each such tensor to the name of the earlier tensor. A .zt file stores these bytes once.
+/// Returns an empty map if the selection has ranges.
 std::map<std::string, std::string, std::less<>> second_names(const catalog& some,
                                                              const selection_text& wanted,
                                                              const load_options& how);

@@ -88,8 +88,8 @@ load_options checked_options(const state& s, const selection& wanted) {
   return how;
 }
 
-// A digest covers a whole tensor. If only a part of a tensor is converted, the tensor is read whole
-// first, so that damage does not get a new digest.
+// A digest covers a whole tensor. If only a part of a tensor is converted, the whole tensor is
+// verified first, so that damaged bytes do not get a new digest.
 asio::awaitable<void> check_cut_tensors(state& s) {
   const catalog& all = s.file.catalog();
   const catalog some = chosen(all, selection_of(s.request.load.from.wanted, all));
@@ -205,7 +205,7 @@ constexpr const char* gguf_type_key = "gguf_type";
 constexpr const char* logical_type_key = "logical_type";
 constexpr const char* original_shape_key = "original_shape";
 
-// Indexed by part: the composite to which the part belongs.
+// The composite of a tensor, and the name of the tensor within the composite.
 struct part_of {
   std::string object;
   std::string part;
@@ -227,8 +227,8 @@ bool all_zt(const catalog& all) {
   return true;
 }
 
-// Returns the objects that can be copied as they are stored. Returns an empty optional if a part is
-// selected or a type is converted.
+// Returns the objects that can be copied as they are stored. Returns an empty optional if only a
+// part of an object is selected, or if a dtype is converted.
 std::optional<std::unordered_set<std::string>> whole_objects(const state& s, const catalog& some) {
   const selection_text& wanted = s.request.load.from.wanted;
   const catalog& all = s.file.catalog();
@@ -258,7 +258,7 @@ asio::awaitable<void> copy_objects(state& s, std::unordered_set<std::string> obj
   }
 }
 
-// Properties of a tensor for which .zt has no field.
+// Returns storage options. Attributes store the properties for which .zt has no field.
 object_options object_options_of(const state& s, const tensor_info& of, dtype loaded) {
   object_options how;
   how.zstd_level = s.request.zstd_level;

@@ -153,7 +153,7 @@ class keep_service {
   std::atomic<std::uint64_t> reloads_ = 0;
   std::atomic<std::uint64_t> reload_failures_ = 0;
 
-  std::optional<metrics_server> metrics_;  // Last member, because its thread uses those above.
+  std::optional<metrics_server> metrics_;  // Last member: its thread uses the members above.
 };
 
 }  // namespace

@@ -51,7 +51,7 @@ std::vector<std::uint64_t> shape_of(std::uint64_t elements) {
   return {elements};
 }
 
-// total * part / whole, where part <= whole < 2^32, without overflow.
+// Returns total * part / whole without overflow. Requires part <= whole < 2^32.
 std::uint64_t share(std::uint64_t total, std::uint64_t part, std::uint64_t whole) noexcept {
   return total / whole * part + total % whole * part / whole;
 }
@@ -75,7 +75,7 @@ struct llama {
   }
 };
 
-// Returns the widest model whose usual depth and vocabulary fit. Then increases the depth, and then
+// Chooses the widest model whose usual depth and vocabulary fit. Then increases the depth, and then
 // the vocabulary, as far as possible.
 llama llama_within(std::uint64_t elements) noexcept {
   constexpr std::array<std::uint64_t, 28> widths = {
@@ -96,9 +96,9 @@ llama llama_within(std::uint64_t elements) noexcept {
 
 std::vector<planned_tensor> mixed_tensors(std::uint64_t bytes, std::uint32_t count,
                                           std::uint64_t seed) {
-  // Tensor i has the weight 1 to 16, so that sizes differ, and gets a share in proportion. Bytes
-  // that are not a whole number of elements are added to the next tensor, and the last tensor gets
-  // all remaining bytes.
+  // Tensor i has a weight of 1 to 16, and gets a proportional share of the bytes. Bytes that are
+  // not a whole number of elements are added to the next tensor, and the last tensor gets all
+  // remaining bytes.
   const auto weight = [seed](std::uint32_t i) { return 1 + noise(seed, i) % 16; };
   std::uint64_t weights = 0;
   for (std::uint32_t i = 0; i < count; ++i) weights += weight(i);

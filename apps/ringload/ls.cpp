@@ -39,7 +39,7 @@ struct row {
   std::string_view file;
 };
 
-// Returns the length of the common folder of all paths, which the table omits.
+// Returns the length of the path of the common folder. The table omits this path.
 std::size_t shared_folder(const std::vector<file_info>& files) {
   if (files.empty()) return 0;
   std::string_view shared = files.front().path;
@@ -87,7 +87,7 @@ void write_for_eyes(const catalog& found, output& out) {
 
   std::vector<row> rows = {{"NAME", "DTYPE", "SHAPE", "BYTES", "FILE"}};
   for (const tensor_info& tensor : found.tensors) {
-    // The type of a block is more informative than its stored bytes.
+    // Shows the type of a quantisation block instead of the dtype of its stored bytes.
     const bool typed = !tensor.original_shape.empty();
     rows.push_back({printable(tensor.name),
                     typed ? std::string_view(tensor.type) : name(tensor.dtype),
@@ -154,7 +154,7 @@ void write_attributes(const attributes& all, json_object& to, std::string& text)
   out.close();
 }
 
-// Properties that every safetensors file has are not printed.
+// Omits empty properties.
 void write_tensor(const catalog& found, const tensor_info& tensor, std::string& to) {
   json_object out(to);
   out.field("name", tensor.name)

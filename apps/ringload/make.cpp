@@ -90,7 +90,7 @@ class written_file {
   }
 
   // Starts writeback of the last bytes, and waits for the writeback that was started before.
-  // Therefore little is left at the end, and Ctrl-C never waits for gigabytes.
+  // Therefore sync() has little left to write, and Ctrl-C never waits for gigabytes.
   void push_out() {
     if (end_ - started_ < writeback_bytes) return;
     const auto range = [this](std::uint64_t begin, std::uint64_t end, unsigned what) {

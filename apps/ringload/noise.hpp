@@ -2,7 +2,7 @@
 #pragma once
 
 // A pseudo-random sequence with random access: word n is computed without the earlier words, so any
-// part of a file can be made or checked alone. The mixing function is that of splitmix64, at
+// part of a file can be made or checked alone. The mixing function is splitmix64, which produces
 // several GB/s.
 
 #include <bit>

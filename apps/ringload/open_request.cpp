@@ -34,7 +34,7 @@ source source_of(const source_request& from) {
 }
 
 catalog catalog_of(const source_request& from) {
-  // The network is only read, because a header alone must not create a file in the cache.
+  // Does not write to the cache, because a header alone must not create a file in the cache.
   source_request only_read = from;
   if (from.remote.cache == hub_cache::fill) only_read.remote.cache = hub_cache::read;
   const std::vector<extension> with = extensions_for(only_read);
@@ -85,7 +85,7 @@ bool is_version_folder(const source_request& from) {
   });
 }
 
-// A version is loaded as a whole, and its deltas refer to stored bytes.
+// Refuses selections and conversions of a version, because deltas refer to whole stored tensors.
 void refuse_options_of_versions(const load_request& request) {
   const load_options& options = request.how;
   if (request.from.wanted.everything() && request.from.wanted.places.empty() && !options.dtype &&

@@ -25,7 +25,7 @@ std::vector<extension> extensions_for(const source_request& from);
 /// Returns the whole catalog. Throws `ringload::error`.
 catalog catalog_of(const source_request& from);
 
-/// Returns the source. For several sources, returns the first one and the number of others.
+/// Returns the source as text: the first source, and the number of further sources.
 std::string shown(const source_request& from);
 
 struct started_load {

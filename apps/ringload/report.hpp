@@ -15,7 +15,7 @@ namespace ringload::tool {
 
 struct load_report {
   const std::vector<std::string>& sources;
-  const std::string& device;  // Its name: "host".
+  const std::string& device;  // The name, such as "host".
   const catalog& loaded;      // The selected tensors, as stored in the files.
   const load_stats& stats;
   const std::vector<file_stats>& of_files;  // Indexed by file of the catalog.
@@ -27,7 +27,6 @@ struct load_report {
 /// Returns decimal gigabytes per second, or 0 if no time has passed.
 double gb_per_s(const load_stats& stats) noexcept;
 
-/// Returns several lines.
 std::string report_text(const load_report& report);
 
 /// Appends the field "source": a string, or a list for several files.

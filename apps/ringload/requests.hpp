@@ -102,7 +102,6 @@ struct rewrite_request {
   bool progress = true;
 };
 
-// The difference of two versions.
 struct delta_request {
   load_request load;  // Has two sources: the base and the next version.
   std::string to;
@@ -119,8 +118,8 @@ struct apply_request {
 struct keep_request {
   load_request load;                                        // The load options of every model.
   std::vector<std::pair<std::string, std::string>> models;  // Name and source.
-  std::string socket;   // Empty: the service manager passes a socket.
-  std::string metrics;  // Where metrics are served: "127.0.0.1:9464". Empty: nowhere.
+  std::string socket;   // If empty, the service manager passes a socket.
+  std::string metrics;  // The address for metrics, such as "127.0.0.1:9464", or empty.
   unsigned mode = 0600;
   std::vector<unsigned> users;  // Empty means every user with the permission of the mode.
 };

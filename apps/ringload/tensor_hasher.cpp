@@ -22,7 +22,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Number of bytes that are hashed between two checks for cancellation, in a few milliseconds.
+// Number of bytes that are hashed between two checks for cancellation. Takes a few milliseconds.
 constexpr std::uint64_t step_bytes = std::uint64_t{4} << 20;
 
 hasher begin_crc32c() {
@@ -70,7 +70,7 @@ void hashing::add(tensor landed, digest_algorithm algorithm) {
     } catch (...) {
       failure = std::current_exception();
     }
-    // Releases the tensor before waiting operations are notified, because they may need its memory.
+    // Releases the tensor first, because the notified operations may need its memory.
     landed = tensor();
     asio::post(context_, [this, failure = std::move(failure)] { one_done(failure); });
   });

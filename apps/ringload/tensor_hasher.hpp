@@ -38,7 +38,7 @@ class hashing {
   /// Completes when all added tensors are hashed. Rethrows exceptions of the hashing.
   boost::asio::awaitable<void> finish_async();
 
-  /// Returns the number of added tensors that are not hashed yet. Each of them is held until it is
+  /// Returns the number of added tensors that are not hashed yet. Each tensor is held until it is
   /// hashed.
   std::uint64_t left() const noexcept { return left_; }
 

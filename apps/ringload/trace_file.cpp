@@ -28,8 +28,8 @@ struct lane {
   friend auto operator<=>(const lane&, const lane&) = default;
 };
 
-// This lane is below the lanes of opening. A windowed load has several of those, because it opens
-// several groups at the same time.
+// A viewer shows these lanes below the opening lanes. A windowed load has several opening lanes,
+// because it opens several groups at the same time.
 constexpr lane landed = {group::load, 1000};
 constexpr lane handed_out = {group::load, 1001};
 

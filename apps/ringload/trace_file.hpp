@@ -2,8 +2,8 @@
 #pragma once
 
 // Writes the steps of a load to a file in the Chrome trace event format, for Perfetto and
-// chrome://tracing. The lanes are: the load, each slot with the steps and waits of its worker, each
-// copying or decoding thread with its work, and the compressed streams.
+// chrome://tracing. The lanes are the load, each slot with its steps and waits, each copy or
+// decompression thread with its steps, and the compressed streams.
 
 #include <cstdint>
 #include <ringload/trace.hpp>

@@ -115,7 +115,7 @@ void verify_tensors(const verify_request& request, verdicts& results) {
     expected.erase(one);
   }
   for (const auto& [name, unused] : expected) {
-    // Omitted by --select or --except.
+    // --select or --except omits this tensor.
     if (all.whole.contains(name)) continue;
     results.add({std::string(name), "the tensor is not in the checkpoint"});
   }
@@ -165,7 +165,7 @@ void verify_files(const verify_request& request, verdicts& results, output& out)
         "and "
         "--checksums is not given ('ringload sum --checksums FILE' writes a checksum list)");
   }
-  // Printed at once, because a file may take a minute.
+  // Prints each result at once, because hashing a file may take a minute.
   hash_files(files, [&](const whole_file& file) {
     results.add({file.path.native(), why_wrong(file)});
     out.flush();

@@ -51,7 +51,7 @@ bool is_digest(const std::string& name) {
 
 [[noreturn]] void fail(int code) { throw std::system_error(code, std::generic_category()); }
 
-// Returns the digest. Ends early with another text if `stop` is set or a signal was received.
+// Returns the digest. Returns early with a wrong digest if `stop` is set or a signal was received.
 std::string digest_of(const whole_file& file, const std::atomic<bool>& stop) {
   const file_descriptor opened(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (opened.fd < 0) fail(errno);

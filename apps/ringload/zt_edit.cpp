@@ -68,14 +68,14 @@ void check_names(const rewrite_request& request, const catalog& in) {
   }
 }
 
-// Created before the output is begun, so that both inputs are known.
+// Finds names that occur in several inputs, before the output is created.
 class name_owners {
  public:
   void add(const std::string& path, const catalog& in) {
     std::unordered_set<std::string> parts;
     for (const composite_info& each : in.composites) {
       add_name(path, each.name);
-      for (const std::string& part : each.parts) parts.insert(each.name + "/" + part);
+      for (const std::string& part : each.parts) parts.insert(each.name_of(part));
     }
     for (const tensor_info& each : in.tensors) {
       if (!parts.contains(each.name)) add_name(path, each.name);

@@ -33,7 +33,7 @@ std::uint64_t mixed(std::uint64_t x) noexcept {
   return x ^ (x >> 31);
 }
 
-// Returns the number of blocks for `bytes`, at most one whole pass.
+// Returns the number of blocks with `bytes` bytes, over several passes if necessary.
 std::uint64_t blocks_for(std::uint64_t bytes, std::uint64_t all_bytes, std::uint64_t all_blocks,
                          std::uint64_t block_bytes) {
   if (bytes == 0) return no_bound;
@@ -53,7 +53,7 @@ shuffled::shuffled(std::uint64_t count, std::uint64_t seed) noexcept
       half_bits_(std::max(1U, (static_cast<unsigned>(std::bit_width(count)) + 1) / 2)) {}
 
 // A Feistel network of four rounds permutes the numbers of 2 * half_bits_ bits. The permutation is
-// repeated while the result is not below `count_`, on average for at most every fourth number.
+// applied until the result is below `count_`, on average at most 4 times.
 std::uint64_t shuffled::operator()(std::uint64_t index) const noexcept {
   const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
   std::uint64_t value = index;

@@ -29,7 +29,7 @@ class shuffled {
  private:
   std::uint64_t count_;
   std::uint64_t seed_;
-  unsigned half_bits_;  // Half the number of bits, just enough for `count_`.
+  unsigned half_bits_;  // Half the number of bits that `count_` needs.
 };
 
 class supply {
@@ -39,11 +39,10 @@ class supply {
   /// At least one file is needed, and no file may be empty. `passes_max` 0 means no limit.
   supply(std::vector<std::uint64_t> file_bytes, const cell& config, std::uint64_t passes_max);
 
-  /// Returns the number of blocks of one pass over all files, or the number that `bytes_max`
-  /// allows.
+  /// Returns the number of blocks of one pass over all files, at most the number for `bytes_max`.
   std::uint64_t blocks() const noexcept { return in_a_pass_; }
 
-  /// Starts the clock of the warm-up, and then of the run. Must be called before the first next().
+  /// Starts the warm-up, which the run follows. Must be called before the first next().
   void begin(clock::time_point now);
 
   /// Reads that complete before this time are not counted. Valid after begin().

@@ -83,7 +83,7 @@ void add_sizes(CLI::App& app, const std::string& option, std::vector<std::uint64
   add_list(app, option, target, take, "SIZE,...", help);
 }
 
-// Names of fio, for users who have a job file. Options with the same meaning are aliases.
+// The group of option names of fio, for users who have a job file.
 const char* const fio_names = "Option names of fio";
 
 void add_fio_names(CLI::App& app, cell& config) {
@@ -98,7 +98,7 @@ void add_fio_names(CLI::App& app, cell& config) {
       ->group(fio_names);
 }
 
-// Options of a configuration that are constant in a sweep.
+// Adds the options that have the same value in all cells of a sweep.
 void add_common(CLI::App& app, cell& config) {
   add_choice<pattern>(
       app, "--pattern", config.order, {{"seq", pattern::sequential}, {"rand", pattern::random}},
@@ -277,7 +277,7 @@ void set_depth(run_request& request, const run_extras& extras) {
   config.depth = static_cast<std::uint32_t>(std::min<std::uint64_t>(depth, most));
 }
 
-// The definitions, and the requests that they fill.
+// The definitions of the command line, and the requests that the parser fills.
 struct command_line {
   CLI::App root{about, "uring-bench"};
   run_request run;

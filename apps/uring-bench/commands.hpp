@@ -2,7 +2,7 @@
 #pragma once
 
 // The commands of uring-bench. Each command carries out its request and writes its report.
-// run_program() converts its exceptions to an exit code.
+// run_program() converts exceptions of a command to an exit code.
 
 #include "output.hpp"
 #include "requests.hpp"

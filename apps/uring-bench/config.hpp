@@ -55,7 +55,7 @@ struct cell {
   double seconds = 5;
   /// The warm-up before the clock starts, so that the queue is full at the start.
   double ramp_seconds = 0;
-  /// The run ends after this number of bytes, if the time has not ended before. 0 means no limit.
+  /// The run ends after this number of bytes or after `seconds`. 0 means no limit of bytes.
   std::uint64_t bytes_max = 0;
   std::uint64_t seed = 0;
 
@@ -67,7 +67,7 @@ struct cell {
   std::uint64_t bytes_in_flight() const noexcept { return reads_at_once() * block_bytes; }
 };
 
-/// Returns the reads with which a loader with these limits begins.
+/// Returns a cell with the same reads as a loader with these options at its start.
 cell cell_of(const loader_options& options);
 
 struct measurement {

@@ -42,8 +42,8 @@ std::string read_all(int fd) {
   }
 }
 
-// fio allocates its buffers with malloc. Their page kind is set from outside: by the setting of the
-// allocator, or by forbidding huge pages to the process.
+// fio allocates its buffers with malloc. A setting of malloc selects huge pages. A setting of the
+// process forbids huge pages.
 void choose_pages(page_kind pages) {
   if (pages == page_kind::small) ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   if (pages == page_kind::transparent) ::setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 1);
@@ -145,7 +145,7 @@ std::vector<std::string> fio_arguments(const target& source, const cell& config)
   }
   arguments.push_back(
       fmt::format("--runtime={}ms", static_cast<std::uint64_t>(config.seconds * 1e3)));
-  // With this option, fio does not verify the bytes.
+  // With this option, fio reads the files again until the time is over.
   if (!config.cold_once() && config.bytes_max == 0) arguments.emplace_back("--time_based");
   if (config.ramp_seconds > 0) {
     arguments.push_back(
@@ -155,7 +155,7 @@ std::vector<std::string> fio_arguments(const target& source, const cell& config)
 }
 
 measurement parse_fio(const std::string& text) {
-  // Warnings may precede the object.
+  // fio may print warnings before the JSON object.
   const auto begin = text.find('{');
   boost::system::error_code failed;
   const json::value all =
@@ -168,7 +168,7 @@ measurement parse_fio(const std::string& text) {
     m.reads = static_cast<std::uint64_t>(number(job, "/read/total_ios"));
     m.seconds = number(job, "/read/runtime") * 1e-3;
     const double busy = (number(job, "/usr_cpu") + number(job, "/sys_cpu")) * 1e-2;
-    // fio would add up the times of its jobs, but the jobs are reported as one group.
+    // The shares are relative to `job_runtime`, so the product is the processor time of all jobs.
     m.cpu_seconds = busy * number(job, "/job_runtime") * 1e-3;
   } catch (const boost::system::system_error&) {
     fail("fio", "its report has no read results");

@@ -16,8 +16,8 @@ namespace ringload::bench {
 /// Returns the version, "fio-3.33", or an empty string if fio is not installed.
 std::string fio_version();
 
-/// Returns the cell with a warm-up, which both programs use, because only the first reads of fio
-/// populate its buffers.
+/// Returns the cell with a warm-up for both programs, because the first reads of fio populate its
+/// buffers.
 cell comparable(cell config);
 
 /// Returns the arguments of fio for the cell, beginning with the name of the program. Throws
@@ -27,7 +27,7 @@ std::vector<std::string> fio_arguments(const target& source, const cell& config)
 /// Parses fio's JSON output. Throws `ringload::error`.
 measurement parse_fio(const std::string& json);
 
-/// Runs both in turn. The first of the two alternates.
+/// Runs both functions. `ours` is first if `run` is even, and `fio` is first if `run` is odd.
 template <class Ours, class Fio>
 void in_turns(std::uint32_t run, const Ours& ours, const Fio& fio) {
   if (run % 2 == 1) fio();

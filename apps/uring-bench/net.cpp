@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// uring-bench net: reads ranges of a file on the network, with each number of connections and each
-// range length, as the loader would, into a few buffers.
+// uring-bench net: reads ranges of a file on the network into a few buffers, as the loader would.
+// Measures each number of connections with each range length.
 
 #include "net.hpp"
 
@@ -36,9 +36,9 @@ using namespace std::chrono_literals;
 constexpr int small_requests = 8;
 // One response in progress, and the request of the next range.
 constexpr std::size_t reads_per_connection = 2;
-// The minimum number of rounds of each connection, without a time limit,
+// The minimum number of rounds of each connection, even if the requested time is over.
 constexpr std::uint64_t rounds_min = 2;
-constexpr int longer_max = 10;  // except this maximum, as a multiple of the requested time.
+constexpr int longer_max = 10;  // Maximum time, as a multiple of the requested time.
 
 double seconds_since(clock::time_point begin) {
   return std::chrono::duration<double>(clock::now() - begin).count();
@@ -88,7 +88,7 @@ class net_file {
   double opening_seconds_ = 0;
 };
 
-// A number of concurrent reads, one after another, until they are stopped.
+// Keeps a constant number of reads in flight until the end of the run.
 class reading {
  public:
   reading(byte_source& source, const net_cell& config)
@@ -171,7 +171,7 @@ class reading {
   transfer_counts counts_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  // Guarded by the mutex.
+  // mutex_ guards the members below.
   std::uint64_t next_ = 0;
   std::size_t in_flight_ = 0;
   bool started_ = false;

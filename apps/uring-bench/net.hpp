@@ -28,7 +28,7 @@ struct measured_net_cell {
 
 enum class net_wall : std::uint8_t {
   processor,    // The processor of this machine: one thread receives and decrypts.
-  connections,  // The rate grew up to the largest number of connections.
+  connections,  // The rate of one connection. More connections may increase the rate.
   beyond,       // The limit is in the network or in the server.
 };
 
@@ -43,12 +43,11 @@ struct net_findings {
 
   /// Returns the cell with the highest median rate. At least one cell must exist.
   const measured_net_cell& best() const;
-  /// Returns the cell with the fewest bytes in flight that reaches 97 % of that rate.
+  /// Returns the cell with the fewest bytes in flight that reaches 97 % of the best rate.
   const measured_net_cell& chosen() const;
   net_wall wall() const;
 };
 
-/// Returns the cells of a request.
 std::vector<net_cell> cells_of(const net_request& request);
 
 /// Returns "processor", "connections" or "beyond".

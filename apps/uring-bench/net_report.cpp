@@ -14,7 +14,7 @@ namespace {
 
 constexpr double as_good_share = 0.97;
 constexpr double busy_share = 0.9;  // As a share of one processor.
-constexpr double growth_min = 1.2;  // With twice as many connections.
+constexpr double growth_min = 1.2;  // Required growth of the rate if the connections double.
 
 double retries_of(const measured_net_cell& one) {
   return one.measurements.median_of([](const measurement& m) { return m.resubmits; });

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* action = "writing the page";
 
-// Two names of one file have the same device and inode.
+// Compares device and inode, because one file may have two names.
 void refuse_what_is_read(const std::string& path, const struct ::stat& page, const target& source) {
   for (const target::file& one : source.files()) {
     struct ::stat read = {};

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The default size of a loader's slots, which are registered together.
+// The total size of the slots of a loader with default options.
 const std::uint64_t slots_bytes =
     chosen_options({}, device_kind::host).slots * loader_options().slot_bytes;
 
@@ -170,7 +170,7 @@ void probe_gpu(findings& results) {
     results.push_back({"gpu", at->path().filename().string(), verdict::good, model});
     ++cards;
   }
-  // The library that the CUDA runtime loads. A container may lack it although the driver is loaded.
+  // The library that the CUDA runtime loads. A container may lack the library of the loaded driver.
   void* library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   const bool usable = library != nullptr;
   if (usable) ::dlclose(library);

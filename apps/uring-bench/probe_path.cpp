@@ -74,7 +74,7 @@ void probe_alignment(const probed_file& file, findings& results) {
 #else
   constexpr unsigned alignment_mask = 0x00002000U;
 #endif
-  // The members of <linux/stat.h> since Linux 6.1. The libc of Debian 12 has no names for them.
+  // Reads fields of Linux 6.1 by their offset, because the libc of Debian 12 has no names for them.
   struct ::statx status = {};
   if (::statx(file.fd.get(), "", AT_EMPTY_PATH, alignment_mask, &status) != 0 ||
       (status.stx_mask & alignment_mask) == 0) {

@@ -17,7 +17,7 @@ struct finding {
   std::string item;
   verdict how = verdict::good;
   std::string detail;
-  std::string advice = {};  // An advice, or empty.
+  std::string advice = {};
 };
 
 using findings = std::vector<finding>;

@@ -24,7 +24,7 @@ std::uint64_t meminfo_bytes(const std::string& wanted) {
   return 0;
 }
 
-// Above this limit, the machine would swap or the OOM killer would run.
+// Fails if too little memory is available. Otherwise the machine would swap or the OOM killer run.
 void check_memory(std::uint64_t bytes, page_kind pages) {
   if (pages == page_kind::hugetlb) {
     const std::uint64_t free_pages = meminfo_bytes("HugePages_Free");

@@ -19,11 +19,11 @@ struct course {
   const target& source;
   const cell& config;
   supply& blocks;
-  // Set before the start. Set before prepare() unless the memory is `fresh`.
+  // Set before prepare(), or before the start if the memory is `fresh`.
   std::byte* memory = nullptr;
   std::uint64_t memory_bytes = 0;
 
-  /// Returns the memory for a block: its own place, or the free slot.
+  /// Returns the memory for a block: the slot `slot`, or the block's own place in the memory.
   std::byte* place(const block& one, std::uint64_t slot) const noexcept {
     const std::uint64_t number = config.into == destination::slots ? slot : one.place;
     return memory + number * config.block_bytes;

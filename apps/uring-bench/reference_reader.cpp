@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A thread that reads with its own rings and without code of ringload, as the reference for the
-// loader.
+// A thread that reads with its own rings, without the reader of the loader. Its rate is the
+// reference for the loader.
 
 #include <liburing.h>
 
@@ -170,7 +170,7 @@ class one_ring {
   void prepare(std::uint32_t number) {
     const slot& s = slots_[number];
     ::io_uring_sqe* sqe = ::io_uring_get_sqe(&ring_);
-    while (sqe == nullptr) {  // A polling thread has not taken the earlier entries yet.
+    while (sqe == nullptr) {  // The SQPOLL thread has not taken earlier entries yet.
       submit();
       sqe = ::io_uring_get_sqe(&ring_);
     }

@@ -11,7 +11,7 @@
 
 namespace ringload::bench {
 
-/// The results of fio in the same runs. Empty if fio was not used.
+/// The results of ringload and of fio in the same runs. `fio` is empty if fio was not used.
 struct compared {
   repeated ours;
   repeated fio;
@@ -23,7 +23,7 @@ struct compared {
 
 std::string run_text(const run_request& request, const compared& comparison);
 
-/// Appends one object. The figures at the top level are those of the typical run.
+/// Appends one object. The figures at the top level are the figures of the typical run.
 void append_run(std::string& text, const run_request& request, const compared& comparison);
 
 }  // namespace ringload::bench

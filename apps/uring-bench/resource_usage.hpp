@@ -21,7 +21,7 @@ struct cpu_times {
   double busy = 0;    // All processes.
 };
 
-/// Processor time since construction, in seconds. The kernel counts the last two values in clock
+/// Processor time since construction, in seconds. The kernel counts `kernel` and `busy` in clock
 /// ticks of usually 10 ms. The scan of /proc takes as long as reading some hundred MB, and is not
 /// counted.
 class cpu_account {
@@ -38,8 +38,8 @@ struct drive_counts {
   std::uint64_t bytes = 0;
 };
 
-/// Returns the counts of all processes. Returns an empty optional if `drive` is not a block device,
-/// as for tmpfs and overlay.
+/// Returns the reads of all processes since boot. Returns an empty optional if `drive` is not a
+/// block device, as for tmpfs and overlay.
 std::optional<drive_counts> drive_now(::dev_t drive);
 
 /// Returns the number of threads of this process whose name has this beginning: "iou-wrk" for

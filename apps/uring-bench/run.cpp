@@ -7,6 +7,7 @@
 #include <latch>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -32,7 +33,7 @@ std::vector<std::uint64_t> sizes_of(const target& source) {
   return sizes;
 }
 
-// Fresh memory can be used only once.
+// Fresh memory and a cold page cache can be used only once.
 std::uint64_t passes_max(const cell& config) {
   return config.into == destination::fresh || config.cold_once() ? 1 : 0;
 }
@@ -46,14 +47,20 @@ std::unique_ptr<team_member> make_member(const course& on, std::uint32_t index) 
   return nullptr;
 }
 
-// The threads of one run: prepares, starts and joins them together.
+// The threads of one run. Prepares, starts and joins the threads together.
 class team {
  public:
   team(const course& on, std::uint32_t size) : on_(on), ready_(size), start_(1) {
     for (std::uint32_t i = 0; i < size; ++i) members_.push_back(make_member(on, i));
     failures_.resize(size);
-    for (std::uint32_t i = 0; i < size; ++i) {
-      threads_.emplace_back([this, i] { live(i); });
+    threads_.reserve(size);
+    try {
+      for (std::uint32_t i = 0; i < size; ++i) threads_.emplace_back([this, i] { live(i); });
+    } catch (const std::system_error& refused) {
+      on_.blocks.stop();
+      join();
+      fail("thread " + std::to_string(threads_.size() + 1) + " of " + std::to_string(size),
+           std::string("cannot be started: ") + refused.what());
     }
     ready_.wait();
   }

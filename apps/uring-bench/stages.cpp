@@ -249,7 +249,7 @@ void measure_stages(const stages_request& original, tool::output& out) {
   const std::uint64_t bytes = read_catalog(request.source).size_bytes();
   if (bytes == 0) fail(request.source, "there is not one byte in its tensors to load");
   if (request.with_fio && fio_version().empty()) fail("--with-fio", "there is no fio here");
-  // Invalid limits are refused before the measurement.
+  // Creates a loader, so that invalid limits are refused before the measurement.
   static_cast<void>(loader(load_device, request.options));
   const measured_stages measured = stages_run(request, load_device).run();
   std::string text;

@@ -38,7 +38,8 @@ struct piece {
   std::uint64_t arena_offset = 0;
 };
 
-// Returns the pieces of the files, one file after another. Each file begins at a block.
+// Returns the pieces of the files, one file after another. In memory, each file begins at a huge
+// page.
 std::vector<piece> pieces_of(const target& source, std::uint64_t piece_bytes,
                              std::uint64_t& total) {
   std::vector<piece> pieces;
@@ -104,7 +105,7 @@ class run_of_stream {
     auto made = ring::make(loop_, options_.slots);
     if (!made) fail("io_uring", message_of(made.error()));
     the_ring_ = std::move(*made);
-    // As in the loader, a refusal is not a failure.
+    // If the kernel refuses registration, reads use unregistered buffers, as in the loader.
     registered_ = !the_ring_->open_buffers(options_.slots);
     for (std::uint32_t slot = 0; registered_ && slot < options_.slots; ++slot) {
       const std::span<std::byte> memory = staging_.at(slot);

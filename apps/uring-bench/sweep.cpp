@@ -25,7 +25,7 @@ namespace ringload::bench {
 
 namespace {
 
-// If other processes use more than this, a run says little about the drive.
+// If other processes use more processors during a run, the run is repeated.
 constexpr double foreign_processors_max = 0.25;
 constexpr int tries_max = 4;
 

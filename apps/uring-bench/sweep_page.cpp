@@ -211,7 +211,7 @@ class chart {
           "<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{:.3g}</text>\n",
           left, right, y(value), y(value), left - 6, y(value) + 4, value);
     }
-    // More names would overlap.
+    // Omits some labels, because more than 7 would overlap.
     const std::size_t step = (in_flight_.size() + 6) / 7;
     std::size_t number = 0;
     for (const std::uint64_t in_flight : in_flight_) {

@@ -46,7 +46,7 @@ std::vector<std::string> files_in(const std::string& folder) {
 
 void read_through(const target::file& one) {
   std::vector<std::byte> sink(warming_bytes);
-  // The other descriptor may be direct, and then would bypass the page cache.
+  // Opens the file again, because `one.fd` may have O_DIRECT, which bypasses the page cache.
   const unique_fd fd(::open(one.path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) fail(errno, one.path);
   ::off_t at = 0;

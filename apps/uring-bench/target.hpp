@@ -24,8 +24,8 @@ class target {
     std::uint64_t bytes = 0;
   };
 
-  /// Throws `ringload::error` if nothing exists at the path, if it has nothing to read, or if
-  /// direct reads are refused.
+  /// Throws `ringload::error` if the path does not exist, if it has no bytes to read, or if direct
+  /// reads are refused.
   target(const std::string& path, route by);
 
   /// Creates a target of these files, with its own name. At least one file is needed, and no file
@@ -42,8 +42,8 @@ class target {
   /// the kernel does not report it.
   std::optional<double> cached_share() const;
 
-  /// Sets up this state of the page cache, and returns the verified share. Throws `ringload::error`
-  /// if the state cannot be reached or verified.
+  /// Sets up this state of the page cache, and returns the verified share of cached bytes. Throws
+  /// `ringload::error` if the state cannot be reached or verified.
   std::optional<double> establish(cache_state state) const;
 
  private:

@@ -27,7 +27,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t pinned_bytes_max = std::uint64_t{128} << 20;
-// The required gain of a setting, and that of a setting with more memory.
+// A setting must be faster than the best earlier setting by this factor.
 constexpr double gain_min = 1.03;
 constexpr double quick_seconds = 0.2;
 constexpr double close_seconds = 0.5;
@@ -46,7 +46,7 @@ loader_options loader_options_of(std::uint64_t slot_bytes, std::uint64_t bytes_i
   loader_options one = usual_options();
   one.slot_bytes = slot_bytes;
   one.bytes_in_flight = bytes_in_flight;
-  // The same number of reads is being copied, or its memory populated.
+  // Twice the reads in flight, because other slots are being copied or populated.
   const std::uint64_t slots = std::max<std::uint64_t>(4, 2 * bytes_in_flight / slot_bytes);
   one.slots = static_cast<std::uint32_t>(std::min(slots, pinned_bytes_max / slot_bytes));
   return one;
@@ -144,8 +144,8 @@ class tuning {
     }
   }
 
-  // A gain of the drive must be a gain of a load. If no load can be measured, the result of the
-  // drive decides.
+  // Keeps the default settings if the best settings do not make loads faster. If no load can be
+  // measured, the result of the drive decides.
   void ask_the_loader() {
     if (result_.best == 0) {
       result_.no_loads_reason = "the drive gains nothing";

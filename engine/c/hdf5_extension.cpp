@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Without HDF5 support, these functions fail.
+// Without HDF5 support, ringload_hdf5_extension() fails.
 
 #include <ringload/c_hdf5.h>
 

@@ -104,7 +104,7 @@ ringload_status operation_state::wait(std::int64_t milliseconds) {
   if (milliseconds < 0) {
     ended_.wait(lock, ended);
   } else {
-    // A century. A larger value would overflow the clock.
+    // The wait is limited to a century, because a larger value would overflow the clock.
     const std::int64_t most = std::int64_t{100} * 366 * 24 * 3600 * 1000;
     ended_.wait_for(lock, std::chrono::milliseconds(std::min(milliseconds, most)), ended);
   }

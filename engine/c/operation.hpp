@@ -6,8 +6,8 @@
 //   completion thread   starts and cancels operations, receives results, calls callbacks
 //   any thread          waits, takes the descriptor or the result
 //
-// The thread runs all handlers of its operations. Therefore the cancellation signal needs no lock,
-// and callbacks are called one after another.
+// The completion thread runs all handlers of its operations. Therefore the cancellation signal
+// needs no lock, and callbacks are called one after another.
 
 #include <ringload/c.h>
 
@@ -53,7 +53,7 @@ class context_threads {
   ~context_threads();
 
   boost::asio::io_context& context() const noexcept { return *context_; }
-  /// Returns true if the calling thread is one of the threads.
+  /// Returns true if the calling thread is one of these threads.
   bool is_this() const noexcept;
 
  private:
@@ -88,7 +88,6 @@ inline any_result any_result_of(std::optional<tensor> next) {
 
 class operation_state;
 
-/// The callback of an operation.
 struct end_callback {
   void (*then)(void* context, ringload_status status);
   void* context;
@@ -98,7 +97,7 @@ struct end_callback {
 
 class operation_state : public std::enable_shared_from_this<operation_state> {
  public:
-  /// `kept` lives as long as this object.
+  /// This object keeps `kept` alive.
   explicit operation_state(std::shared_ptr<completion_thread> in,
                            std::shared_ptr<void> kept = nullptr)
       : thread_(std::move(in)), kept_(std::move(kept)) {}
@@ -149,7 +148,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
     return use(*result);
   }
 
-  /// False also if the operation is not complete.
+  /// Returns true if the operation is complete and its result has type T.
   template <class T>
   bool gives() const {
     const std::scoped_lock lock(mutex_);

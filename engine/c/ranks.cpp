@@ -18,8 +18,8 @@ using namespace ringload::c;
 
 namespace ringload::c {
 
-// A collective load of one rank, and the loader that it uses. Each operation shares ownership, so
-// the last operation destroys the rank_load. At that time no call is pending, so the destructor of
+// A collective load of one rank, and its loader. The handle and each operation share ownership, so
+// no call is pending when the last owner destroys the rank_load. Therefore the destructor of
 // group_load need not wait. The loader is destroyed after the load.
 struct rank_load {
   std::shared_ptr<ringload::loader> loader;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Without the component `remote`, these functions fail.
+// Without the component `remote`, ringload_remote_extension() fails.
 
 #include <ringload/c_remote.h>
 

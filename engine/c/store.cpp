@@ -69,7 +69,7 @@ void check_bytes(std::uint64_t received, std::uint64_t requested) {
 }
 
 // The functions and the context of a store. The extension, the objects and the tasks of the threads
-// share the ownership.
+// share the ownership of the function_store.
 class function_store {
  public:
   function_store(const ringload_store& c_store, std::uint32_t thread_count)
@@ -81,7 +81,7 @@ class function_store {
   const std::string& prefix() const noexcept { return prefix_; }
   boost::asio::io_context& context() const noexcept { return threads_.context(); }
 
-  /// Calls the function `release` of the store at the end.
+  /// Makes the destructor call the function `release` of the store.
   void own_context() noexcept {
     owned_.release = functions_.release;
     owned_.context = functions_.context;
@@ -99,13 +99,13 @@ class function_store {
   const ringload_store functions_;
   const std::string prefix_;
   owned_context owned_;      // Destroyed after the threads have ended.
-  context_threads threads_;  // Call `read`, and complete reads that ended within `begin_read`.
+  context_threads threads_;  // Threads that call `read` and completion handlers.
 };
 
 }  // namespace
 
-// A read that `begin_read` has started. Two events end the read: `begin_read` returns, and the
-// program ends the read. The later event completes the read.
+// A read that `begin_read` has started. The read is complete after two events, in any order:
+// `begin_read` returns, and the program reports the end of the read.
 struct ringload_store_read {
   ringload_store_read(const ringload::source_read& read,
                       ringload::byte_source::read_handler handler)
@@ -139,7 +139,7 @@ void end_read(ringload_store_read* ended, const Check& check) noexcept {
   if (read->one_event.exchange(true)) {
     complete(std::move(read));
   } else {
-    static_cast<void>(read.release());  // read_async completes the read.
+    static_cast<void>(read.release());  // begin_read() completes the read.
   }
 }
 
@@ -321,7 +321,7 @@ ringload_status ringload_store_extension(const ringload_store* store, ringload_e
 ringload_status ringload_store_fail(ringload_store_call* call, ringload_status status,
                                     const char* reason) {
   if (call && reason) {
-    // Without memory for the reason, the status remains.
+    // If there is no memory for the reason, only the status is reported.
     guarded([&] {
       call->reason = reason;
       return RINGLOAD_OK;

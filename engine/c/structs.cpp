@@ -77,7 +77,7 @@ embedded_digests embedded_digests_of(ringload_embedded_digests from) {
   throw invalid_argument("no such ringload_embedded_digests");
 }
 
-// The tensor must have no DLPack description.
+// Returns the device of a tensor that has no DLPack description.
 template <class T>
 device device_of(const T& from, const device& first) {
   if (from.device) return from.device->value;

@@ -57,12 +57,12 @@ ringload_dtype dtype_of(dtype type) noexcept;
 /// Throws invalid_argument if `type` is not a tensor type.
 dtype dtype_of(ringload_dtype type);
 
-/// The struct refers to the text and the shapes of `tensor`.
+/// The returned struct points to the texts and the shapes of `tensor`.
 ringload_tensor_info info_of(const tensor_info& tensor, const char* file) noexcept;
 
 loader_options loader_options_of(const ringload_loader_options* from);
 open_options options_of(const ringload_open_options* from);
-/// The options of a load, and the owner of the checksum list that they refer to.
+/// The options of a load, and the owner of the checksum list in the options.
 struct load_settings {
   load_options options;
   std::shared_ptr<const checksum_list> listed;

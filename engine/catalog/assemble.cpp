@@ -43,7 +43,7 @@ void drop_equal_pairs(attributes& pairs) {
   pairs.resize(kept);
 }
 
-// Adds the tensors of many files. finish() sorts them into the order of the catalog.
+// Collects the tensors of all files. finish() sorts the tensors by file and offset.
 class collector {
  public:
   explicit collector(std::vector<file_content>& files);
@@ -60,8 +60,7 @@ class collector {
 
   assembled result_;
   std::vector<catalog_entry> found_;
-  // Indexed by file: the numbers that the catalog uses for the file and for its external data
-  // files.
+  // Indexed by file: the numbers of the file and of its external data files in the catalog.
   std::vector<std::vector<std::uint32_t>> numbers_;
 };
 
@@ -138,8 +137,8 @@ assembled collector::finish() {
   return std::move(result_);
 }
 
-// Each parser checks only the size of its own file, so the sizes of the external data files are
-// checked here.
+// Checks that all extents in external data files end within their file. The parsers check only
+// extents in the parsed file.
 std::optional<fault> check_external_extents(const std::vector<file_content>& files) {
   for (const file_content& file : files) {
     if (file.external_files.empty()) continue;
@@ -223,9 +222,9 @@ result<assembled> assemble_all(std::vector<file_content> files) {
   return complete;
 }
 
-// `objects` are the objects of a shard that cannot be read. If the index lists an unreadable object
-// or a part of it, sets the entry in `found`, so that no missing tensor is reported. Removes the
-// objects that the index does not list.
+// `objects` are the unreadable objects of a shard. If the index lists such an object or a tensor
+// beneath the object, sets the element of this tensor in `found`, so that the tensor is not
+// reported as missing. Removes the objects that the index does not list.
 void match_unreadable(std::vector<unreadable_object>& objects, std::uint32_t shard,
                       const shard_index& index, std::vector<bool>& found) {
   std::erase_if(objects, [&](const unreadable_object& object) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Merges the contents of the files of a checkpoint into one catalog. Used when a source is opened.
-// Pure functions.
+// Merges the contents of the files of a checkpoint into one catalog. Pure functions.
 
 #include <memory>
 #include <ringload/catalog.hpp>
@@ -25,8 +24,8 @@ struct assembled {
   // The files of the catalog have this order: all parsed files, then the external data files of the
   // first parsed file, then the external data files of the second parsed file, and so on.
   ringload::catalog catalog;
-  // One element for each tensor. Null if the tensor is the bytes [offset, offset + bytes) of its
-  // file. The streams have the file numbers of the catalog.
+  // One element for each tensor. Null if the tensor is stored unchanged in the bytes [offset,
+  // offset + bytes) of its file. The streams of an element have the file numbers of the catalog.
   std::vector<std::shared_ptr<const stored_form>> stored;
   // Indexed by tensor. Null if the file has no digest of the tensor. Empty if no file has digests.
   std::vector<std::shared_ptr<const stored_digest>> digests;

@@ -15,8 +15,8 @@ namespace ringload::inline v0 {
 
 struct catalog_entry {
   tensor_info info;
-  // A copy of `entry::stored` with the file numbers of the catalog. Null if the tensor is a single
-  // range of unchanged bytes of a file, which `info` has.
+  // A copy of `entry::stored` with the file numbers of the catalog. Null if the tensor is stored
+  // unchanged in one range of a file. `info` then has this range.
   std::shared_ptr<const stored_form> stored;
   // A copy of `entry::digest` with the file numbers of the catalog.
   std::shared_ptr<const stored_digest> digest;

@@ -80,7 +80,7 @@ bool begins_like_safetensors(std::string_view first) noexcept {
          "{ \t\r\n"sv.find(first[safetensors_prefix_bytes]) != std::string_view::npos;
 }
 
-// Files of protocols 2 to 5 begin with 0x80 and the protocol. The next opcode is never 0.
+// A pickle of protocol 2 to 5 begins with 0x80 and the protocol number. The next byte is never 0.
 bool begins_like_pickle(std::string_view first) noexcept {
   const unsigned protocol = byte_at(first, 1);
   return byte_at(first, 0) == 0x80 && protocol >= 2 && protocol <= 5 && byte_at(first, 2) != 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads a file for a parser. Keeps the bytes around the last read in a window. While a parser reads
-// forward, the window grows. After a jump, the window is small again. Therefore 100,000 headers
-// that are close together need only a few hundred reads. A header between gigabytes of data needs
-// one read of 4 KiB.
+// Reads a file for a parser. Keeps the bytes of the last read, and some bytes after them, in a
+// window. While a parser reads forward, the window grows. After a jump, the window is small again.
+// Therefore 100,000 headers that are close together need only a few hundred reads. A header between
+// gigabytes of data needs one read of 4 KiB.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,8 +33,7 @@ class file_input final : public input {
   const source_file& from_;
   std::vector<std::byte> window_;
   std::uint64_t window_begin_ = 0;
-  // Size of the window after a jump. For a store, this size is large, because each read costs a
-  // round trip.
+  // Size of the window after a jump. Large for a store, because each read costs a round trip.
   const std::size_t first_bytes_;
   std::size_t next_bytes_ = 0;
 

@@ -165,8 +165,8 @@ sorted_names sort_out(const std::vector<std::string>& names, std::string_view su
 folder_choice the_index(std::string_view name) { return {std::string(name), {}}; }
 folder_choice the_file(std::string_view name) { return {{}, {std::string(name)}}; }
 
-// Returns the files with the hub's name for a model. Returns an empty optional if no file has that
-// name.
+// Returns the files with the hub's name for a model, or an empty optional if there are no such
+// files.
 std::optional<result<folder_choice>> choose_model(const sorted_names& found,
                                                   const file_kind& kind) {
   if (kind.model_stem.empty()) return std::nullopt;

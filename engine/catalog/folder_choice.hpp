@@ -22,7 +22,7 @@ struct folder_choice {
 // 1. `model.safetensors.index.json`, then `model.safetensors`, then the complete series
 //    `model-0000x-of-0000y.safetensors`
 // 2. the only `*.safetensors.index.json`, the only series, or the only `*.safetensors`
-// 3. like 1., for `pytorch_model` and `.bin`
+// 3. as in step 1, with `pytorch_model` instead of `model`, and `.bin` instead of `.safetensors`
 // 4. the only index, series or file, if all tensor files are of one kind (`.gguf`, `.pt`, ...)
 // 5. `.metadata`, if the folder also has `.distcp` files and has no other tensor files
 // Fails with errc::ambiguous_source if a step has two candidates.

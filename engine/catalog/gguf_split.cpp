@@ -70,7 +70,6 @@ std::optional<fault> check_gguf_split(std::span<const file_content> files) {
                     " of the series, but its name has the number " + grouped(i + 1));
     }
   }
-  // Checks that every file states its number in the series.
   for (const file_content& file : files) {
     if (file.info.format != "gguf") continue;
     if (const auto stated = value_of(file, "split.tensors.count");

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds and checks GGUF models in several files. Each file stores its own number and the number of
-// files.
+// Finds and checks GGUF models in several files. Each file stores its number and the file count.
 
 #include <optional>
 #include <span>
@@ -21,7 +20,7 @@ namespace ringload::inline v0 {
 std::vector<std::string> gguf_series(std::string_view name);
 
 // Returns a fault if the files do not match their keys `split.no`, `split.count` and
-// `split.tensors.count`. Does not check files of other formats, and files without these keys.
+// `split.tensors.count`. Ignores files of other formats, and files without these keys.
 std::optional<fault> check_gguf_split(std::span<const file_content> files);
 
 }  // namespace ringload::inline v0

@@ -13,8 +13,7 @@ namespace {
 
 constexpr std::size_t ref_bytes_max = 1024;
 
-// Replaces $NAME and ${NAME} by the values of variables. Keeps the name of a variable that is not
-// set.
+// Replaces $NAME and ${NAME} by the value of the variable. Does not replace unset variables.
 std::string expand_variables(std::string_view text, const environment& variables) {
   std::string out;
   while (!text.empty()) {

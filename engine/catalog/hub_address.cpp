@@ -79,7 +79,7 @@ constexpr std::string_view name_scheme = "hf://";
 constexpr std::string_view page_schemes[] = {"https://", "http://"};
 constexpr std::string_view page_hosts[] = {"huggingface.co/", "www.huggingface.co/", "hf.co/"};
 
-// Returns the part after the host in the address of a hub page.
+// If the text is the address of a hub page, returns the part after the host.
 std::optional<std::string_view> page_path(std::string_view text) noexcept {
   for (const std::string_view scheme : page_schemes) {
     if (!begins_with_scheme(text, scheme)) continue;
@@ -119,7 +119,8 @@ result<hub_address> named(std::string_view repository, std::string_view revision
   return hub_address{std::move(*model), std::string(file)};
 }
 
-// In addresses, the revisions refs/pr/N and refs/convert/NAME contain '/' unescaped.
+// Removes the revision from the front of the path and returns the revision. A '/' in refs/pr/N and
+// refs/convert/NAME is not escaped.
 std::string_view take_revision(std::string_view& path) noexcept {
   const bool special = path.starts_with("refs/pr/") || path.starts_with("refs/convert/");
   std::string_view rest = path;
@@ -141,8 +142,7 @@ result<hub_address> parse_name(std::string_view path) {
   if (owner == "datasets" || owner == "spaces") {
     return invalid("only models are loaded from the hub, no datasets and no spaces");
   }
-  // The revision is after the first '@'. This also applies to an address with one part:
-  // hf://gpt2@main.
+  // The revision is after the first '@', also in an address with one part: hf://gpt2@main.
   const std::size_t position = path.find('@');
   const std::size_t model_end = owner_end == path.npos ? path.npos : path.find('/', owner_end + 1);
   if (position == path.npos || position > model_end) {

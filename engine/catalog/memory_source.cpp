@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Makes a file in memory a source of a load: a folder with this file as its only object.
+// Implements from_memory(): a folder whose only object is a file in memory.
 
 #include <boost/asio/post.hpp>
 #include <cstring>

@@ -104,7 +104,7 @@ result<void> model_folder::list(const std::string& folder, entries& into) const 
   auto fd =
       openat_beneath(root_.get(), path.empty() ? "." : path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!fd) return fd.error();
-  // A duplicate, because closedir() closes the descriptor.
+  // Passes a duplicate to fdopendir(), because closedir() closes the descriptor.
   const int folder_fd = ::dup(fd->get());
   if (folder_fd < 0) return fault{system_code(errno), ""};
   const auto close = [](DIR* each) { ::closedir(each); };

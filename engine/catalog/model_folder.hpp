@@ -32,8 +32,7 @@ class RINGLOAD_EXPORT model_folder final : public source_folder {
                                           std::string shown);
 
   result<source_file> open_file(const std::string& name) const override;
-  // Returns the content of a text file. Returns a fault if the file does not exist or has more than
-  // `bytes_max` bytes.
+  // Returns the first bytes of a text file, at most `bytes_max` bytes.
   result<std::string> read_text(const std::string& name, std::size_t bytes_max) const;
   result<std::vector<std::string>> names() const override;
   // Returns the names of all files in the folder and its sub-folders. Does not follow symlinks to

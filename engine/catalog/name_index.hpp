@@ -11,7 +11,7 @@
 namespace ringload::inline v0 {
 
 // Finds a tensor of a catalog by its name, in a hash table with open addressing. The first lookup
-// fills the table, so that catalogs without lookups need no table. Thread-safe.
+// fills the table. Thread-safe.
 class name_index {
  public:
   // The catalog must outlive the index and must not change.

@@ -16,7 +16,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// openat2 returns EAGAIN if another process renames an entry of the tree.
+// Maximum number of openat2 calls, which fail with EAGAIN if another process renames a file
+// meanwhile.
 constexpr int attempts_max = 16;
 
 fault outside(std::string cause) { return {errc::path_outside_source, "", std::move(cause)}; }
@@ -79,8 +80,7 @@ result<unique_fd> openat_beneath(int root, const std::string& path, int flags) {
 
 result<unique_fd> openat_beneath_by_location(int root, const std::string& path, int flags) {
   if (leaves_lexically(path)) return outside("the path leads outside the model's folder");
-  // With O_PATH, the kernel finds the file without opening it, so a device or a FIFO is not
-  // affected.
+  // With O_PATH, the kernel finds a file without opening it, so devices and FIFOs are not affected.
   const unique_fd found(::openat(root, path.c_str(), O_PATH | O_CLOEXEC));
   if (!found) return open_fault(errno);
   auto location = location_of(found.get());

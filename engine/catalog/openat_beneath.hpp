@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Opens a path relative to a root folder. Refuses a path that leaves the folder through `..` or a
-// symlink.
+// Opens a path beneath a root folder. Refuses a path that leaves the folder by `..` or a symlink.
 
 #include <string>
 
@@ -16,9 +15,9 @@ namespace ringload::inline v0 {
 // folder, and errc::source_not_found if the file does not exist.
 result<unique_fd> openat_beneath(int root, const std::string& path, int flags);
 
-// Like openat_beneath(), but without openat2. For kernels before 5.6, and for sandboxes that refuse
-// openat2. Opens with O_PATH, then checks the location that /proc/self/fd reports. Also follows
-// absolute symlinks that stay beneath the folder.
+// Like openat_beneath(), but without openat2. Used on kernels before 5.6, and in sandboxes that
+// refuse openat2. Opens with O_PATH, then checks the location that /proc/self/fd reports. Also
+// follows absolute symlinks that stay beneath the folder.
 result<unique_fd> openat_beneath_by_location(int root, const std::string& path, int flags);
 
 // Returns true if `path` itself is a symlink. The target of the symlink need not exist.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A checkpoint whose files are open and whose catalog is known. All loads of the checkpoint share
-// this object.
+// A checkpoint whose files are open and whose catalog is known. Its loads share this object.
 
 #include <sys/types.h>
 #include <time.h>
@@ -40,7 +39,7 @@ struct open_file {
   std::uint64_t bytes = 0;
   ::timespec modified = {};        // Modification time when the file was opened.
   std::uint64_t drive = no_drive;  // The result of block_device_id().
-  byte_supply supply;              // Set if the file is memory: reads this memory.
+  byte_supply supply;              // Reads the file if the file is memory. Otherwise empty.
   // The memory that `supply` reads, if this memory is registered with a device. Otherwise null.
   const std::byte* memory = nullptr;
   const memory_registration* registration = nullptr;
@@ -51,7 +50,7 @@ struct open_file {
 struct opened_checkpoint {
   std::string name;  // The name that the user passed, for errors.
   std::shared_ptr<const named_catalog> named;
-  // Indexed by tensor. Null if the tensor is a single range of the file.
+  // Indexed by tensor. Null if the tensor is stored unchanged in one range.
   std::vector<std::shared_ptr<const stored_form>> stored;
   // Indexed by tensor. Null if the file has no digest of the tensor. Empty if no file has digests.
   std::vector<std::shared_ptr<const stored_digest>> digests;

@@ -29,7 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns false for the errors of a file that could not be read, or changed during the read.
+// Returns true if the file was read but is invalid. Returns false if the file could not be read, or
+// changed during the read.
 bool is_content_error(const boost::system::error_code& code) noexcept {
   constexpr errc other_codes[] = {errc::memory_exceeded,  errc::changed_file,
                                   errc::source_not_found, errc::access_denied,
@@ -38,8 +39,7 @@ bool is_content_error(const boost::system::error_code& code) noexcept {
          std::ranges::find(other_codes, code) == std::end(other_codes);
 }
 
-// If the local copy of an object is not a valid file, the copy is deleted and the object is read
-// again.
+// If the local copy of an object is invalid, the copy is deleted and the object is read again.
 result<parsed_file> parse_file(const source_file& file, const std::string& path,
                                const source_options& options) {
   auto parsed = read_entries(file, path, options);
@@ -75,8 +75,8 @@ result<void> locate_items(file_content& content, std::span<const source_file> ex
   return {};
 }
 
-// Opens the external data files of the newest file of `to`. `name` is the name of the newest file
-// in the folder.
+// Opens the external data files of the file that was added to `to` last. `name` is the name of this
+// file in the folder.
 result<void> add_external_files(opened_files& to, const source_folder& folder,
                                 const std::string& name, const source_options& options) {
   file_content& content = to.contents.back();
@@ -96,7 +96,7 @@ result<void> add_external_files(opened_files& to, const source_folder& folder,
 }
 
 // Opens the folder that contains the user's path. If the path is a symlink, opens the folder that
-// contains the symlink, because the related files are in this folder.
+// contains the symlink, because the related files are next to the symlink.
 result<model_folder> folder_around(const std::string& path) {
   const fs::path parent = fs::path(path).parent_path();
   return model_folder::open(parent.empty() ? "." : parent.native());
@@ -195,7 +195,6 @@ result<parsed_source> parse_index(const source_folder& folder, const source_file
   if (!text) return text.error().in(printable_path(index_path));
   auto index = parse_shard_index(*text, suffix_of_shards(index_path));
   if (!index) return index.error().in(printable_path(index_path));
-  // From here on, the shards and the shard of each tensor are fixed.
 
   opened_files opened;
   folder.expect(index->shards);

@@ -23,9 +23,9 @@ namespace ringload::inline v0 {
 
 struct parsed_source {
   ringload::catalog catalog;
-  std::vector<std::shared_ptr<const stored_form>> stored;     // assembled::stored.
-  std::vector<std::shared_ptr<const stored_digest>> digests;  // assembled::digests.
-  // One element for each element of catalog.files. Open for buffered reads.
+  std::vector<std::shared_ptr<const stored_form>> stored;     // See assembled::stored.
+  std::vector<std::shared_ptr<const stored_digest>> digests;  // See assembled::digests.
+  // One element for each element of catalog.files. The files are open for buffered reads.
   std::vector<source_file> files;
 };
 
@@ -33,7 +33,7 @@ struct parsed_source {
 struct opened_files {
   std::vector<file_content> contents;
   std::vector<source_file> files;            // One element for each element of `contents`.
-  std::optional<description_budget> budget;  // For the descriptions of all files.
+  std::optional<description_budget> budget;  // Limits the descriptions of all files.
   // External data files (file_entries::external_files), in the order of `files`.
   std::vector<source_file> external_files;
 };
@@ -48,8 +48,7 @@ result<void> add_named_file(opened_files& to, source_file file, const std::strin
 result<void> add_part(opened_files& to, const source_folder& folder, source_file file,
                       const std::string& name, const source_options& options);
 
-// Parses a file. If the name of the file has a number of a GGUF series, parses all files of the
-// series.
+// Parses a file. If the file is the first file of a GGUF series, parses all files of the series.
 result<parsed_source> parse_series_file(source_file file, const std::string& path,
                                         const source_options& options);
 
@@ -58,8 +57,7 @@ result<parsed_source> parse_index(const source_folder& folder, const source_file
 
 result<std::vector<std::string>> list_independent_files(const source_folder& folder);
 
-// Returns a fault with ENOTDIR. Used if independent files of a folder were requested, but `path` is
-// a single file.
+// Returns the fault for a `path` to a single file if independent files of a folder are requested.
 fault folder_expected(const std::string& path);
 
 // Chooses and parses the checkpoint of the folder: an index, the files that form one checkpoint, or
@@ -67,7 +65,7 @@ fault folder_expected(const std::string& path);
 result<parsed_source> parse_folder(const source_folder& folder, const source_options& options);
 
 // Parses the file `name` of a folder in a byte store. If the file is an index, also parses its
-// shards. If the file belongs to a GGUF series, parses all files of the series.
+// shards. If the file is the first file of a GGUF series, parses all files of the series.
 result<parsed_source> parse_folder_file(const source_folder& folder, const std::string& name,
                                         const source_options& options);
 

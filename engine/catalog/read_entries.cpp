@@ -38,8 +38,7 @@ result<format_guess> guess_format(const source_file& file, std::string_view name
   const format_guess guess = format_of(*first, name);
   const bool by_bytes = guess.format != file_format::unknown && !guess.by_name_only;
   if (by_bytes) return guess;
-  // An HDF5 file may begin with a user block of 512 bytes, or of 512 bytes multiplied by a power of
-  // two.
+  // An HDF5 file may begin with a user block of 512 bytes, 1,024 bytes, 2,048 bytes, and so on.
   for (std::uint64_t position = 512;
        position < file.bytes && file.bytes - position >= hdf5_magic_bytes; position *= 2) {
     auto later = read_bytes(file, position, hdf5_magic_bytes);
@@ -65,7 +64,8 @@ result<file_entries> read_safetensors(const source_file& file, strictness strict
   if (!prefix) return prefix.error();
   auto end = safetensors_header_end(*prefix, file.bytes);
   if (!end) return end.error();
-  // The size is checked first, so that the function never allocates more than the size of the file.
+  // safetensors_header_end() has checked that the header ends within the file, so the buffer is not
+  // larger than the file.
 
   auto header = read_bytes(file, safetensors_prefix_bytes,
                            static_cast<std::size_t>(*end - safetensors_prefix_bytes));
@@ -78,8 +78,7 @@ result<parsed_file> as(std::string_view format, result<file_entries> found) {
   return parsed_file{format, std::move(*found)};
 }
 
-// Returns the name of the tensor in a file with a single tensor: the file name without folder and
-// extension.
+// Returns the name of the only tensor of a file: the file name without folder and extension.
 std::string stem_of(std::string_view name) { return std::filesystem::path(name).stem().native(); }
 
 // The names of the members show the kind of the archive.
@@ -125,8 +124,7 @@ result<parsed_file> read_entries(const source_file& file, std::string_view name,
   if (!guess) return guess.error();
   file_input from(file);
   switch (guess->format) {
-    // The file may be a damaged safetensors file. The parser of safetensors then reports what is
-    // wrong.
+    // A file of unknown format may be a damaged safetensors file, whose parser reports the damage.
     case file_format::unknown:
     case file_format::safetensors:
       return as("safetensors", read_safetensors(file, reading.strictness));
@@ -162,7 +160,7 @@ result<std::vector<std::byte>> read_index_text(const source_file& file) {
   }
   auto text = read_bytes(file, 0, static_cast<std::size_t>(file.bytes));
   if (!text || !file.object) return text;
-  // An object that verifies a digest reports the result only after all its bytes were read.
+  // If the source of the object verifies a digest, identity() now throws if the digest is wrong.
   const auto known = catch_as_fault([&]() -> result<void> {
     file.object->identity();
     return {};

@@ -110,7 +110,7 @@ result<parsed_source> from_hub_address(const std::string& source, const source_o
   return parse_series_file(std::move(*file), path, options);
 }
 
-// The path must name a file.
+// Opens a regular file. Returns a fault if the path names anything else.
 result<source_file> open_named_file(const std::string& path) {
   if (path.empty() || path.find('\0') != path.npos) {
     return fault{errc::invalid_source_name, printable_path(path),
@@ -124,7 +124,7 @@ result<source_file> open_named_file(const std::string& path) {
   return file;
 }
 
-// For an address that no extension recognises.
+// Returns the fault for an address that no extension recognises.
 fault unknown_scheme(std::string_view source) {
   constexpr std::string_view network_schemes[] = {"http://", "https://", "hf://", "s3://"};
   std::string cause = "there is no such file or folder, and no extension supports such addresses";

@@ -27,9 +27,8 @@ struct source_file {
   ::timespec modified = {};                  // Modification time when the file was opened.
 };
 
-// Flags of open() for a path that may name any kind of file. Without O_NONBLOCK, opening a FIFO
-// without a writer would block. Without O_NOCTTY, a terminal could become the controlling terminal
-// of the process.
+// Flags of open() for a path that may name any kind of file. Without O_NONBLOCK, open() would block
+// on a FIFO without a writer. Without O_NOCTTY, a terminal could become the controlling terminal.
 extern const int open_unknown_flags;
 
 // `fd` must have been opened with open_unknown_flags.

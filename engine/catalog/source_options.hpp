@@ -26,8 +26,8 @@ struct source_options {
   read_options reading;
   std::span<const extension> extensions;
   std::stop_token stop;  // A stop request ends blocking calls to a store.
-  // The source is a folder. Every checkpoint file in the folder and in its sub-folders is an
-  // independent checkpoint.
+  // If true, the source must be a folder. Every tensor file in the folder and in its sub-folders is
+  // then an independent checkpoint.
   bool independent_files = false;
 };
 

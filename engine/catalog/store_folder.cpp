@@ -60,7 +60,7 @@ result<std::vector<std::string>> store_folder::sorted(listing list) const {
 }
 
 void store_folder::expect(std::span<const std::string> names) const {
-  // open_file() reports the name that is refused.
+  // If a name leaves the folder, open_file() reports the name later.
   if (!std::ranges::all_of(names, stays_inside)) return;
   (void)catch_as_fault([&]() -> result<void> {
     folder_->expect(names, stop_);

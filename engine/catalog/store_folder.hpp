@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Implements source_folder for a folder of a byte store. Also finds the byte store that recognises
-// a source name.
+// Implements source_folder for a folder of a byte store. Finds the byte store for a source name.
 
 #include <memory>
 #include <ringload/byte_source.hpp>

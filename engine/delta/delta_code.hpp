@@ -85,7 +85,7 @@ class change_cursor {
   const std::uint64_t changed_;
   std::uint64_t position_ = 0;      // Index of the first element of the next region.
   std::uint64_t next_changed_ = 0;  // Index of the next changed element.
-  // Number of changed elements before next_changed_. Also the index of its XOR value.
+  // Number of changed elements before next_changed_. Also the index of the next XOR value.
   std::uint64_t change_index_ = 0;
   const std::byte* gap_ = nullptr;
 };

@@ -14,7 +14,7 @@
 //
 // The two lists of digests have the text format of a checksum list. All other attributes of the
 // file are the metadata of the next version. The file contains an object for each changed or added
-// tensor. Its layout is one of these:
+// tensor. The layout of an object is one of these:
 //
 //   ringload_delta_sparse   components `gaps` and `planes`, see delta_code.hpp
 //   ringload_delta_dense    component `planes`
@@ -41,7 +41,6 @@ inline constexpr std::string_view gaps_part = "gaps";
 inline constexpr std::string_view planes_part = "planes";
 inline constexpr std::string_view dtype_key = "dtype";
 
-// Describes a tensor of one version.
 struct version_tensor {
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;

@@ -35,7 +35,7 @@ inline std::span<const std::byte> host_bytes(const tensor& source) {
           static_cast<std::size_t>(source.size_bytes())};
 }
 
-// Provides cancellation and the loader to a delta operation.
+// The loader and the cancellation of one delta operation.
 class delta_services {
  public:
   explicit delta_services(engine_ptr loader_engine) : engine_(std::move(loader_engine)) {}
@@ -72,7 +72,8 @@ void run_delta_operation(const engine_ptr& loader_engine, std::unique_ptr<operat
       });
       work.reset();  // Destroys the arguments before the operation completes.
       // The result of completed work is returned even after a cancellation, because the work may
-      // have changed the caller's memory. The text is short, so that it needs no allocation.
+      // have changed the caller's memory. The text of the fault is so short that it needs no
+      // allocation.
       if (services.cancellation().finish() && !outcome) {
         outcome = fault{boost::asio::error::operation_aborted, "delta", "cancelled"};
       }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The files of a version folder. The comments of ringload/delta.hpp describe the names.
+// The files of a version folder. The comments of ringload/delta.hpp describe the file names.
 
 #include <cstdint>
 #include <map>

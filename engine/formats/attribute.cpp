@@ -20,7 +20,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr unsigned attribute_depth_max = 64;
-// Six times the limit of the formats, because escapes can make a text six times as long.
+// Six times the limit of GGUF, ONNX and .zt, because escapes can make a text six times as long.
 constexpr std::size_t attribute_text_bytes_max = std::size_t{96} << 20;
 
 [[noreturn]] void refuse(const char* kind, std::size_t position, const std::string& cause) {
@@ -38,8 +38,8 @@ void number(cbor_writer& to, std::string_view text) {
   to.floating(std::strtod(std::string(text).c_str(), nullptr));
 }
 
-// CBOR has the number of items before the items, but JSON text shows the number only at its end.
-// Therefore items are first written to a separate string.
+// CBOR states the number of items before the items. In JSON, this number is known only after the
+// last item. Therefore items are first written to a separate string.
 bool value(json_reader& in, std::string& out, unsigned deep);
 
 bool object(json_reader& in, std::string& out, unsigned deep) {

@@ -17,48 +17,48 @@
 
 namespace ringload::inline v0 {
 
-// A box of a tensor's elements, and the place of these elements in a stream. The outermost
-// dimension is first. A stride of 0 repeats elements. The boxes of one tensor must not overlap.
+// A rectangular part of a tensor, and the location of its elements in a decoded stream. In each
+// vector, the outermost dimension is first. A stride of 0 repeats elements. The pieces of one
+// tensor must not overlap.
 struct piece {
   stored_stream stored;
-  std::uint64_t first_byte = 0;  // Offset in the decoded stream of the element at `origin`.
+  std::uint64_t first_byte = 0;  // Offset of the element at `origin` in the decoded stream.
   std::vector<std::uint64_t> origin;
   std::vector<std::uint64_t> extent;
-  std::vector<std::uint64_t> stride_bytes;  // In the decoded stream.
+  std::vector<std::uint64_t> stride_bytes;  // Strides in the decoded stream.
 };
 
-// How a tensor is stored if it is not a single range of row-major, little-endian elements.
+// Describes a tensor that is not stored as one range of row-major, little-endian elements.
 struct stored_form {
   std::vector<piece> pieces;
-  // Size of the units whose bytes are swapped: 2, 4 or 8. 0 for no swap.
+  // Size of the units whose bytes are swapped: 2, 4 or 8. 0 if no bytes are swapped.
   std::uint8_t swap_bytes = 0;
-  // The value of the elements that are in no piece. Empty for zeros.
+  // The value of the elements outside all pieces. Empty if this value is 0.
   std::vector<std::byte> fill;
 };
 
 // A digest that the file contains.
 struct stored_digest {
   digest_algorithm algorithm = digest_algorithm::crc32c;
-  std::vector<std::byte> bytes;  // 4 bytes with the most significant byte first, or 32 bytes.
+  std::vector<std::byte> bytes;  // CRC-32C: 4 bytes, big-endian. SHA-256: 32 bytes.
   // The stored bytes that the digest covers. All pieces of the tensor are in this stream.
   stored_stream stream;
 };
 
-// One tensor of one file. A range of the parsed file is inside that file. Ranges of other files
-// (external_files) are checked when the catalog is assembled. Ranges may overlap if the format
-// allows tensors to share bytes.
+// One tensor of a file. The parser checks the ranges in the parsed file. The ranges in other files
+// (external_files) are checked when the catalog is assembled. Ranges of tensors may overlap.
 struct entry {
   std::string name;
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;
   std::uint64_t offset = 0;  // Offset of the first stored byte in the file.
-  std::uint64_t bytes = 0;   // Size of the contiguous tensor.
+  std::uint64_t bytes = 0;   // Size of the decoded tensor.
   // Null if the tensor is exactly the bytes [offset, offset + bytes) of the parsed file.
   std::shared_ptr<const stored_form> stored;
-  // The name of a logical type or of a quantised block: "q4_k", "complex64". Empty if `dtype` is
-  // the type.
+  // The name of a logical type or of a quantised type, for example "complex64" or "q4_k". Empty if
+  // `dtype` describes the elements completely.
   std::string type;
-  // The shape in elements of `type`. Empty if `shape` is the shape.
+  // The shape in elements of `type`. Empty if this shape is equal to `shape`.
   std::vector<std::uint64_t> original_shape;
   std::shared_ptr<const stored_digest> digest;  // Null if the file has no digest of the tensor.
   ringload::attributes attributes = {};
@@ -89,8 +89,8 @@ struct file_entries {
   std::vector<unreadable_object> unreadable;
   attributes metadata;
   std::vector<std::string> notes;
-  // Other files with bytes of tensors. The paths are relative to the folder of the parsed file. The
-  // parser has checked that the paths do not leave this folder.
+  // Other files that contain bytes of tensors. The paths are relative to the folder of the parsed
+  // file. The parser has checked that the paths do not leave this folder.
   std::vector<std::string> external_files;
 };
 

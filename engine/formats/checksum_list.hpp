@@ -19,7 +19,7 @@ std::size_t digest_bytes(digest_algorithm algorithm) noexcept;
 // Returns lower-case hexadecimal digits.
 RINGLOAD_EXPORT std::string hex(std::span<const std::byte> bytes);
 
-// Returns errc::malformed_checksum_list on failure. The place of the fault is "<place>: line 3".
+// On failure, returns errc::malformed_checksum_list with a place such as "<place>: line 3".
 result<checksum_list> parse_checksum_text(std::string_view text, const std::string& place);
 
 }  // namespace ringload::inline v0

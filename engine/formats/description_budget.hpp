@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Limits the memory for the names, shapes and metadata of a checkpoint, which a small file can make
-// large.
+// Limits the memory for names, shapes and metadata, because a small file can describe many items.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +15,8 @@ namespace ringload::inline v0 {
 
 // With `strictness::strict`, the limit is the size of the files plus `description_bytes_max`. With
 // `strictness::reference`, there is no limit. A parser calls take_...() before it stores an item,
-// and fails if the function returns false. The costs are the measured peaks of opening a file.
+// and fails if the function returns false. The cost of an item is the measured peak of the memory
+// that it needs while a file is opened.
 class description_budget {
  public:
   explicit description_budget(strictness strictness) noexcept : strictness_(strictness) {}
@@ -34,10 +34,10 @@ class description_budget {
   bool take_unreadable(std::size_t name_bytes) noexcept {
     return take(unreadable_bytes + 4 * name_bytes);
   }
-  // Takes the cost of everything that the parser found. Used for the files of a checkpoint.
+  // Takes the cost of all items in `found`.
   bool take(const file_entries& found) noexcept;
 
-  // The cause of the fault, whose code is errc::header_too_large.
+  // Returns the cause for a fault with the code errc::header_too_large.
   std::string cause() const;
 
  private:

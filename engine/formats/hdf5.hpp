@@ -65,10 +65,10 @@ struct hdf5_dataset {
   std::vector<std::byte> fill;
   std::vector<std::uint64_t> chunk_shape;
   filter_chain filters;
-  // Filters are not applied to chunks that extend over the edge of the dataset.
+  // True if chunks that extend over the edge of the dataset are stored without filters.
   bool partial_chunks_unfiltered = false;
   std::vector<hdf5_chunk> chunks;
-  std::vector<std::uint64_t> chunk_origins;  // For each chunk, one number for each dimension.
+  std::vector<std::uint64_t> chunk_origins;  // One number for each dimension of each chunk.
 };
 
 // An attribute of the file or of a group: a text, a number, or a list of texts or numbers.
@@ -98,19 +98,19 @@ struct hdf5_contents {
   std::uint64_t attributes_left_out = 0;
 };
 
-// The interface of libhdf5, in this process or in another process. An extension implements the
-// interface.
+// Describes HDF5 files with libhdf5, in this process or in another process. The component hdf5
+// implements this interface.
 class hdf5_library {
  public:
   virtual ~hdf5_library() = default;
 
-  // Describes the open file. The file position is not used. Thread-safe. Faults have the place in
-  // the file.
+  // Describes the open file with the descriptor `file`, and ignores its file position. Thread-safe.
+  // Faults state the place in the file.
   virtual result<hdf5_contents> describe(int file) const = 0;
 };
 
-// Returns the tensors with unique names. If a dataset has several names, each name is a tensor, and
-// the tensors share the bytes of the dataset. If numbers have an unsupported form,
+// Returns the tensors with unique names. If a dataset has several names, each name becomes a
+// tensor, and these tensors share the bytes of the dataset. If numbers have an unsupported form,
 // `strictness::strict` returns errc::unsupported_feature, and `strictness::reference` omits the
 // object and adds a note. Objects without numbers are always omitted, with a note.
 result<file_entries> parse_hdf5(hdf5_contents found, std::uint64_t file_bytes,

@@ -33,8 +33,8 @@ std::shared_ptr<const stored_form> nothing_but_fill(const hdf5_dataset& dataset)
   return form;
 }
 
-// Returns true if the fields of stored_stream can express the filters: shuffle, zlib, then
-// checksum.
+// Returns true if the members of stored_stream can express the filters. These members imply the
+// order shuffle, zlib, checksum.
 bool in_usual_order(const filter_chain& filters) noexcept {
   const auto place = [](const chain_filter& f) { return static_cast<int>(f.filter); };
   for (std::size_t i = 0; i + 1 < filters.size(); ++i) {
@@ -239,8 +239,7 @@ result<stored_stream> hdf5_dataset_parser::stream_of(const hdf5_chunk& chunk, bo
   const auto count = [&](kind filter_kind) {
     return std::ranges::count(filters, filter_kind, &chain_filter::filter);
   };
-  // The size after zlib depends on the content, and a checksum adds 4 bytes. Other filters keep the
-  // size.
+  // The size after zlib depends on the content. A checksum adds 4 bytes. A shuffle keeps the size.
   const auto checksum_bytes = 4 * static_cast<std::uint64_t>(count(kind::fletcher32));
   const std::uint64_t unpacked_bytes =
       checked_add(chunk_bytes_, checksum_bytes).value_or(~std::uint64_t{0});

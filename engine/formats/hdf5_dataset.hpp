@@ -45,8 +45,7 @@ class hdf5_dataset_parser {
   std::uint64_t bytes_ = 0;
   std::uint64_t chunk_bytes_ = 0;
   std::uint64_t decoded_bytes_ = 0;
-  // The filters of a chunk that its filter mask does not disable. Set if the order of the filters
-  // needs a chain.
+  // The last filter chain that stream_of() made. Chunks with the same filters share the chain.
   std::shared_ptr<const filter_chain> chain_;
 };
 

@@ -20,8 +20,8 @@ namespace ringload::inline v0 {
 // multiply its dimensions in an order that overflows.
 std::optional<std::uint64_t> element_count(std::span<const std::uint64_t> shape) noexcept;
 
-// Returns the form of a row-major tensor whose elements are all bytes of one decoded stream.
-// `element_bytes` is the size of one element, or of one unit of the innermost dimension.
+// Returns the form of a row-major tensor whose elements are exactly the bytes of one decoded
+// stream. `element_bytes` is the size of one element, or of one unit of the innermost dimension.
 std::shared_ptr<const stored_form> one_stream(stored_stream from,
                                               const std::vector<std::uint64_t>& shape,
                                               std::uint64_t element_bytes,

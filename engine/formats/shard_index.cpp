@@ -14,7 +14,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Includes the outermost container, as in a safetensors header.
+// Maximum nesting depth, including the outermost object.
 constexpr unsigned index_depth_max = 127;
 
 struct listing {

@@ -18,7 +18,7 @@
 
 namespace ringload::inline v0 {
 
-// The maximum size of a safetensors header is the same. Real indices are much smaller.
+// Equal to the limit for a safetensors header. Real indices are much smaller.
 inline constexpr std::uint64_t shard_index_bytes_max = 100'000'000;
 
 struct shard_index {

@@ -26,7 +26,7 @@ std::optional<index_rule> coordinates_rule(const composite_info& whole, std::str
   index_rule rule;
   rule.bounds = whole.shape;
   rule.run = std::max<std::uint64_t>(values, 1);
-  // PyTorch names the indices first, and ONNX names them after the values.
+  // In PyTorch, "indices" is the first part. In ONNX, the part "indices" follows "values".
   if (part == "indices" && whole.parts.front() == part) {
     if (shape.size() != 2 || shape[0] > rule.bounds.size()) return std::nullopt;
     rule.bounds.resize(static_cast<std::size_t>(shape[0]));  // The other dimensions are dense.

@@ -30,9 +30,9 @@ struct index_rule {
   std::uint64_t last = 0;
 };
 
-// Returns the rule for the tensor of one part of a sparse_csr or sparse_coo object with `values`
-// values. The names of parts are those of .zt, PyTorch and ONNX. Returns an empty optional if the
-// part has no rule.
+// Returns the rule for the indices in `tensor`, which is the part `part` of the sparse_csr or
+// sparse_coo object `whole`. `values` is the number of stored values. The names of parts are those
+// of .zt, PyTorch and ONNX. Returns an empty optional if the part has no rule.
 std::optional<index_rule> index_rule_of(const composite_info& whole, std::string_view part,
                                         const tensor_info& tensor, std::uint64_t values);
 

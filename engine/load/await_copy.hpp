@@ -18,8 +18,7 @@
 
 namespace ringload::inline v0::detail {
 
-// The result of a copy. The error code is in a struct, because otherwise co_await would throw the
-// error code.
+// Wraps the error code of a copy, because co_await would throw a bare error code.
 struct copied {
   boost::system::error_code failed;
 };
@@ -48,20 +47,19 @@ struct start_copy {
   }
 };
 
-// Completes when the device no longer reads the slot. Cannot be cancelled.
+// Copies on one device. Completes when the device no longer reads the slot. Cannot be cancelled.
 inline boost::asio::awaitable<copied> copy(backend& target, const copy_operation& request) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(copied)>(
       start_copy(), boost::asio::use_awaitable, &target, &request);
 }
 
-// The copies out of one slot that one device carries out.
+// The copies from one slot that one device makes.
 struct device_copies {
   backend* target;
   copy_operation request;
 };
 
-// Waits for the copies of several devices. Resumes a coroutine when the last copy has ended. Engine
-// thread only.
+// Resumes a coroutine when the copies of several devices have all ended. Engine thread only.
 template <class Handler>
 struct waiting_copies {
   struct device_copy final : copy_operation {
@@ -96,8 +94,7 @@ struct start_copies {
     auto op = retry_allocation([&] {
       return std::make_unique<op_type>(std::forward<Handler>(handler), std::move(copies));
     });
-    // All elements are initialised before the first copy starts, because a copy may end
-    // immediately.
+    // start() may complete a copy at once, so all copies are initialised before the first start().
     op_type* const owner = op.release();
     for (std::size_t i = 0; i < requests.size(); ++i) {
       auto& part = owner->copies[i];

@@ -74,8 +74,8 @@ struct hashing {
       auto status = end_digest(pass, check.algorithm, check.digest, source);
       if (!status) return status.error();
     }
-    // The digest is correct here. If the digest is wrong, the indices are not checked, because
-    // damaged bytes can also cause wrong indices.
+    // The indices are reported only if the digest is correct, because damaged bytes can also cause
+    // wrong indices.
     if (indices && indices_status) return indices->finish();
     return indices_status;
   }

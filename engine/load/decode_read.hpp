@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Writes the bytes of tensors that are not copies of read bytes.
+// Writes decoded bytes, constants and bytes from file headers to tensors.
 
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
@@ -16,8 +16,8 @@ class job;
 struct opened_load;
 
 // Decodes the bytes of a read that belong to compressed streams. Each stream is decoded in stream
-// order. `slot` is the buffer that contains the read bytes, and is not used after the function
-// returns.
+// order. `slot` is the index of the I/O buffer with the read bytes. The buffer is not used after
+// completion.
 boost::asio::awaitable<void> feed_streams(engine& e, job& load, const read_op& read,
                                           std::uint32_t slot, result<void>& outcome);
 

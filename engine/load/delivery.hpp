@@ -53,11 +53,11 @@ class load_delivery {
 
   // ---- Called by the load ----
 
-  // Makes finish() drop the job's reference to the tensors. Must be called only if no
-  // `load_operation` exists, because then no later operation can ask for a tensor.
+  // Makes finish() drop the job's reference to the tensors. Must not be called if the caller gets a
+  // `load_operation`, because a `load_operation` can ask for tensors later.
   void hand_out_once() noexcept { hands_out_once_ = true; }
   void set_window(std::shared_ptr<tensor_sequence> window) { window_ = std::move(window); }
-  // Must be called when catalog and plan are fixed.
+  // Must be called when the catalog and the plan of the load are fixed.
   void started();
   void landed(std::uint32_t t);
   void hand_out_next();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Counts the bytes that a load reads from each file, and records the times. Written in the engine
-// thread. now() may be called from any thread.
+// Counts the bytes that a load reads from each file, and records the times of the reads. The engine
+// thread writes the counters. now() may be called from any thread.
 
 #include <atomic>
 #include <chrono>

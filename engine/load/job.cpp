@@ -101,13 +101,13 @@ void job::begin(opened_load opened) {
     storage_reads_ = std::make_unique<storage_reads>(*the_engine->storage, from_->files.size());
   }
   for (std::uint32_t t = 0; t < progress_->tensors(); ++t) {
-    // Tensors that need no read: mapped tensors, tensors of 0 bytes, and tensors of fill values.
+    // These tensors need no read: mapped tensors, tensors of 0 bytes, and tensors of fill values.
     if (progress_->has_all_bytes(t)) bytes_complete(t);
   }
   stored_streams_ = std::move(opened.streams);
   streams_.resize(plan_.streams.size());
   for (std::uint32_t s = 0; s < plan_.streams.size(); ++s) {
-    // A stream without reads has its bytes in the header, and place_unread() has placed them.
+    // place_unread() has already written the bytes of streams that are stored in file headers.
     const bool read = plan_.streams[s].reads_begin != plan_.streams[s].reads_end;
     if (!read) progress_->decoded(s, [this](std::uint32_t t) { bytes_complete(t); });
   }

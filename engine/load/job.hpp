@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The state of one load. The engine carries out the reads of a job as steps of its workers. A job
-// combines these classes:
+// The state of one load. The workers of the engine carry out the reads of a job. A job combines
+// these classes:
 //
 //   plan_progress   which reads are left or in flight, and which tensors are complete
 //   check_queue     tensors whose digest or indices must be checked
@@ -49,7 +49,6 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   job(std::shared_ptr<engine> e, load_request request,
       std::shared_ptr<load_counters> window_counters = nullptr);
 
-  // Constant.
   const std::shared_ptr<engine> the_engine;
   const std::string source;  // Name of the checkpoint, for errors.
   // Copy of the checksum list of the options, or null.
@@ -61,12 +60,12 @@ class job final : public work, public engine_user, public std::enable_shared_fro
 
   void cancel() noexcept;
   load_stats progress() const;
-  // May be called after the load has started. A `load_operation` exists only then.
+  // named() and per_file() must not be called before the load has started.
   const named_catalog& named() const noexcept { return *named_; }
   file_counters& per_file() const noexcept { return *counters.per_file; }
   bool stopped() const noexcept { return outcome_.stopped(); }
-  // Returns a token that is stopped when the load stops. This cancels pending requests to an object
-  // store.
+  // Returns a token that receives a stop request when the load stops. The stop request cancels
+  // pending requests to an object store.
   const std::stop_token& stop_token() const noexcept { return stop_token_; }
   // True if this job loads one group of a load with a window.
   const bool is_group;
@@ -82,13 +81,12 @@ class job final : public work, public engine_user, public std::enable_shared_fro
 
   // ---- All functions below: engine thread only ----
 
-  // Sets the state of a fill. Must be called before begin(), also if the load will fail before
-  // begin().
+  // Sets the state of a fill. Must be called before begin(), even if the load fails before begin().
   void set_fill(fill_state fill) { fill_ = std::move(fill); }
   // Takes over the opened files and the plan. Afterwards, workers may take reads.
   void begin(opened_load opened);
   const open_file& file(const read_op& read) const noexcept { return from_->files[read.file]; }
-  // Null if the bytes are read from a file or from an object of a store.
+  // Returns the function that supplies the bytes, or null if a file or a store's object is read.
   const byte_supply* supply(const read_op& read) const noexcept;
   // True if the bytes should not stay in the page cache.
   bool is_uncached(const read_op& read) const noexcept {
@@ -100,15 +98,15 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   }
   std::span<const strided_map> maps() const noexcept { return plan_.maps; }
   const destinations& into() const noexcept { return into_; }
-  // memory() returns the memory of one destination, arenas() returns the memory of all
-  // destinations. Must not be called for a fill. After a failure, arenas() is empty.
+  // memory() returns the memory of one destination, and must not be called for a fill. arenas()
+  // returns the memory of all destinations, and nothing after a failure.
   arena& memory(std::uint32_t n) const noexcept { return storage_->memory(n); }
   std::span<const std::shared_ptr<const tensor_storage>> arenas() const noexcept {
     if (!storage_) return {};
     return storage_->arenas();
   }
   bool fill() const noexcept { return fill_.has_value(); }
-  // In a fill, the destinations may be partly written after this call.
+  // Records that a fill may have written bytes. A later failure then reports incomplete tensors.
   void begin_writing() noexcept {
     if (fill_) fill_->writing = true;
   }
@@ -144,18 +142,19 @@ class job final : public work, public engine_user, public std::enable_shared_fro
     return drives_.drive_of(read.file)->admission;
   }
 
-  // All later reads of the load are buffered.
+  // Makes all later reads of the load buffered.
   void refuse_direct(const std::string& reason);
   bool direct_refused() const noexcept { return direct_refused_; }
   // Returns the bytes of the read if they are in host memory that is registered with the GPU, or
   // null. The GPU can copy registered memory without a slot.
   const std::byte* registered_memory(const read_op& read) const noexcept;
-  // Null if the file must be read into host memory first.
+  // Returns the GPUDirect Storage function of the file, or null if the file must be read into host
+  // memory first.
   const byte_supply* storage_supply(const read_op& read) const noexcept {
     if (!storage_reads_ || storage_refused_) return nullptr;
     return &storage_reads_->supply(read.file);
   }
-  // All later reads of the load use host memory.
+  // Makes all later reads of the load use host memory.
   void refuse_storage(const std::string& reason);
   // Returns the reads of GPUDirect Storage, so that the caller can destroy them in a thread that
   // may block.
@@ -174,7 +173,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   bool needs_prefault() const noexcept { return !stopped() && !all_loaded(); }
   void end_prefault();
 
-  // Used by load_delivery after begin(). is_loaded() and take_loaded() may be called earlier.
+  // Used by load_delivery after begin(). Only is_loaded() and prioritize() may be called earlier.
   const loaded_tensors& tensors() const noexcept { return storage_->tensors(); }
   tensor tensor_at(std::uint32_t t) const { return storage_->tensor_at(t); }
   model loaded_model() const { return model(storage_); }
@@ -199,15 +198,16 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // block.
   std::shared_ptr<const opened_checkpoint> opened() const noexcept { return from_; }
   void release_files() noexcept { from_.reset(); }
-  // A fill or a copy uses memory of the caller and keeps its owners alive. release_borrowed() must
-  // be called after the last access to the memory, in a thread that may block.
+  // A fill or a copy uses memory of the caller and keeps the owners of this memory alive.
+  // release_borrowed() must be called after the last access to the memory, in a thread that may
+  // block.
   bool borrows() const noexcept { return request_.fill || request_.copy; }
   void release_borrowed() noexcept {
     request_.fill.reset();
     request_.copy.reset();
   }
-  // Returns the memory of a failed load, so that it can be freed in a thread that may block.
-  // Tensors of the program still keep their memory alive.
+  // Returns the memory of a failed load, so that the caller can free the memory in a thread that
+  // may block. Tensors that the program holds keep their memory alive.
   std::shared_ptr<const model_storage> release_storage() noexcept { return std::move(storage_); }
   void release_storage_if_stopped() noexcept {
     if (stopped()) storage_.reset();

@@ -20,7 +20,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Task for a thread of `open_threads`, because it blocks on the file system.
+// Opens and plans a load. Runs in a thread of `open_threads`, because opening a file may block.
 struct open_task {
   engine& e;
   const job& load;
@@ -126,7 +126,7 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& load, 
 }
 
 // Returns true if the end of the load must close files, free memory, or release memory of the
-// caller. Only then does it need another thread.
+// caller. Only then does end() need another thread.
 bool has_resources(const job& load, const open_task& open) {
   return open.found || load.opened() || load.borrows();
 }

@@ -61,9 +61,9 @@ class load_counters {
     if (ended_at_ == 0) ended_at_ = nanoseconds_since_begun();
   }
 
-  // Why a file is not read with O_DIRECT. Only the first reason is kept.
+  // `reason` says why a file is not read with O_DIRECT. Only the first reason is kept.
   void set_route_reason(const std::string& reason);
-  // Why a read does not use GPUDirect Storage. Only the first reason is kept.
+  // `reason` says why a read does not use GPUDirect Storage. Only the first reason is kept.
   void set_gpu_direct_reason(const std::string& reason);
 
   void fill_stats(load_stats& stats) const;

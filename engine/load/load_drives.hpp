@@ -20,8 +20,8 @@ namespace ringload::inline v0::detail {
 
 class load_drives {
  public:
-  // Must be called once. `reads` must be true if the load has any reads. A load without reads does
-  // not count as a user of its drives.
+  // Finds the drives of `files`. Must be called once. `reads` must be true if the load has any
+  // reads. A load without reads does not count as a user of its drives.
   void begin(std::span<const open_file> files, bool reads, drives& all_drives) {
     drives_ = &all_drives;
     for (const open_file& file : files) {

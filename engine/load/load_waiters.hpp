@@ -27,7 +27,7 @@ class waiter_list {
   using operation_ptr = std::unique_ptr<operation<T>>;
 
   bool empty() const noexcept { return list_.empty(); }
-  // Ids must increase.
+  // `id` must be greater than all earlier ids.
   void add(std::uint64_t id, operation_ptr waiting) { list_.push_back({id, std::move(waiting)}); }
 
   operation_ptr pop() noexcept {

@@ -231,8 +231,8 @@ void load_window::arrived(tensor arrived_tensor) {
   go_on();
 }
 
-// Called when all tensors of the front group were delivered or are in ready_. The group may also
-// have failed.
+// Called when all tensors of the front group were delivered or are in ready_. If the group has
+// failed, its arenas() are empty.
 void load_window::end_front() {
   started_group& front = started_groups_[front_];
   const std::uint64_t page_bytes =

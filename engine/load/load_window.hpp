@@ -54,8 +54,7 @@ class load_window final : public tensor_sequence, public std::enable_shared_from
     // holds.
     std::uint64_t bytes;
     std::shared_ptr<job> load;  // Null after the end of the job.
-    // The job after its end. The coroutine of a completed job can keep the job alive for a short
-    // time. The job keeps the arenas alive.
+    // The job after its end. For a short time, its coroutine can keep the job and the arenas alive.
     std::weak_ptr<job> ended;
     // The arenas of the group. Set when all its tensors were delivered.
     std::vector<held_arena> memory;

@@ -160,8 +160,9 @@ plan_limits loader_options_of(const loader_options& options, mapping_request vie
   bounds.direct_alignment = 1;
   if (fills) return bounds;
   bounds.arena_bytes_max = options.arena_bytes_max;
-  // Only the planner knows how many bytes cannot be mapped and must be copied. Therefore the
-  // planner enforces the limit of the memory. A file can declare very large tensors.
+  // Only the planner knows how many bytes cannot be mapped and must be copied, so the planner
+  // enforces the limit. Without a limit, a file that declares very large tensors could exhaust the
+  // memory.
   if (views == mapping_request::possible) {
     const auto available = available_bytes();
     if (available && *available < bounds.arena_bytes_max) {
@@ -225,7 +226,8 @@ result<void> check_devices(const plan_input_builder& builder,
 result<void> take_memory(opened_load& load, const plan_input_builder& builder, mapped_access access,
                          const device_set& devices) {
   const std::vector<planned_arena>& planned = load.plan.arenas;
-  // Files are mapped only if the loader has a single device.
+  // device_of() is also correct for mapped arenas, because files are mapped only with a single
+  // device.
   const auto backend_of = [&](std::size_t a) -> backend* {
     return &devices.backend_at(builder.device_of(static_cast<std::uint32_t>(a)));
   };

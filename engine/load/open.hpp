@@ -41,10 +41,10 @@ struct opened_load {
   std::vector<tensor_check> checks;  // Indexed by tensor. Empty if no tensor is checked.
   // Indexed by file. True if the bytes of buffered reads should not stay in the page cache.
   std::vector<bool> uncached_files;
-  std::string route_reason;  // Why a file cannot be read directly, or empty.
-  // Set only for a load with a window, which has no plan.
+  std::string route_reason;  // Reason why a file cannot be read with O_DIRECT, or empty.
+  // The following members are set only for a load with a window, which has no plan.
   std::vector<window_group> groups;
-  // The requested size. For host memory, at most the available memory.
+  // The requested size of the window. For host memory, limited to the available memory.
   std::uint64_t window_bytes = 0;
   std::shared_ptr<const std::vector<chosen_tensor>> chosen;
 };
@@ -57,7 +57,7 @@ struct open_services {
   opening from;
 };
 
-// If the options contain a checksum list, the caller must keep it alive until the load has
+// If the options contain a checksum list, the caller must keep the list alive until the load has
 // finished.
 result<opened_load> open_load(const load_request& request, const open_services& services);
 

@@ -33,8 +33,8 @@ class plan_progress {
   };
 
   // Tensor t consists of the parts in the range parts_of_tensor[t] whose `tensor` is t. A tensor
-  // may have no parts. The range parts_of_read[r] contains all parts that need read r. It may also
-  // contain other parts, which are skipped.
+  // may have no parts. The range parts_of_read[r] contains all parts that need read r. The range
+  // may also contain other parts, which are skipped.
   //
   // The reads of a stream are taken in stream order. All other reads are taken in the sequence
   // `order`, or by ascending index if `order` is empty. Each drive has its own

@@ -27,7 +27,7 @@ boost::asio::awaitable<void> prefault_arenas(engine& e, std::shared_ptr<job> loa
     const std::uint64_t bytes = storage->memory_bytes();
     for (std::uint64_t offset = 0; offset < bytes && load->needs_prefault();
          offset += prefault_bytes) {
-      // Failures are ignored. The read that needs the memory reports them.
+      // A failure is ignored here. The read that needs the memory reports the failure.
       populate_task work = {{memory + offset, std::min(prefault_bytes, bytes - offset)}, {}};
       traced_step step(load->options(), load_step::populated);
       co_await on_thread(*e.copy_threads, e.loop, work, step.times());

@@ -208,7 +208,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
       break;
     }
     left = *next;
-    first = first && res < 0;  // A read that is tried again counts as the first.
+    first = first && res < 0;  // A repeated read counts as the first.
   }
   const std::uint64_t bytes_read = cursor.reached_offset() - t.read.file_offset;
   step.end(t.load.first_tensor(t.read), t.outcome ? t.read.bytes_needed : bytes_read);
@@ -278,16 +278,16 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   if (outcome.failed) t.outcome = fault{outcome.failed, t.load.place(t.read, t.read.file_offset)};
 }
 
-// Lets the ring submit the reads that the end of this read has admitted, before this read is
-// copied. If the copy started first, its thread could occupy the processor of the engine thread,
-// and the drive would be idle.
+// Lets the ring (io_uring) submit the reads that the end of this read has admitted, before this
+// read is copied. If the copy started first, its thread could occupy the processor of the engine
+// thread, and the drive would be idle.
 boost::asio::awaitable<void> submit_next_reads(engine& e) {
   boost::asio::io_context& loop = e.loop;
   co_await yield_to_loop(loop);  // Admitted reads prepare their requests.
   co_await yield_to_loop(loop);  // The ring submits the requests.
 }
 
-// Registered host memory needs neither a read nor a slot.
+// Copies from registered host memory, which needs neither a read nor a slot.
 boost::asio::awaitable<void> copy_registered(engine& e, task& t, const std::byte* memory) {
   const std::size_t bytes = t.read.bytes_needed;
   // A const_cast is safe, because the device only reads this memory.

@@ -24,8 +24,8 @@ class storage_reads {
   storage_reads(const storage_reads&) = delete;
   storage_reads& operator=(const storage_reads&) = delete;
 
-  // Returns the function that reads file number `file`. Its descriptor must have been opened with
-  // O_DIRECT. The first read of a file registers the file with the driver.
+  // Returns the function that reads file number `file`. The descriptor of the file must have been
+  // opened with O_DIRECT. The first read of a file registers the file with the driver.
   const byte_supply& supply(std::uint32_t file) const noexcept { return supplies_[file]; }
 
  private:

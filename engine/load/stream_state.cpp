@@ -64,7 +64,7 @@ result<void> stream_state::decode(std::span<const std::byte> bytes, bool last) {
     (void)finish_copies();
     throw;
   }
-  // Also waits after a failure, because the copies still write to the destination.
+  // After a failure, the wait is also needed, because the copies still write to the destination.
   const auto failed = finish_copies();
   if (failed && outcome) outcome = fault{failed, ""};
   return outcome;

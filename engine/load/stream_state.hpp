@@ -2,8 +2,8 @@
 #pragma once
 
 // Decodes one compressed stream of a load. Stored bytes are decoded in order, in bounded memory,
-// and the result is copied to the tensors of the stream. Used through running_stream::decode in the
-// decoding threads.
+// and the decoded bytes are copied to the tensors of the stream. The decoding threads call decode()
+// through running_stream::decode.
 //
 // If the stream has a single unconverted tensor in memory that the host can write, bytes are
 // decoded directly into the tensor. Otherwise bytes are decoded into a small buffer, and the device

@@ -24,7 +24,8 @@ class traced_step {
   }
 
   explicit operator bool() const noexcept { return to_ != nullptr; }
-  // The working thread must record its times there. Null if the load is not traced.
+  // Returns the object in which the working thread must record its times, or null if the load is
+  // not traced.
   work_interval* times() noexcept { return to_ ? &times_ : nullptr; }
   // Records that the work begins now. Must be used for work that no thread of the loader does.
   void starts() noexcept {

@@ -2,9 +2,8 @@
 #pragma once
 
 // Copies bytes from ordinary host memory to the destinations of a load: decoded bytes, constants
-// and bytes from file headers. The decoding threads and the opening threads use this class
-// directly. Bytes for a GPU are copied through pinned memory. While the device copies, the next
-// bytes can be decoded.
+// and bytes from file headers. Runs in the decoding threads and the opening threads. Bytes for a
+// GPU are copied through pinned memory. While the device copies, the next bytes can be decoded.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>

@@ -55,8 +55,8 @@ class planner {
   plan&& take() { return std::move(plan_); }
 
  private:
-  // If the arenas are too large, the planner only sums up the sizes for the error text. It adds no
-  // more reads, because the file may be sparse and may need more reads than fit in memory.
+  // If the arenas are too large, the planner adds no more reads, and only sums up the sizes for the
+  // error text. The file may be sparse and may need more reads than fit in memory.
   bool too_large() const { return arenas_.bytes() > limits_.arena_bytes_max; }
   std::uint64_t alignment_of(const stored_item& i) const {
     return std::max<std::uint64_t>(input_.tensors[i.tensor].alignment,
@@ -192,7 +192,7 @@ result<void> planner::find_straight(std::uint32_t first, std::uint32_t last,
     const bool can_be_straight =
         rules_for(item.destination).straight || input_.mapping != mapping_request::none;
     if (item.replica_of != no_index) {
-      // Replicas are then copied from a slot.
+      // If a replica cannot be read directly, the original and its replicas are copied from a slot.
       if (!can_be_straight) items_[item.replica_of].straight = false;
       continue;
     }
@@ -203,7 +203,7 @@ result<void> planner::find_straight(std::uint32_t first, std::uint32_t last,
   return {};
 }
 
-// Gives each tensor of one file its place, and adds the straight reads.
+// Chooses the place of each tensor of one file, and adds the straight reads.
 result<void> planner::place(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t i = first; i < last;) {
     if (!items_[i].straight || !items_[i].own_place) {

@@ -9,7 +9,7 @@
 namespace ringload::inline v0 {
 
 // Replaces each tensor index of `new_plan` by the entry in plan_input::result_of. The place of a
-// fused tensor is its arena block. In caller memory, its place is that of its first part.
+// fused tensor is its arena block. In caller memory, the place is the place of the first part.
 void merge_fused(const plan_input& input, plan& new_plan);
 
 }  // namespace ringload::inline v0

@@ -41,8 +41,8 @@ struct plan_limits {
   std::uint32_t streams_at_once = 4;
 };
 
-// A read continues across a gap of unwanted bytes if the gap is shorter than this. A drive with 6
-// GB/s takes 10 us for 64 KiB, which is less than another read costs.
+// A read continues across a gap of unwanted bytes if the gap is shorter than this size. A drive
+// with 6 GB/s takes 10 us for 64 KiB, which is less than the cost of another read.
 inline constexpr std::uint64_t read_through_bytes = std::uint64_t{64} << 10;
 
 // A tensor in caller memory or in an arena block is read straight if its whole 4 KiB blocks have at

@@ -32,8 +32,8 @@
 // order. A read that completes before the previous read is decoded keeps its slot until then. A
 // stream that fits in one read may share that read with other bytes. A longer stream is a chain:
 // its reads contain no other bytes. The earliest waiting read of a chain waits only for a read that
-// was already taken. Therefore every taken read is decoded at some time, with any number of slots
-// and with any order of chains.
+// was already taken. Therefore every taken read is eventually decoded, with any number of slots and
+// any order of chains.
 
 #include <cstddef>
 #include <cstdint>
@@ -126,7 +126,7 @@ struct fill_op {
   std::uint64_t destination_offset;
   std::uint32_t destination;
   std::uint32_t tensor;
-  // Index in plan::maps. Every source stride of the map is 0, except inside the element.
+  // Index in plan::maps. The map repeats the element: its source strides between elements are 0.
   std::uint32_t map;
   // Offset of the element's bytes in plan::fill_values.
   std::uint32_t value;

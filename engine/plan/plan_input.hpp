@@ -22,7 +22,7 @@ struct wanted_stream {
   enum class kind : std::uint8_t {
     raw,        // The bytes of the file, unchanged.
     decoded,    // Decoded from the first byte to the last.
-    in_memory,  // Decoded from memory. The stream has no file and no reads.
+    in_memory,  // The bytes are already in memory. The stream has no file and no reads.
   };
 
   kind storage = kind::raw;

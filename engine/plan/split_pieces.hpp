@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The first half of planning, before make_plan.cpp. Splits each wanted tensor into items of stored
-// bytes, and decides how each item reaches its destination. plan.hpp explains the terms.
+// The first half of make_plan(): splits each wanted tensor into items of stored bytes, and decides
+// how each item reaches its destination. plan.hpp explains the terms.
 
 #include <cstdint>
 #include <span>
@@ -27,8 +27,7 @@ struct stored_item {
   std::uint64_t stream_bytes = 0;   // For a stream, the number of decoded bytes.
   std::uint32_t tensor = 0;
   std::uint32_t file = 0;  // no_index if the bytes are in memory.
-  // Destination number as in plan.hpp. For a mapped tensor that has a place, the number is that of
-  // its mapping.
+  // Destination number as in plan.hpp. After a mapped tensor is placed, the number of its mapping.
   std::uint32_t destination = 0;
   std::uint32_t block = no_index;
   std::uint32_t map = no_index;     // Index in split_tensors::maps.
@@ -40,8 +39,8 @@ struct stored_item {
   // Later steps set the members below.
   bool straight = false;         // True if a straight read fetches the item.
   bool first_of_stream = false;  // True if no earlier item is in the same stream.
-  // Added to the offset from the start of a block, so that the elements are aligned. Used only for
-  // a straight item with its own place.
+  // The item moves by this number of bytes from its offset in a 4 KiB block, so that the elements
+  // are aligned. Used only for a straight item with its own place.
   std::uint32_t shift = 0;
   // The bytes [hole_begin, hole_end) are part of another item, which is straight.
   std::uint64_t hole_begin = 0;
@@ -70,8 +69,8 @@ struct split_tensors {
   std::uint64_t bytes_wanted = 0;
 };
 
-// Returns the faults of make_plan() that concern sizes and ranges, and sets `culprit` to the
-// tensor.
+// Fails with the faults of make_plan() that concern sizes and ranges, and then sets `culprit` to
+// the index of the tensor.
 result<split_tensors> split_pieces(const plan_input& input, std::uint32_t* culprit);
 
 }  // namespace ringload::inline v0

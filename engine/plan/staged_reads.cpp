@@ -108,7 +108,7 @@ void staged_reader::take_stream(const segment& current, rest remaining) {
   reach(current.end);
 }
 
-// Adds the bytes of the item from `remaining.next` on to the current read, as many as fit. If an
+// Adds to the current read as many bytes of the item as fit, beginning at `remaining.next`. If an
 // element would end after the slot, the next read fetches this element. The next read then begins
 // one block earlier, so one block is read twice.
 void staged_reader::take_item(const segment& current, rest remaining) {

@@ -39,8 +39,7 @@ void copy_to(const stored_item& replica, read_op& read, plan& new_plan) {
       .bytes = static_cast<std::uint32_t>(end - begin),
       .destination = replica.destination,
   };
-  // The copy to extend is one of the last copies of the read, because each arena has one copy for
-  // the previous tensors.
+  // Each arena has its own newest copy, so the copy to extend is among the last copies of the read.
   constexpr std::uint32_t candidates_max = 8;
   const std::uint32_t count = read.copies_end - read.copies_begin;
   for (std::uint32_t k = 0; k < std::min(count, candidates_max); ++k) {

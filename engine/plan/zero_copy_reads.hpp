@@ -33,8 +33,8 @@ straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const s
 // Returns the replicas of the items of the run, in order.
 std::vector<std::uint32_t> replicas_of(const straight_run& run, std::span<const stored_item> items);
 
-// Adds the reads of a run. `to` is the place, without the shift of the run, of the 4 KiB block that
-// contains the first byte of the run. Reads are split where the arena offset is a multiple of the
+// Adds the reads of a run. `to` is the place of the 4 KiB block that contains the first byte of the
+// run, without the shift of the run. Reads are split where the arena offset is a multiple of the
 // slot size. Replicas must have their places, because their bytes are copied from these reads.
 void add_run_reads(const straight_run& run, arena_layout::place to,
                    std::span<const stored_item> items, std::uint64_t slot_bytes, plan& new_plan);

@@ -28,9 +28,8 @@ void require_same_call(group& ranks, const std::string& call) {
   if (auto status = check_same_call(ranks, call); !status) throw common_fault{status.error()};
 }
 
-// Returns a text that describes the catalog and the options of a load. Two ranks have equal texts
-// if the tensors of their catalogs and their options are equal. The paths of their files may
-// differ.
+// Returns a text that is equal on two ranks if the tensors of their catalogs and their options are
+// equal. The paths of their files may differ.
 std::string identity_of(const catalog& contents, const group_options& options) {
   packer archive;
   for (const tensor_info& t : contents.tensors) {
@@ -64,7 +63,7 @@ std::string text_of(const group_call& call) {
   return text + ")";
 }
 
-// Options can change the dtype and the shape.
+// Returns the description of the tensor in memory. The options can change its dtype and shape.
 tensor_info describe_loaded(const tensor_info& stored, const load_options& options) {
   tensor_info out = stored;
   const planned_tensor loaded = planned(stored, options);
@@ -151,8 +150,7 @@ result<tensor> group_job::make(const group_call& call, cancel_request& cancel) {
     require_same_call(*ranks_, text_of(call));
     const auto tensors = find(call);
     check(call, tensors);
-    // All ranks have passed the same checks, so each rank now sends the messages that the other
-    // ranks expect.
+    // All ranks have passed the same checks, so each sends the messages that the others expect.
     return run(call, tensors);
   });
 }

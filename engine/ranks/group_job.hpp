@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One rank's part of a collective load, in which several ranks (processes or threads) read a
-// checkpoint together. Calls run one after another in a thread of the job. Each call first checks
-// that all ranks make the same call. Checks with the same result on every rank are done before data
-// is sent.
+// One rank's part of a load in which several ranks (processes or threads) read a checkpoint
+// together. Calls run one after another in a thread of the job. Each call first checks that all
+// ranks make the same call. Checks whose result is the same on every rank are done before data is
+// sent.
 
 #include <memory>
 #include <mutex>
@@ -30,8 +30,8 @@ class group_job {
   const checkpoint& file() const noexcept { return file_; }
   load_stats stats() const;
 
-  // Must be called in the thread of the job. The group ends after a cancellation, and after a
-  // failure that only this rank reports.
+  // The functions below must be called in the thread of the job. The group ends after a
+  // cancellation, and after a failure that only this rank reports.
   result<void> open(const source& from, cancel_request& cancel);
   result<tensor> make(const group_call& call, cancel_request& cancel);
 

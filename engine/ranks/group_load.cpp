@@ -31,8 +31,7 @@ struct opening_step final : step_thread::step {
   std::unique_ptr<operation<group_load>> waiting;
 };
 
-// A step of an open group_load. `job` is a reference, because the destructor of the job waits for
-// the step.
+// A step of an open group_load. `job` is a reference, because the job's destructor waits for steps.
 struct calling final : step_thread::step {
   calling(group_job& j, group_call w, std::unique_ptr<operation<tensor>> o)
       : job(j), call(std::move(w)), waiting(std::move(o)) {}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Implements `group` over MPI. MPI cannot wait for a message, the failure of another rank and a
-// deadline at the same time. Therefore this group polls for the message and for failures of other
-// ranks.
+// deadline at the same time, so this group polls for them.
 //
 // broadcast() uses MPI_Ibcast and scatter() uses MPI_Iscatterv. Barriers use the messages of class
 // `group`: MPI_Ibarrier takes the same time (bench/results/2026-11-24-group-calls.md), and cannot
@@ -11,7 +10,7 @@
 // All messages are copied through one buffer of the group, in two halves: a half is copied while
 // MPI uses the other half. MPI forbids MPI_Cancel and MPI_Request_free for a collective call, and
 // cannot cancel every message. After a failure, any later MPI call may therefore still access the
-// buffer, so the buffer and the requests are never freed.
+// buffer, so the buffer and the requests of collective calls are then never freed.
 
 #include <algorithm>
 #include <array>
@@ -40,13 +39,13 @@ constexpr int failure_tag = 2;
 // A piece of this size stays in the processor's cache while it is copied.
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 constexpr std::size_t pieces = 2;
-// Stands for a rank whose number MPI does not tell.
+// Used if MPI does not report the number of a rank.
 constexpr int unknown_rank = -1;
 // The first tests of a pending message are done without a pause. A message between two processes of
 // one machine arrives within a few hundred tests.
 constexpr unsigned busy_tests = 2000;
 constexpr std::chrono::microseconds between_tests{50};
-// How long a rank tries to report a failure to another rank. A live rank needs some microseconds.
+// Time limit for reporting a failure to one rank. A live rank needs some microseconds.
 constexpr std::chrono::milliseconds notify_timeout{100};
 
 std::string name_of(int rank) {
@@ -144,7 +143,7 @@ class mpi_ranks final : public group {
   void scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
                std::uint32_t root) override {
     const bool is_root = rank() == root;
-    // Only the root knows the number of rounds.
+    // Only the root knows the sizes of all parts, so the root broadcasts the largest size.
     std::uint64_t bytes_max = 0;
     for (const auto& part : parts) bytes_max = std::max<std::uint64_t>(bytes_max, part.size());
     broadcast(std::as_writable_bytes(std::span(&bytes_max, 1)), root);
@@ -193,7 +192,8 @@ class mpi_ranks final : public group {
     return round_of(bytes, piece * piece_bytes, piece_bytes);
   }
 
-  // The bytes from `offset` on, at most `bytes_max`. Empty if `offset` is past the end.
+  // Returns the bytes from `offset` on, at most `bytes_max` bytes. Returns an empty span if
+  // `offset` is past the end.
   template <class Byte>
   static std::span<Byte> round_of(std::span<Byte> bytes, std::size_t offset,
                                   std::size_t bytes_max) noexcept {
@@ -245,8 +245,7 @@ class mpi_ranks final : public group {
   }
 
   // Stops waiting for a message. MPI can cancel a message whose transfer has not begun. Otherwise
-  // the transfer may continue, so the buffer is leaked. The request of a collective call is leaked
-  // too.
+  // the transfer may continue, so the buffer and the request of a collective call are leaked.
   void abandon(MPI_Request& request, bool is_collective) noexcept {
     if (request == MPI_REQUEST_NULL && !is_collective) return;
     if (!is_collective) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Distributes the pieces of tensors that each rank (process or thread of a group) has read to the
-// ranks that need them.
+// Each rank (process or thread of a group) has read some pieces of the tensors. A redistribution
+// sends these pieces to the ranks that need them.
 //
 // All ranks process the pieces of a tensor in the same order. Only the rank that has read a piece
 // sends the piece. Therefore the ranks cannot deadlock. Empty messages are neither sent nor

@@ -3,8 +3,8 @@
 // Creates the groups of ranks that are connected by sockets. If the ranks are threads, their
 // sockets are created directly. If they are processes of one machine, rank 0 listens on a Unix
 // socket. Every other rank connects, sends its rank number, and receives a packet with its two
-// sockets for each peer. Rank 0 creates and sends the sockets of one pair at a time, so no rank has
-// more open sockets than its own.
+// sockets for each peer. Rank 0 creates and sends the sockets of one pair at a time, so rank 0
+// never holds the sockets of all pairs.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -48,8 +48,8 @@ result<void> check_ranks(std::uint32_t rank, std::uint32_t ranks) {
                    " ranks"};
 }
 
-// A packet of a rank to rank 0, with the sender's rank, or of rank 0, with the rank of the peer to
-// which the two sockets in the packet are connected.
+// Returns a packet with a rank number. In a packet to rank 0, `rank` is the sender. In a packet
+// from rank 0, `rank` is the peer to which the two sockets in the packet are connected.
 std::vector<std::byte> hello(std::uint32_t rank, std::uint32_t ranks) {
   packer archive;
   archive.number(hello_magic);
@@ -58,7 +58,7 @@ std::vector<std::byte> hello(std::uint32_t rank, std::uint32_t ranks) {
   return archive.take();
 }
 
-// Receives the rank number of a new peer. Fails unless the rank is expected and not yet connected.
+// Receives the rank of a new peer. Fails if the rank is not expected or is already connected.
 result<std::uint32_t> receive_rank(const unique_fd& peer, const std::vector<unique_fd>& known) {
   std::array<std::byte, hello_bytes> buffer = {};
   const auto got = receive_packet(peer, buffer);
@@ -176,7 +176,6 @@ result<unique_fd> connect_to_rank_0(const rendezvous& place, const std::string& 
   }
 }
 
-// Receives the sockets for one peer.
 result<void> receive_sockets(const rendezvous& place, const unique_fd& connection,
                              sockets_of_rank& sockets) {
   if (auto arrived = await_ready(place, connection.get(), POLLIN, place.deadline); !arrived) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How the processes of a group find each other: through a Unix socket or over TCP. Both ways end
-// with two sockets between each pair of ranks.
+// Connects the processes of a group, through a Unix socket or over TCP. Afterwards, two sockets
+// connect each pair of ranks.
 
 #include <chrono>
 #include <cstdint>
@@ -26,13 +26,13 @@ struct rendezvous {
   const unique_fd& wake;  // Readable after joining was cancelled.
 };
 
-// The time until `end`, at least 1 ms and at most the longest time of poll().
+// Returns the time until `end`, at least 1 ms and at most the maximum for poll().
 std::chrono::milliseconds time_left(std::chrono::steady_clock::time_point end);
 
 fault joining_cancelled();
 
-// Waits until `socket` is ready for `direction` (POLLIN or POLLOUT) or its peer has closed it.
-// poll() ignores an invalid descriptor. Fails with ETIMEDOUT at `end` and with ECANCELED after a
+// Waits until `socket` is ready for `direction` (POLLIN or POLLOUT) or closed by the peer. If
+// `socket` is -1, waits until `end`. Fails with ETIMEDOUT at `end` and with ECANCELED after a
 // cancellation.
 result<void> await_ready(const rendezvous& place, int socket, short direction,
                          std::chrono::steady_clock::time_point end);

@@ -87,8 +87,8 @@ socket_group::socket_group(std::uint32_t rank, std::vector<rank_sockets> peers, 
 
 socket_group::~socket_group() {
   if (!ended_) notify_all(event_kind::left, rank_, {});
-  // TCP resets a connection that is closed before all its bytes are received. A reset can discard
-  // the event that was just sent.
+  // Receives all pending events. If a connection is closed while bytes are unread, TCP resets the
+  // connection, which can discard the event that was just sent.
   std::array<std::byte, 256> discarded = {};
   for (const rank_sockets& peer : peers_) {
     if (!peer.events) continue;
@@ -126,8 +126,7 @@ void socket_group::check() const {
   if (interrupted_) throw error(system_code(ECANCELED), "group", "interrupted");
 }
 
-// Ends the group. Reports the failure to all ranks, because other ranks may not know about the
-// failure yet.
+// Ends the group. Reports the failure to all ranks, because some ranks may not know about it yet.
 void socket_group::give_up(std::uint32_t because_of, const std::string& reason) {
   notify_all(event_kind::failed, because_of, reason);
   ended_.emplace(errc::rank_failed, rank_name(because_of), reason);

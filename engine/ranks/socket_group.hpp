@@ -75,8 +75,8 @@ class socket_group final : public group {
   // connection has ended.
   bool receive_event(std::uint32_t sender);
   void take_event(std::uint32_t sender);
-  // Ends the group because `peer` has closed its message socket. The event with the reason may
-  // arrive after the end of the message socket.
+  // Ends the group because `peer` has closed its message socket. First waits for the event with the
+  // reason, which may arrive later.
   [[noreturn]] void give_up_after_close(std::uint32_t peer);
   // Returns true when the socket `messages` is ready or a reply has arrived, and false at the
   // deadline `until`.
@@ -100,7 +100,7 @@ class socket_group final : public group {
   // Reply to an event `asks`: the rank for which the peer waits.
   std::optional<std::uint32_t> answer_;
 
-  // May be used by any thread.
+  // The members below may be used by any thread.
   const unique_fd wake_;  // Made readable by interrupt().
   std::atomic<bool> interrupted_ = false;
 };

@@ -9,8 +9,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Has room for the product of a file size (at most 63 bits) and a number of ranks (at most 32
-// bits).
+// Has room for the product of a number of bytes and a number of ranks (32 bits).
 using wide = unsigned __int128;
 
 std::uint64_t stored_bytes(const tensor_info& t) noexcept {

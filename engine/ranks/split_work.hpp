@@ -47,8 +47,8 @@ index_range block_of(std::uint64_t size, std::uint32_t rank, std::uint32_t ranks
 
 index_range intersection(index_range a, index_range b) noexcept;
 
-// The layout of a tensor around one dimension: `outer` times `size` groups of `inner_bytes`
-// contiguous bytes.
+// The layout of a tensor around one dimension. The tensor has `outer` * `size` groups of
+// `inner_bytes` contiguous bytes.
 struct dimension_bytes {
   std::uint64_t outer = 1;
   std::uint64_t size = 1;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The first bytes of the TCP connections between ranks.
-
 #include "ranks/tcp_hello.hpp"
 
 #include <sys/socket.h>
@@ -14,7 +12,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Connections whose hello is not complete. A group of 127 ranks has up to 252 of them.
+// Maximum number of connections whose hello is not complete. A group of 127 ranks needs up to 252.
 constexpr std::size_t unfinished_max = 512;
 
 bool is_pending(int error_number) noexcept {
@@ -115,7 +113,7 @@ result<void> hello_queue::accept_connection() {
   unique_fd connection(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!connection && is_temporary(errno)) return {};
   if (!connection) return fault{system_code(errno), ""};
-  // The oldest connection is the least likely to become complete.
+  // Closes the oldest connection, whose hello is the least likely to become complete.
   if (unfinished_.size() == unfinished_max) unfinished_.erase(unfinished_.begin());
   unfinished_.push_back({std::move(connection), {}, 0});
   return {};

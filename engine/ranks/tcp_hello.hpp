@@ -2,7 +2,8 @@
 #pragma once
 
 // The first bytes of the TCP connections between ranks. tcp_rendezvous.cpp describes the protocol.
-// The structs are sent as they are in memory. The magic number refuses other byte orders.
+// The structs are sent as they are in memory. A peer with another byte order is refused, because
+// its magic number differs.
 
 #include <poll.h>
 
@@ -36,7 +37,7 @@ struct tcp_hello {
   hello_purpose purpose = hello_purpose::meeting;
   std::uint32_t rank = 0;
   std::uint32_t ranks = 0;
-  std::uint32_t port = 0;  // Of the sender's listening socket. Only in a hello for the meeting.
+  std::uint32_t port = 0;  // Port at which the sender listens. Only for a meeting.
   token_field token = {};  // The token of the address, or the key of the group.
 };
 static_assert(sizeof(tcp_hello) == 88);
@@ -56,13 +57,13 @@ struct rank_address {
   std::uint32_t port = 0;
 };
 
-// A rank that has joined. Rank 0 has one for each rank.
+// A rank that has joined. Rank 0 has a member for each rank.
 struct member {
   unique_fd connection;
   rank_address address;
 };
 
-// A connection that has begun with a complete hello.
+// A connection whose hello is complete.
 struct arrival {
   tcp_hello hello;
   unique_fd connection;
@@ -89,7 +90,7 @@ result<void> send_all(const rendezvous& place, const unique_fd& socket,
 result<void> receive_all(const rendezvous& place, const unique_fd& socket,
                          std::span<std::byte> bytes);
 
-// Accepts connections and receives their hellos. Any number of hellos may be incomplete.
+// Accepts connections and receives their hellos. Several hellos may be incomplete at the same time.
 class hello_queue {
  public:
   // The queue keeps references to both parameters.

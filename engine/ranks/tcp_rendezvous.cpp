@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How processes of several machines form a group over TCP. Every connection begins with a hello.
+// Connects the processes of several machines over TCP. Every connection begins with a hello.
 //
 //   rank r        -> rank 0        hello (meeting): rank, number of ranks, token, port of rank r
 //   rank 0        -> rank r        welcome, then the address of every rank, when all have joined
 //   rank r        -> each lower rank    hello (messages), hello (events): rank, key of the group
 //
-// Rank 0 chooses the key at random. The key keeps strangers that find a port out of the group. It
-// is sent without encryption, as all other bytes are, so the network must be trusted.
+// Rank 0 chooses the key at random. A stranger that finds a port cannot join the group without the
+// key. The key is sent without encryption, as all other bytes are, so the network must be trusted.
 //
-// A connection that does not begin with a valid hello is closed and has no other effect. Port
-// scanners and health checks send anything. A rank that joins with the right token, but with a
-// wrong rank or number of ranks, ends the meeting for all ranks.
+// A connection that does not begin with a valid hello is closed and has no other effect, because
+// port scanners and health checks may send any bytes. A rank that joins with the right token, but
+// with a wrong rank or number of ranks, ends the meeting for all ranks.
 
 #include <poll.h>
 #include <sys/random.h>
@@ -40,7 +40,7 @@ using tcp_clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds between_connects{20};
 constexpr std::chrono::seconds connect_timeout{2};
 
-// Tells a peer why it is not a member, as far as the socket takes the bytes at once.
+// Sends a peer the reason why it cannot join. Does not wait if the buffer of the socket is full.
 void refuse(const unique_fd& connection, welcome_kind kind, std::string_view reason) noexcept {
   tcp_welcome welcome;
   welcome.kind = kind;
@@ -58,7 +58,7 @@ void refuse_all(const std::vector<member>& members, const fault& cause) {
   }
 }
 
-// Adds the sender of a hello to the members. Ignores strangers.
+// Adds the sender of a hello to `members`. Returns false if the sender is ignored.
 result<bool> add_member(const rendezvous& place, const token_field& token, arrival& peer,
                         std::vector<member>& members) {
   const tcp_hello& hello = peer.hello;
@@ -264,7 +264,6 @@ result<sockets_of_rank> lead_over_tcp(const rendezvous& place, const tcp_meeting
   return sockets;
 }
 
-// Receives the welcome of rank 0.
 result<tcp_welcome> receive_welcome(const rendezvous& place, const unique_fd& connection) {
   tcp_welcome welcome;
   if (auto received = receive_all(place, connection, bytes_in(welcome)); !received) {
@@ -304,7 +303,7 @@ result<sockets_of_rank> follow_over_tcp(const rendezvous& place, const tcp_meeti
 
   sockets_of_rank sockets(place.ranks);
   for (std::uint32_t peer = 0; peer < place.rank; ++peer) {
-    // Rank 0 listens where this rank has reached it.
+    // Rank 0 listens at the address to which this rank has connected.
     const auto endpoint = peer == 0 ? remote_endpoint(*connection) : endpoint_of(addresses[peer]);
     if (!endpoint) return endpoint.error().in(rank_name(peer));
     auto connected = connect_to_rank(place, welcome->key, *endpoint, sockets[peer]);

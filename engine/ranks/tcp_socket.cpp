@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// TCP sockets between ranks.
-
 #include "ranks/tcp_socket.hpp"
 
 #include <netdb.h>
@@ -146,7 +144,7 @@ result<tcp_endpoint> remote_endpoint(const unique_fd& socket) {
 result<unique_fd> listen_on(const tcp_endpoint& endpoint) {
   auto listening = make_tcp_socket(endpoint);
   if (!listening) return listening.error();
-  // The port may have connections of an earlier group that have ended (TIME_WAIT).
+  // Allows a port that ended connections of an earlier group still occupy (TIME_WAIT).
   if (auto done = set_option(*listening, SOL_SOCKET, SO_REUSEADDR, 1); !done) return done.error();
   if (::bind(listening->get(), generic_address(endpoint), endpoint.bytes) != 0 ||
       ::listen(listening->get(), SOMAXCONN) != 0) {
@@ -176,8 +174,7 @@ result<void> finish_connect(const unique_fd& socket) {
   const auto remote = remote_endpoint(socket);
   if (!local) return local.error();
   if (!remote) return remote.error();
-  // On one machine, a socket can connect to itself if nobody listens and the kernel has chosen the
-  // same port.
+  // A socket can connect to itself if nobody listens and the kernel gives it the requested port.
   if (local->bytes == remote->bytes &&
       std::memcmp(&local->address, &remote->address, local->bytes) == 0) {
     return tcp_failure(ECONNREFUSED);

@@ -39,11 +39,11 @@ struct tcp_endpoint {
 // Looks up a name. Blocks until the resolver of the system returns.
 result<std::vector<tcp_endpoint>> resolve_host(const std::string& host, const std::string& port);
 
-// `port` replaces the port of the endpoint. 0 lets the kernel choose.
+// `port` replaces the port of the endpoint. If `port` is 0, the kernel chooses a port.
 tcp_endpoint with_port(tcp_endpoint endpoint, std::uint16_t port);
 std::uint16_t port_of(const tcp_endpoint& endpoint);
 
-// The IP address as text.
+// Returns the IP address as text.
 result<std::string> ip_of(const tcp_endpoint& endpoint);
 
 result<tcp_endpoint> local_endpoint(const unique_fd& socket);
@@ -56,11 +56,11 @@ result<unique_fd> begin_connect(const tcp_endpoint& endpoint);
 // Returns the outcome of begin_connect().
 result<void> finish_connect(const unique_fd& socket);
 
-// Sets the options of a socket that transports messages.
+// Sends small messages without delay (TCP_NODELAY).
 result<void> send_without_delay(const unique_fd& socket);
 // Makes the kernel probe an idle connection, so that a machine that does not answer is noticed
-// within about 30 seconds. Not for sockets that transport messages: a rank may leave a message
-// unread for as long as it reads its drive, and the kernel would then end the connection.
+// within about 30 seconds. Must not be used for sockets that transport messages: if a rank does not
+// receive messages while it reads its drive, the kernel would end the connection.
 result<void> notice_dead_peer(const unique_fd& socket);
 
 }  // namespace ringload::inline v0::detail

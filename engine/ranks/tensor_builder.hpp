@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Builds a tensor in host memory from parts that arrive from several ranks (processes or threads of
-// a group).
+// Builds a tensor in host memory from the parts that several ranks (processes or threads) send.
 
 #include <cstddef>
 #include <memory>
@@ -17,8 +16,7 @@ namespace ringload::inline v0::detail {
 
 class tensor_builder {
  public:
-  // Allocates the memory. `info` describes the tensor in memory. `info.bytes` must match its dtype
-  // and shape.
+  // Allocates the memory. `info.bytes` must match the dtype and the shape.
   static result<tensor_builder> make(tensor_info info, backend& memory);
 
   const tensor_info& info() const noexcept { return info_; }

@@ -17,8 +17,8 @@ namespace {
   throw error(failure.code, failure.where(), failure.cause());
 }
 
-// A folder of a web server. `file` names the file whose address the user gave. Only that address
-// may have a query.
+// A folder of a web server. `file` is the name of the file at `url`. Only the address of this file
+// has the query of `url`.
 class http_folder final : public byte_folder {
  public:
   http_folder(std::shared_ptr<http_client> client, http_url url, std::string file)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Makes files on web servers loadable: http:// and https:// addresses. All files of a checkpoint
-// must be in the same folder of the server, or in sub-folders.
+// Opens files on web servers by their http:// and https:// addresses. All files of a checkpoint
+// must be in one folder of the server, or in its sub-folders.
 
 #include <memory>
 #include <ringload/byte_source.hpp>

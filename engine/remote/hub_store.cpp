@@ -46,7 +46,7 @@ struct hub_access {
   bool has_token = false;
   sign_function sign;
   std::string cache;                       // Folder of the local cache. Empty if no cache is used.
-  std::shared_ptr<cache_threads> filling;  // Null if the cache is only read.
+  std::shared_ptr<cache_threads> filling;  // Null if the cache is not written.
 
   fault refused(const small_response& response, const model_name& model) const {
     const std::string* const code = response.field(error_code_field);
@@ -115,8 +115,8 @@ remote_object hub_folder::object(const hub_file& file) const {
   return out;
 }
 
-// The hub lists a gated model but refuses its files. A second request asks for the hub's reason,
-// which replaces the fault.
+// The hub lists a gated model but refuses requests for its files. Sends a second request to learn
+// the hub's reason, and returns a fault with this reason.
 fault hub_folder::explained(fault failure, const hub_file& file,
                             const std::stop_token& stop) const {
   if (failure.code != errc::access_denied && failure.code != errc::source_not_found) return failure;
@@ -200,8 +200,7 @@ hub_store::hub_store(std::shared_ptr<http_client> client, const hub_options& opt
   }
 }
 
-// "owner/model" is accepted. A name without '/', such as "gpt2", is refused, because it may be a
-// mistyped path.
+// "owner/model" is accepted. "gpt2" is refused, because a name without '/' may be a mistyped path.
 bool hub_store::has_name(std::string_view source) const noexcept {
   if (is_hub_address(source)) return true;
   try {
@@ -219,7 +218,7 @@ result<hub_listing> hub_store::fetch_listing(const model_name& model,
   request.object.url = std::move(*url);
   request.object.sign = access_.sign;
   request.object.shown = printable_path(access_.endpoint + "/" + model.repository);
-  request.follows = false;  // A redirect on the same host is followed: the model was renamed.
+  request.follows = false;  // Still follows redirects of renamed models on the same host.
   request.bytes_max = hub_listing_bytes_max;
   auto response = access_.client->fetch(request, stop);
   if (!response) return response.error();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Makes models of the Hugging Face hub loadable: hf://owner/model, the address of a model's page,
-// and owner/model.
+// Opens models of the Hugging Face hub: hf://owner/model, owner/model, or the address of a page.
 
 #include <memory>
 #include <ringload/byte_source.hpp>

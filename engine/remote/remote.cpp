@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks remote_options, starts the HTTP client, and builds the stores for the hub, S3 and web
-// servers.
+// Checks remote_options. Creates the HTTP client, and stores for the hub, S3 and web servers.
 
 #include <algorithm>
 #include <ringload/error.hpp>

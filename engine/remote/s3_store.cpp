@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t pages_max = 1000;
 constexpr std::string_view region_field = "x-amz-bucket-region";
 
-// A service and its credentials. find() copies this object for each bucket, because buckets may
+// An S3 service and its credentials. find() copies this object for each bucket, because buckets may
 // have different regions.
 struct s3_access {
   s3_place place;
@@ -37,8 +37,7 @@ sign_function s3_access::sign() const {
   if (!is_signed()) return {};
   return [credentials = credentials,
           region = std::string(region_of(place))](const outgoing_request& request) {
-    // Fields such as Range are not signed, because a proxy may change them. S3 does not require
-    // their signature.
+    // Fields such as Range are not signed, because a proxy may change them.
     const outgoing_request bare = {request.method, request.to, {}};
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     return sign_s3(bare, credentials, region, now);
@@ -115,7 +114,8 @@ fault s3_folder::explained(const small_response& refusal, const std::string& pla
   return s3_fault(details, place);
 }
 
-// Requests one byte of the object again. If the server refuses, its reason replaces the fault.
+// Requests one byte of the object to learn why the server refuses the object. Returns a fault with
+// the server's reason, or `failure` if the server does not refuse this request.
 fault s3_folder::explained(fault failure, const std::string& name,
                            const std::stop_token& stop) const {
   const bool refused = failure.code == errc::access_denied ||
@@ -126,7 +126,8 @@ fault s3_folder::explained(fault failure, const std::string& name,
   request.object = object(name);
   request.fields = {{"Range", "bytes=0-0"}};
   const auto response = client_->fetch(request, stop);
-  // A response of status 200 has the whole object as its body, which may exceed bytes_max.
+  // If the server ignores Range, the body is the whole object, which may exceed bytes_max. Then
+  // `response` is a fault.
   if (!response || response->status < 300) return failure;
   return explained(*response, path_of(name));
 }
@@ -187,7 +188,7 @@ remote_object s3_folder::object(const std::string& name) const {
   out.shown = path_of(name);
   if (const auto listed = objects_.find(name); listed != objects_.end()) {
     out.bytes = listed->second.bytes;
-    // Some servers list an ETag without quotes. The ETag header has the quotes.
+    // The ETag header has quotes, which some servers omit in a listing.
     const std::string& etag = listed->second.etag;
     out.etag = etag.empty() || etag.ends_with('"') ? etag : '"' + etag + '"';
   }
@@ -242,7 +243,7 @@ s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& option
   }
 }
 
-// Sends no credentials: Amazon reports the region of a bucket to every client.
+// Requests the region of the bucket without credentials: Amazon reports the region to every client.
 void s3_store::find_region(s3_access& access, const std::string& bucket,
                            const std::stop_token& stop) const {
   small_request request;

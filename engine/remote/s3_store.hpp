@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Makes objects and folders of S3 buckets loadable: s3://bucket/key and s3://bucket/prefix.
+// Opens objects and folders of S3 buckets: s3://bucket/key and s3://bucket/prefix.
 
 #include <memory>
 #include <ringload/byte_source.hpp>
@@ -11,9 +11,8 @@
 
 namespace ringload::inline v0::remote_http {
 
-// A key with the name of a checkpoint file or of an index is an object. Any other key is a folder
-// if the bucket has keys that begin with "key/". If the bucket has no such keys, the key is an
-// object.
+// A key that names a checkpoint file or an index is opened as an object. Any other key is opened as
+// a folder if the bucket has keys that begin with "key/", and otherwise as an object.
 std::shared_ptr<byte_store> make_s3_store(std::shared_ptr<http_client> client,
                                           const s3_options& options);
 

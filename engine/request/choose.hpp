@@ -37,9 +37,9 @@ struct chosen_tensor {
 // first box. A tensor for several devices is listed once for each device. An empty selection
 // returns each tensor once and whole.
 //
-// Ranges refer to the shapes of the stored tensors. Exception: for partial or fused quantised
-// tensors, ranges and shapes count elements, see block_tensors.hpp. `source` is the place of errors
-// that concern no single tensor. If `devices` is 0, the devices are not chosen.
+// Ranges refer to the shapes in the catalog. For partial or fused quantised tensors, ranges and
+// shapes count elements, see block_tensors.hpp. `source` is the place of errors that concern no
+// single tensor. If `devices` is 0, the devices are not chosen.
 result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
                                           const detail::requests& requests,
                                           const std::string& source = {},

@@ -62,8 +62,8 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
       for (const std::uint64_t size : info.shape) {
         all_bits = all_bits ? checked_multiply(*all_bits, size) : all_bits;
       }
-      // The number of bits of one stored tensor fits into 64 bits. The sum of several fused parts
-      // may not.
+      // The number of bits of one stored tensor fits into 64 bits, but the number of bits of
+      // several fused parts may not.
       if (!all_bits) {
         return fault{errc::size_overflow, tensor_place(tensor.name)};
       }

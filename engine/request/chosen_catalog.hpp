@@ -11,7 +11,7 @@
 
 namespace ringload::inline v0 {
 
-// Fails with errc::fractional_bytes if the chosen range of a tensor does not end at a byte.
+// Fails with errc::fractional_bytes if a chosen range is not a whole number of bytes.
 result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>& tensors);
 
 }  // namespace ringload::inline v0

@@ -15,8 +15,8 @@ void destinations::add(std::byte* memory, backend* copier, bool is_arena) {
 }
 
 // `before` has the shares of other devices. If one of these devices receives the same bytes and the
-// backend prefers a copy from that device, returns the address of the bytes there. Otherwise
-// returns null. `copies` is the number of copies that the backend has.
+// backend prefers a copy from that device, returns the address of the bytes in the memory of that
+// device. Otherwise returns null. `copies` is the number of copies that the backend has.
 const std::byte* destinations::brought(std::span<const share> before, const copy_op& copy,
                                        std::size_t copies) const {
   if (copy.cast.needed() || copy.map != no_index) return nullptr;
@@ -25,8 +25,8 @@ const std::byte* destinations::brought(std::span<const share> before, const copy
       return c.slot_offset == copy.slot_offset && c.bytes == copy.bytes && !c.cast.needed() &&
              c.map == no_index && is_arena_[c.destination];
     });
-    // Must be the last condition, because the first call for two devices enables access between
-    // them.
+    // prefers() must be called last, because its first call for two devices enables access between
+    // the devices.
     if (twin == earlier.copies.end()) continue;
     if (!copiers_[copy.destination]->prefers(*earlier.by, copy, copies)) continue;
     return memory_[twin->destination] + twin->destination_offset;
@@ -53,7 +53,7 @@ std::vector<destinations::share> destinations::shares(std::span<const copy_op> c
   std::vector<share> out;
   std::vector<share> between;
   for (const share& whole : host_shares(copies, order)) {
-    // `order` contains the copies and can be modified.
+    // The copies of a share are elements of `order`, which can be modified.
     const auto begin = static_cast<std::size_t>(whole.copies.data() - order.data());
     std::span<copy_op> own_copies = std::span(order).subspan(begin, whole.copies.size());
     for (std::size_t i = 0, count = own_copies.size(); i < own_copies.size();) {

@@ -16,7 +16,7 @@ inline bool has_sha256(const verification& verify) noexcept {
   return verify.sha256 || (verify.checksums != nullptr && verify.checksums->sha256);
 }
 
-// Rethrows exceptions of the caller's hasher.
+// Starts a digest. Exceptions that the caller's hasher throws are not caught.
 hasher begin_digest(digest_algorithm algorithm, const verification& verify);
 
 // Compares the digest of the hashed bytes with `expected`. If the digests differ, fails with

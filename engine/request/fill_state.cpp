@@ -127,7 +127,7 @@ operation_failure fill_state::failure(
   try {
     auto texts = std::make_shared<diagnostics>();
     failure.describe(*texts);
-    // If a file changed during the fill, tensors may contain bytes of different versions.
+    // If a file changed, no tensor counts as whole, because it may have bytes of both versions.
     const bool changed = cause.code == errc::changed_file;
     std::vector<std::uint32_t> order(places.size());
     for (std::uint32_t t = 0; t < order.size(); ++t) order[t] = t;

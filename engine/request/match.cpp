@@ -48,7 +48,7 @@ std::optional<strided> in_memory(const destination& target) {
   for (std::size_t d = target.shape.size(); d-- > 0;) {
     std::int64_t step = 0;
     if (target.strides.empty()) {
-      // Only possible if another dimension is 0, because the total size fits into 64 bits.
+      // `dense` can be this large only if another dimension is 0: the total size fits in 64 bits.
       if (dense > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
         return std::nullopt;
       }

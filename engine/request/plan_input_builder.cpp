@@ -191,7 +191,7 @@ void plan_input_builder::put_into(form_memory& to, const box& source_box,
   to.form.destination_strides = to.strides;
   const std::size_t in_front = to.strides.size() - chosen.shape.size();
   if (before > 0) {
-    // Computed modulo 2^64, because the stride may be negative.
+    // The offset is computed modulo 2^64, because the stride may be negative.
     to.form.destination_offset +=
         before * static_cast<std::uint64_t>(to.strides[in_front + chosen.dim]);
   }

@@ -32,8 +32,8 @@ class plan_input_builder {
   plan_input_builder(const plan_input_builder&) = delete;
   plan_input_builder& operator=(const plan_input_builder&) = delete;
 
-  // The planner's result has one entry for each chosen tensor, also if the tensor is fused from
-  // several boxes.
+  // Returns the input of make_plan(). The plan has one entry for each chosen tensor, also if the
+  // tensor is fused from several boxes.
   plan_input input() const noexcept;
   // Returns an index in the loader's list of devices.
   std::uint32_t device_of(std::uint32_t arena) const noexcept {

@@ -47,8 +47,8 @@ struct taken_tensors {
   bool any(std::uint32_t t) const { return alone[t] || fused_part[t]; }
 };
 
-// Applies names, globs, predicates, exceptions, experts and fused tensors. Tensors of slices are
-// added later, by choose().
+// Applies the names, globs, predicates, exceptions, experts and fused tensors of the selection.
+// Tensors of slices are added later, by choose().
 result<taken_tensors> take_tensors(const selection_context& in);
 
 }  // namespace ringload::inline v0

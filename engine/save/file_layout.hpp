@@ -26,10 +26,10 @@ struct layout_tensor {
 struct file_layout {
   // Name within the folder of the checkpoint. Empty if the checkpoint is a single file.
   std::string name;
-  std::uint64_t bytes = 0;  // Size of the file.
+  std::uint64_t bytes = 0;
   // The header of the file, or the whole content of an index file.
   std::string head;
-  // For a format whose index is at the end of the file.
+  // The index, if the format has the index at the end of the file.
   std::string tail = {};
 };
 
@@ -47,8 +47,8 @@ struct checkpoint_layout {
 };
 
 // A range of a file, and the source of its bytes. The range receives the first bytes of the source.
-// Sources are tensors, heads, tails and zeros. The creator of the pieces chooses the number
-// `source`.
+// Sources are tensors, heads, tails and zeros. The creator of the pieces assigns a number to each
+// source.
 struct file_piece {
   std::uint64_t file_offset = 0;
   std::uint64_t bytes = 0;

@@ -23,7 +23,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::uint32_t alignment_max = 2U << 20;
-constexpr std::size_t rank_max = 64;  // A strict reader accepts at most 64.
+constexpr std::size_t rank_max = 64;  // A strict reader refuses tensors with more dimensions.
 
 result<void> check_settings(const safetensors_settings& settings) {
   const auto wrong = [](std::string cause) {
@@ -126,10 +126,10 @@ class layouter {
 };
 
 // Returns the order of the tensors in the files. tensor_order::given is the order of the caller.
-// The other order is that of the reference implementation: by descending alignment of the dtypes,
-// whose enumerators are in ascending order of alignment. If settings_.alignment is at least 4 KiB,
-// tensors whose size is a multiple of 4 KiB are first, so that each of them begins at a multiple of
-// 4 KiB.
+// The other order is the order of the reference implementation: descending alignment of the dtypes.
+// The enumerators of dtype are in ascending order of alignment. If settings_.alignment is at least
+// 4 KiB, tensors whose size is a multiple of 4 KiB are first, so that each of them begins at a
+// multiple of 4 KiB.
 std::vector<std::uint32_t> layouter::ordered() const {
   std::vector<std::uint32_t> order(tensors_.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
@@ -233,7 +233,7 @@ result<void> layouter::add_index() {
   return {};
 }
 
-// Checks that strict reading accepts the files, and all of them together.
+// Fails unless strict reading accepts each file and the checkpoint as a whole.
 result<void> layouter::check_readable() const {
   description_budget budget(strictness::strict);
   for (const file_layout& file : out_.files) {

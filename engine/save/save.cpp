@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The coroutine that runs a save from beginning to end. The counterpart of load.cpp.
+// The coroutine that runs a save from beginning to end.
 
 #include <ringload/loader.hpp>
 #include <utility>
@@ -17,7 +17,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Task for a saving thread, because it blocks on the file system.
+// Prepares a save. Runs in a saving thread, because the file system may block.
 struct set_up_task {
   engine& e;
   const save_job& job;

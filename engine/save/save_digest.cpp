@@ -21,7 +21,6 @@ namespace {
 // Number of bytes that are hashed before the next check for cancellation.
 constexpr std::uint64_t digest_bytes = std::uint64_t{1} << 20;
 
-// Task for a check thread.
 struct digest_task {
   save_job& job;
   std::uint32_t tensor;

@@ -60,9 +60,9 @@ class save_job final : public work,
   // Sets the operation that waits for the save. A cancellation of the operation cancels the save.
   void await(std::unique_ptr<operation<save_result>> waiting);
 
-  // No further write is started. Writes in flight still complete. Only the first cause is kept.
-  // After release_files(), a cancellation has no effect, and only a failure to publish the files
-  // stops the save.
+  // Stops the save: no further write is started. Writes in flight still complete. Only the first
+  // cause is kept. After release_files(), a cancellation has no effect, and only a failure to
+  // publish the files stops the save.
   void stop(fault cause);
   void stop_from_outside(fault cause) noexcept;
   void stop_at_close() override;

@@ -77,7 +77,7 @@ result<dtype> stored_type(const tensor_ref& tensor, const save_options& options)
   return chosen ? *options.dtype : tensor.dtype;
 }
 
-// For a header, an index or zeros.
+// Returns a source for the bytes of a header, an index or a gap of zeros.
 tensor_ref text_source(std::string text) {
   const auto owner = std::make_shared<const std::string>(std::move(text));
   tensor_ref out({}, owner->data(), dtype::u8, {owner->size()});
@@ -147,7 +147,7 @@ class piece_list {
       const tensor_extent& extent = extents[t];
       if (extent.bytes > 0) pieces_.push_back({extent.offset, extent.bytes, extent.file, t});
     }
-    // Tensors that share their bytes have the same extent. Only one of them is written.
+    // Tensors that share their bytes have the same extent. Only one of these tensors is written.
     const auto by_place = [](const file_piece& p) { return std::tuple(p.file, p.file_offset); };
     std::ranges::stable_sort(pieces_, {}, by_place);
     const auto duplicates = std::ranges::unique(pieces_, {}, by_place);

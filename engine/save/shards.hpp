@@ -18,7 +18,7 @@ struct shard_limits {
 
 struct sharding {
   std::uint32_t count = 1;  // Every shard has a tensor, unless there are no tensors.
-  // Indexed by tensor: the shard that contains it.
+  // Indexed by tensor: the shard that contains the tensor.
   std::vector<std::uint32_t> of_tensor;
 };
 

@@ -27,8 +27,9 @@ result<std::uint64_t> stored_bytes(const tensor_ref& view, dtype stored_type);
 
 class tensor_bytes {
  public:
-  // The tensor must have passed stored_bytes(). It must be on the host or on `target`, which must
-  // outlive this object. `passes` is the number of times that all bytes will be read.
+  // The tensor must have passed stored_bytes(), and must be on the host or on the device of
+  // `target`. `target` must outlive this object. `passes` is the number of times that all bytes
+  // will be read.
   tensor_bytes(tensor_ref view, dtype stored_type, backend& target, unsigned passes);
 
   const tensor_ref& view() const noexcept { return view_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A tensor_ref refers to a tensor that will be saved: from a description, a loaded tensor or a
+// Makes a tensor_ref, which refers to a tensor to save, from a description, a loaded tensor or a
 // DLPack tensor.
 
 #include <ringload/save.hpp>

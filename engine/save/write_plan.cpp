@@ -20,7 +20,7 @@ class write_planner {
   write_planner(std::span<const file_piece> pieces, const write_rules& rules)
       : pieces_(pieces), rules_(rules) {}
 
-  // Plans the writes of the pieces [first, last). They must be adjacent in one file.
+  // Plans the writes of the pieces [first, last). The pieces must be adjacent in one file.
   result<void> plan_run(std::size_t first, std::size_t last) {
     const std::uint64_t begin = pieces_[first].file_offset;
     const std::uint64_t end = pieces_[last - 1].file_offset + pieces_[last - 1].bytes;

@@ -68,7 +68,7 @@ result<zt_component> writer_state::component_of(std::string part, const tensor_r
   component.name = std::move(part);
   component.dtype = element->stored;
   component.type = options.type.empty() ? std::string(element->type) : options.type;
-  // The offset is not known yet. A temporary offset is set that passes the checks.
+  // The offset is not known yet. This temporary offset passes the checks.
   component.offset = zt_alignment;
   component.length = *bytes;
   return component;

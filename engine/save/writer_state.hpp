@@ -65,7 +65,7 @@ class writer_state {
   // Runs a step. If the step fails and may have damaged the file, all later steps fail too.
   template <class Work>
   void attempt_step(Work&& work);
-  // The error of the last step, if it has failed.
+  // Returns the error of the last step, or an empty optional if the step has succeeded.
   const std::optional<fault>& refusal() const noexcept { return refusal_; }
 
   result<void> add(const tensor_ref& tensor, const object_options& options);
@@ -162,7 +162,7 @@ void writer_state::attempt_step(Work&& work) {
   may_damage_file_ = archive_ == nullptr && append_ == nullptr;
   auto outcome = work();
   if (outcome) return;
-  // Needs no memory. Later steps fail even if there is no memory for the texts below.
+  // This assignment needs no memory. Later steps fail even if the texts below need too much memory.
   if (may_damage_file_) failure_ = fault{outcome.error().code, {}};
   refusal_ = outcome.error();
   if (!may_damage_file_) return;

@@ -57,8 +57,8 @@ result<zt_source> open_zt(const std::string& path) {
   return out;
 }
 
-// Sets the decoded length of each compressed component that has none. Files before version 1.2 do
-// not contain the length for dense objects, so it is computed from the shape.
+// Sets the decoded length of each compressed component that has no decoded length. Files before
+// version 1.2 do not contain the length for dense objects, so it is computed from the shape.
 result<void> complete_lengths(zt_object& object) {
   for (zt_component& part : *object.components) {
     if (!part.zstd || part.uncompressed_length) continue;

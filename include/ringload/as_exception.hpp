@@ -26,7 +26,7 @@ namespace ringload::inline v0 {
 /// converted.
 template <class CompletionToken>
 struct as_exception_t {
-  /// Used by `default_token`.
+  /// Creates the inner token for `default_token`.
   constexpr as_exception_t() = default;
   /// Stores the inner token.
   template <class T>
@@ -78,7 +78,7 @@ class as_exception_handler {
 
  private:
   Handler handler_;
-  mutable diagnostics info_;  // Moves with the handler.
+  mutable diagnostics info_;
 };
 
 template <class Initiation>

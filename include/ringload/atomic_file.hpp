@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file or a folder that becomes visible at its path only when it is complete, as the output of
-// `save_async` and `writer` does. Use this class for additional files of a checkpoint.
+// A file or a folder that becomes visible at its path only when it is complete. `save_async` and
+// `writer` do the same. Use this class for additional files of a checkpoint.
 
 #include <cstdint>
 #include <memory>
@@ -23,7 +23,7 @@ class atomic_entry;
 /// of the target.
 ///
 /// Before it is published, an entry has a name like ".ringload-<process>-<n>" in the folder of the
-/// target. If the file system supports unnamed files, a file has no name.
+/// target. If the file system supports unnamed files, an unpublished file has no name.
 class RINGLOAD_EXPORT atomic_file {
  public:
   /// Creates an empty file or folder. If `target` exists and `may_replace` is false, fails with

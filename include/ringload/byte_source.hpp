@@ -50,8 +50,8 @@ struct source_read {
   std::span<std::byte> into;
   /// True if a caller waits for a tensor in this range. The read then has priority.
   bool awaited = false;
-  /// Stopped when the bytes are no longer needed. The read must then end soon, with or without an
-  /// error.
+  /// A stop is requested when the bytes are no longer needed. The read must then end soon, with or
+  /// without an error.
   std::stop_token stop = {};
   transfer_counts* counts = nullptr;  // Counters that the source should update, or null.
 };
@@ -87,8 +87,8 @@ class RINGLOAD_EXPORT byte_source {
   /// `boost::asio::co_spawn(executor, coroutine(request), std::move(done))`.
   virtual void read_async(const source_read& request, read_handler done) = 0;
 
-  /// Returns true if the store states a digest of the object, but not all bytes that loads have
-  /// read were compared with it. Called at the end of each load, after identity(). See
+  /// Returns true if the store has a digest of the object, but loads have read bytes that were not
+  /// compared with this digest. Called at the end of each load, after identity(). See
   /// `load_stats::files_unverified`. The default implementation returns false.
   virtual bool has_unverified_bytes() const noexcept;
 

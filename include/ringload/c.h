@@ -61,7 +61,8 @@ inline T ringload_sized_struct() {
   result.struct_bytes = sizeof(T);
   return result;
 }
-/// In C++, an enum with a fixed underlying type may hold values that have no name.
+/// The underlying type of the enums. Because the type is fixed, a C++ enum may hold values without
+/// a name, such as values of later versions.
 #define RINGLOAD_OF_INT : int
 extern "C" {
 #else
@@ -315,8 +316,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_operation_on_end(ringload_operation* 
 /// Passes functions to a thread of the caller, such as the thread of an event loop.
 typedef struct ringload_executor {
   size_t struct_bytes;
-  /// Must have `function(argument)` called exactly once, now or later, in any thread. A thread of
-  /// the loader calls `post`, so `post` must not wait.
+  /// Must arrange that `function(argument)` is called exactly once, now or later, in any thread. A
+  /// thread of the loader calls `post`, so `post` must not wait.
   void (*post)(void* context, void (*function)(void* argument), void* argument);
   void* context;  // The first argument of `post`.
 } ringload_executor;
@@ -359,7 +360,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_operation_tensor_stream(ringload_oper
 /// Options for opening a checkpoint.
 typedef struct ringload_open_options {
   size_t struct_bytes;
-  /// If not 0, accepts every file that the reference implementation of its format accepts.
+  /// If not 0, accepts every file that the reference implementation of the format accepts.
   int as_reference;
   int independent_files;  // If not 0, opens each file of a folder as an independent file.
   /// The 8-bit dtype of NumPy arrays whose type has only the name "V1". Without a dtype, opening
@@ -410,8 +411,8 @@ typedef struct ringload_tensor_info {
   size_t original_rank;            // The number of dimensions of `original_shape`.
 } ringload_tensor_info;
 
-/// Returns the number of tensors. The positions of the tensors follow the order of the files, and
-/// of the offsets in each file.
+/// Returns the number of tensors. The tensors are sorted by file, and by offset in the file. The
+/// position of a tensor is its index in this order.
 RINGLOAD_C_EXPORT size_t ringload_checkpoint_size(const ringload_checkpoint* checkpoint);
 /// Describes the tensor at a position. Returns RINGLOAD_END if the position is after the last
 /// tensor.
@@ -431,7 +432,7 @@ typedef struct ringload_attribute {
   size_t struct_bytes;
   /// The name of the attribute.
   const char* key;
-  const char* text;  // The value itself if it is a text, and otherwise the value as JSON text.
+  const char* text;  // The value if it is a text, and otherwise its JSON text.
   const void* cbor;  // The value as CBOR (RFC 8949).
   /// The number of bytes at `cbor`.
   size_t cbor_bytes;

@@ -2,10 +2,10 @@
 #ifndef RINGLOAD_C_CATALOG_H
 #define RINGLOAD_C_CATALOG_H
 
-// Describes the other contents of a checkpoint than its tensors: the files, the objects that
-// consist of several tensors, the objects that cannot be loaded, and warnings. Also describes
-// dtypes. See `ringload/catalog.hpp` and `dtype.hpp`. ringload_checkpoint_tensor() of ringload/c.h
-// describes a tensor.
+// Describes the contents of a checkpoint, except its tensors: the files, the objects that consist
+// of several tensors, the objects that cannot be loaded, and warnings. Also describes dtypes. See
+// `ringload/catalog.hpp` and `dtype.hpp`. ringload_checkpoint_tensor() of ringload/c.h describes a
+// tensor.
 //
 // All pointers are valid until the checkpoint is released.
 
@@ -51,7 +51,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_object(const ringload_chec
 /// Returns one part of the object at the position `object`. `name` receives the name of the part
 /// within the object, such as "indices". `tensor` receives the position of the tensor in the
 /// checkpoint, and may be null. Returns RINGLOAD_END if a position is after the last object or the
-/// last part. If the tensor cannot be loaded, sets `name` and returns the reason of the tensor.
+/// last part. If the tensor cannot be loaded, sets `name` and returns the status of the tensor.
 RINGLOAD_C_EXPORT ringload_status
 ringload_checkpoint_object_part(const ringload_checkpoint* checkpoint, size_t object, size_t part,
                                 const char** name, size_t* tensor);
@@ -61,7 +61,7 @@ RINGLOAD_C_EXPORT ringload_status
 ringload_checkpoint_object_attribute(const ringload_checkpoint* checkpoint, size_t object,
                                      size_t position, ringload_attribute* into);
 
-/// An object of a file that cannot be loaded. A load that selects this object fails.
+/// An object that cannot be loaded. A load that selects this object fails.
 typedef struct ringload_unreadable_info {
   size_t struct_bytes;
   /// The name of the object in the file.

@@ -21,8 +21,8 @@
 extern "C" {
 #endif
 
-/// Returns the host as a device. `ringload/c_cuda.h` returns GPUs, and `ringload/c_keeper.h`
-/// returns host memory that other processes can map.
+/// Returns the host as a device. The functions of `ringload/c_cuda.h` return GPUs. A function of
+/// `ringload/c_keeper.h` returns the host with memory that other processes can map.
 RINGLOAD_C_EXPORT ringload_status ringload_host_device(ringload_device** device);
 
 /// Creates a loader for `count` devices. An element that is null means the host. A device may be
@@ -48,8 +48,8 @@ RINGLOAD_C_EXPORT size_t ringload_loader_device_count(const ringload_loader* loa
 RINGLOAD_C_EXPORT ringload_status ringload_selection_on(ringload_selection* selection,
                                                         const char* glob, uint32_t device);
 /// Places each tensor on the device whose position `device_of` returns, or on all devices if
-/// `device_of` returns RINGLOAD_ALL_DEVICES. `device_of` is called once for each selected tensor
-/// for which this call decides, before the first read of a load. ringload_selection_where()
+/// `device_of` returns RINGLOAD_ALL_DEVICES. Before the first read of a load, `device_of` is called
+/// once for each selected tensor whose device this call decides. ringload_selection_where()
 /// describes the rules for callbacks.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_on_choice(
     ringload_selection* selection,

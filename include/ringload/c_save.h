@@ -26,7 +26,7 @@ typedef enum ringload_digest RINGLOAD_OF_INT {
 /// ringload call the functions at the same time, each thread with a state of its own.
 struct ringload_sha256 {
   size_t struct_bytes;
-  /// Returns a new state. If it returns null, the load fails with RINGLOAD_NO_MEMORY.
+  /// Returns a new state. If the result is null, the load fails with RINGLOAD_NO_MEMORY.
   void* (*begin)(void* context);
   /// Adds the next bytes to a state, in order.
   void (*update)(void* state, const void* bytes, size_t count);

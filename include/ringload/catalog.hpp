@@ -30,8 +30,8 @@ enum class strictness : std::uint8_t {
 
 /// With `strictness::strict`, the names, shapes and metadata of a checkpoint may need as much
 /// memory as its files have bytes, plus this number of bytes. In this count, a tensor takes at
-/// least 512 bytes, and a metadata key at least 256. Other checkpoints fail with
-/// `errc::header_too_large`. A save or a writer does not write them.
+/// least 512 bytes, and a metadata key at least 256. A checkpoint that needs more memory fails with
+/// `errc::header_too_large`, and cannot be written.
 inline constexpr std::uint64_t description_bytes_max = std::uint64_t{64} << 20;
 
 /// The dtypes of NumPy arrays whose type has no name in NumPy. Arrays of the package ml_dtypes
@@ -107,9 +107,9 @@ struct composite_info {
   std::string name_of(std::string_view part) const { return name + separator + std::string(part); }
 };
 
-/// An object of a file that cannot be loaded. A load that selects this object fails with the error
-/// below. Other loads are not affected. With `strictness::reference`, a load fails only if it
-/// selects the object by its exact name. All other selections omit the object.
+/// An object that cannot be loaded. A load that selects this object fails with the error below.
+/// Other loads are not affected. With `strictness::reference`, a load fails only if it selects the
+/// object by its exact name. All other selections omit the object.
 struct unreadable_info {
   std::string name;                     // The name of the object.
   std::uint32_t file = 0;               // Index into catalog::files.
@@ -127,8 +127,8 @@ struct file_info {
   std::string format = {};  // "safetensors", "npy", "npz", "pytorch", ...
 };
 
-/// The contents of a checkpoint. The tensors are sorted by file and offset, the order in which they
-/// are read.
+/// The contents of a checkpoint. The tensors are sorted by file and offset, which is the order of
+/// the reads.
 struct catalog {
   std::vector<file_info> files;                  // The files of the checkpoint.
   std::vector<tensor_info> tensors;              // All tensors that can be loaded.

@@ -52,7 +52,7 @@ RINGLOAD_EXPORT device shared_cuda_device(int index = 0) noexcept;
 /// "driver not found".
 RINGLOAD_EXPORT int cuda_device_count(std::string* why_none = nullptr);
 
-/// The category of CUDA errors. The values are those of cudaError_t.
+/// The category of CUDA errors. The values are the values of cudaError_t.
 RINGLOAD_EXPORT const boost::system::error_category& cuda_category() noexcept;
 
 /// Copies bytes of a tensor to host memory. `from` is the offset of the first byte in the tensor.

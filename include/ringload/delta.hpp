@@ -202,9 +202,9 @@ auto update_async(basic_loader<Executor>& host_loader, std::vector<destination> 
 /// Throws `ringload::error`: `errc::ambiguous_source` if the folder has a full version twice.
 RINGLOAD_EXPORT std::vector<version_info> list_versions(std::string_view folder);
 
-/// Loads a version of a local version folder: the full version itself, or the last full version
-/// before it and then each delta. If the first device of the loader is not the host, the operation
-/// fails with `errc::device_unavailable`.
+/// Loads a version of a local version folder. If the folder does not have the full version, loads
+/// the last earlier full version and applies each later delta. If the first device of the loader is
+/// not the host, the operation fails with `errc::device_unavailable`.
 ///
 /// If a file of this chain is missing, the operation fails with `errc::source_not_found`. If a file
 /// is damaged, or belongs to another version or base, the operation fails with `errc::wrong_digest`

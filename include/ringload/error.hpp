@@ -53,8 +53,8 @@ enum class errc {
   extent_outside_file,
   trailing_bytes,  // The file has bytes after the last tensor. [MetadataIncompleteBuffer]
 
-  /// The version, type or feature is known, but ringload cannot read it, or the format of a new
-  /// file does not have it.
+  /// The file has a version, type or feature that ringload cannot read, or a new file needs a
+  /// feature that its format does not have.
   unsupported_feature,
 
   // Errors of the shard index, and of shards that do not match the index.

@@ -18,8 +18,8 @@
   name() {}
 #endif
 
-// Without exceptions, Asio's classes have another layout than in the library, so an io_context that
-// both use would be damaged.
+// In a program without exceptions, Asio's classes have another layout than in the library. An
+// io_context that the program shares with the library would be damaged.
 #if !defined(__cpp_exceptions)
 #error "ringload and Asio must be compiled with exceptions: remove -fno-exceptions"
 #endif

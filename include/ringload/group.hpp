@@ -104,9 +104,10 @@ RINGLOAD_EXPORT std::vector<std::unique_ptr<group>> make_thread_ranks(
 /// If `address` is `tcp://host:port` or `tcp://host:port/token`, the ranks are processes on one or
 /// several machines, which connect over TCP. Rank 0 listens at the host and port. The other ranks
 /// connect to rank 0, which may start later than they do. Each other rank listens at a port that
-/// the kernel chooses, on its address towards rank 0, and must be reachable there. `host` is a
-/// name, an IPv4 address, or an IPv6 address in brackets. The token has at most 64 bytes. Rank 0
-/// refuses ranks with another token, so jobs that use the same port by mistake do not mix.
+/// the kernel chooses. The rank must be reachable at this port and at the address from which it
+/// connects to rank 0. `host` is a name, an IPv4 address, or an IPv6 address in brackets. The token
+/// has at most 64 bytes. Rank 0 refuses ranks with another token, so jobs that use the same port by
+/// mistake do not mix.
 ///
 /// TCP connections are neither encrypted nor authenticated, and the token is sent as plain text.
 /// Everybody who can reach the ports can disturb the group, and everybody who can read the network

@@ -93,7 +93,7 @@ RINGLOAD_EXPORT void begin_group_call(const std::shared_ptr<group_job>& job, gro
 ///
 /// Terminal and partial cancellation of a call end the group too. The call completes with
 /// `operation_aborted` when the rank has stopped its work. The other ranks get `errc::rank_failed`.
-/// If the call has not started, it is cancelled when its turn comes. Total cancellation is ignored.
+/// A call that has not started is cancelled when its turn comes. Total cancellation is ignored.
 class RINGLOAD_EXPORT group_load {
  public:
   /// The type of the loader's executor.
@@ -169,8 +169,8 @@ class RINGLOAD_EXPORT group_load {
 ///
 /// If `host_loader` is not a loader for the host, the load fails with `errc::device_unavailable`.
 /// The loader must outlive the load. The destructor of the last handle waits for the calls that
-/// have started. A cancellation of this operation has the same effect as that of a call of
-/// group_load.
+/// have started. A cancellation of this operation has the same effect as a cancellation of a call
+/// of group_load.
 template <token_for<group_load> CompletionToken = default_token>
 auto load_async(loader& host_loader, std::shared_ptr<group> ranks, source from,
                 CompletionToken&& token = {}) {

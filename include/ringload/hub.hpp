@@ -58,9 +58,9 @@ struct hub_options {
   /// token. Empty means no token.
   std::string token = {};
   hub_cache cache = hub_cache::read;  // How the local cache is used.
-  /// The cache folder. If empty, the folder is that of the package huggingface_hub: the first of
-  /// HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and HOME that is set determines
-  /// the folder.
+  /// The cache folder. If empty, the cache folder of the package huggingface_hub is used. The first
+  /// environment variable that is set determines the folder: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE,
+  /// HF_HOME, XDG_CACHE_HOME or HOME.
   std::string cache_folder = {};
   /// Called once for each file, when no load uses the file any more, in a thread of the component.
   /// The function must not block. If a file cannot be written to the cache, it is still loaded.

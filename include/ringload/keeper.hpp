@@ -62,8 +62,8 @@ struct keeper_options {
   /// Empty means every user who can connect.
   std::vector<unsigned> users = {};
   /// A Unix SOCK_SEQPACKET socket that is already listening, for example from systemd. The keeper
-  /// then creates no socket. It duplicates the descriptor, and does not remove the file of the
-  /// socket. Clients can connect at any time, but the keeper answers no client before the first
+  /// then creates no socket. The keeper duplicates the descriptor, and does not remove the file of
+  /// the socket. Clients can connect at any time, but the keeper answers no client before the first
   /// model is published. If -1, the keeper creates a socket.
   int listening_socket = -1;
   /// The maximum number of connections. A process holds one connection for each attached model.

@@ -60,7 +60,8 @@ class RINGLOAD_EXPORT load_handle {
   /// read is in flight.
   void cancel() noexcept;
 
-  /// Returns the catalog of the selected tensors. The reference is valid as long as this object.
+  /// Returns the catalog of the selected tensors. The reference is valid as long as this object
+  /// exists.
   const ringload::catalog& catalog() const noexcept;
 
  protected:
@@ -91,7 +92,7 @@ RINGLOAD_EXPORT void await_finish(const std::shared_ptr<job>& load,
 /// Neighbouring tensors share one allocation, of at most a sixteenth of the window. A larger tensor
 /// has an allocation of its own. The stream can reuse an allocation when all its tensors are
 /// destroyed. The window counts whole pages, so a tensor may need up to 8 KiB more than its bytes.
-/// An allocation is a multiple of 4 KiB in size. The multiple is 2 MiB on a GPU, with
+/// The size of an allocation is a multiple of 4 KiB, or of 2 MiB on a GPU, with
 /// `loader_options::cached_bytes`, and with reserved huge pages.
 ///
 /// A handler without an associated executor runs on the loader's executor. All functions are
@@ -108,7 +109,7 @@ class basic_tensor_stream : public detail::load_handle {
  public:
   /// The type of the loader's executor.
   using executor_type = Executor;
-  /// Internal: the engine completes a start with this type.
+  /// Internal: the type of the value with which the engine completes start_async and stream_async.
   using engine_value = detail::load_handle;
 
   /// The same class template with another type of executor.

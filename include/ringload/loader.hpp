@@ -208,9 +208,8 @@ class basic_loader : public detail::loader_base {
   /// the loader. Pending operations complete with `operation_aborted`.
   ///
   /// With `loader_options::cached_bytes`, the loader of a GPU also frees the memory in its free
-  /// list. The destructor waits for this for at most 5 s, because the memory is only freed when the
-  /// work of each release_after() has completed, and the release may wait for other work on the
-  /// GPU.
+  /// list. The memory is freed only when the work of each release_after() has completed. Freeing
+  /// may also wait for other work on the GPU. Therefore the destructor waits for at most 5 s.
   ~basic_loader() = default;
 
   /// Returns the executor of handlers that have no associated executor.
@@ -247,8 +246,8 @@ class basic_loader : public detail::loader_base {
 
   /// Starts a load. Completes when the catalog is read, the reads are planned, and the memory is
   /// allocated. The tensors are loaded afterwards. The returned `load_operation` provides each
-  /// tensor as soon as the tensor is loaded. It has the executor of the loader, with its default
-  /// token.
+  /// tensor as soon as the tensor is loaded. The `load_operation` has the executor of the loader,
+  /// with its default token.
   template <token_for<basic_load_operation<Executor>> CompletionToken = token_by_default>
   auto start_async(source from, CompletionToken&& token = {}) {
     return start_async(std::move(from), load_options(), std::forward<CompletionToken>(token));

@@ -56,8 +56,8 @@ class RINGLOAD_EXPORT model {
   /// Returns an empty handle if the tensor is not on this device.
   tensor find(std::string_view name, std::uint32_t device_position) const noexcept;
 
-  /// The tensors by position. They are sorted by file and offset, as in `catalog().tensors`. A
-  /// tensor that is on several devices has one position for each device.
+  /// Returns the number of positions. The tensors are sorted by file and offset, as in
+  /// `catalog().tensors`. A tensor that is on several devices has one position for each device.
   std::size_t size() const noexcept;
   /// Returns true if the model has no tensors.
   bool empty() const noexcept { return size() == 0; }

@@ -79,7 +79,7 @@ enum class on_unmappable : std::uint8_t {
 /// GPUDirect Storage requires a loader whose only device is one GPU, and the CUDA library
 /// libcufile.so.0. The drive, the file system and the driver must support GPUDirect Storage too.
 /// cuFile also has a compatibility mode, which reads through host memory. ringload does not use
-/// this mode. Before a loader with `automatic` or `required` opens the driver of cuFile, it
+/// this mode. Before a loader with `automatic` or `required` opens the driver of cuFile, the loader
 /// disables the mode for the whole process. The process must not fork afterwards.
 enum class gpu_direct : std::uint8_t {
   /// Reads through host memory.
@@ -153,15 +153,15 @@ struct loader_options {
   ringload::gpu_direct gpu_direct = ringload::gpu_direct::off;
   /// Whether a GPU may copy a replicated tensor from another GPU of the loader. If the machine does
   /// not connect the two GPUs, or if `false`, each GPU copies the tensor from host memory. Before
-  /// the first copy between two GPUs, the loader sends 64 KiB from one to the other and compares
-  /// the bytes. If the bytes differ, the loader copies from host memory. The comparison is
+  /// the first copy between two GPUs, the loader sends 64 KiB from one GPU to the other and
+  /// compares the bytes. If the bytes differ, the loader copies from host memory. The comparison is
   /// necessary because, on some machines with an IOMMU, copies between GPUs deliver wrong bytes
   /// without an error.
   bool peer_copies = true;
 };
 
-/// Returns `limits` with the default values for `devices` devices of this kind: each 0 in `slots`
-/// and `copy_threads` is replaced.
+/// Returns a copy of `limits`. If `slots` or `copy_threads` is 0, the copy has the default value
+/// for `devices` devices of this kind.
 RINGLOAD_EXPORT loader_options chosen_options(const loader_options& limits, device_kind kind,
                                               std::uint32_t devices = 1) noexcept;
 
@@ -230,9 +230,9 @@ struct load_options {
   /// page when the program first uses the page.
   ///
   /// A tensor cannot be mapped if the load must convert, decompress, byte-swap, fuse or transpose
-  /// it. The same applies if a dimension other than the first is sliced, or if the offset in the
-  /// file is not aligned for the element type. `unmappable` decides whether the load then fails or
-  /// reads the tensor into memory.
+  /// the tensor. The same applies if a dimension other than the first is sliced, or if the offset
+  /// in the file is not aligned for the element type. `unmappable` decides whether the load then
+  /// fails or reads the tensor into memory.
   ///
   /// A mapped tensor depends on its file. If another program writes to the file, the tensor may
   /// change at any time, even after its digest was verified. If the file is truncated or its drive

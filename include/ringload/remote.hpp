@@ -22,13 +22,13 @@
 // Some servers do not support requests for ranges. Then the whole file is transferred, and reads
 // take their bytes from this transfer. A small file is kept in memory
 // (remote_options::whole_bytes_max). Only a part of a larger file is kept. If a read needs bytes
-// that were dropped, the transfer is restarted. If a load has received twice the size of the file
-// in bytes that no read uses, it fails with errc::unsupported_feature.
+// that were dropped, the transfer is restarted. A load fails with errc::unsupported_feature when
+// the received bytes that no read uses reach twice the size of the file.
 //
 // A request is repeated after a delay if the transfer fails, or if the status is 408, 429, 500,
-// 502, 503 or 504. The repeated request continues after the last received byte. A Retry-After of
-// the server is obeyed. Redirects are followed. Credentials are sent only to the scheme, host and
-// port of the original address.
+// 502, 503 or 504. The repeated request continues after the last received byte. If the server sends
+// Retry-After, the delay is the requested time. Redirects are followed. Credentials are sent only
+// to the scheme, host and port of the original address.
 
 #include <chrono>
 #include <cstdint>
@@ -105,7 +105,7 @@ struct remote_options {
 };
 
 /// Returns an extension that reads over HTTP. Starts `options.threads` threads. The threads end
-/// when the last loader, checkpoint and copy of the extension that uses them is destroyed. Throws
+/// when all loaders, checkpoints and copies of the extension are destroyed. Throws
 /// `ringload::error` with errc::invalid_options if an option is invalid.
 RINGLOAD_EXPORT extension remote(const remote_options& options = {});
 

@@ -14,8 +14,8 @@ namespace ringload::inline v0 {
 struct s3_options {
   RINGLOAD_OPTION_STRUCT(s3_options)
 
-  /// The region of the bucket. If empty, Amazon reports the region, and us-east-1 is used for other
-  /// endpoints.
+  /// The region of the bucket. If empty, Amazon reports the region. For other endpoints, an empty
+  /// region means us-east-1.
   std::string region = {};
   /// The address of another service, "https://host[:port]", such as
   /// "https://storage.googleapis.com". Empty means Amazon.

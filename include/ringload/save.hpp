@@ -137,8 +137,8 @@ struct save_options {
   /// one of `shard_bytes` and `shard_count` may be set. If both are 0, or if one shard is enough,
   /// the save writes one file.
   std::uint64_t shard_bytes = 0;
-  /// The number of shards, but no shard is empty. The tensors are distributed evenly, largest
-  /// tensor first.
+  /// The number of shards. The save writes fewer shards if a shard would be empty. The tensors are
+  /// distributed evenly, largest tensor first.
   std::uint32_t shard_count = 0;
 
   /// Converts tensors to this type. The type must be f64, f32, f16, bf16, f8_e4m3fn or f8_e5m2. If
@@ -155,12 +155,12 @@ struct save_options {
   /// must be empty or contain only a checkpoint.
   bool replace = true;
   /// If true, the files and their folder are flushed to the drive before completion. Without the
-  /// flush, a power failure may destroy the output and the previous target. The end of the process
-  /// alone destroys neither.
+  /// flush, a power failure may destroy the output and the previous target. A crash of the process
+  /// destroys neither.
   bool sync = true;
   /// If true, the save reads the written bytes back and compares them with the original bytes.
-  /// Bytes that were written with O_DIRECT are also read with O_DIRECT. If they differ, the save
-  /// fails with `errc::read_back_differs`.
+  /// Bytes that were written with O_DIRECT are also read with O_DIRECT. If the bytes differ, the
+  /// save fails with `errc::read_back_differs`.
   bool read_back = false;
 
   /// If set, `save_result::digests` receives a digest of each saved tensor, for a checksum list.

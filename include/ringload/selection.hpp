@@ -165,8 +165,8 @@ class RINGLOAD_EXPORT selection {
   /// device gets a copy.
   selection& on(std::string glob, std::uint32_t device);
   /// Places each tensor on the device whose position the function returns. The function may also
-  /// return `all_devices`. The function is called once for each selected tensor for which this call
-  /// decides, in a thread of the library, before the first read. An exception fails the load.
+  /// return `all_devices`. The function is called once for each selected tensor whose device this
+  /// call decides, in a thread of the library, before the first read. An exception fails the load.
   selection& on(std::function<std::uint32_t(const tensor_info&)> device);
   /// Places each tensor as a whole on every device. The load reads the tensor once and copies the
   /// tensor to all devices.
@@ -174,9 +174,9 @@ class RINGLOAD_EXPORT selection {
   /// Distributes the tensors in the order of the catalog. Each tensor is placed on the device that
   /// has the fewest bytes so far.
   selection& spread(std::string glob);
-  /// Divides each tensor along `dim` and places range i on device i. The ranges are those of the
-  /// function shard() above, with one rank for each device. A tensor that fused() joins with others
-  /// is divided before the tensors are joined.
+  /// Divides each tensor along `dim` and places range i on device i. The ranges are the ranges of
+  /// the function shard() above, with one rank for each device. Tensors that fused() joins are
+  /// divided before they are joined.
   selection& shard(std::string glob, std::uint32_t dim);
 
   /// Ignores names and globs that match no tensor. Without this call, the load fails with

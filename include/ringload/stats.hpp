@@ -37,8 +37,8 @@ struct load_stats {
   /// The total size of tensors that match a digest of a checksum list or of their file.
   std::uint64_t bytes_verified = 0;
   /// The number of files of a model hub that were not compared with the hub's digest, because the
-  /// load read only a part of them, or for another reason that <ringload/hub.hpp> lists. Set at the
-  /// end of the load.
+  /// load read only a part of the file, or for another reason that <ringload/hub.hpp> lists. Set at
+  /// the end of the load.
   std::uint64_t files_unverified = 0;
 
   /// The number of requests to a store. Requests for opening the checkpoint do not count.

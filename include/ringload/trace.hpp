@@ -58,7 +58,8 @@ struct trace_event {
 
 /// The type of a trace function. The function is called after the end of a step, in the engine
 /// thread of the loader, for one event at a time. Steps that run in parallel may be reported in any
-/// order. All loads of the loader wait while the function runs, so it should only store the event.
+/// order. All loads of the loader wait while the function runs. The function should only store the
+/// event.
 using trace_function = void (*)(const trace_event& event, void* context) noexcept;
 
 }  // namespace ringload::inline v0

@@ -5,11 +5,10 @@
 // with a checksum list fails unless every tensor matches its digest. Some formats store digests in
 // the file: see `embedded_digests`.
 //
-// For a checksum list, each tensor is hashed in its final memory, before the load returns the
-// tensor. Therefore the check includes the copy to the device. Bytes in GPU memory are copied back
-// to the host in pieces.
-// The loader creates `loader_options::copy_threads` additional threads for hashing. These threads
-// run while other tensors are read.
+// If a load verifies a checksum list, each tensor is hashed in its final memory, before the load
+// returns the tensor. Therefore the check includes the copy to the device. Bytes in GPU memory are
+// copied back to the host in pieces. The loader creates `loader_options::copy_threads` additional
+// threads for hashing, which run while other tensors are read.
 
 #include <cstddef>
 #include <cstdint>

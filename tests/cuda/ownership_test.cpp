@@ -33,11 +33,11 @@ using namespace ringload::testing;
 
 namespace {
 
-bool has_engine_thread() {
+bool has_thread(const std::string& name) {
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::string name;
-    std::ifstream(thread.path() / "comm") >> name;
-    if (name == "ringload") return true;
+    std::string name_of_thread;
+    std::ifstream(thread.path() / "comm") >> name_of_thread;
+    if (name_of_thread == name) return true;
   }
   return false;
 }
@@ -68,15 +68,17 @@ class sleeping_stream {
   std::promise<void> over_;
 };
 
-// Returns true if all engine threads of the process end. The destructor of a loader does not wait
-// for a blocked thread.
-bool engine_threads_end() {
+// Returns true if all threads of the process with this name end.
+bool threads_end(const std::string& name) {
   const auto until = std::chrono::steady_clock::now() + patience;
-  while (has_engine_thread() && std::chrono::steady_clock::now() < until) {
+  while (has_thread(name) && std::chrono::steady_clock::now() < until) {
     std::this_thread::yield();
   }
-  return !has_engine_thread();
+  return !has_thread(name);
 }
+
+// The destructor of a loader does not wait for a blocked engine thread.
+bool engine_threads_end() { return threads_end("ringload"); }
 
 }  // namespace
 
@@ -142,7 +144,10 @@ TEST_CASE("cuda: memory is given back also where the device cannot be set") {
     loader with(cuda_device(1), small_options());
     loaded = get(with.load_async(file.name(), use_future));
   }
-  REQUIRE(engine_threads_end());  // A thread that ends sets the device too.
+  // A thread that frees memory of the device sets the device too. A new thread is first named like
+  // the engine thread.
+  REQUIRE(engine_threads_end());
+  REQUIRE(threads_end("ringload-free"));
   fake_cudart::fail("cudaSetDevice", 1, cudaErrorInvalidDevice);
   loaded = {};
 }

@@ -313,6 +313,14 @@ TEST_CASE("zt: names stand once, also against the parts of objects") {
         errc::duplicate_tensor);
   const std::string twice = zt_component_text("u8", 64, 1, {{"offset", cbor_number(64)}});
   CHECK(code_of(dense({1}, twice)) == errc::malformed_header);
+  // Also after many fields that the reader does not know.
+  std::vector<std::pair<std::string, std::string>> fields;
+  for (char key = 'a'; key <= 't'; ++key) fields.emplace_back(std::string(1, key), "\x01");
+  CHECK_FALSE(code_of(dense({1}, zt_component_text("u8", 64, 1, fields))));
+  for (const char* digest : {"sha256:aa", "crc32c:00"}) {
+    fields.emplace_back("digest", cbor_text(digest));
+  }
+  CHECK(code_of(dense({1}, zt_component_text("u8", 64, 1, fields))) == errc::malformed_header);
   CHECK_FALSE(code_of(with({{"", object}})));
 }
 

@@ -294,8 +294,9 @@ constexpr std::int64_t end_before_open = 2;
 //   2  the wake of the load's coroutine: the waiting handler and its post
 //   3  the frames of the coroutines that close the files and free the memory in another thread
 //   2  the handlers that wait for this thread: for the files and for the memory
+//   2  the posts to this thread, if Asio has no memory to reuse at this moment
 //   2  the two workers, which wait for their next read
-constexpr std::int64_t end_after_open = end_before_open + 9;
+constexpr std::int64_t end_after_open = end_before_open + 11;
 //   2  the place and the cause, if the handler asks for them
 constexpr std::int64_t text_copies = 2;
 

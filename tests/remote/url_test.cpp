@@ -3,7 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <boost/asio/ip/address.hpp>
 #include <string>
+
+#include "remote/http/address.hpp"
 
 using namespace ringload;
 using namespace ringload::remote_http;
@@ -89,4 +92,22 @@ TEST_CASE("an origin: scheme, host and port together") {
   CHECK(!one.same_origin(*parse_http_url("http://h:443/x")));
   CHECK(!one.same_origin(*parse_http_url("https://h:444/x")));
   CHECK(!one.same_origin(*parse_http_url("https://h.h/x")));
+}
+
+TEST_CASE("is_private: an IPv6 address that contains an IPv4 address, and its limits") {
+  const auto is_private_text = [](const char* text) {
+    return is_private(boost::asio::ip::make_address(text));
+  };
+  for (const char* text :
+       {"8.8.8.8", "2606:4700::1", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::"}) {
+    CAPTURE(text);
+    CHECK_FALSE(is_private_text(text));
+  }
+  // 64:ff9b:1::/48 is for translators inside a private network.
+  for (const char* text :
+       {"10.1.2.3", "::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "64:ff9b:1::808:808",
+        "64:ff9b:0:0:1::808:808", "2002:a00:1::", "2001:db8::1", "fe80::1", "fc00::1"}) {
+    CAPTURE(text);
+    CHECK(is_private_text(text));
+  }
 }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr unsigned depth_max = 64;  // Maximum depth of nested lists and dictionaries.
 
-// The kinds of an item of CBOR (RFC 8949, 3.1).
+// The major types of CBOR (RFC 8949, 3.1).
 enum kind : unsigned { positive, negative, bytes, text, list, map, tag, simple };
 constexpr unsigned indefinite = 31;
 constexpr std::uint64_t positive_bignum = 2;
@@ -147,7 +147,7 @@ class decoder {
       case 20: return nb::bool_(false);
       case 21: return nb::bool_(true);
       case 22:
-      case 23: return nb::none();  // The second is "undefined".
+      case 23: return nb::none();  // 23 is "undefined".
       case 25: return nb::float_(half_float(static_cast<unsigned>(at.argument)));
       case 26:
         return nb::float_(double{std::bit_cast<float>(static_cast<std::uint32_t>(at.argument))});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Attributes as values of Python: int, float, bool, None, str, bytes, lists and dictionaries.
+// Converts attributes from and to Python values: int, float, bool, None, str, bytes, list and dict.
 
 #include <nanobind/nanobind.h>
 

@@ -54,7 +54,7 @@ class cache_reports {
   unsigned reporters_ = 0;
 };
 
-/// The reports end when the last copy is destroyed.
+/// Counts as a reporter of `to` while this object exists.
 struct cache_reporter {
   explicit cache_reporter(std::shared_ptr<cache_reports> reports) : to(std::move(reports)) {
     to->add_reporter();

@@ -52,7 +52,7 @@ nb::list files(const held_checkpoint& self) {
   return all;
 }
 
-// Returns pairs. If shards have different values for a key, the key has several pairs.
+// Returns (key, value) pairs. If shards have different values for a key, the key has several pairs.
 nb::list metadata(const held_checkpoint& self) {
   nb::list all;
   for (const auto& [key, value] : self.of->catalog().metadata) {

@@ -2,9 +2,9 @@
 
 // Implements std::condition_variable::wait without libstdc++.
 //
-// Only this function would require GLIBCXX_3.4.30, which the systems of manylinux_2_34 lack.
-// Compiled against libstdc++ 11, it would require 3.4.11. The linker option --wrap replaces its
-// calls by calls of this function.
+// With the function of libstdc++, the module would require GLIBCXX_3.4.30, which the systems of
+// manylinux_2_34 do not have. The linker option --wrap replaces calls of that function by calls of
+// the function below.
 
 #include <pthread.h>
 

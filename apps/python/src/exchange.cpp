@@ -21,7 +21,7 @@ namespace ringload::python {
 
 namespace {
 
-// Returns the same description with a deleter that does nothing.
+// Returns a copy of the description. The deleter of the copy does not release the tensor.
 template <class Managed>
 Managed* shadow_of(nb::handle capsule, const char* name) {
   const auto* original = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
@@ -66,7 +66,7 @@ From of_words(std::string name, const nb::tuple& words) {
   return made;
 }
 
-// Each element is (name, capsule or description or Tensor, type of the elements or None).
+// Converts a sequence of (name, capsule or description or Tensor, type of the elements or None).
 template <class From, class Make>
 std::vector<From> all_of(const nb::sequence& named, Make make) {
   std::vector<From> all;

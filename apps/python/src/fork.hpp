@@ -2,16 +2,16 @@
 #pragma once
 
 // Handles objects of the library after a fork. In the child process, no thread of the library runs,
-// and any lock may be held forever. Therefore objects of the parent are refused there, and are
-// never destroyed.
+// and any lock may be held forever. Therefore the child process refuses objects of the parent, and
+// never destroys them.
 
 #include <memory>
 #include <utility>
 
 namespace ringload::python {
 
-/// Returns the number of forks between the first call, in this process or a parent, and this
-/// process.
+/// Returns the number of forks since the first call. The number differs between a process and its
+/// child.
 unsigned fork_generation();
 
 /// Owns a value. Destroys the value in the process that created it, and leaks the value in child

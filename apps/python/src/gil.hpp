@@ -4,9 +4,9 @@
 // Releases the GIL, also while the interpreter ends.
 //
 // If a thread requests the GIL while the interpreter ends, CPython before 3.14 ends the thread by
-// pthread_exit(), which unwinds its frames. Destructors must not be left by an exception
-// (std::terminate()), and destructors of Python objects need the GIL. Therefore this code makes the
-// thread wait until the process has ended, as CPython 3.14 does.
+// pthread_exit(), which unwinds its frames. If the unwinding leaves a destructor, std::terminate()
+// is called. Destructors of Python objects also need the GIL. Therefore this code makes the thread
+// wait until the process has ended, as CPython 3.14 does.
 //
 // A destructor makes the thread wait. A catch block would call std::terminate() if another
 // exception is being handled, which happens while an error of the library is converted to a Python
@@ -33,13 +33,13 @@ class unwinding_guard {
   bool returned_ = false;
 };
 
-/// The destructor takes the GIL again.
+/// Releases the GIL. The destructor takes the GIL again.
 class without_gil {
  public:
   without_gil() noexcept : state_(PyEval_SaveThread()) {}
   without_gil(const without_gil&) = delete;
   without_gil& operator=(const without_gil&) = delete;
-  // The destructor throws nothing. With noexcept, the guard would not be destroyed.
+  // Throws nothing. With noexcept, unwinding would call std::terminate() and not destroy the guard.
   ~without_gil() noexcept(false) {
     unwinding_guard guard;
     PyEval_RestoreThread(state_);

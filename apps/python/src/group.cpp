@@ -3,7 +3,7 @@
 // The Python classes for groups, and for loads by ranks.
 //
 // Calls of a load run in a thread of the load, which uses the group and the loader. Therefore
-// closing the loader first ends these calls. Only one load at a time uses a group.
+// Loader.close() ends these calls first. Only one load at a time uses a group.
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -76,8 +76,8 @@ std::chrono::milliseconds timeout_of(double seconds) {
   return std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
 }
 
-// Only one thread at a time may use a group, so only one load, whose calls wait for each other.
-// `caller` is null if a load begins.
+// Throws if another load uses the group. Calls of one load wait for each other. `caller` is null if
+// a load begins.
 void claim(const used_group& ranks, const void* caller) {
   const auto last = ranks.last_call.lock();
   if (last && !last->ended() && (caller == nullptr || ranks.last_caller != caller)) {

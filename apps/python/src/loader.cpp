@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The Python classes Loader and Loading: start all operations of the library.
+// The Python classes Loader and Loading, which start all operations of the library.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -47,7 +47,7 @@ namespace {
 
 using begun = std::unique_ptr<held_operation>;
 
-// Creates the extensions for formats and sources on request.
+// Creates the requested extensions for formats and sources.
 std::vector<extension> extensions(const std::optional<std::string>& hdf5_program,
                                   const held_network* network) {
   std::vector<extension> all;
@@ -277,7 +277,7 @@ class held_loader {
   of_this_process<std::shared_ptr<running<loader>>> of_;
 };
 
-// (number, path of the full version, path of the delta), for each version.
+// Returns (number, path of the full version, path of the delta) for each version.
 nb::list versions_in(const path_argument& folder) {
   nb::list all;
   for (const version_info& version : list_versions(folder.bytes)) {
@@ -344,7 +344,7 @@ struct held_load {
   of_this_process<parts> parts_;
 };
 
-// Functions of a load and of a stream.
+// Binds the functions that a load and a stream have in common.
 template <class Load>
 void bind_stream(nb::class_<held_load<Load>>& bound) {
   using held = held_load<Load>;

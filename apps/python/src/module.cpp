@@ -9,7 +9,7 @@
 
 NB_MODULE(_core, m) {
   namespace nb = nanobind;
-  nb::set_leak_warnings(false);  // A thread may still wait when the interpreter ends.
+  nb::set_leak_warnings(false);  // At exit, waiting threads may hold objects.
   m.doc() = "The library's own objects, as the package ringload wraps them.";
   m.attr("version") = RINGLOAD_VERSION;
   m.attr("has_cuda") = RINGLOAD_PYTHON_CUDA != 0;

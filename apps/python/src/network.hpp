@@ -19,11 +19,11 @@
 
 namespace ringload::python {
 
-/// Delegates each name to the store that was set for it last.
+/// Delegates each name to the store that the last use() of the name has set.
 class network_store final : public byte_store {
  public:
-  /// Limits the number of operations that start at the same time, because each of them must find
-  /// its name.
+  /// The maximum number of names. Older names are dropped, so at most this number of operations can
+  /// start at the same time.
   static constexpr std::size_t names_max = 4096;
 
   void use(const std::string& name, std::shared_ptr<byte_store> store) {

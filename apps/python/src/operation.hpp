@@ -3,7 +3,7 @@
 
 // An operation of the library for Python. Its result is kept until Python requests it.
 //
-//   engine thread      settle(): stores the result, wakes those who wait; never takes the GIL
+//   engine thread      settle(): stores the result, wakes waiting threads; never takes the GIL
 //   Python's threads   wait, without the GIL; subscribe a waker, whose descriptor an event loop
 //                      polls; take the result; cancel
 

@@ -183,7 +183,7 @@ open_options open_options_of(const nb::dict& given) {
 
 loading_options::loading_options(const nb::dict& given) {
   const setter verify = [this](nb::handle value) {
-    if (nb::isinstance<nb::dict>(value)) {  // The lines of a checksum list, by tensor.
+    if (nb::isinstance<nb::dict>(value)) {  // Maps names to lines of a checksum list.
       std::string lines;
       for (const auto& [name, line] : nb::cast<nb::dict>(value)) {
         lines.append(text_from(line, "a digest of verify")).append("\n");

@@ -84,8 +84,8 @@ nb::tuple dlpack_device(const held_tensor& self) {
 
 // --- The buffer protocol
 
-// Py_buffer, and the numbers of its slots, which are the same in every CPython since 3.10. The
-// headers of the stable ABI have them only since 3.11.
+// Py_buffer, the slot numbers and the flags are the same in every CPython since 3.10. The headers
+// of the stable ABI define them only since 3.11.
 struct buffer_view {
   void* buf;
   PyObject* obj;
@@ -127,7 +127,7 @@ const char* format_of(dtype type) {
   }
 }
 
-// The bytes of a tensor without a type, for consumers such as files, sockets and hashes.
+// The bytes of a tensor without the type of the elements, for files, sockets and hashes.
 struct held_bytes {
   explicit held_bytes(tensor t) : of(std::move(t)) {}
   of_this_process<tensor> of;
@@ -170,8 +170,8 @@ int give_buffer(const tensor& t, PyObject* self, buffer_view* view, int flags, c
   return 0;
 }
 
-// A consumer that does not request the format would use a wrong type: torch.asarray() would use
-// float32.
+// Refuses a consumer that does not request the format, because it would use a wrong type. For
+// example, torch.asarray() would use float32.
 int get_typed_buffer(PyObject* self, buffer_view* view, int flags) noexcept {
   view->obj = nullptr;
   try {

@@ -20,9 +20,9 @@ class raw_decoder final : public decoder {
   }
 };
 
-// Each byte has seven bits of the number. The lowest bits are first. If the top bit is set, another
-// byte follows. Negative numbers of any width are stored in ten bytes, so the decoder drops the
-// bits above the width of an element.
+// Decodes base-128 integers. Each byte has seven bits of the integer, and the lowest bits are
+// first. If the top bit is set, another byte follows. Negative integers of any width are stored in
+// ten bytes, so the decoder drops the bits above the width of an element.
 class varint_decoder final : public decoder {
  public:
   explicit varint_decoder(unsigned element_bytes) noexcept : element_bytes_(element_bytes) {}
@@ -50,7 +50,7 @@ class varint_decoder final : public decoder {
  private:
   const unsigned element_bytes_;
   std::uint64_t value_ = 0;
-  unsigned shift_ = 0;        // The position of the next seven bits.
+  unsigned shift_ = 0;        // Position of the next seven bits in value_.
   unsigned ready_bytes_ = 0;  // Number of bytes of value_ that are not yet written to the output.
 };
 

@@ -24,9 +24,8 @@ inline fault malformed_stream(std::string cause) {
 enum class decoded_into : std::uint8_t {
   pieces,  // Each call may pass another output buffer. The caller may reuse the buffers.
 
-  // All calls write to one buffer, one after another. Each call must pass the whole rest of the
-  // buffer. The caller must keep the decoded bytes in the buffer, because a codec may refer to
-  // them.
+  // Consecutive calls fill one buffer. Each call must pass the whole rest of the buffer. The caller
+  // must not change the decoded bytes in the buffer, because a codec may refer to them.
   one_memory,
 };
 
@@ -53,11 +52,10 @@ class decoder {
 result<std::unique_ptr<decoder>> make_decoder(codec stored_codec, unsigned element_bytes,
                                               decoded_into into = decoded_into::pieces);
 
-// Each function uses a different library.
 result<std::unique_ptr<decoder>> make_deflate_decoder(bool zlib_wrapper);
 result<std::unique_ptr<decoder>> make_zstd_decoder(decoded_into into);
 
-// Returns the CRC-32 of zip files. `before` is the CRC of the bytes before `bytes`.
+// Returns the CRC-32 of zip files. `before` is the CRC-32 of the bytes before `bytes`, or 0.
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t before) noexcept;
 
 }  // namespace ringload::inline v0

@@ -53,8 +53,7 @@ class deflate_decoder final : public decoder {
     step.taken = in_bytes - state_.avail_in;
     step.produced = out_bytes - state_.avail_out;
     step.ended = state_.block_state == ISAL_BLOCK_FINISH;
-    // The decoder may have taken bytes after the end of the stream. These bytes do not count as
-    // taken.
+    // ISA-L may have read bytes after the end of the stream. These bytes do not count as taken.
     if (step.ended) {
       const auto unused = static_cast<std::size_t>(std::max(state_.read_in_length, 0)) / 8;
       step.taken -= std::min(step.taken, unused);

@@ -36,8 +36,7 @@ class chain_decoder final : public decoder {
 
  private:
   result<void> undo_all() {
-    // The chunk still has this number of checksums. They are part of the bytes that zlib must
-    // produce.
+    // Number of checksums in the chunk. The output of zlib includes these checksums.
     auto sums = static_cast<std::uint64_t>(
         std::ranges::count(filters_, chain_filter::kind::fletcher32, &chain_filter::filter));
     for (std::size_t i = filters_.size(); i-- > 0;) {
@@ -67,7 +66,7 @@ class chain_decoder final : public decoder {
   result<void> inflate(std::uint64_t bytes) {
     auto inflater = make_decoder(codec::zlib, 1);
     if (!inflater) return inflater.error();
-    // The buffer has one additional byte, so that output that is too long is detected.
+    // One additional byte, so that output that is too long is detected.
     std::vector<std::byte> out(static_cast<std::size_t>(bytes) + 1);
     std::span<const std::byte> in = chunk_;
     std::span<std::byte> buffer = out;

@@ -2,7 +2,7 @@
 #pragma once
 
 // Decodes a chunk of an HDF5 dataset with filters in any order. The filters need the whole chunk,
-// so both the stored and the decoded chunk are in memory. Most datasets do not need this class,
+// so both the stored and the decoded chunk are in memory. Most datasets do not need a filter chain,
 // because the members of stored_stream describe the usual order: shuffle, codec and checksum.
 
 #include <cstdint>
@@ -29,8 +29,7 @@ using filter_chain = std::vector<chain_filter>;
 // The maximum size of a stored or decoded chunk. HDF5 recommends chunks of some MiB.
 inline constexpr std::uint64_t chunk_bytes_max = std::uint64_t{1} << 30;
 
-// The decoder first uses all of the `stored_bytes` bytes, then writes all of the `decoded_bytes`
-// bytes.
+// The decoder first takes `stored_bytes` bytes, then writes `decoded_bytes` bytes.
 result<std::unique_ptr<decoder>> make_chain_decoder(filter_chain filters,
                                                     std::uint64_t stored_bytes,
                                                     std::uint64_t decoded_bytes);

@@ -41,7 +41,7 @@ class fletcher32 {
     first_ += word;
     second_ += first_;
   }
-  // Reduces modulo 65,535. A multiple of 65,535 becomes 65,535, and 0 stays 0.
+  // Reduces both sums modulo 65,535. A nonzero multiple of 65,535 becomes 65,535 instead of 0.
   void fold() noexcept {
     first_ = (first_ & 0xFFFFU) + (first_ >> 16U);
     second_ = (second_ & 0xFFFFU) + (second_ >> 16U);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reverses the shuffle filter of HDF5. A shuffled chunk begins with the first bytes of all
-// elements. Then it has the second bytes of all elements, and so on. Bytes after the last whole
-// element are unchanged at the end.
+// Reverses the shuffle filter of HDF5. A shuffled chunk contains the first bytes of all elements,
+// then the second bytes of all elements, and so on. If the last element is incomplete, its bytes
+// are unchanged at the end of the chunk.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace ringload::inline v0 {
 
 namespace detail {
 
-// `Width` is the width of an element, or 0 if the compiler does not know the width.
+// `Width` is the width of an element, or 0 if only `width` states it.
 template <std::size_t Width>
 void gather_elements(const std::byte* planes, std::size_t count, std::size_t first,
                      std::size_t elements, std::byte* to, std::size_t width) noexcept {
@@ -25,8 +25,8 @@ void gather_elements(const std::byte* planes, std::size_t count, std::size_t fir
 
 }  // namespace detail
 
-// Restores the bytes [offset, offset + to.size()). `shuffled_bytes` must be the whole shuffled
-// chunk.
+// Writes the bytes [offset, offset + to.size()) of the original chunk to `to`. `shuffled_bytes`
+// must be the whole shuffled chunk.
 inline void unshuffle(std::span<const std::byte> shuffled_bytes, std::size_t width,
                       std::size_t offset, std::span<std::byte> to) noexcept {
   const std::size_t count = shuffled_bytes.size() / width;

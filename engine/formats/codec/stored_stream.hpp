@@ -24,8 +24,7 @@ struct chain_filter;
 
 // A range of stored bytes that is decoded from its beginning to its end.
 struct stored_stream {
-  // 0 for the parsed file. A number n above 0 means the external data file number n of the parsed
-  // file.
+  // 0 for the parsed file, or n for the n-th path in file_entries::external_files.
   std::uint32_t file = 0;
   std::uint64_t offset = 0;  // From the beginning of that file.
   std::uint64_t bytes = 0;   // Number of stored bytes.
@@ -39,8 +38,7 @@ struct stored_stream {
   std::uint8_t shuffle_bytes = 0;
   bool fletcher32 = false;  // The stored bytes end with HDF5's checksum of the preceding bytes.
   std::optional<std::uint32_t> crc32;  // CRC-32 of the decoded bytes, as in zip files.
-  // The decoded bytes if the header contains the elements in another form, so that no file is read.
-  // Otherwise null.
+  // The decoded bytes, if the parser has already read them. Then no file is read. Otherwise null.
   std::shared_ptr<const std::vector<std::byte>> in_memory;
 };
 

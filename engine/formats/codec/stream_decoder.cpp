@@ -55,7 +55,8 @@ result<void> stream_decoder::take(std::span<const std::byte> in, decoded_output&
   return status;
 }
 
-// Fails if the remaining stored bytes decode to more bytes.
+// Called after all decoded bytes were written. Fails if `in` decodes to more bytes, or if bytes
+// follow the end of the stream.
 result<void> stream_decoder::expect_end(std::span<const std::byte>& in) {
   std::array<std::byte, 1> more;
   auto step = decoder_->decode(in, more);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decodes one stored stream from its first byte to its last. The caller must pass the stored bytes
-// in order. The decoder writes exactly the expected number of decoded bytes, and verifies
-// checksums.
+// Decodes one stored stream. The caller must pass the stored bytes in order. The decoder writes
+// exactly the expected number of decoded bytes, and verifies checksums.
 
 #include <cstddef>
 #include <cstdint>
@@ -59,7 +58,7 @@ class stream_decoder {
   std::uint32_t crc32_ = 0;
   fletcher32 sum_;
   std::uint32_t stated_sum_ = 0;
-  std::vector<std::byte> shuffled_;  // The whole chunk if it is shuffled.
+  std::vector<std::byte> shuffled_;  // The decoded chunk before unshuffling, or empty.
 };
 
 }  // namespace ringload::inline v0

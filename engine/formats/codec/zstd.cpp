@@ -2,16 +2,16 @@
 
 // Decodes Zstandard with libzstd.
 //
-// By default, the library decodes into its own window (2 MiB for level 3) and then copies the bytes
-// to the output. The copy takes a tenth of the time, or a seventh if the output is new memory. If
-// all outputs are parts of one buffer, the library can refer to earlier bytes in this buffer, and
-// needs no window. The parameter for this mode is not part of the stable interface. If the library
-// refuses the parameter, the window is used.
+// By default, libzstd decodes into its own window (2 MiB for level 3) and then copies the bytes to
+// the output. The copy takes a tenth of the decoding time, or a seventh if the output is newly
+// allocated memory. If all outputs are parts of one buffer, libzstd can refer to earlier bytes in
+// this buffer, and needs no window. The parameter for this mode, ZSTD_d_stableOutBuffer, is not
+// part of the stable interface. If libzstd refuses the parameter, libzstd uses the window.
 
 #include "formats/codec/decoder.hpp"
 
 #if RINGLOAD_HAS_ZSTD
-#define ZSTD_STATIC_LINKING_ONLY  // Declares the parameter.
+#define ZSTD_STATIC_LINKING_ONLY  // Declares ZSTD_d_stableOutBuffer.
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -76,7 +76,7 @@ class zstd_decoder final : public decoder {
 
   std::unique_ptr<::ZSTD_DCtx, release> context_;
   bool between_frames_ = false;
-  // True if the library refers to earlier bytes in the output, which must then be a single buffer.
+  // True if libzstd may refer to earlier output bytes. All outputs are then parts of one buffer.
   bool looks_back_ = false;
   ::ZSTD_outBuffer memory_ = {nullptr, 0, 0};
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Encodes bytes as one Zstandard frame. Used by saves. A long stream is split into pieces, and each
-// piece becomes a frame. Several threads can then encode one stream, and the result does not depend
-// on the number of threads.
+// Encodes bytes as one Zstandard frame. Saves split a long stream into pieces, and encode each
+// piece as a frame. Several threads can then encode one stream, and the result does not depend on
+// the number of threads.
 
 #include <cstddef>
 #include <memory>
@@ -18,7 +18,7 @@ inline constexpr int zstd_level_min = 1;
 inline constexpr int zstd_level_max = 22;
 inline constexpr int zstd_level_default = 3;  // zTensor has the same default.
 
-// Only one thread at a time may use the encoder. The encoder reuses its tables for all frames.
+// Only one thread at a time may use an encoder. The encoder reuses its tables for all frames.
 class zstd_frame_encoder {
  public:
   // Returns errc::codec_unavailable if the library was built without zstd.

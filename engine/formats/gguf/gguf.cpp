@@ -23,9 +23,9 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::uint64_t name_bytes_end = 64;  // Names must be shorter than this number.
+constexpr std::uint64_t name_bytes_end = 64;  // Names must have fewer bytes than this.
 constexpr std::uint32_t gguf_rank_max = 4;
-// The smallest tensor info: an empty name and no dimensions.
+// Size of the smallest tensor info, which has an empty name and no dimensions.
 constexpr std::uint64_t info_bytes_min = 8 + 4 + 4 + 8;
 
 struct prologue {
@@ -38,8 +38,8 @@ bool read_version(input_cursor& in, std::endian& order) {
   const std::uint64_t begin = in.position();
   std::uint32_t version = 0;
   if (!in.number(version)) return false;
-  // GGUF has no flag for the byte order. The version is 2 or 3. If its lower 16 bits are 0, the
-  // bytes are swapped.
+  // GGUF has no flag for the byte order, but the version is 2 or 3. If the lower 16 bits of the
+  // version are 0, the bytes are swapped.
   order = (version & 0xFFFFU) == 0 && version != 0 ? std::endian::big : std::endian::little;
   if (order == std::endian::big) version = __builtin_bswap32(version);
   if (version == 2 || version == 3) return true;
@@ -73,7 +73,7 @@ bool read_prologue(input_cursor& in, prologue& out) {
   return true;
 }
 
-// One tensor, as its info describes it.
+// The content of one tensor info.
 struct tensor_claim {
   std::uint64_t info_byte = 0;
   std::string name;
@@ -160,7 +160,7 @@ result<std::uint64_t> bytes_of(const tensor_claim& claim) {
   return *bytes;
 }
 
-// The data section, and the size of the part that earlier tensors fill.
+// The data section, and the number of bytes that the previous tensors occupy in it.
 struct data_section {
   std::uint64_t begin = 0;
   std::uint64_t file_bytes = 0;
@@ -281,7 +281,7 @@ result<file_entries> parse_gguf(input& from, strictness strictness) {
   }
   std::vector<tensor_claim> claims;
   if (!read_infos(in, counts, strictness, budget, claims)) return in.error();
-  // The whole header was read. The code below does not read the file.
+  // The code below does not read the file, because the whole header was read.
 
   auto data = data_after(in.position(), alignment, file_bytes, !claims.empty());
   if (!data) return data.error();

@@ -2,9 +2,8 @@
 #pragma once
 
 // Parses GGUF files of version 2 and 3, in either byte order. A file has counts, key-value pairs,
-// tensor infos, padding, and then the data of the tensors in the order of the infos. The rules are
-// those of ggml's reader 0.21: there must be no gaps and no overlaps between tensors. All data must
-// be in the file.
+// tensor infos, padding, and then the data of the tensors in the order of the infos. As in ggml's
+// reader 0.21, there must be no gaps and no overlaps between tensors. All data must be in the file.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -21,19 +20,18 @@ inline constexpr std::string_view gguf_magic = "GGUF";
 // Limit for all pairs and infos together. The largest vocabularies need less than 20 MB.
 inline constexpr std::uint64_t gguf_header_bytes_max = 100'000'000;
 
-// Limits for the counts of pairs and tensors. All real models have smaller counts. A file at the
-// limits is parsed quickly.
+// Limits for the counts of pairs and tensors. Real models have smaller counts.
 inline constexpr std::uint64_t gguf_pairs_max = 65'536;
 inline constexpr std::uint64_t gguf_tensors_max = 250'000;
 inline constexpr std::uint64_t gguf_strings_max = 2'000'000;  // Limit for one array.
 
-// Limit for the metadata text of all key-value pairs. If a pair would exceed the limit, the pair is
-// left out with a note.
+// Limit for the metadata text of all key-value pairs. A pair that exceeds the limit is left out,
+// with a note.
 inline constexpr std::uint64_t gguf_metadata_bytes_max = std::uint64_t{16} << 20;
 
-// A tensor of quantised blocks ("q4_k") becomes one dimension of stored bytes, with `type` and
-// `original_shape`. A fault has the tensor and the byte offset. The caller must add the name of the
-// file.
+// A tensor of quantised blocks ("q4_k") becomes one dimension of stored bytes. Its `type` and
+// `original_shape` describe the blocks. A fault has the tensor and the byte offset. The caller must
+// add the name of the file.
 result<file_entries> parse_gguf(input& from, strictness strictness);
 
 }  // namespace ringload::inline v0

@@ -41,7 +41,7 @@ enum class value_type : std::uint32_t {
 };
 constexpr std::uint32_t value_type_count = 13;
 
-// The minimum for types of variable size.
+// Returns the size of a value, or the minimum size for a string or an array.
 std::uint64_t bytes_of(value_type type) noexcept {
   switch (type) {
     case value_type::u8:
@@ -107,7 +107,7 @@ class metadata_reader {
   input_cursor& in_;
   const std::endian order_;
   const bool strict_;
-  std::uint64_t used_ = 0;  // Bytes of attribute::text() so far. At most gguf_metadata_bytes_max.
+  std::uint64_t used_ = 0;  // Total bytes of attribute::text(). At most gguf_metadata_bytes_max.
   bool left_out_ = false;   // True if the current pair is left out.
 };
 
@@ -124,8 +124,8 @@ bool metadata_reader::length(std::uint64_t bytes_max, std::size_t& out) {
   return true;
 }
 
-// Leaves out a string that may exceed the limit. The limit applies to attribute::text(), which is
-// JSON for an array. Escapes in JSON can make a string six times as long.
+// Leaves out the pair if the string may exceed the limit. The limit applies to attribute::text(),
+// which is JSON for an array. Escapes in JSON can make a string six times as long.
 bool metadata_reader::string(std::string_view& out) {
   std::size_t bytes = 0;
   if (!length(string_bytes_max, bytes)) return false;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds the origin of the chunk addresses that libhdf5 returns. The origin is the beginning of the
-// file, or the end of the user block. The origin depends on the version of libhdf5: 1.10.8 and
-// 1.12.2 count from the end of the user block, and 2.0.0 counts from the beginning of the file. The
-// addresses of contiguous datasets always count from the beginning. The HDF5 documentation does not
-// mention the change, so this code finds the origin with a test file in memory.
+// Finds the origin of the chunk addresses that libhdf5 returns. libhdf5 1.10.8 and 1.12.2 count
+// chunk addresses from the end of the user block, which may precede the HDF5 data. libhdf5 2.0.0
+// counts from the beginning of the file. The addresses of contiguous datasets always count from the
+// beginning of the file. The HDF5 documentation does not mention the difference, so this code finds
+// the origin with a test file in memory.
 
 #include <hdf5.h>
 

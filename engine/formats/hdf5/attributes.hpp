@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads the attributes of an HDF5 file and of its groups. For example, Keras stores layer_names in
-// an attribute.
+// Reads the attributes of an HDF5 file and of its groups, such as layer_names of Keras.
 
 #include <hdf5.h>
 
@@ -21,8 +20,8 @@ struct attribute_reader {
   hdf5_contents& to;
   std::size_t bytes_left = attribute_bytes_max;
 
-  // Reads the attributes of the object `name`: texts and lists of numbers. Counts all other
-  // attributes without reading them.
+  // Adds the attributes of `object`, whose name is `name`, to to.attributes. Only counts an
+  // attribute that is neither text nor a short list of numbers, or that exceeds the limit.
   result<void> read_all(hid_t object, const std::string& name);
 };
 

@@ -31,8 +31,7 @@ bool chunk_places::reorder(std::vector<std::uint64_t>& origins) const {
   const auto unlimited =
       static_cast<std::size_t>(std::ranges::find(size_max, H5S_UNLIMITED) - size_max.begin());
   if (unlimited == rank) return false;
-  // The number of possible chunks in each dimension, and its product over all dimensions except the
-  // unlimited one.
+  // The number of possible chunks in each limited dimension, and the product of these numbers.
   std::vector<std::uint64_t> counts(rank, 0);
   std::optional<std::uint64_t> limited_product = 1;
   for (std::size_t d = 0; d < rank; ++d) {

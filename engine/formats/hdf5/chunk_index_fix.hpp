@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checks and corrects the places of chunks that libhdf5 reports for an extensible array. libhdf5
-// reports wrong places if the unlimited dimension is not the first dimension.
+// Checks and corrects the positions of chunks in a dataset whose chunk index is an extensible
+// array. libhdf5 reports wrong positions if the unlimited dimension is not the first dimension.
 
 #include <hdf5.h>
 
@@ -16,17 +16,17 @@ namespace ringload::inline v0::h5 {
 
 struct chunk_places {
   hid_t dataset;
-  // Maximum sizes of the dimensions. One of them is H5S_UNLIMITED.
+  // Maximum sizes of the dimensions. One maximum is H5S_UNLIMITED.
   std::span<const hsize_t> size_max;
   std::span<const std::uint64_t> chunk_shape;  // At least as many elements as `size_max`.
-  std::size_t stride;  // Distance between the places of two chunks in the list.
+  std::size_t stride;  // Length of one position in hdf5_dataset::chunk_origins.
 
-  // Returns true if a lookup finds each chunk at its place. If places are wrong, at least one
-  // lookup fails, because the last of the wrong places has no chunk.
+  // Returns true if libhdf5 finds a chunk of the right size at each position. If positions are
+  // wrong, at least one lookup fails, because no chunk is at the last wrong position.
   bool are_correct(const hdf5_dataset& description) const;
 
-  // Corrects the places: libhdf5 computed them in the order of the dimensions, but the array has
-  // the unlimited dimension first. Returns false if a number does not fit.
+  // Corrects positions that libhdf5 computed in the order of the dimensions, although the array has
+  // the unlimited dimension first. Returns false if the positions cannot be corrected.
   bool reorder(std::vector<std::uint64_t>& origins) const;
 };
 

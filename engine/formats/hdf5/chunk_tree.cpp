@@ -20,8 +20,8 @@ constexpr std::size_t blocks_max = 64;  // Limit for one object header.
 constexpr unsigned message_layout = 8;
 constexpr unsigned message_continuation = 16;
 
-// A block of bytes of the file, and the numbers in the block. If a number is past the end of the
-// block, the result is 0, and `is_valid` is set to false.
+// A block of bytes of the file. If number() reads past the end of the block, number() returns 0,
+// and is_valid() becomes false.
 class block {
  public:
   block(const tree_place& from, std::uint64_t address, std::uint64_t bytes) {
@@ -68,7 +68,7 @@ class header_reader {
  public:
   explicit header_reader(const tree_place& place) : place_(place) {}
 
-  // Returns the address of the tree.
+  // Returns the address of the tree's root.
   std::optional<std::uint64_t> find_tree() {
     block first(place_, place_.header, prefix_bytes);
     if (!first.is_valid()) return std::nullopt;
@@ -121,8 +121,7 @@ class header_reader {
     }
   }
 
-  // Reads a layout message of version 1 to 3. From version 4 on, the index of the chunks has
-  // another form.
+  // Reads a layout message of version 1 to 3. Later versions have another chunk index.
   void read_layout(block& in, std::size_t position) {
     const std::uint64_t version = in.number(position, 1);
     const bool third = version == 3;
@@ -140,8 +139,8 @@ class header_reader {
   std::optional<std::uint64_t> tree_;
 };
 
-// Reads a tree in order, from its root. The level decreases from node to node, so the recursion
-// ends.
+// Reads a tree in order, from its root. The level of a child must be lower than the level of its
+// parent, so the recursion ends.
 class tree_reader {
  public:
   tree_reader(const tree_place& place, std::uint64_t count) : place_(place), count_(count) {}

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads the chunks of a dataset from its B-tree of version 1. Files for all versions of libhdf5
-// have such trees.
+// Reads the chunks of a dataset from its B-tree of version 1. Files that every version of libhdf5
+// can read have such trees.
 //
-// libhdf5 before 1.14 reads the tree from the beginning for each requested chunk: 16,384 chunks
+// libhdf5 before 1.14 reads the tree from its beginning for each requested chunk: 16,384 chunks
 // take 2.6 s, and four times as many chunks take sixteen times as long. This code reads the tree
-// once. Its result is used only if libhdf5 reports the same number of chunks and the same first
+// once. The result is used only if libhdf5 reports the same number of chunks and the same first
 // chunk.
 
 #include <cstddef>

@@ -93,8 +93,8 @@ result<void> describer::read_shape() {
   return {};
 }
 
-// The fill value of an array element has several numbers. If all numbers are equal, one number
-// replaces them.
+// If the elements are arrays, their fill value is an array of numbers. These numbers must be equal,
+// and out_.fill is one of them.
 result<void> describer::read_fill() {
   H5D_fill_value_t kind = H5D_FILL_VALUE_ERROR;
   if (::H5Pfill_value_defined(creation_.get(), &kind) < 0) return failed();
@@ -123,7 +123,7 @@ result<void> describer::read_compact() {
   }
   out_.compact.resize(static_cast<std::size_t>(*bytes));
   if (*bytes == 0) return {};
-  // Requests the type of the file, so that libhdf5 does not convert the value.
+  // Requests the elements in the type of the file, so that libhdf5 does not convert them.
   const herr_t status =
       ::H5Dread(dataset_, type_.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out_.compact.data());
   if (status < 0) return failed();
@@ -226,7 +226,7 @@ result<void> describer::read_chunks() {
 // Returns false if the file has no readable tree, or if libhdf5 reports another number of chunks or
 // another first chunk.
 result<bool> describer::read_tree(std::uint64_t count) {
-  // Up to this number of chunks, libhdf5 is as fast as the tree.
+  // Up to this number of chunks, libhdf5 is as fast as read_chunk_tree().
   constexpr std::uint64_t quick = 256;
   if (count <= quick || limits_.file < 0 || !header_) return false;
   const tree_place tree = {limits_.file, limits_.user_block, *header_, rank_};
@@ -293,8 +293,7 @@ result<void> describer::check_places() {
 result<described> describer::describe() {
   creation_ = handle(::H5Dget_create_plist(dataset_), &::H5Pclose);
   if (!creation_) return failed();
-  // Must be the first call, because a request for the shape of a virtual dataset may open other
-  // files.
+  // layout() must be called first. Other calls may open the files of a virtual dataset.
   auto kind = layout();
   if (!kind) return kind.error();
   type_ = handle(::H5Dget_type(dataset_), &::H5Tclose);
@@ -328,8 +327,7 @@ result<described> describer::describe() {
       break;
     }
     default: {
-      // A dataset without stored bytes has no address, so the return value of H5Dget_offset is
-      // meaningless.
+      // Without stored bytes, H5Dget_offset() returns no meaningful address.
       out_.bytes = ::H5Dget_storage_size(dataset_);
       const haddr_t offset = ::H5Dget_offset(dataset_);
       if (out_.bytes > 0 && offset == HADDR_UNDEF) {

@@ -231,11 +231,10 @@ result<handle> open_file(int file) {
     return refused("");
   }
 #if H5_VERSION_GE(1, 14, 0) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
-  // The file is read without a lock, as in every other format, because some file systems have no
-  // locks.
+  // ringload reads files of every format without a lock, because some file systems have no locks.
   if (::H5Pset_file_locking(access.get(), false, true) < 0) return refused("");
 #endif
-  // Opens the checked file, even if its path now names another file.
+  // Opens the file by its descriptor, because its path may now name another file.
   const std::string path = "/proc/self/fd/" + std::to_string(file);
   handle opened(::H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), &::H5Fclose);
   if (!opened) return refused("");

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Wrappers for libhdf5 1.10.5 and later: RAII handles, and functions whose names changed in version
-// 1.12.
+// Wrappers for libhdf5 1.10.5 and later: RAII handles, and functions that version 1.12 renamed.
 
 #include <hdf5.h>
 
@@ -68,7 +67,7 @@ inline herr_t iterate_links(hid_t in,
                             void* user_data) noexcept {
   return ::H5Literate2(in, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, callback, user_data);
 }
-// The token cannot be decoded, because its form depends on the storage plugin.
+// The address is unknown, because the form of the token in the key depends on the storage plugin.
 inline std::optional<std::uint64_t> address_of(const object_key&) noexcept { return std::nullopt; }
 #else
 using link_info = H5L_info_t;
@@ -92,12 +91,10 @@ inline herr_t iterate_links(hid_t in,
 }
 #endif
 
-// Returns the innermost reason for the last failure of libhdf5, such as "bad version number for
-// layout message".
+// Returns the innermost reason for the last failure of libhdf5.
 std::string last_reason();
 
-// Returns the fault for a failed call of libhdf5. Only the contents of the file can make the call
-// fail.
+// Returns the fault for a failed call of libhdf5. The cause of the failure must be in the file.
 inline fault refused(std::string where) {
   return {errc::malformed_header, std::move(where), "libhdf5: " + last_reason()};
 }

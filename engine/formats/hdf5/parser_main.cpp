@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The code of the process that describe_in_process() starts. Parses the file and writes the
-// message.
+// The code of the process that describe_in_process() starts. Parses the file and writes the message
+// that pipe_protocol.hpp describes.
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -28,7 +28,7 @@ namespace {
 
 using namespace h5;
 
-// Builds with a sanitizer have no limit, because a sanitizer reserves a huge range of addresses.
+// A sanitizer reserves a huge range of addresses, so its builds have no memory limit.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool may_limit_addresses = false;
 #elif defined(__has_feature)
@@ -46,7 +46,7 @@ void limit(int resource, ::rlim_t value) noexcept {
   ::setrlimit(static_cast<__rlimit_resource_t>(resource), &limits);
 }
 
-// Forbids core dumps and writes to files. The input file and the pipe are already open.
+// Limits the memory, and forbids core dumps and writes to files. Writes to the pipe stay possible.
 void give_up_rights(std::uint64_t memory_bytes) noexcept {
   if (may_limit_addresses) limit(RLIMIT_AS, memory_bytes);
   limit(RLIMIT_CORE, 0);

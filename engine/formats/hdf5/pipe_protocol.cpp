@@ -23,8 +23,8 @@ constexpr std::size_t prefix_bytes = magic.size() + number_bytes;
 template <class T, class Record>
 concept is_a = std::same_as<std::remove_const_t<T>, Record>;
 
-// Writes the fields to a packer, or reads them from an unpacker, so that one description of the
-// message serves both directions.
+// Writes fields if `Way` is a packer, and reads fields if `Way` is an unpacker. Thus one list of
+// the fields serves both directions.
 template <class Way>
 class field_passer {
  public:

@@ -26,7 +26,7 @@ std::string encode_message(const result<hdf5_contents>& from);
 // errc::malformed_header.
 result<hdf5_contents> decode_message(std::span<const std::byte> message);
 
-// The caller must check this before the exit status of the process.
+// If this function returns true, the caller must ignore the exit status of the process.
 bool is_whole_message(std::span<const std::byte> message) noexcept;
 
 }  // namespace ringload::inline v0::h5

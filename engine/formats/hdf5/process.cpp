@@ -34,15 +34,15 @@ fault system_fault(int error_number, std::string action) {
   return {{error_number, boost::system::system_category()}, std::move(action)};
 }
 
-// The start state of the process: its descriptors are the file and the pipe, and no signal is
-// blocked or ignored.
+// The start state of the process: descriptor 0 is the file, descriptor 1 is the pipe, and no signal
+// is blocked or ignored.
 class spawn_settings {
  public:
   spawn_settings(int file, int pipe) noexcept {
     ::posix_spawn_file_actions_init(&actions_);
     ::posix_spawnattr_init(&attributes_);
     // Copies the descriptors to unused numbers first, so that dup2() cannot close a descriptor that
-    // is needed.
+    // is still needed.
     const int base = std::max({file, pipe, 2}) + 1;
     note(::posix_spawn_file_actions_adddup2(&actions_, file, base));
     note(::posix_spawn_file_actions_adddup2(&actions_, pipe, base + 1));
@@ -88,9 +88,9 @@ class spawn_settings {
   int wrong_ = 0;
 };
 
-// If the process is still running, kills the process. Then reads its exit status. The status is 0
-// if another part of the program has already read it. The process number may then be in use again,
-// so a descriptor identifies the process.
+// end() kills the process if it is still running, and returns its exit status. If another part of
+// the program has already read the status, end() returns 0. The process number may then belong to
+// another process, so a descriptor identifies the process.
 class running_process {
  public:
   explicit running_process(pid_t id) noexcept
@@ -122,7 +122,7 @@ class running_process {
   const unique_fd held_;  // Empty before Linux 5.3.
 };
 
-// Reads until the other end is closed. Returns false if the deadline is reached.
+// Reads until the other end of the pipe is closed. Returns false if the deadline is reached.
 result<bool> read_to_end(int pipe, clock::time_point deadline, std::vector<std::byte>& out) {
   std::size_t arrived = 0;
   for (;;) {

@@ -15,7 +15,8 @@ struct element_form {
   // The following members are set if `is_read` is true.
   ringload::dtype dtype = dtype::u8;
   bool big_endian = false;
-  // Dimensions of array elements. They follow the dimensions of the tensor.
+  // Dimensions of an element that is an array. The tensor has these dimensions after the dimensions
+  // of the dataset.
   std::vector<std::uint64_t> dimensions;
   // The following members are set if `is_read` is false.
   std::string reason;

@@ -31,8 +31,7 @@ entry entry_of(npy_header header, stored_stream from, std::uint64_t first_byte) 
     out.offset += first_byte;
     from.offset += first_byte;
     from.bytes = from.decoded_bytes = header.data_bytes;
-    // The CRC cannot be checked, because it also covers the header, which is not decoded together
-    // with the elements.
+    // The CRC also covers the header, which is not read with the elements. No CRC is checked.
     from.crc32.reset();
     first_byte = 0;
   }

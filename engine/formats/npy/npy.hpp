@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses NumPy arrays of format version 1.0 to 3.0. An array has a Python dictionary with type,
-// order and shape, and then the elements. An array is a file (.npy) or a member of a zip archive
-// (.npz).
+// Parses NumPy arrays of format version 1.0 to 3.0. An array consists of a Python dictionary with
+// type, order and shape, and of the elements. An array is a file (.npy) or a member of a zip
+// archive (.npz).
 
 #include <cstddef>
 #include <cstdint>

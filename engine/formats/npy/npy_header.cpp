@@ -65,7 +65,7 @@ fault unsupported_dtype(std::size_t byte, std::string_view descr) {
   return {errc::unsupported_feature, "byte " + grouped(byte), std::move(cause)};
 }
 
-// Reads the dictionary: a Python literal with two strings, a word, and a tuple of integers.
+// Reads the Python dictionary. Its values are a string, a boolean and a tuple of integers.
 class npy_header_reader {
  public:
   npy_header_reader(std::string_view text, std::size_t text_offset, const read_options& options)
@@ -143,7 +143,7 @@ result<void> npy_header_reader::descr() {
     found_.dtype = *nameless.two_bytes;
     found_.swap_bytes = text->front() == '>' ? 2 : 0;
   } else if (type == "f1" && (nameless.one_byte || nameless.two_bytes)) {
-    // NumPy uses this name for only one type of the package ml_dtypes.
+    // Only f8_e5m2 of the package ml_dtypes has this name.
     found_.dtype = dtype::f8_e5m2;
   } else {
     return unsupported_dtype(begin, *text);

@@ -20,10 +20,10 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Chooses a unique name for each tensor. Initializers choose first. Constants without a name are
-// next: they have the name of their output, which is unique in a valid model. Constants with a name
-// choose last, because exporters use the same name ("value") for many constants. The first of these
-// constants gets the name. The other constants get the names of their outputs.
+// Chooses a unique name for each tensor. Initializers get their names first. Constants without a
+// name are next, and get the name of their output, which is unique in a valid model. Constants with
+// a name are last, because exporters use the same name ("value") for many constants. The first
+// constant with a name gets this name. Each later constant gets the name of its output.
 class namer {
  public:
   bool take(const std::string& name) { return taken_.insert(name).second; }
@@ -33,7 +33,7 @@ class namer {
     if (!name.empty() && take(path + name)) return path + name;
     const std::string full_name = path + (fallback.empty() ? name : fallback);
     if (take(full_name)) return full_name;
-    // Only invalid models need this search. The search starts at the number that was used last.
+    // Only invalid models need this search. The search starts after the last number that was used.
     while (true) {
       std::string numbered = full_name + "#" + std::to_string(++last_);
       if (take(numbered)) return numbered;

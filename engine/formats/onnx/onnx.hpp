@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses ONNX models. A model consists of protocol buffers. The tensors are initializers of graphs
-// and attributes of nodes. Nodes and functions may contain graphs with more tensors. A tensor
-// without a name is named after the output of its node. In an inner graph, the name begins with a
+// Parses ONNX models, which are messages of protocol buffers. A tensor is an initializer of a
+// graph, or the value of a node's attribute. Attributes may also contain inner graphs. A tensor
+// without a name gets the name of its node's output. In an inner graph, each name begins with a
 // path: the first output and the attribute of each enclosing node. Examples:
 //
 //   encoder.weight                        an initializer of the graph
@@ -19,11 +19,11 @@
 namespace ringload::inline v0 {
 
 // If the elements of a tensor have fewer than 8 bits, the shape is one dimension of stored bytes.
-// The entry's `type` (such as "u4") and `original_shape` describe the elements. The first element
-// is in the lowest bits. Tensors of strings are left out with a note. `external_files` has the
-// files with external data. When the catalog is assembled, the ranges in these files are checked.
-// Both values of `strictness` accept the same files. A fault has the tensor and the byte offset.
-// The caller must add the name of the file.
+// The entry's `type` (such as "u4") and `original_shape` describe the elements. In each byte, the
+// first element is in the lowest bits. Tensors of strings are left out with a note.
+// `external_files` lists the files with external data. The ranges in these files are checked when
+// the catalog is assembled. `strictness` affects only the description budget. A fault has the
+// tensor and the byte offset. The caller must add the name of the file.
 result<file_entries> parse_onnx(input& from, strictness strictness);
 
 }  // namespace ringload::inline v0

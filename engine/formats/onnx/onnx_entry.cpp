@@ -18,8 +18,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Four elements of six bits are three bytes of raw_data, but four values of int32_data. Elements of
-// all other types have the same number of bits in both fields.
+// In raw_data, four elements of six bits use three bytes. In int32_data, each of these elements is
+// a separate integer. All other types have the same packing in both fields.
 constexpr unsigned six_bits = 6;
 
 struct onnx_type_row {
@@ -64,7 +64,7 @@ const onnx_type_row* type_of(std::uint64_t id) noexcept {
   return found == onnx_types.end() ? nullptr : &*found;
 }
 
-// Packs the low six bits of each byte. The first byte is in the lowest bits.
+// Packs the low six bits of each value without gaps. The first value is in the lowest bits.
 std::vector<std::byte> packed_sixes(const std::vector<std::byte>& values) {
   std::vector<std::byte> out((values.size() * six_bits + 7) / 8);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -172,8 +172,8 @@ std::optional<fault> tensor_converter::set_external() {
   return std::nullopt;
 }
 
-// Each integer becomes one element. If an element has fewer than 8 bits, each integer becomes one
-// byte.
+// Checks that `stored` bytes can encode the base-128 integers of the tensor. Each integer is one
+// element, or one byte of elements with fewer than 8 bits.
 std::optional<fault> tensor_converter::check_varints(std::uint64_t stored) {
   const std::uint64_t count = out_.bytes / (bits(out_.dtype) / 8);
   if (stored >= count && stored / varint_bytes_max <= count) return std::nullopt;
@@ -242,7 +242,7 @@ std::optional<fault> tensor_converter::set_typed() {
     return onnx_fault(tensor_, errc::malformed_header,
                       "values of its type cannot be in field " + grouped(tensor_.typed_field));
   }
-  // A tensor without elements: read_onnx_tensor() refuses every other tensor without data.
+  // The tensor has no elements, because read_onnx_tensor() refuses all other tensors without data.
   if (tensor_.typed.empty()) return std::nullopt;
   if (tensor_.typed.size() > 1 || type_->bits == six_bits) return gather();
   const onnx_run& run = tensor_.typed.front();

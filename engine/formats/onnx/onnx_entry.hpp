@@ -19,8 +19,8 @@ struct onnx_files {
   std::unordered_map<std::string, std::uint32_t> numbers;
 };
 
-// Converts the tensor, without its name. If the values are in several runs, reads them from the
-// file into memory.
+// Returns the entry of the tensor, without its name. If the values are in several runs, reads the
+// values from the file into memory.
 result<entry> entry_of(const onnx_tensor& tensor, input& from, onnx_files& external_files);
 
 }  // namespace ringload::inline v0

@@ -52,7 +52,7 @@ enum field : std::uint32_t { values = 1, indices = 2, dims = 3 };
 // Rank that the budget assumes for a tensor, because the shape is read later.
 constexpr std::size_t onnx_rank_usual = 4;
 
-// Attributes of a Constant node that contain its value as numbers instead of a tensor.
+// Attributes that state the value of a Constant node as numbers or texts instead of a tensor.
 struct value_attribute {
   std::string_view name;
   std::uint32_t field;
@@ -108,8 +108,7 @@ class graph_walker {
   std::uint64_t name_bytes_ = 0;
 };
 
-// Fails if a singular field occurs a second time, because some readers use the first occurrence and
-// others use the last.
+// Fails if a singular field occurs twice, because readers differ in which occurrence they use.
 bool graph_walker::once(const protobuf_field& part, std::uint32_t& seen) {
   const std::uint32_t bit = part.number < 32 ? 1U << part.number : 0;
   if ((seen & bit) != 0) {
@@ -192,7 +191,7 @@ bool graph_walker::attribute_name(std::string& out) {
   return !in_.failed();
 }
 
-// Reads the value of a Constant node if the value is a number or a list of numbers.
+// Reads the value of a Constant node from an attribute that is in `value_attributes`.
 bool graph_walker::numbers(const protobuf_field& message, std::uint32_t field,
                            const std::string& path, const std::string& name) {
   const bool list = field == attribute_field::numbers || field == attribute_field::integers;

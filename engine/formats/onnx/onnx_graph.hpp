@@ -18,8 +18,8 @@ namespace ringload::inline v0 {
 // A tensor, and the names that it may have.
 struct onnx_found {
   onnx_tensor tensor;
-  std::string path;          // Prefix of both names. Empty, or a path that ends with '/'.
-  std::string fallback;      // The name if the tensor has no name of its own. May be empty.
+  std::string path;          // Prefix of the name. Empty, or a path that ends with '/'.
+  std::string fallback;      // The name if tensor.name is empty or in use. May be empty.
   bool initializer = false;  // The tensor is an initializer. Initializers always have a name.
 };
 

@@ -42,7 +42,7 @@ enum field : std::uint32_t {
 };
 }
 
-// A range of the file with values of a typed field.
+// A range of the file that contains values of a tensor.
 struct onnx_run {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -54,7 +54,7 @@ struct onnx_tensor {
   std::vector<std::uint64_t> dims;
   std::uint64_t data_type = 0;
   std::optional<onnx_run> raw;
-  // Number of the typed field, such as float_data. 0 if there is no typed field.
+  // Number of the field with the values, such as float_data. 0 if there is no such field.
   std::uint32_t typed_field = 0;
   std::vector<onnx_run> typed;
   bool external = false;
@@ -68,11 +68,11 @@ constexpr std::uint64_t onnx_string_type = 8;
 // Returns a fault with the name of the tensor and its byte offset in the file.
 fault onnx_fault(const onnx_tensor& tensor, errc code, std::string cause);
 
-// Reads the fields of a message that in.next() has returned.
+// Reads the tensor in a message that in.next() has returned.
 bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_tensor& out);
 
-// Reads one of the fields with the numbers of an attribute: f32 if `floats` is set, i64 if not.
-// Adds the number of values to `count`. The caller must set the dims of the tensor.
+// Reads a field of numbers in an attribute: f32 if `floats` is true, otherwise i64. Adds the number
+// of values to `count`. The caller must set the dims of the tensor.
 bool read_onnx_numbers(protobuf_reader& in, const protobuf_field& values, bool floats,
                        onnx_tensor& out, std::uint64_t& count);
 

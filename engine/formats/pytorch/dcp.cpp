@@ -27,7 +27,7 @@ namespace {
 
 using dims = std::vector<std::uint64_t>;
 
-// A range of a file with one box of a tensor.
+// A range of a file that stores one box of a tensor.
 struct dcp_item {
   std::string_view path;
   std::uint64_t offset = 0;
@@ -123,7 +123,7 @@ result<void> metadata_reader::read_items(pickle_value root) {
     auto name = attribute(index, "fqn");
     if (!name) return name.error();
     if (!name->has_kind(pickle_kind::text)) return malformed("the name of an item is not text");
-    // Only tensors have offsets. Other values have no offsets.
+    // Only items of tensors have offsets.
     const auto offsets = attribute(index, "offset");
     if (!offsets || offsets->has_kind(pickle_kind::none)) continue;
     auto origin = dims_of(in_, *offsets);

@@ -2,14 +2,14 @@
 #pragma once
 
 // Parses checkpoints of torch.distributed.checkpoint. A checkpoint is a folder. Each rank (process
-// of the training) has written its boxes of the tensors to its own file. The file `.metadata` lists
-// the place of each box:
+// of the training) writes rectangular parts of the tensors (boxes) to its own file. `.metadata`
+// lists the file and the offset of each box:
 //
 //  .metadata      'w' of [4, 6]: the box from [0, 0] on is item 1, the box from [2, 0] on is item 2
 //  __0_0.distcp   | item 1 | item 3 |      each item is an archive of torch.save with one tensor
 //  __1_0.distcp   | item 2 |
 //
-// `.metadata` is a pickle, whose functions are not called. parse_dcp() reads `.metadata` first.
+// `.metadata` is a pickle. Its functions are not called. parse_dcp() reads `.metadata` first.
 // When the other files are open, locate_dcp_tensors() finds the bytes of the tensors in the items.
 
 #include <cstdint>
@@ -23,24 +23,24 @@
 
 namespace ringload::inline v0 {
 
-inline constexpr std::string_view dcp_format = "dcp";  // As in file_info::format.
+inline constexpr std::string_view dcp_format = "dcp";  // The value of file_info::format.
 inline constexpr std::string_view dcp_metadata_name = ".metadata";
 inline constexpr std::string_view dcp_item_suffix = ".distcp";
 
-// Limits for `.metadata`. A box needs about 110 values.
+// Limits for `.metadata`. A box needs about 110 values of the pickle.
 inline constexpr std::uint64_t dcp_metadata_bytes_max = 128'000'000;
 inline constexpr std::uint64_t dcp_values_max = 20'000'000;
 
-// Returns true if the name or path is that of a `.metadata` file.
+// Returns true if `name` is the name or path of a `.metadata` file.
 bool is_dcp_metadata(std::string_view name) noexcept;
 
-// Reads `.metadata`. In the result, each piece of a tensor is a whole item of another file. The
-// caller must then call locate_dcp_tensors(). The boxes of a tensor cover each element exactly
-// once. Objects that are not tensors are omitted, with a note.
+// Reads `.metadata`, and checks that the boxes of a tensor cover each element exactly once. In the
+// result, each piece of a tensor is a whole item of another file. The caller must then call
+// locate_dcp_tensors(). Objects that are not tensors are omitted, with a note.
 result<file_entries> parse_dcp(input& from, strictness strictness);
 
-// Replaces each item by the bytes of its tensor. `external_files` must have one input for each
-// element of entries.external_files. A fault has the name of the tensor and the item.
+// Replaces the range of each item by the range of its tensor's bytes. `external_files` must have
+// one input for each element of entries.external_files. A fault states the tensor and the item.
 result<void> locate_dcp_tensors(file_entries& entries, std::span<input* const> external_files,
                                 strictness strictness);
 

@@ -63,7 +63,7 @@ bool pickle_machine::global() {
   return line(module) && line(name) && push_global(module, name);
 }
 
-// STACK_GLOBAL: both names are texts on the stack.
+// Executes STACK_GLOBAL: the module and the name are texts on the stack.
 bool pickle_machine::global_of_stack() {
   pickle_value name;
   pickle_value module;
@@ -117,7 +117,7 @@ bool pickle_machine::call() {
   if (!callee.has_kind(pickle_kind::global) && !callee.has_kind(pickle_kind::call)) {
     return fail(errc::malformed_header, "a call has an object that is not a function");
   }
-  // Only objects of OrderedDict may contain tensors that are added after construction.
+  // A call of OrderedDict becomes a dictionary, because later opcodes may add tensors to it.
   if (callee.has_kind(pickle_kind::global) &&
       parsed_.global(callee).is_named("collections", "OrderedDict")) {
     const auto items = parsed_.tuple(arguments);
@@ -174,7 +174,7 @@ bool pickle_machine::step(unsigned char code) {
     case 0x8D:
     case 0x8E:
     case 0x96: return push_text(code);
-    // FRAME: the number of bytes to read in advance.
+    // FRAME: the number of bytes that Python reads in advance. This reader ignores the number.
     case 0x95: return number<std::uint64_t>(value);
     case '(':
       if (!charge(1) || !check_height(marks_.size())) return false;

@@ -6,7 +6,7 @@
 // torch_state.cpp and dcp.cpp interpret the nodes.
 //
 // The reader supports the opcodes of protocols 2 to 5 that Python writes for the values of a
-// checkpoint. Any other opcode is a fault, which has the name of the opcode. A value of any kind
+// checkpoint. Any other opcode causes a fault that has the name of the opcode. A value of any kind
 // needs 8 bytes, and the number of values is limited.
 
 #include <cstddef>
@@ -37,7 +37,7 @@ enum class pickle_kind : std::uint8_t {
   none,
   boolean,
   integer,     // An integer with at most 60 bits.
-  number,      // Any other number. Its value is not stored.
+  number,      // Any other number. Its value is not decoded.
   text,        // Text, or bytes from Python 2.
   bytes,       // Bytes or a bytearray.
   tuple,       // A tuple or a frozenset.
@@ -60,8 +60,8 @@ class pickle_value {
   std::int64_t integer() const noexcept { return static_cast<std::int64_t>(bits_) >> 4; }
   bool boolean() const noexcept { return a() != 0; }
 
-  // Text and bytes: offset and length in `pickle::bytes`. Other kinds: position in the vector of
-  // their kind, and the number of elements.
+  // For text and bytes, a() is the offset in `pickle::bytes`, and b() is the length. For other
+  // kinds, a() is the index in the vector of the kind, and b() is the number of elements.
   std::uint32_t a() const noexcept { return static_cast<std::uint32_t>(bits_ >> 4); }
   std::uint32_t b() const noexcept { return static_cast<std::uint32_t>(bits_ >> 36); }
 
@@ -73,14 +73,14 @@ static_assert(sizeof(pickle_value) == 8);
 struct pickle_global {
   std::string_view module;
   std::string_view name;
-  std::uint32_t offset = 0;  // Byte of the pickle at which the global is named first.
+  std::uint32_t offset = 0;  // Position of the first opcode that names the global.
 
   bool is_named(std::string_view module_name, std::string_view global_name) const noexcept {
     return module == module_name && name == global_name;
   }
 };
 
-// The content of a pickle. Refers to the input bytes. Each value that is passed to a member
+// The content of a pickle, with views of the input bytes. Each value that is passed to a member
 // function must belong to this pickle and have the expected kind.
 struct pickle {
   std::string_view bytes;
@@ -91,7 +91,7 @@ struct pickle {
 
   std::vector<pickle_value> items;
   std::vector<std::vector<pickle_value>> containers;
-  // The last state that was set for the object of a call. The key is the position of the call.
+  // The last state of each object that a call created. The key is the index of the call in `items`.
   std::map<std::uint32_t, pickle_value> states;
 
   std::string_view text(pickle_value v) const { return bytes.substr(v.a(), v.b()); }
@@ -111,7 +111,7 @@ struct pickle {
 };
 
 // Reads one pickle from the beginning of `bytes`. `bytes` must outlive the result. Returns
-// errc::truncated_file if the pickle does not end. Faults have the byte offset, plus `first_byte`.
+// errc::truncated_file if the pickle does not end. Faults state the byte offset plus `first_byte`.
 result<pickle> read_pickle(std::span<const std::byte> bytes, std::uint64_t first_byte = 0,
                            const pickle_limits& limits = {});
 

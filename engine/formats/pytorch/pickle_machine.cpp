@@ -21,8 +21,8 @@ pickle_machine::pickle_machine(std::string_view bytes, std::uint64_t first_byte,
     : limits_(limits), first_byte_(first_byte) {
   parsed_.bytes = bytes.substr(0, limits_.bytes_max);
   longer_ = bytes.size() > limits_.bytes_max;
-  // Reserves the maximum, so that no vector is copied when it grows: one value for each byte of the
-  // pickle. Unused memory has no pages.
+  // Reserves the maximum, one value for each byte of the pickle, so that no vector is copied. The
+  // kernel provides no pages for unused memory.
   const std::size_t most = std::min(parsed_.bytes.size(), limits_.values_max);
   stack_.reserve(std::min(most, pickle_stack_max));
   parsed_.items.reserve(most);
@@ -182,11 +182,11 @@ bool pickle_machine::build_tuple(unsigned char code) {
   return push({pickle_kind::tuple, index, count});
 }
 
-// A call may create an object of a subclass of list or dict. This reader does not create the
-// object, and does not store its items.
+// If `into` is a call, it may create an object of a subclass of list or dict. The reader does not
+// create this object, and drops its items.
 bool pickle_machine::extend(pickle_value into, std::span<const pickle_value> more) {
   if (into.has_kind(pickle_kind::call)) return true;
-  if (!charge(2 * more.size())) return false;  // The vector copies its values when it grows.
+  if (!charge(2 * more.size())) return false;  // Twice, because a growing vector copies its values.
   std::vector<pickle_value>& to = parsed_.containers[into.a()];
   to.insert(to.end(), more.begin(), more.end());
   return true;
@@ -238,7 +238,7 @@ bool pickle_machine::remember(unsigned char code) {
 bool pickle_machine::remember_as(std::uint64_t index) {
   if (stack_.size() <= floor()) return fail(errc::malformed_header, "the stack is empty here");
   if (index >= memo_.size()) {
-    // Python writes ascending indices, and optimised pickles have few gaps between them.
+    // The memo is a vector, because Python writes ascending indices with few gaps.
     if (index >= limits_.values_max) {
       return fail(errc::header_too_large, "the memo index " + grouped(index) + " is too large");
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses checkpoints of `torch.save`. Since PyTorch 1.6, a checkpoint is a zip archive. Before, a
-// checkpoint was a file with several pickles. Functions that a pickle names are never called: see
-// formats/pytorch/pickle.hpp.
+// Parses checkpoints of `torch.save`. Since PyTorch 1.6, a checkpoint is a zip archive. Before
+// PyTorch 1.6, a checkpoint was a file with several pickles. Functions that a pickle names are
+// never called: see formats/pytorch/pickle.hpp.
 
 #include <ringload/catalog.hpp>
 #include <string>
@@ -28,8 +28,8 @@ result<file_entries> parse_pytorch_zip(input& from, const zip_directory& members
                                        const torch_options& options);
 
 // Reads the format of PyTorch before 1.6. The file begins with five pickles: a magic number, a
-// protocol, machine properties, the object, and the keys of its storages. The storages follow. Each
-// storage consists of its element count and its bytes.
+// protocol version, machine properties, the object, and the keys of the object's storages. After
+// the pickles, the file has the element count and the bytes of each storage.
 result<file_entries> parse_pytorch_legacy(input& from, const torch_options& options);
 
 }  // namespace ringload::inline v0

@@ -58,7 +58,7 @@ result<void> read_all(pickles& to) {
 }
 
 // Parses windows of growing size, because the end of the pickles is known only after parsing. Each
-// window is parsed from its beginning, so the second window is much larger than the first.
+// window begins at byte 0 and is much larger than the previous window.
 result<pickles> read_pickles(input& from) {
   pickles out;
   for (std::size_t window_bytes = window_bytes_min;; window_bytes *= window_growth) {
@@ -91,7 +91,7 @@ result<widths> widths_of(const pickle& object) {
   return out;
 }
 
-// The storages in the order of their keys.
+// The storages, sorted by key.
 struct found_storages {
   torch_storages storages;
   std::uint64_t end = 0;  // End of the last storage.
@@ -143,7 +143,7 @@ result<found_storages> find_storages(input& from, const pickles& read) {
   if (duplicate != out.storages.end()) {
     return malformed_at(read.begin[4], "duplicate storage '" + printable(duplicate->key) + "'");
   }
-  // PyTorch writes this format in little-endian order on every machine.
+  // big_endian stays false, because PyTorch writes this format in little-endian order everywhere.
   return found_storages{std::move(out), offset};
 }
 

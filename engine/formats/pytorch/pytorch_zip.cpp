@@ -15,7 +15,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::string_view object_name = "/data.pkl";
-// Limit for small records, such as "little" or "3\n".
+// Limit for the member "byteorder", whose content is "little" or "big".
 constexpr std::uint64_t record_bytes_max = 64;
 
 // Returns the folder of the archive. All members are in one folder, which has the original name of
@@ -37,7 +37,7 @@ bool is_torchscript(const zip_directory& members) {
                              [&](const zip_member& m) { return m.name.starts_with(code); });
 }
 
-// An archive without the record for the byte order is older, and therefore little-endian.
+// An archive without the member "byteorder" is from an older PyTorch, and is little-endian.
 result<bool> is_big_endian(input& from, const zip_directory& members) {
   const zip_member* record = in_folder(members, "/byteorder");
   if (record == nullptr) return false;
@@ -81,8 +81,8 @@ result<file_entries> parse_pytorch_zip(input& from, const zip_directory& members
   auto bytes = read_zip_member(from, object, pickle_bytes_max);
   if (!bytes) return bytes.error();
   const std::string place = member_place(object.name);
-  // For a stored member, messages have the offset in the file. For a deflated member, messages have
-  // the offset in the member.
+  // If the pickle is stored without compression, faults state an offset in the file. Otherwise
+  // faults state an offset in the decoded pickle.
   const std::uint64_t first_byte = object.stored_codec == codec::raw ? object.data_offset : 0;
   auto state = read_pickle(*bytes, first_byte);
   if (!state) {

@@ -43,7 +43,7 @@ struct torch_element {
   bool is_f4_pair = false;  // True if each byte contains two elements of dtype f4.
 };
 
-// Returns the element of a storage class or of a dtype. Returns an empty optional for other names.
+// Returns the element type of a storage class or of a dtype, and nothing for other names.
 std::optional<torch_element> element_of(const pickle_global& global) noexcept;
 
 // Returns a name such as "torch.FloatStorage".

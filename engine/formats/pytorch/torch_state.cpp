@@ -19,9 +19,9 @@ namespace {
 
 constexpr unsigned state_depth_max = 100;
 constexpr std::size_t name_bytes_max = std::size_t{32} << 20;     // Limit for all tensor names.
-constexpr std::size_t joined_bytes_max = std::size_t{256} << 20;  // Limit for all joined names.
+constexpr std::size_t joined_bytes_max = std::size_t{256} << 20;  // Limit for names of values.
 
-// Number of values that were left out, and the name of the first of them.
+// The number of omitted values, and the name of the first omitted value.
 struct left_out {
   std::uint64_t count = 0;
   std::string first;
@@ -165,7 +165,7 @@ bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned 
   return true;
 }
 
-// Omits the value of a key that cannot be a name, such as a fraction or a tuple. Reports the value
+// Omits the value of a key that cannot be a name, such as a float or a tuple. Reports the value
 // only if it has tensors.
 bool state_walker::visit_nameless(pickle_value v, const std::string& container, unsigned depth) {
   const list_sizes before = sizes();

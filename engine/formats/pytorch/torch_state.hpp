@@ -2,7 +2,8 @@
 #pragma once
 
 // Collects the tensors of an object that PyTorch saved. The object consists of nested dictionaries,
-// lists and tuples. The name of a tensor has its keys and positions, joined by dots.
+// lists and tuples. The name of a tensor consists of the keys and positions that lead to the
+// tensor, joined by dots.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -19,18 +20,19 @@ inline constexpr std::size_t torch_tensors_max = 250'000;
 
 struct torch_state_source {
   std::string lone_name;         // The name of the tensor if the object itself is a tensor.
-  std::uint64_t file_bytes = 0;  // Determines the limit for the bytes of repeated elements.
-  std::uint64_t first_byte = 0;  // First byte of the pickle, for messages.
+  std::uint64_t file_bytes = 0;  // See torch_repeated_bytes_usual.
+  std::uint64_t first_byte = 0;  // Offset of the pickle, for messages.
   ringload::strictness strictness = ringload::strictness::strict;
 };
 
-// Minimum of the limit for the bytes of repeated elements.
+// A tensor repeats elements if its elements overlap in the storage. The limit for the repeated
+// bytes of all tensors is the size of the file, or this number if the file is smaller.
 inline constexpr std::uint64_t torch_repeated_bytes_usual = std::uint64_t{64} << 20;
 
-// `strictness::strict` refuses a file that has a class or function outside of PyTorch. With
-// `strict`, an unsupported tensor is listed as unreadable, and the other tensors are read. With
-// `reference`, unknown objects and unsupported tensors are omitted. Values without tensors are
-// always omitted. Each kind of omitted object has a note.
+// `strictness::strict` refuses a file that names an unknown class or function. With `strict`, an
+// unsupported tensor is listed as unreadable, and the other tensors are read. With `reference`,
+// unknown objects and unsupported tensors are omitted. Values without tensors are always omitted.
+// Each kind of omitted object has a note.
 result<file_entries> tensors_of_state(const pickle& in, const torch_storages& storages,
                                       const torch_state_source& from);
 

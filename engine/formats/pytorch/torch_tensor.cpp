@@ -28,7 +28,8 @@ result<std::uint64_t> natural(pickle_value v, std::string_view number) {
   return static_cast<std::uint64_t>(v.integer());
 }
 
-// True for {"conj": True} and {"neg": True}: a reader must conjugate or negate the elements.
+// Returns true for {"conj": True} and {"neg": True}. Readers of such a tensor must conjugate or
+// negate its elements.
 bool is_lazy(const pickle& in, pickle_value metadata) {
   if (!metadata.has_kind(pickle_kind::dict)) return false;
   const auto& items = in.container(metadata);
@@ -107,7 +108,7 @@ result<description> describe(const pickle& in, const torch_call& call) {
   return out;
 }
 
-// Returns the number of elements from the tensor's first element to its last element in memory.
+// Returns the number of elements of the storage from the first to the last element of the tensor.
 std::optional<std::uint64_t> reach(const description& tensor) {
   std::uint64_t last = 0;
   for (std::size_t d = 0; d < tensor.size.size(); ++d) {

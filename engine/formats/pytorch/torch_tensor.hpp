@@ -43,7 +43,6 @@ result<torch_identity> identity_of(const pickle& in, pickle_value persistent);
 // Returns the dimensions from a tuple, a list or a torch.Size of integers.
 result<std::vector<std::uint64_t>> dims_of(const pickle& in, pickle_value v);
 
-// A call: the function and its arguments.
 struct torch_call {
   pickle_global function;
   std::span<const pickle_value> arguments;
@@ -54,7 +53,8 @@ struct torch_call {
 result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
                              const torch_storages& storages);
 
-// Returns by how many bytes the tensor is larger than its stored bytes, because elements overlap.
+// Returns the number of repeated bytes: the tensor's size minus the size of its stored range, or 0
+// if the stored range is not smaller.
 std::uint64_t repeated_bytes(const entry& tensor) noexcept;
 
 }  // namespace ringload::inline v0

@@ -31,8 +31,8 @@ std::string offsets(const claim& c) {
 }
 
 // Multiplies from left to right, like the reference implementation: the product of [0, 2^63, 2^63]
-// is 0, but that of [2^63, 2, 0] overflows. `strictness::strict` refuses both shapes, because other
-// readers multiply in another order and may overflow.
+// is 0, but the product of [2^63, 2, 0] overflows. `strictness::strict` refuses both shapes,
+// because other readers multiply in another order and may overflow.
 std::optional<std::uint64_t> elements(const entry& tensor, strictness strictness) noexcept {
   std::uint64_t product = 1;
   std::uint64_t nonzero_product = 1;

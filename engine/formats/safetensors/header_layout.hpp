@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checks the places of the tensors in a safetensors header. The tensors must occupy the file from
-// the end of the header to the end of the file, without gaps and without overlaps. The bytes of
-// each tensor must match its shape and dtype.
+// Checks the ranges of the tensors in a safetensors header. The tensors must occupy the file from
+// the end of the header to the end of the file, without gaps and without overlaps. The size of each
+// range must match the shape and dtype of the tensor.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>

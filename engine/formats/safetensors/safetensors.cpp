@@ -17,7 +17,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The client of the hub refuses larger headers over the network.
+// The client of the Hugging Face Hub refuses larger headers over the network.
 constexpr std::uint64_t header_bytes_usual = 25'000'000;
 
 std::string_view text_of(std::span<const std::byte> bytes) noexcept {
@@ -87,7 +87,7 @@ result<file_entries> parse_safetensors(std::span<const std::byte> header, std::u
   }
   auto described = describe_header(text, file_bytes, strictness);
   if (!described) return described.error();
-  // Every tensor has a name, a type, a shape and offsets. The code below does not read JSON.
+  // Each tensor now has a name, a type, a shape and offsets. The code below reads no JSON.
 
   file_entries found;
   found.metadata.reserve(described->metadata.size());
@@ -96,7 +96,7 @@ result<file_entries> parse_safetensors(std::span<const std::byte> header, std::u
   }
   auto placed = lay_out(std::move(*described), {data_begin, file_bytes}, strictness);
   if (!placed) return placed.error();
-  // Every range is inside the file, and no ranges overlap.
+  // From here on, every range is inside the file, and no ranges overlap.
 
   found.tensors = std::move(*placed);
   if (strictness == strictness::strict) add_notes(found, header.size());

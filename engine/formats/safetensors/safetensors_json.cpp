@@ -21,13 +21,13 @@ constexpr std::string_view metadata_key = "__metadata__";
 constexpr std::size_t rank_max_strict = 64;
 constexpr std::size_t keys_max_strict = 100'000;  // Maximum number of metadata keys.
 constexpr std::size_t keys_between_checks = 65'536;
-// Limit of nested containers in an unknown value. The reference implementation allows 127 nested
-// containers. Two of them enclose an unknown value: the header and the tensor's entry.
+// Limits for the nesting depth of an unknown value. The reference implementation allows 127 nested
+// containers, including the header and the tensor's entry, which enclose the unknown value.
 constexpr unsigned unknown_depth_strict = 8;
 constexpr unsigned unknown_depth_reference = 127 - 2;
 
-// Returns the indices sorted by name. Equal names keep their order. Unlike hashing, sorting takes
-// at most n log n steps for malicious names too.
+// Returns the indices sorted by name. Equal names keep their order. No hash table is used, because
+// sorting takes at most n log n steps even for malicious names.
 template <class Range, class Name>
 std::vector<std::uint32_t> by_name(const Range& range, Name name) {
   std::vector<std::uint32_t> order(range.size());
@@ -141,7 +141,7 @@ bool header_reader::read_metadata() {
     if (strict() && out_.metadata.size() > keys_max_strict) {
       return in_.fail("the metadata has more than " + grouped(keys_max_strict) + " keys");
     }
-    // Duplicates are also dropped while reading, so that millions of them need little memory.
+    // Duplicates are also dropped while reading, so that millions of duplicates need little memory.
     if (out_.metadata.size() < check_at) continue;
     if (!check_metadata()) return false;
     check_at = 2 * out_.metadata.size() + keys_between_checks;
@@ -216,8 +216,8 @@ bool header_reader::check_unknown_keys() {
   return in_.fail("duplicate key '" + printable(*duplicate) + "' in one entry");
 }
 
-// Reads ["U8", [1], [0, 1]]. No document of the format allows this entry, but the reference
-// implementation accepts it.
+// Reads ["U8", [1], [0, 1]]. The documentation of the format does not allow this entry, but the
+// reference implementation accepts it.
 bool header_reader::read_array(entry& tensor, claim& bytes) {
   const auto item = [&] { return in_.next_item() || in_.fail("the entry has too few items"); };
   if (!in_.enter_array()) return false;
@@ -232,7 +232,7 @@ bool header_reader::read_dtype(entry& tensor) {
   std::string_view name;
   in_.peek();
   const std::size_t begin = in_.position();
-  // Reads {"U8": null}, which the reference implementation also accepts by accident.
+  // Reads {"U8": null}, which the reference implementation accepts by accident.
   const bool as_object = !strict() && in_.peek() == '{';
   if (as_object) {
     if (!in_.enter_object()) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses the JSON of a safetensors header. header_layout.hpp checks the places of the tensors.
+// Parses the JSON of a safetensors header. header_layout.hpp checks the ranges of the tensors.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -15,8 +15,8 @@
 
 namespace ringload::inline v0 {
 
-// The range of bytes that the header states for a tensor, and the position of the tensor's
-// description. The struct is small, because header_layout.cpp sorts claims instead of tensors.
+// The range of bytes that the header states for a tensor. The struct is small, because
+// header_layout.cpp sorts claims instead of tensors.
 struct claim {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

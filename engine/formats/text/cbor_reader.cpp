@@ -77,7 +77,7 @@ bool cbor_reader::read_head() {
   }
 }
 
-// Reads the head of the next value. The next call returns the same value.
+// Reads the head of the next value, unless the head was already read.
 bool cbor_reader::peek() {
   if (peeked_) return true;
   tag_ = 0;
@@ -209,8 +209,8 @@ bool cbor_reader::is_text() { return peek() && head_.major == cbor::text; }
 bool cbor_reader::skip_value() {
   const std::size_t outside = open_.size();
   std::string ignored;
-  // Keys count as items here. Doubling the number of pairs cannot overflow, because the input is
-  // shorter than 2^63 bytes.
+  // Each pair counts as two items here. Doubling the number of pairs cannot overflow, because the
+  // input is shorter than 2^63 bytes.
   do {
     if (open_.size() > outside) {
       bool more = false;
@@ -267,8 +267,7 @@ bool cbor_reader::json_scalar(std::string& out) {
   return true;
 }
 
-// A container cannot be a key, because its JSON text would double in size with each level of
-// nesting.
+// A container cannot be a key, because each level of nesting would double its JSON text.
 bool cbor_reader::json_key(std::string& out, std::size_t bytes_max) {
   if (!peek()) return false;
   if (head_.major == cbor::text || head_.major == cbor::bytes) return json(out, bytes_max);

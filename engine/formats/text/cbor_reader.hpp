@@ -2,9 +2,9 @@
 #pragma once
 
 // Reads CBOR (RFC 8949) from start to end. The caller requests the value that it expects next. Used
-// for .zt files and for attributes. The reader builds no tree. Before it allocates memory for a
-// length, it checks that the input has that number of bytes. No library is used, because the known
-// libraries build a tree or do not report the position of an error.
+// for .zt files and for attributes. The reader builds no tree. Before the reader allocates memory
+// for a string, it checks that the input has that number of bytes. No library is used, because the
+// known libraries build a tree or do not report the position of an error.
 
 #include <cstdint>
 #include <string>

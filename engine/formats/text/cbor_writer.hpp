@@ -2,8 +2,7 @@
 #pragma once
 
 // Writes CBOR (RFC 8949) as .zt files require: lengths are definite, and numbers have the shortest
-// encoding. Keys are written in the order of the calls. If the keys must be sorted, the caller must
-// sort them.
+// encoding. If the keys of a map must be sorted, the caller must write the keys in sorted order.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +24,8 @@ class cbor_writer {
   void bytes(std::span<const std::byte> value);
   void unsigned_integer(std::uint64_t value);
   void integer(std::int64_t value);
-  // Uses the fewest bits that represent the value exactly: 16, 32 or 64. Every NaN becomes the
-  // quiet NaN.
+  // Uses the fewest bits (16, 32 or 64) that represent the value exactly. A NaN becomes a quiet
+  // NaN.
   void floating(double value);
   void boolean(bool value);
   void null();

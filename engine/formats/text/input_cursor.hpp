@@ -27,13 +27,13 @@ class input_cursor {
   input_cursor(const input_cursor&) = delete;
   input_cursor& operator=(const input_cursor&) = delete;
 
-  // position() is the offset of the next byte in the file. left() is the number of bytes from there
-  // to the end.
+  // position() is the offset of the next byte in the file. left() is the number of bytes from
+  // position() to end().
   std::uint64_t position() const noexcept { return window_begin_ + window_offset_; }
   std::uint64_t left() const noexcept { return end_ - position(); }
 
-  // The cursor reads only bytes before this offset. A caller may lower the end for nested parts.
-  // The end must not exceed the end that was passed to the constructor.
+  // The cursor reads only bytes before end(). A caller may lower the end for nested parts. The new
+  // end must not exceed the end that was passed to the constructor.
   std::uint64_t end() const noexcept { return end_; }
   void set_end(std::uint64_t end) noexcept { end_ = end; }
 

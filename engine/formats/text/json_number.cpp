@@ -10,7 +10,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::int64_t exponent_max = 1'000'000'000;  // No header has so many digits.
+constexpr std::int64_t exponent_max = 1'000'000'000;  // Exceeds the digit count of any header.
 constexpr std::size_t digits_max = 24;  // 2^64 and the precision of a double need fewer digits.
 
 // The value is 0.DIGITS times ten to the power of `point`. For example, 0.00123e5 has the digits

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Converts the text of JSON numbers. The caller chooses the conversion that fits the meaning of the
-// number. For example, a size must not be written as 1.0 or -0, and must not be converted to a
-// double.
+// Converts the text of JSON numbers. The caller chooses the conversion that fits the meaning. For
+// example, a size must not be written as 1.0 or -0, and must not be converted to a double.
 
 #include <cstdint>
 #include <optional>

@@ -37,7 +37,8 @@ class protobuf_reader {
   // and false if the message has ended.
   bool next(protobuf_field& out);
 
-  // Enters the message that next() has returned as `field`. leave() continues after this message.
+  // enter() enters the message that next() has returned as `field`. After leave(), next() continues
+  // behind this message.
   bool enter(const protobuf_field& field);
   void leave() noexcept;
 
@@ -68,7 +69,7 @@ class protobuf_reader {
 
   input_cursor& in_;
   std::uint64_t next_byte_ =
-      0;  // Position after the last field of next(). 0 if next() was not called.
+      0;  // Position after the last field of next(). 0 before the first call.
   std::vector<message> open_;
 };
 

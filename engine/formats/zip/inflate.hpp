@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Inflates the bytes that a parser needs: the header inside a deflated member, or a small record.
+// Inflates the bytes that a parser needs: the header inside a deflated member, or a small member.
 // The decoders of a load inflate tensors.
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 
 namespace ringload::inline v0 {
 
-// Decodes deflated streams one after another. All streams share the memory of the decoder.
+// Decodes deflated streams one after another into one buffer.
 class inflater {
  public:
-  // The first `count` decoded bytes of the deflated bytes [offset, offset + stored_bytes) of the
-  // file. If the stream ends earlier, the span has fewer bytes. The bytes are valid until the next
-  // call. `complete` is true if the stream ended within these bytes and at its last stored byte.
+  // The first `count` decoded bytes of the stored bytes [offset, offset + stored_bytes) of the
+  // file. If the stream ends earlier, `bytes` is shorter. `bytes` is valid until the next call.
+  // `complete` is true if the stream ends within `bytes` and at its last stored byte.
   struct beginning {
     std::span<const std::byte> bytes;
     bool complete = false;
@@ -27,7 +27,7 @@ class inflater {
   result<beginning> read(input& from, std::uint64_t offset, std::uint64_t stored_bytes,
                          std::size_t count);
 
-  // Returns the bytes of the last read and releases the memory.
+  // Returns the first `count` bytes of the last read(), and gives up the buffer.
   std::vector<std::byte> take(std::size_t count);
 
  private:

@@ -27,11 +27,11 @@ constexpr std::uint32_t local_magic = 0x04034b50;
 constexpr std::size_t central_bytes = 46;
 constexpr std::size_t local_bytes = 30;
 
-constexpr std::uint32_t in_zip64 = 0xFFFFFFFF;  // Means that the extra field contains the number.
+constexpr std::uint32_t in_zip64 = 0xFFFFFFFF;  // Marker: the extra field contains the number.
 constexpr std::uint16_t zip64_tag = 0x0001;
 
 constexpr std::uint16_t flag_encrypted = 1U << 0;
-constexpr std::uint16_t flag_sizes_follow = 1U << 3;  // Means that the sizes are after the data.
+constexpr std::uint16_t flag_sizes_follow = 1U << 3;  // The sizes are after the data.
 constexpr std::uint16_t flag_patched = 1U << 5;
 constexpr std::uint16_t flag_strongly_encrypted = 1U << 6;
 constexpr std::uint16_t flag_masked = 1U << 13;
@@ -52,8 +52,8 @@ struct wide_numbers {
   std::uint64_t offset = 0;
 };
 
-// Reads the 64-bit numbers from the extra field. Returns false if the field is malformed or lacks a
-// number.
+// Reads the 64-bit numbers from the extra field. Returns false if `extra` is malformed or
+// incomplete.
 bool widen(std::span<const std::byte> extra, wide_numbers& numbers) {
   bool seen = false;
   while (!extra.empty()) {
@@ -164,8 +164,8 @@ bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip
   const bool is_same =
       crc == member.crc32 && wide.bytes == member.bytes && wide.stored_bytes == member.stored_bytes;
   if (is_same || (little_endian<std::uint16_t>(local, 6) & flag_sizes_follow) == 0) return is_same;
-  // The program may have written the local header before it knew the numbers. Therefore a number
-  // may also be 0 or the zip64 marker.
+  // The writer of the archive may have written the local header before it knew the numbers. Then
+  // each number may also be 0 or the zip64 marker.
   const auto open = [](std::uint64_t value, std::uint64_t known) {
     return value == 0 || value == in_zip64 || value == known;
   };
@@ -173,8 +173,7 @@ bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip
          open(wide.stored_bytes, member.stored_bytes);
 }
 
-// Finds the data after the local header. `limit` is the beginning of the next member or of the
-// directory.
+// Finds the data after the local header. Both must end at or before `limit`.
 result<void> read_local(input& from, zip_member& member, std::uint64_t limit) {
   const std::string place =
       "byte " + grouped(member.header_offset) + ": " + member_place(member.name);
@@ -307,7 +306,7 @@ result<zip_directory> read_zip_directory(input& from) {
       return status.error();
     }
   }
-  // Every member is before the directory, and no members overlap.
+  // From here on, every member is before the directory, and no members overlap.
 
   if (auto cause = check_unique(found)) return *cause;
   if (auto cause = check_inflated(found, from.bytes())) return *cause;

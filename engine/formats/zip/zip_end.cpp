@@ -22,11 +22,11 @@ constexpr std::size_t end_bytes = 22;
 constexpr std::size_t end64_locator_bytes = 20;
 constexpr std::size_t end64_bytes = 56;
 constexpr std::size_t comment_bytes_max = 65'535;
-// Means that the number is in the 64-bit record.
+// Instead of a number, this value means that the 64-bit record contains the number.
 constexpr std::uint32_t in_end64 = 0xFFFFFFFF;
 
 // Reads the 64-bit record if the archive has one. Each number of the 32-bit record must be equal to
-// that of the 64-bit record, or must have all bits set.
+// the same number of the 64-bit record, or must have all bits set.
 result<bool> read_end64(input& from, std::uint64_t end_at, zip_directory_place& place) {
   if (end_at < end64_locator_bytes + end64_bytes) return false;
   const std::uint64_t locator_at = end_at - end64_locator_bytes;

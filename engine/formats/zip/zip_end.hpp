@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads the end records of a zip archive, which contain the position of the directory.
+// Reads the end records of a zip archive, which state the position of the directory.
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 
 namespace ringload::inline v0 {
 
-// The position of the directory, from the end records.
+// The directory's number of members, size and offset.
 struct zip_directory_place {
   std::uint64_t members = 0;
   std::uint64_t bytes = 0;

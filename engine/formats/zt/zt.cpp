@@ -104,7 +104,6 @@ result<file_entries> parse(input& from, strictness strictness, zt_index* keep) {
   }
   auto begin = manifest_begin(from, manifest_end);
   if (!begin) return begin.error();
-  // The range of the manifest is known from here on. All blobs are before the manifest.
 
   file_entries found;
   input_cursor in(from, *begin, manifest_end);
@@ -121,7 +120,7 @@ result<file_entries> parse(input& from, strictness strictness, zt_index* keep) {
   return found;
 }
 
-// A new file, of which a parser may read only the magic number and the tail.
+// A new file, whose magic number and tail can be read, but not its blobs.
 class new_zt_input final : public input {
  public:
   new_zt_input(std::string_view tail, std::uint64_t file_bytes) noexcept

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses the .zt format of zTensor, versions 1.2, 1.1 and 0.1. A file has blobs at multiples of 64,
-// a CBOR manifest after the blobs, and the size of the manifest at the end. Versions 1.0 and 2.x
-// have the same extension, and are refused with an error that states the version.
+// Parses the .zt format of zTensor, versions 1.2, 1.1 and 0.1. A file has the stored bytes of each
+// component (a blob) at a multiple of 64, then a CBOR manifest, and then the size of the manifest.
+// Versions 1.0 and 2.x are refused with an error that states the version.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -17,17 +17,16 @@
 namespace ringload::inline v0 {
 
 // Each dense object becomes a tensor. The components of other objects become tensors with the name
-// "object/component". The indices of sparse objects are not read here. Objects that cannot be read
-// are in file_entries::unreadable, and do not prevent the others from being read. A fault has the
-// tensor and the byte offset in the manifest. The caller must add the name of the file.
+// "object/component". parse_zt() does not read the indices of sparse objects. If an object cannot
+// be read, it is added to file_entries::unreadable, and the other objects are still read. A fault
+// has the tensor and the byte offset in the manifest. The caller must add the name of the file.
 result<file_entries> parse_zt(input& from, strictness strictness);
 
-// Checks that strict reading accepts a new file of `file_bytes` bytes, whose blobs are followed by
-// `tail`. See zt_tail().
+// Checks that strict reading accepts a new file of `file_bytes` bytes. `tail` is the result of
+// zt_tail(), and follows the blobs of the file.
 result<void> check_zt_tail(std::string_view tail, std::uint64_t file_bytes);
 
-// Returns the manifest, for writers that copy objects to another file. The checks are those of
-// parse_zt().
+// Returns the manifest, for writers that copy objects to another file. Fails if parse_zt() fails.
 result<zt_index> read_zt_index(input& from);
 
 }  // namespace ringload::inline v0

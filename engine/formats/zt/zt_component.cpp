@@ -22,7 +22,7 @@ constexpr std::size_t sha256_prefix_bytes = 7;  // The length of "sha256:".
 constexpr std::uint64_t zstd_block_stored_min = 4;
 constexpr std::uint64_t zstd_block_bytes_max = std::uint64_t{128} << 10;
 
-// Empty for an object that is not written yet.
+// Returns an empty text for an object that is not in a file yet.
 std::string byte_text(std::uint64_t description_offset) {
   return description_offset == 0 ? "" : ", byte " + grouped(description_offset);
 }
@@ -155,7 +155,7 @@ std::optional<fault> zt_component_converter::set_flat(const zt_component& part, 
   return std::nullopt;
 }
 
-// `out` must have its bytes and its shape.
+// `out.bytes` and `out.shape` must be set.
 std::optional<fault> zt_component_converter::set_form(const zt_component& part, entry& out) const {
   if (out.bytes == 0 || (!part.zstd && part.swap_bytes == 0)) return std::nullopt;
   const bool longer = out.bytes / zstd_block_bytes_max > *part.length / zstd_block_stored_min;
@@ -193,8 +193,8 @@ result<entry> zt_component_converter::shaped(const zt_component& part,
                     std::string(name(out.dtype)) + " " + shape_text(shape) + " needs " +
                         grouped(*bytes) + " bytes, but it has " + grouped(stated));
   } else {
-    // The size of an element is not known for an unknown type, so the tensor consists of the
-    // unchanged bytes.
+    // The logical type is unknown, and therefore also the size of its elements. The tensor has one
+    // dimension of `dtype` elements.
     out.original_shape = std::move(shape);
     if (auto problem = set_flat(part, out)) return *problem;
   }

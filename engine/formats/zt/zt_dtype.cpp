@@ -30,7 +30,7 @@ constexpr auto dtypes = std::to_array<dtype_row>({
     {"bool", "bool", dtype::boolean},
 });
 
-// Logical types that are a dtype of ringload, and their stored types.
+// Logical types that have a dtype in ringload, and the dtype of their stored elements.
 struct logical_row {
   std::string_view name;
   ringload::dtype stored;

@@ -10,21 +10,21 @@ namespace ringload::inline v0 {
 std::optional<ringload::dtype> zt_dtype(std::string_view short_name) noexcept;
 std::optional<ringload::dtype> zt_0_1_dtype(std::string_view long_name) noexcept;
 
-// The names of an element type in .zt. `stored` is one of the dtypes of the format. If the dtype
-// does not describe the type fully, `type` is the logical type.
+// The description of an element type in .zt. `stored` is a dtype of the format. If this dtype does
+// not describe the elements completely, `type` is the name of the logical type.
 struct zt_element {
   ringload::dtype stored = dtype::u8;
-  std::string_view type;  // The logical type. Empty if it is the same as `stored`.
+  std::string_view type;  // Empty if `stored` describes the elements completely.
 };
 
 // Returns an empty optional for types with fewer than 8 bits, which .zt does not support.
 std::optional<zt_element> zt_element_of(ringload::dtype type) noexcept;
 
-// Returns a name such as "bf16". Returns an empty string if zt_element::stored never has this type.
+// Returns a name such as "bf16". Returns an empty string if .zt has no such dtype.
 std::string_view zt_dtype_name(ringload::dtype stored) noexcept;
 
-// The type of a logical type such as "f8_e5m2". `stored` is the dtype that its elements must have.
-// Logical types of other programs are unknown.
+// The dtypes of a logical type such as "f8_e5m2": `stored` in the file, and `logical` in ringload.
+// zt_logical_type() does not know the logical types of other programs.
 struct zt_logical {
   ringload::dtype stored;
   ringload::dtype logical;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The manifest of a .zt file as data: the objects, and the stored components of each object. The
+// The parsed manifest of a .zt file. The manifest describes objects and their components. The
 // stored bytes of a component are a blob. zTensor is the program that defines the format.
 
 #include <array>
@@ -25,9 +25,9 @@ inline constexpr std::uint64_t zt_index_bytes_max = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t zt_alignment = 64;
 inline constexpr std::size_t zt_rank_max = 64;
 
-// Attributes of a dense object whose dtype is a byte type. The attributes state the original shape,
-// and the type of quantised blocks or of elements with fewer than 8 bits. For the type, zTensor
-// writes the key gguf_type if the blocks are from GGUF.
+// Keys of attributes that state the type and the original shape of a u8 object with quantised
+// blocks, or with elements of fewer than 8 bits. zTensor uses the key gguf_type for blocks from
+// GGUF.
 inline constexpr std::array<std::string_view, 2> zt_type_keys = {"gguf_type", "logical_type"};
 inline constexpr std::string_view zt_original_shape_key = "original_shape";
 
@@ -40,9 +40,9 @@ inline constexpr std::uint64_t zt_attribute_bytes_max = std::uint64_t{16} << 20;
 // A contiguous range of stored bytes, as the manifest states it.
 struct zt_component {
   std::string name;
-  std::uint64_t description_offset = 0;  // In the file, for error texts. 0 for a new file.
+  std::uint64_t description_offset = 0;  // File offset, for error texts. 0 for a new file.
   std::optional<ringload::dtype> dtype;
-  std::string type;  // The logical type. Empty if it is the same as `dtype`.
+  std::string type;  // The logical type. Empty if `dtype` is sufficient.
   std::optional<std::uint64_t> offset;
   std::optional<std::uint64_t> length;  // The stored length.
   std::optional<std::uint64_t> uncompressed_length;
@@ -60,7 +60,7 @@ struct zt_object {
   range attribute_bytes;  // Range of the attribute map in the file. Empty if there is no map.
   std::string encoded_attributes;  // The attribute map as CBOR, for writing.
   std::optional<std::vector<zt_component>> components;
-  // True if the object was read from a file. An object that will be written must follow more rules.
+  // True if the object was read from a file. The rules for objects that are written are stricter.
   bool from_file = false;
   std::optional<fault> unreadable;  // The reason why an object from a file cannot be read.
 };
@@ -79,7 +79,7 @@ struct zt_index {
   bool is_0_1 = false;
   std::string version;  // Empty for version 0.1, which has no version field.
   range attribute_bytes;
-  std::string encoded_attributes;  // A map. Empty if there are no attributes.
+  std::string encoded_attributes;  // A CBOR map. Empty if there are no attributes.
   std::vector<zt_object> objects;  // In the order of the manifest.
   std::uint64_t begin = 0;         // Offset of the manifest. The blobs end at this offset.
 };

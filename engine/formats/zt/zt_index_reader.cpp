@@ -3,6 +3,7 @@
 #include "formats/zt/zt_index_reader.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -13,6 +14,16 @@
 #include "formats/zt/zt_object.hpp"
 
 namespace ringload::inline v0 {
+
+namespace {
+
+bool is_component_field(std::string_view key) {
+  constexpr std::array<std::string_view, 7> fields = {
+      "dtype", "type", "offset", "length", "uncompressed_length", "encoding", "digest"};
+  return std::ranges::find(fields, key) != fields.end();
+}
+
+}  // namespace
 
 // Marks the current object as unreadable. The following objects can still be read.
 bool zt_index_reader::refuse_object(errc code, std::string cause) {
@@ -143,8 +154,8 @@ bool zt_index_reader::read_component(zt_component& out) {
   std::vector<std::string> seen;
   while (cbor_.next_key(key)) {
     if (std::ranges::find(seen, key) != seen.end()) return reject_duplicate(true, key);
-    // The schema has only seven fields, so 16 keys are enough to find duplicate fields.
-    if (seen.size() < 16) seen.push_back(key);
+    // All fields of the schema and at most 16 unknown keys are remembered.
+    if (is_component_field(key) || seen.size() < 16) seen.push_back(key);
     if (!read_component_field(key, out)) return false;
   }
   return !cbor_.failed();
@@ -209,8 +220,8 @@ bool zt_index_reader::read_object(zt_object& out) {
   return !cbor_.failed();
 }
 
-// The name of an object counts once for each component, because it is part of the names of the
-// tensors.
+// The name of an object counts once for each component, because the names of all its tensors
+// contain the name of the object.
 bool zt_index_reader::count_names(const zt_object& object) {
   name_bytes_ += object.name.size() * (object.components ? object.components->size() : 1);
   return name_bytes_ <= zt_name_bytes_max ||

@@ -24,8 +24,8 @@ namespace ringload::inline v0 {
 // `in` must contain only the index.
 class zt_index_reader {
  public:
-  // If `raw_objects` is not null, the reader also adds each object to it, unchanged, before the
-  // object is converted to entries.
+  // If `raw_objects` is not null, the reader also adds each object to `raw_objects`, as the
+  // manifest states it.
   zt_index_reader(input_cursor& in, std::uint64_t file_bytes, strictness strictness,
                   file_entries& found, zt_index* raw_objects) noexcept
       : in_(in),
@@ -40,7 +40,7 @@ class zt_index_reader {
   // Must be called after read(). Adds the objects that have compressed components of unknown
   // length. To find the lengths, decodes these components from `file`.
   void read_unsized(input& file, const zt_blob_rules& blobs);
-  // See separate_zt_names().
+  // The argument `first_parts` of separate_zt_names().
   const std::vector<std::size_t>& first_parts() const noexcept { return first_parts_; }
 
  private:
@@ -78,8 +78,7 @@ class zt_index_reader {
   std::string scratch_text_;
   std::optional<fault> object_error_;       // Error of the current object.
   std::vector<zt_object> unsized_objects_;  // Objects with compressed components of unknown length.
-  // One element for each composite: the position of its first part in the entries. The other parts
-  // are at the next positions.
+  // For each composite, the index of its first part in entries_.tensors. The other parts follow.
   std::vector<std::size_t> first_parts_;
 };
 

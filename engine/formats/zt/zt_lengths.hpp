@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds the decoded lengths of compressed components that are not dense. Files of version 1.1 do
-// not state these lengths, so the components are decoded to count the bytes.
+// Finds the decoded lengths of compressed components of objects that are not dense. Files of
+// version 1.1 do not state these lengths, so the components are decoded to count the bytes.
 
 #include <cstdint>
 #include <optional>

@@ -8,9 +8,9 @@
 
 namespace ringload::inline v0 {
 
-// If another tensor has the name of a part, all parts of the composite get names with another
-// separator: see composite_info. The parts of composite c are the tensors from index first_parts[c]
-// on.
+// If another tensor has the name of a part, all parts of the composite get names with a longer
+// separator: see composite_info. The first part of found.composites[c] is
+// found.tensors[first_parts[c]]. The other parts follow.
 void separate_zt_names(file_entries& found, const std::vector<std::size_t>& first_parts);
 
 }  // namespace ringload::inline v0

@@ -30,14 +30,14 @@ std::string zt_digest_text(digest_algorithm algorithm, std::span<const std::byte
 // of at least 64. Returns an empty optional if the offset does not fit in 63 bits.
 std::optional<std::uint64_t> zt_blob_offset(std::uint64_t end, std::uint64_t alignment) noexcept;
 
-// Checks that add_zt_object() would accept the object if the object were read from a file. The
-// offsets of the object's blobs must be set, and its text must be UTF-8.
+// Checks that add_zt_object() accepts the object, and that its text is UTF-8. The offsets of the
+// object's blobs must be set.
 result<void> check_zt_object(const zt_object& object);
 
 // Returns the bytes after the last blob: the manifest, its size, and the magic number. Objects and
-// components are written in the order of their names. `encoded_attributes` must be a map or empty.
-// Returns errc::duplicate_tensor if two objects have the same name. Returns errc::header_too_large
-// if the manifest exceeds zt_index_bytes_max.
+// components are written in the order of their names. `encoded_attributes` must be a CBOR map or
+// empty. Returns errc::duplicate_tensor if two objects have the same name. Returns
+// errc::header_too_large if the manifest exceeds zt_index_bytes_max.
 result<std::string> zt_tail(std::string_view version, std::string_view encoded_attributes,
                             std::span<const zt_object> objects);
 

@@ -4,12 +4,10 @@
 // NCCL returns at once. The rank polls NCCL until the call is launched on a CUDA stream, and then
 // polls an event of the stream. A blocking communicator would wait inside NCCL for a peer that
 // never calls. A rank aborts the communicator in three cases: NCCL reports an error, the rank is
-// interrupted, or the deadline expires. Without the abort, NCCL's kernels would wait on the device
-// forever.
+// interrupted, or the deadline expires. Otherwise NCCL's kernels would wait on the device forever.
 //
 // Destroying or aborting a communicator blocks until all ranks of the machine do the same.
-// Therefore these calls run in their own threads, and a rank waits for them only until its time
-// limit.
+// Therefore these calls run in their own threads, and a rank waits for them at most end_wait_max.
 
 #include <algorithm>
 #include <atomic>
@@ -42,8 +40,8 @@ namespace {
 
 constexpr unsigned busy_queries = 1000;
 constexpr std::chrono::microseconds between_queries{20};
-// How long a rank waits for the other ranks when a communicator ends. The limit is short, because
-// the other ranks may learn of a failure only after this rank has returned its error.
+// Maximum time that a rank waits for the other ranks when a communicator ends. The limit is short,
+// because the other ranks may learn of a failure only after this rank has returned its error.
 constexpr std::chrono::milliseconds end_wait_max{5000};
 
 std::string rank_name(std::uint32_t rank) { return "rank " + std::to_string(rank); }
@@ -218,7 +216,7 @@ class nccl_ranks final : public group {
     }
   }
 
-  // Waits until the call is on the stream. The communicator must not be used before.
+  // Waits until the call is on the stream. The communicator must not be used before then.
   void wait_for_launch(nccl::result_code outcome, const char* call,
                        std::chrono::steady_clock::time_point until) {
     require(outcome, call);
@@ -262,8 +260,7 @@ class nccl_ranks final : public group {
   }
 
   // Ends the communicator by calling `end`, which waits for all ranks of the machine. The thread of
-  // this call may run longer than the group exists. That is safe, because the NCCL library is never
-  // unloaded.
+  // this call may outlive the group, because the NCCL library is never unloaded.
   void end_communicator(nccl::result_code (*end)(nccl::comm*)) noexcept {
     if (comm_released_ || *comm_ == nullptr) return;
     comm_released_ = true;

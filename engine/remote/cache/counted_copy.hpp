@@ -12,11 +12,11 @@ namespace ringload::inline v0::remote_http {
 
 using copied_bytes = std::atomic<std::uint64_t>;
 
-// Maximum number of copied bytes, for all files of a checkpoint. Bytes are copied if they must wait
-// for the hash of earlier bytes of the file.
+// Maximum total size of the copies for all files of a checkpoint. Received bytes are copied if
+// earlier bytes of the file are missing, so that the received bytes cannot be hashed yet.
 inline constexpr std::uint64_t copied_bytes_max = std::uint64_t{64} << 20;
 
-// A copy of bytes. All copies of a checkpoint's files are counted in one counter.
+// A copy of received bytes. One counter has the total size of all copies for a checkpoint.
 class counted_copy {
  public:
   counted_copy() = default;
@@ -26,7 +26,7 @@ class counted_copy {
     if (total_) *total_ -= counted_;
   }
 
-  // Returns false if the copies have reached their limit.
+  // Returns false, without a copy, if `total` would exceed copied_bytes_max.
   bool assign(std::span<const std::byte> bytes, const std::shared_ptr<copied_bytes>& total) {
     if (total->fetch_add(bytes.size()) + bytes.size() > copied_bytes_max) {
       *total -= bytes.size();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Writes, hashes and publishes one file of the local Hugging Face cache. hf_cache_file.hpp shows
-// the layout of the cache. The record is the file that lists the received ranges.
+// hf_cache_file.hpp shows the layout of the cache. The record is the file <digest>.ringload.ranges.
 
 #include "remote/cache/hf_cache_file.hpp"
 
@@ -28,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t hash_buffer_bytes = std::size_t{1} << 20;
-// The record is written each time that this number of bytes has been received.
+// Number of received bytes after which the record is written again.
 constexpr std::uint64_t record_every_bytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t record_bytes_max = std::uint64_t{8} << 20;
 constexpr ::mode_t file_mode = 0666;
@@ -50,7 +49,7 @@ result<void> read_all(int fd, std::span<std::byte> into, std::uint64_t offset) {
   return *count == into.size() ? result<void>() : fault{errc::truncated_file, ""};
 }
 
-// Returns an empty string if the file cannot be read.
+// Returns an empty string if the file cannot be read or is too large.
 std::string read_text(const std::string& path) {
   const unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct ::stat status = {};
@@ -106,8 +105,8 @@ result<std::shared_ptr<hf_cache_file>> hf_cache_file::open(blob_place place) {
   return out;
 }
 
-// Takes the lock that huggingface_hub uses. Only the program that holds the lock writes the file
-// into the cache.
+// Locks the lock file of huggingface_hub, so that no other program writes the file into the cache.
+// Returns false if another program holds the lock.
 result<bool> hf_cache_file::take_lock() {
   const std::string folder = place_.cache + "/.locks/" + repository_folder(place_.model);
   if (auto created = make_folders(folder); !created) return created.error();
@@ -134,8 +133,8 @@ result<void> hf_cache_file::open_partial() {
   }
   fd_ = unique_fd(::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, file_mode));
   if (!fd_ || ::fstat(fd_.get(), &status) != 0) return fault{system_code(errno), ""};
-  // The record is ignored unless the partial file has its full size. A file of another size is not
-  // the recorded file, or its last bytes were lost in a crash.
+  // The record is valid only if the partial file has its full size. If the size differs, the record
+  // describes another file, or a crash has cut off the end of the file.
   auto before = range_set::from_text(read_text(record_), bytes_);
   if (before && static_cast<std::uint64_t>(status.st_size) == bytes_) present_ = std::move(*before);
   resumed_ = present_.count() > 0;
@@ -231,8 +230,8 @@ bool hf_cache_file::begin_anew() {
   if (broken_ || published_) return false;
   present_ = range_set(bytes_);
   hash_is_stale_ = true;
-  // Writes the empty record now, because the old record would make the next load use the discarded
-  // bytes if this process is killed.
+  // Writes the empty record now. If this process were killed first, the next load would find the
+  // old record and use the discarded bytes.
   if (auto recorded = write_record(); !recorded) broken_ = with_path(recorded.error());
   return std::exchange(resumed_, false);
 }

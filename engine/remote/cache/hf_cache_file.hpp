@@ -12,12 +12,12 @@
 //     snapshots/<commit>/<name> -> ../../blobs/<digest>
 //     refs/<revision>                                        the commit
 //
-// A file with gaps must not have the name <digest>.incomplete, because huggingface_hub would
-// continue such a file at its end.
+// A file with gaps must not have the name <digest>.incomplete, because huggingface_hub would append
+// to such a file and not fill the gaps.
 //
 // Several threads write bytes in any order. The digest needs the bytes in order. Therefore
-// advance() reads the written bytes before the first gap and hashes them, while other bytes are
-// still received.
+// advance() reads the written bytes before the first gap and hashes these bytes, while other bytes
+// are still being received.
 
 #include <condition_variable>
 #include <cstddef>
@@ -47,7 +47,7 @@ struct blob_place {
 class hf_cache_file {
  public:
   // Continues the file of an interrupted load, or creates the file. Returns null if another program
-  // has the lock. Returns a fault if the cache is not writable.
+  // or load holds the lock. Returns a fault if the cache is not writable.
   static result<std::shared_ptr<hf_cache_file>> open(blob_place place);
 
   // Writes the record of the received ranges.
@@ -60,17 +60,16 @@ class hf_cache_file {
   result<void> read(std::uint64_t offset, std::span<std::byte> into) const;
   // After a failure, every call returns the same failure and writes nothing.
   result<void> write(std::uint64_t offset, std::span<const std::byte> from);
-  // Hashes the bytes before the first gap. If all bytes are present, verifies the digest and
-  // publishes the file under its names. If the digest differs, removes the bytes and returns
-  // wrong_digest without a place.
+  // Hashes the bytes before the first gap. If all bytes are present, compares the digest. If the
+  // digest is correct, publishes the file: renames it to blobs/<digest>, and creates the link and
+  // the ref. If the digest is wrong, deletes the file and returns wrong_digest without a place.
   result<void> advance();
-  // Discards all bytes. Returns true if an earlier load had received some of them.
+  // Discards all received bytes. Returns true if some of these bytes were from an earlier load.
   bool begin_anew();
 
   std::vector<byte_range> missing() const;
   bool published() const;
-  // Waits for the advance() call that hashes the last byte. Returns the outcome of that call, or an
-  // earlier failure.
+  // Waits until the file is published or a call has failed. Returns the failure, if any.
   result<void> wait_until_published() const;
 
  private:

@@ -17,8 +17,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-// If a load ends and at most this number of bytes is missing, these bytes are fetched to complete
-// the file.
+// Maximum number of missing bytes that are fetched at the end of a load to complete the file.
 constexpr std::uint64_t gaps_bytes_max = std::uint64_t{1} << 20;
 constexpr std::size_t parts_max = 4;  // Maximum number of separate fetches for one read.
 
@@ -36,8 +35,8 @@ struct caching {
 
   void write(const source_read& request);
   void advance();
-  // Called after the last read and before the digest check. Fetches the bytes that no read has
-  // requested, such as padding, if they are at most gaps_bytes_max bytes and no read has failed.
+  // Called after the last read, and before the digest check. If at most gaps_bytes_max bytes are
+  // missing and no read has failed, fetches the missing bytes, such as padding.
   void finish();
   void tell() const;
 
@@ -45,7 +44,7 @@ struct caching {
   const std::shared_ptr<hf_cache_file> blob;
   const std::function<void(const hub_cached_file&)> on_cached;
   const std::string name;
-  // Number of pending calls of advance(). One call serves all of them.
+  // Number of unfinished calls of advance(). The first call also does the work of the later calls.
   std::atomic<std::uint32_t> pending_advances = 0;
   std::atomic<bool> is_read = false;  // A load has read the file.
   std::atomic<bool> failed = false;   // A read failed or was cancelled.
@@ -59,7 +58,7 @@ void caching::write(const source_read& request) {
 }
 
 void caching::advance() {
-  // Another thread runs the loop below and will repeat the call.
+  // If another thread runs the loop below, that thread calls blob->advance() again.
   if (pending_advances.fetch_add(1) > 0) return;
   std::uint32_t seen = 1;
   do {
@@ -115,12 +114,12 @@ void report_failure(const std::function<void(const hub_cached_file&)>& on_cached
 }
 
 // If at most gaps_bytes_max bytes and at most half of the file are missing, and no read has failed,
-// fetches the missing bytes. If no bytes are missing then, waits for the digest check. Throws
-// wrong_digest.
+// fetches the missing bytes. If no bytes are missing afterwards, waits for the digest check, and
+// throws wrong_digest if the digest is wrong.
 void check_digest(const std::shared_ptr<caching>& state, cache_threads& threads) {
   std::uint64_t missing_bytes = 0;
   for (const byte_range& gap : state->blob->missing()) missing_bytes += gap.end - gap.begin;
-  // While a checkpoint is opened, more than half of the bytes is missing.
+  // While a checkpoint is opened, most bytes of a file are missing, so nothing is fetched.
   if (missing_bytes <= state->from->bytes() / 2) state->finish();
   if (!state->blob->missing().empty()) return;
   asio::post(threads.hashing, [state] { state->advance(); });
@@ -176,11 +175,11 @@ void fetch(const std::shared_ptr<caching>& state, cache_threads& threads,
                           });
 }
 
-// A read with some bytes in the cache and some bytes from the network.
+// A read whose bytes are partly in the cache and partly received from the network.
 struct joined_read {
   explicit joined_read(byte_source::read_handler handler) : done(std::move(handler)) {}
 
-  // Ends one part. The last part completes the read, with the first failure of all parts.
+  // Ends one part of the read. After the last part, calls `done` with the first failure.
   void end(std::exception_ptr failure) {
     {
       const std::lock_guard<std::mutex> hold(mutex);
@@ -192,7 +191,7 @@ struct joined_read {
 
   byte_source::read_handler done;
   std::mutex mutex;
-  std::size_t left = 1;  // Parts in flight, plus 1 until all parts are started.
+  std::size_t left = 1;  // Parts in flight, plus 1 while parts are being started.
   std::exception_ptr first_failure;
 };
 
@@ -220,8 +219,7 @@ void hf_cache_source::read_async(const source_read& request, read_handler done) 
   const byte_range requested = {request.offset, request.offset + request.into.size()};
   const std::vector<byte_range> missing = state_->blob->missing_in(requested);
   if (missing.empty()) return read_cached(state_, *threads_, request, std::move(done));
-  // If a read has many small gaps, one request for the whole read is faster than a request for each
-  // gap.
+  // For many small gaps, one request for the whole read is faster than a request for each gap.
   if (missing.size() > parts_max || missing.front() == requested) {
     return fetch(state_, *threads_, request, std::move(done));
   }
@@ -248,7 +246,7 @@ void hf_cache_source::read_async(const source_read& request, read_handler done) 
 }  // namespace
 
 cache_threads::~cache_threads() {
-  writing.join();  // Must end before hashing, because written bytes are hashed afterwards.
+  writing.join();  // Must end before `hashing`, because these threads post work to `hashing`.
   hashing.join();
 }
 

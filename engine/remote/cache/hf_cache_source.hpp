@@ -13,10 +13,10 @@
 
 namespace ringload::inline v0::remote_http {
 
-// The threads that write to the cache and hash. A read completes only after its bytes are written.
-// Therefore the bytes that wait to be written are at most the memory of the reads. Every user holds
-// a shared_ptr. The destructor waits until all bytes are written, so the last owner must not be one
-// of these threads.
+// The threads that write received bytes to the cache and hash them. A read completes only after its
+// bytes are written, so bytes that are not yet written need no memory except the buffers of the
+// reads. The destructor waits until all bytes are written and hashed, so the destructor must not
+// run in one of these threads.
 class cache_threads {
  public:
   explicit cache_threads(std::function<void(const hub_cached_file&)> report)
@@ -24,14 +24,14 @@ class cache_threads {
   ~cache_threads();
 
   const std::function<void(const hub_cached_file&)> on_cached;
-  // Two threads each, so that one can compute while the other waits for the drive. Separate pools,
-  // so that hashing does not delay received bytes.
+  // Each pool has two threads, so that one thread can compute while the other waits for the drive.
+  // The pools are separate, so that hashing does not delay the writing of received bytes.
   boost::asio::thread_pool writing{2};
   boost::asio::thread_pool hashing{2};
 };
 
-// Opens the file of `place` in the cache. If the file cannot be opened, reports the reason and
-// returns `from`.
+// Returns a source that fills the cache file of `place` with the bytes of `from`. If the cache file
+// cannot be opened, reports the reason through on_cached and returns `from`.
 std::shared_ptr<byte_source> make_hf_cache_source(std::shared_ptr<byte_source> from,
                                                   blob_place place,
                                                   std::shared_ptr<cache_threads> threads);

@@ -10,8 +10,8 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-// Removes a number and the character after the number from the front of the text. Returns an empty
-// optional if the text does not begin in this way.
+// Removes a number and the character `after` from the front of the text, and returns the number.
+// Returns an empty optional if the text does not begin with a number and this character.
 std::optional<std::uint64_t> take_number(std::string_view& text, char after) noexcept {
   std::uint64_t out = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);

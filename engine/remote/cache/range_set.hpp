@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The byte ranges of a file that are present. Used for partly received files. The ranges are
-// sorted, and neither touch nor overlap. Pure class without I/O.
+// A set of byte ranges: the parts of a partly received file that are present. The ranges are
+// sorted, and neither touch nor overlap. Does no I/O.
 
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +38,8 @@ class range_set {
 
   // Returns one line with the file's size and one line for each range: "4096\n0 512\n1024 4096\n".
   std::string to_text() const;
-  // Parses the result of to_text(). Returns an empty optional if the text is invalid, has another
-  // file size, or has more than `ranges_max` ranges.
+  // Parses the result of to_text(). Returns an empty optional if the text is invalid, states
+  // another size than `file_bytes`, or has more than `ranges_max` ranges.
   static std::optional<range_set> from_text(std::string_view text, std::uint64_t file_bytes);
 
   static constexpr std::size_t ranges_max = 100'000;

@@ -25,10 +25,10 @@ namespace {
 namespace asio = boost::asio;
 using read_handler = byte_source::read_handler;
 
-// If a read begins farther than this after the first byte that is not hashed, the hashing of the
-// pass ends.
+// If a read begins more than this number of bytes after the first unhashed byte, the digest of the
+// file is not computed in this pass: see digest_passes.
 constexpr std::uint64_t distance_max = std::uint64_t{128} << 20;
-// Maximum number of unread bytes, such as padding, that are fetched to complete a file.
+// Maximum number of unread bytes, such as padding, that are fetched to complete the hash of a file.
 constexpr std::uint64_t unread_bytes_max = std::uint64_t{1} << 20;
 
 std::uint64_t sum_of(const std::vector<byte_range>& ranges) {
@@ -42,11 +42,11 @@ struct chunk {
   std::uint64_t end = 0;
   bool has_arrived = false;
   std::span<const std::byte> bytes = {};
-  counted_copy copy = {};  // Owns `bytes` if the read is complete.
-  read_handler done = {};  // Called when `bytes` are hashed. Empty after the call.
+  counted_copy copy = {};  // If not empty, owns `bytes`.
+  read_handler done = {};  // Called when `bytes` are hashed or copied. Empty after the call.
 };
 
-using chunks = std::map<std::uint64_t, chunk>;  // Keyed by the first byte. No overlaps.
+using chunks = std::map<std::uint64_t, chunk>;  // Keyed by offset, without overlaps.
 
 std::exception_ptr contradiction() {
   return std::make_exception_ptr(
@@ -59,8 +59,7 @@ void complete(chunks released) {
   }
 }
 
-// Hashes a file in passes. In each pass, every byte is hashed once, in the order of the file.
-// Thread-safe.
+// Hashes a file in passes. Each pass hashes every byte once, in the order of the file. Thread-safe.
 class digest_passes : public std::enable_shared_from_this<digest_passes> {
  public:
   digest_passes(std::shared_ptr<byte_source> source, std::string digest,
@@ -80,7 +79,7 @@ class digest_passes : public std::enable_shared_from_this<digest_passes> {
   const std::shared_ptr<byte_source> from;
 
  private:
-  // The caller must hold the mutex, except for end_read() and hash().
+  // The caller of a function below must hold mutex_, except for end_read() and hash().
   void begin_pass();
   chunks give_up() noexcept;
   std::optional<byte_range> new_part_of(byte_range range) const;
@@ -99,17 +98,17 @@ class digest_passes : public std::enable_shared_from_this<digest_passes> {
   const std::shared_ptr<copied_bytes> copied_;
   std::mutex finishing_;  // Held by finish(). Must be locked before mutex_.
   std::mutex mutex_;
-  std::condition_variable changed_;  // Signals that is_hashing_ is false.
+  std::condition_variable changed_;  // Notified when is_hashing_ becomes false.
   std::optional<hub_hasher> hasher_;
   header_copy header_;
   chunks chunks_;            // All begin at or after front_.
   std::uint64_t front_ = 0;  // All earlier bytes are hashed or are being hashed.
   std::size_t in_flight_ = 0;
-  std::atomic<bool> is_unverified_ = false;  // A load has read since the last comparison.
+  std::atomic<bool> is_unverified_ = false;  // A load has read bytes that were not verified.
   repeated_bytes repeated_;
-  bool is_complete_ = false;   // False if a byte of this pass was lost.
+  bool is_complete_ = false;   // False after give_up().
   bool is_hashing_ = false;    // True while a thread runs hash().
-  bool is_finishing_ = false;  // True if no read follows, so that the header's bytes are final.
+  bool is_finishing_ = false;  // If true, also hashes bytes of header_ after the last chunk.
 };
 
 void digest_passes::begin_pass() {
@@ -121,13 +120,13 @@ void digest_passes::begin_pass() {
   repeated_.begin_pass();
 }
 
-// Ends the hashing of this pass. The caller must complete the returned chunks without the mutex.
+// Ends the hashing of this pass. The caller must unlock the mutex and then complete() the chunks.
 chunks digest_passes::give_up() noexcept {
   is_complete_ = false;
   return std::exchange(chunks_, {});
 }
 
-// Returns the ranges that no chunk and no bytes of the header cover.
+// Returns the parts of `range` that neither header_ nor a chunk has.
 std::vector<byte_range> digest_passes::missing_in(byte_range range) const {
   range_set present(from->bytes());
   header_.add_ranges(present);
@@ -138,8 +137,8 @@ std::vector<byte_range> digest_passes::missing_in(byte_range range) const {
   return present.missing_in(range);
 }
 
-// Returns the part of the range that is in no chunk and not hashed. Returns an empty optional if
-// the other parts are too large to be compared.
+// Returns the part of `range` that is in no chunk and not hashed. Returns an empty optional if this
+// part begins too far after front_, or if the other parts of `range` are too large to be compared.
 std::optional<byte_range> digest_passes::new_part_of(byte_range range) const {
   byte_range out = {std::max(range.begin, front_), range.end};
   const auto next = chunks_.upper_bound(out.begin);
@@ -154,7 +153,8 @@ std::optional<byte_range> digest_passes::new_part_of(byte_range range) const {
   return is_right ? std::optional(out) : std::nullopt;
 }
 
-// Returns the key of the new chunk. Returns an empty optional if the bytes will not be hashed.
+// Adds a chunk for the new part of `range`, and returns the key of the chunk. Returns an empty
+// optional if the bytes will not be hashed.
 std::optional<std::uint64_t> digest_passes::add_chunk(byte_range range, chunks& released) {
   const bool can_begin_pass = in_flight_ == 0 && !is_hashing_ && !repeated_.is_contradictory;
   if (can_begin_pass && !(is_complete_ && new_part_of(range))) begin_pass();
@@ -227,8 +227,9 @@ void digest_passes::end_read(const source_read& request, std::optional<std::uint
 }
 
 // Keeps the bytes of a completed read until they are hashed. `key` is the key of the read's chunk.
-// Takes `done`, so that the memory of the read stays valid. Compares bytes that another read has
-// also returned. Returns false if a comparison is no longer possible.
+// Takes `done`, which is called after the hashing, so that the memory of the read stays valid.
+// Compares the bytes that another read has also returned. Returns false if these bytes can no
+// longer be compared.
 bool digest_passes::keep(const source_read& request, std::uint64_t key, read_handler& done) {
   const std::span<const std::byte> bytes = request.into;
   const std::size_t before = key - request.offset;
@@ -237,7 +238,7 @@ bool digest_passes::keep(const source_read& request, std::uint64_t key, read_han
   const bool is_new = found != chunks_.end() && before < bytes.size();
   const std::size_t end = is_new ? found->second.end - request.offset : bytes.size();
   const auto compare = [this](std::uint64_t offset, std::span<const std::byte> part) {
-    // These bytes were already compared.
+    // end_read() has already compared `part` with header_.
     if (header_.has({offset, offset + part.size()})) return true;
     return repeated_.compare(front_, offset, part);
   };
@@ -251,8 +252,9 @@ bool digest_passes::keep(const source_read& request, std::uint64_t key, read_han
   return true;
 }
 
-// Releases the reads that wait for earlier bytes that no read has requested. Called when no read is
-// in flight, because the load may need the memory of the waiting reads for its next reads.
+// Completes the reads that wait for earlier bytes that no read has requested, and copies the bytes
+// of the completed reads. Called when no read is in flight, because the load may need the memory of
+// the waiting reads for its next reads.
 void digest_passes::release_waiting(chunks& released) {
   std::vector<byte_range> missing;
   try {
@@ -316,11 +318,12 @@ void digest_passes::hash() {
   }
 }
 
-// Fetches the bytes that no load has read, if they are few.
+// Fetches the bytes that no load has read, if these bytes are at most unread_bytes_max bytes and at
+// most half of the file.
 void digest_passes::fetch_gaps(std::unique_lock<std::mutex>& hold) {
   const std::vector<byte_range> gaps = missing_in({front_, from->bytes()});
   const std::uint64_t bytes = sum_of(gaps);
-  // While a checkpoint is opened, more than half of the bytes is missing.
+  // While a checkpoint is opened, most bytes of a file are missing, so nothing is fetched.
   if (bytes > unread_bytes_max || bytes > from->bytes() / 2) return;
   for (const byte_range& gap : gaps) {
     std::vector<std::byte> memory(gap.end - gap.begin);

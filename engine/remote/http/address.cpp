@@ -54,13 +54,14 @@ bool is_private(const boost::asio::ip::address& address) noexcept {
     return std::all_of(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count),
                        [](unsigned char b) { return b == 0; });
   };
-  // An IPv6 address that contains an IPv4 address is private if the IPv4 address is private:
-  // ::a.b.c.d, ::ffff:a.b.c.d, 64:ff9b::a.b.c.d, and 2002:ab:cd::. The addresses :: and ::1 are
-  // private.
+  // All addresses ::a.b.c.d are private, including :: and ::1. An address ::ffff:a.b.c.d,
+  // 64:ff9b::a.b.c.d or 2002:ab:cd:: is private if its IPv4 address is private.
   if (zeros(12)) return true;
   if (zeros(10) && bytes[10] == 0xFF && bytes[11] == 0xFF)
     return is_private_v4(number_at(bytes, 12));
-  if (number_at(bytes, 0) == 0x0064FF9B) return is_private_v4(number_at(bytes, 12));
+  const bool is_translated =
+      number_at(bytes, 0) == 0x0064FF9B && number_at(bytes, 4) == 0 && number_at(bytes, 8) == 0;
+  if (is_translated) return is_private_v4(number_at(bytes, 12));
   if (bytes[0] == 0x20 && bytes[1] == 0x02) return is_private_v4(number_at(bytes, 2));
   // Only 2000::/3 is public, except 2001:db8::/32, which is for documentation.
   return bytes[0] >> 5 != 1 || number_at(bytes, 0) == 0x20010DB8;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t block_bytes_min = 4 << 10;
 constexpr std::uint64_t block_bytes_max = 256 << 10;
-// The newest completely copied blocks are kept, because adjacent reads overlap at their ends.
+// Number of completely copied blocks that are kept, because adjacent reads overlap at their ends.
 constexpr std::size_t taken_blocks_max = 4;
 
 }  // namespace

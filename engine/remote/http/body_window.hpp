@@ -3,7 +3,7 @@
 
 // Receives an HTTP body in order. Each read requests a part of the body and receives a copy of its
 // bytes. Received bytes are kept in blocks for a while, because a read may start after its bytes
-// were received. Pure class without I/O.
+// were received. Does no I/O.
 //
 //   0 ... |  kept blocks  |  not yet received
 //                         ^ position()
@@ -38,8 +38,7 @@ class body_window {
   // keeps the whole body.
   explicit body_window(std::uint64_t kept_bytes_max);
 
-  // Sets the size of the body, or of the requested part of the body. Must be called before
-  // next_buffer().
+  // Sets the size of the body, or of its requested part. Must be called before next_buffer().
   void set_end(std::uint64_t bytes) noexcept { end_ = bytes; }
   // Keeps the whole body, even if the body has more than `kept_bytes_max` bytes.
   void keep_all() noexcept { kept_bytes_max_ = std::max(kept_bytes_max_, end_); }
@@ -47,18 +46,16 @@ class body_window {
   std::uint64_t position() const noexcept { return position_; }
   bool keeps_all() const noexcept { return end_ <= kept_bytes_max_; }
 
-  // Restarts at the first byte. If the body was interrupted, `failed` must be true, so that take()
-  // does not count again the bytes that were received before. If `failed` is false, take() counts
-  // all bytes again.
+  // Restarts at the first byte. If `failed` is true, take() counts only bytes that were not
+  // received before the restart. If `failed` is false, take() counts all bytes again.
   void begin_anew(bool failed);
 
-  // Copies the kept bytes to the part. If the part is not complete, the window keeps a pointer to
-  // the part.
+  // Copies the kept bytes to the part. Keeps a pointer to the part if the part is not complete.
   void add(wanted_part& part);
   void remove(wanted_part& part) noexcept;
 
   bool has_parts() const noexcept { return !parts_.empty(); }
-  // Returns true if a part waits for a byte that was not yet received.
+  // Returns true if a part waits for a byte at or after position().
   bool has_parts_ahead() const noexcept;
 
   // Returns memory for the next bytes. Returns an empty span only at the end of the body.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Creates the HTTP client.
-
 #include <memory>
 
 #include "remote/http/http.hpp"

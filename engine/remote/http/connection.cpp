@@ -4,8 +4,8 @@
 // waits, serves one request after the other, and closes after a failure or a long idle time.
 // http_receive.cpp sends the requests and receives the responses.
 //
-// A connection takes a request only after the connection is open. Therefore a request that waits
-// for name resolution or for a TLS handshake can be cancelled at once.
+// A connection takes a request from the queue only after the connection is open. During name
+// resolution and the TLS handshake, the request is still in the queue and can be cancelled at once.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>
@@ -144,8 +144,7 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::shake_hands() 
     co_return final_failure("the host name cannot be sent to the server");
   }
   tls.set_verify_mode(ssl::verify_peer, code);
-  // Sets OpenSSL's error for a wrong host name. Without this call, the error text would not contain
-  // the reason.
+  // Sets OpenSSL's error for a wrong host name, so that the error text contains the reason.
   const auto check_host = [names = ssl::host_name_verification(pool_->to.host)](
                               bool trusted, ssl::verify_context& chain) {
     const bool fits = names(trusted, chain);

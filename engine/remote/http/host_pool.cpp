@@ -35,7 +35,7 @@ void host_pool::add(http_exchange& exchange) noexcept {
   try {
     find_connection();
   } catch (const std::bad_alloc&) {
-    // Any existing connection takes the exchange later.
+    // If a connection exists, it takes the exchange later. Otherwise the exchange fails.
     if (wake_connection() || connections_ > 0) return;
     if (std::erase(exchange.awaited ? awaited_ : background_, &exchange) > 0) fail(exchange);
   }
@@ -132,8 +132,7 @@ http_exchange* host_pool::take() {
   return next;
 }
 
-// Takes only background exchanges, because an exchange for which a caller waits must use the first
-// free connection.
+// An exchange for which a caller waits is not taken, because it must use the first free connection.
 http_exchange* host_pool::take_to_send_ahead() {
   const std::size_t waiting = awaited_.size() + background_.size();
   if (background_.empty() || waiting <= connections_ - busy_connections_) return nullptr;

@@ -61,8 +61,8 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   const origin to;
   const client_settings& settings;
 
-  // Calls `exchange.done` once, through the event loop. The pool no longer uses `exchange` when the
-  // handler is called.
+  // Adds an exchange to the queue. After the exchange, the event loop calls `exchange.done` once.
+  // The pool does not use `exchange` during or after this call.
   void add(http_exchange& exchange) noexcept;
   // Ends the exchange soon. Does nothing if the exchange has already ended.
   void cancel(http_exchange& exchange) noexcept;
@@ -96,16 +96,15 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   boost::asio::awaitable<bool> wait();
   void put_back(http_exchange& exchange) noexcept;
   void end(http_exchange& exchange) noexcept;
-  // Lists the timer of a connection that waits until the caller reads more of the response body.
-  // The pool cancels the timer if another exchange needs the connection.
+  // Adds the timer of a connection that waits until the caller reads more of the response body. The
+  // pool cancels the timer if another exchange needs the connection.
   listed_timer park(boost::asio::steady_timer& timer) { return {parked_, timer}; }
 
  private:
   void fail(http_exchange& exchange) noexcept;
   void find_connection();
   void connect(bool connect_early);
-  // Wakes an idle connection, or else a parked connection: see park(). Returns false if the pool
-  // has neither.
+  // Wakes an idle or parked connection: see park(). Returns false if the pool has neither.
   bool wake_connection() noexcept;
 
   std::deque<http_exchange*> awaited_;
@@ -120,9 +119,8 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   std::uint64_t bytes_since_progress_ = 0;
 };
 
-// RAII guard of a connection's place in connections_. The destructor calls release_slot(). The
-// destructor also runs if the connection's coroutine is destroyed because an Asio operation had no
-// memory.
+// RAII guard that counts one connection in connections_. The destructor also runs if the coroutine
+// of the connection is destroyed because an Asio operation had no memory.
 class connection_slot {
  public:
   explicit connection_slot(std::shared_ptr<host_pool> pool) noexcept : pool_(std::move(pool)) {}

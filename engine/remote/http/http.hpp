@@ -43,11 +43,11 @@ struct header_field {
   std::string value;
 };
 
-// A request before the client sends it. Input of a sign_function.
+// A request that was not sent yet. Input of a sign_function.
 struct outgoing_request {
   std::string_view method;  // "GET" or "HEAD".
   const http_url& to;       // The Host header will be to.authority().
-  // For example Range and If-Match. The function may sign these fields too.
+  // The other fields, such as Range and If-Match. The sign_function may sign these fields too.
   std::span<const header_field> fields;
 };
 
@@ -63,8 +63,8 @@ struct remote_object {
   // Expected value of the ETag header, including the quotes. If empty, all requests expect the ETag
   // of the first response. Must be empty if the server redirects to a server that sends no ETag.
   std::string etag;
-  // Set if the server redirects requests to another server. The client then opens at most one
-  // connection to this server in advance.
+  // Set if the server redirects requests to another server. The client then opens connections in
+  // advance only to the other server.
   bool moves = false;
   std::string name() const { return shown.empty() ? url.shown() : shown; }
 };

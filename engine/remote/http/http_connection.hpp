@@ -19,7 +19,7 @@
 namespace ringload::inline v0::remote_http {
 
 inline constexpr std::uint32_t header_bytes_max = 64 << 10;
-// Maximum number of bytes that are received before parsing: a header and the first bytes of its
+// Maximum number of received bytes that are not parsed yet: a header and the first bytes of its
 // body, the line before a chunk, or the trailers.
 inline constexpr std::size_t unparsed_bytes_max = 128 << 10;
 
@@ -48,13 +48,12 @@ class http_connection {
     shut();
   }
 
-  // Returns an empty optional if the connection is open.
+  // Returns a failure, or an empty optional if the connection is open.
   asio::awaitable<std::optional<exchange_failure>> connect();
   // Sends the request, receives the response, and stores the outcome in `exchange`. Returns false
   // if `exchange` must be sent again.
   asio::awaitable<bool> perform(http_exchange& exchange);
-  // The caller must call begin_exchange() before perform(), and end_exchange() after the outcome is
-  // known.
+  // The caller must call begin_exchange() before perform(), and end_exchange() after perform().
   void begin_exchange(http_exchange& exchange) noexcept;
   void end_exchange() noexcept;
   // The request that was sent ahead: see http_receive.cpp. This connection receives its response
@@ -86,7 +85,7 @@ class http_connection {
 
   const std::shared_ptr<host_pool> pool_;
   std::optional<tls_stream> stream_;
-  beast::flat_buffer buffer_{unparsed_bytes_max};  // Received bytes before parsing.
+  beast::flat_buffer buffer_{unparsed_bytes_max};  // Received bytes that are not parsed yet.
   std::shared_ptr<name_resolution> resolving_;
   body_sink* sink_ = nullptr;  // Sink whose next_buffer() is being awaited.
   http_exchange* ahead_ = nullptr;

@@ -20,14 +20,14 @@ namespace ringload::inline v0::remote_http {
 
 class host_pool;
 
-// Receives a body in pieces. The sink limits the speed of the transfer.
+// Receives a body in pieces. The connection waits until the sink has memory for the next piece.
 class body_sink {
  public:
   virtual ~body_sink() = default;
 
   // Returns the memory for the next bytes. Waits until a read needs the bytes, or until wake() is
-  // called. Returns an empty optional if the sink is full. Returns an empty span if the rest of the
-  // body is not needed. The connection may then be closed.
+  // called. Returns an empty optional if the sink accepts no more bytes: see too_long(). Returns an
+  // empty span if the rest of the body is not needed. The connection may then be closed.
   virtual boost::asio::awaitable<std::optional<std::span<std::byte>>> next_buffer(
       host_pool& pool) = 0;
   // Accepts `bytes` bytes that were written to the memory of next_buffer(). Returns the number of
@@ -75,8 +75,8 @@ struct http_exchange {
   std::uint64_t arrived = 0;  // Number of body bytes that were received into their destination.
   bool private_peer = false;  // The server has a private address: see is_private().
 
-  // Members of the pool. The handler is an optional, because its assignment recurses infinitely in
-  // Boost 1.81.
+  // Used by the pool and its connections. `done` is an optional, because the assignment of a
+  // handler recurses infinitely in Boost 1.81.
   std::optional<boost::asio::any_completion_handler<void()>> done;
   // Null if the exchange waits for a connection or has ended.
   http_connection* connection = nullptr;

@@ -3,9 +3,10 @@
 // Sends requests on a connection and receives the responses. A server may close an idle connection
 // before a request is sent. The request then returns to the front of the queue, at most once.
 //
-// A connection that receives a range may send the next request ahead, so that it is not idle for a
-// round trip between two requests. It does so if a request waits and no connection is free. If the
-// connection breaks, the request that was sent ahead returns to the front of the queue.
+// While a connection receives a range, it may send the next request ahead. Otherwise the connection
+// would be idle for a round trip between two requests. A request is sent ahead if the request waits
+// and no connection is free. If the connection breaks, the request that was sent ahead returns to
+// the front of the queue.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>
@@ -82,7 +83,7 @@ asio::awaitable<bool> http_connection::perform(http_exchange& exchange) {
   }
   const bool spoiled = std::exchange(response_dropped_, false);
   if (exchange.failure || spoiled) shut();
-  // The server closed the idle connection and sent no byte of a response.
+  // True if the server closed the idle connection and sent no byte of a response.
   const bool anew = stale && exchange.failure && !exchange.failure->final &&
                     exchange.response.status == 0 && buffer_.size() == 0 &&
                     !exchange.failure->silent;
@@ -125,7 +126,7 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::receive(http_e
     auto received = co_await receive_parsed(exchange, place, *parser);
     failed = std::move(received);
   }
-  // Bytes that were received before a request was sent belong to no response.
+  // Closes the connection if the server will close it, or if received bytes belong to no response.
   if (!failed && (!kept || (buffer_.size() > 0 && ahead_ == nullptr))) shut();
   co_return failed;
 }
@@ -207,7 +208,7 @@ asio::awaitable<std::optional<std::span<std::byte>>> http_connection::next_buffe
   co_return found;
 }
 
-// Receives a body of known length. Receives only as much as the sink has room for.
+// Receives a body of known length into the memory of the sink.
 asio::awaitable<std::optional<exchange_failure>> http_connection::receive_stream(
     http_exchange& exchange, body_sink& sink) {
   error_code code;

@@ -114,8 +114,8 @@ std::chrono::steady_clock::time_point http_transfer::stall_end() const noexcept 
   return std::max(stall_begin_, progressed) + settings().stall_time_max;
 }
 
-// Waits until the first of the two time limits ends. Progress of other requests extends the stall
-// limit.
+// Starts a timer for the earlier of the two time limits. Progress of other requests to the same
+// server extends the stall limit.
 void http_transfer::watch_time() noexcept {
   const auto request_end = start_time_ + settings().request_time_max;
   deadline_.expires_at(std::min(request_end, stall_end()));
@@ -197,7 +197,7 @@ asio::awaitable<void> http_transfer::exchange_once(http_exchange& exchange, cons
   host_pool& pool = thread_->pool_for(to);
   pool_ = &pool;
   current_ = &exchange;
-  // More connections are opened while this request waits for its response.
+  // Opens more connections for later requests while this request waits for its response.
   if (redirects_ > 0 || uses_known_redirect_ || !address_->object.moves)
     pool.prepare(kind_.followed_by());
   co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
@@ -302,8 +302,8 @@ http_transfer::next_step http_transfer::after_response(const http_exchange& exch
     if (now == transfer_kind::state::done && redirects_ > 0) address_->moved(to_);
     return end_with(now, failure);
   }
-  // The server sent less than requested. This counts as an attempt, because otherwise the transfer
-  // might never end.
+  // The server sent less than requested. A response with few bytes counts as a failure, because
+  // otherwise the transfer might never end.
   tries_->progressed(exchange.arrived);
   if (exchange.arrived >= retry_state::progress_bytes) return {};
   const auto delay = tries_->failed(thread_->chance());

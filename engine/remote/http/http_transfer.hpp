@@ -25,7 +25,7 @@
 
 namespace ringload::inline v0::remote_http {
 
-// The current address of an object. All transfers of the object share the value. Thread-safe.
+// The current address of an object, shared by all transfers of the object. Thread-safe.
 class object_address {
  public:
   explicit object_address(remote_object target) : object(std::move(target)) {}
@@ -48,8 +48,7 @@ class object_address {
   std::optional<bool> private_;
 };
 
-// Decides which requests a transfer sends, where the bytes are stored, and when the transfer is
-// complete.
+// Decides which requests a transfer sends, where it stores the bytes, and when it is complete.
 class transfer_kind {
  public:
   virtual ~transfer_kind() = default;
@@ -138,7 +137,7 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
   bool uses_known_redirect_ = false;
   std::uint32_t redirects_ = 0;
   std::optional<retry_state> tries_;
-  http_exchange* current_ = nullptr;  // In the queue or on a connection of pool_.
+  http_exchange* current_ = nullptr;  // In the queue or on a connection of pool_, or null.
   host_pool* pool_ = nullptr;
   // Time of the start, or of the last renew_deadline().
   std::chrono::steady_clock::time_point start_time_ = {};
@@ -174,13 +173,11 @@ class transfer_handler {
   function done_;
 };
 
-// Runs the transfer in the network thread. If there is no memory to start, calls `done` before
-// returning.
+// Runs the transfer in the network thread. If no memory is left, calls `done` before returning.
 void start(net_thread& thread, const std::shared_ptr<http_transfer>& task,
            transfer_handler::function done) noexcept;
 
-// Returns the exception for a fault. Returns std::bad_alloc if there is no memory for the
-// exception.
+// Returns the exception for a fault, or std::bad_alloc if there is no memory for the exception.
 std::exception_ptr exception_of(const fault& failure) noexcept;
 
 }  // namespace ringload::inline v0::remote_http

@@ -53,8 +53,7 @@ void net_thread::close() {
 
 host_pool& net_thread::pool_for(const origin& to) {
   auto found = pools_.find(to);
-  // The pool is created before the insertion, because a failure must not leave an empty entry in
-  // the map.
+  // The pool is created before the insertion, so that a failure leaves no empty entry in the map.
   if (found == pools_.end()) {
     found = pools_.emplace(to, std::make_shared<host_pool>(loop, to, *settings)).first;
   }

@@ -50,7 +50,7 @@ void object_body::open(const std::stop_token& stop,
 }
 
 // Starts a transfer. If the server supports ranges, the transfer continues at the current position.
-// Otherwise it starts at the first byte.
+// Otherwise the transfer starts at the first byte.
 void object_body::begin() {
   has_requested_ = false;
   transfer_handler::function ends;
@@ -153,9 +153,8 @@ void object_body::close() {
   retry_allocation([&] { asio::post(thread_->loop, end); });
 }
 
-// While the object is being opened, returns the number of its ranges after the first range, which
-// this body receives. If the size is not known, returns the maximum number of connections. Returns
-// 0 after the object was opened.
+// While the object is being opened, returns the number of its chunks, or the maximum number of
+// connections if the size is not known. Returns 0 after the object was opened.
 std::uint64_t object_body::followed_by() const noexcept {
   if (!opened_) return 0;
   const auto bytes = address_->object.bytes;

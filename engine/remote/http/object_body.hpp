@@ -2,15 +2,14 @@
 #pragma once
 
 // Receives the body of the request that opens an object: the first bytes of the object or, if the
-// server does not support ranges, the whole object. The body is received in order and copied to the
-// waiting reads.
+// server does not support ranges, the whole object. Copies the body to the waiting reads.
 //
 // The object is open when the head of the response is received, so the caller can parse the file's
-// header while the body is received. The first bytes are received before a read needs them. If the
-// server of a large object does not support ranges, the other bytes are received only while reads
-// wait for them. If no read waits, the connection stays open for a while. If a read needs bytes
-// that are no longer kept, the body is received again from the first byte. Received bytes that no
-// read needed are wasted. If more than twice the object's size is wasted, reads fail.
+// header while the body is received. The first bytes are received even if no read has requested
+// them. If the server of a large object does not support ranges, the other bytes are received only
+// while reads wait for them. If no read waits, the connection stays open for a while. If a read
+// needs bytes that are no longer kept, the body is received again from the first byte. Received
+// bytes that no read needed are wasted. If more than twice the object's size is wasted, reads fail.
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -35,8 +34,8 @@ class object_body final : public transfer_kind,
  public:
   object_body(std::shared_ptr<net_thread> thread, std::shared_ptr<object_address> address);
 
-  // Starts the first request. `opened` is called once, in the network thread. properties() and
-  // end() are constant from this call on. Must be called once. May be called in any thread.
+  // Starts the first request. Calls `opened` once, in the network thread. From then on,
+  // properties() and end() are constant. Must be called once. May be called in any thread.
   void open(const std::stop_token& stop, std::function<void(const result<void>&)> opened);
 
   const object_properties& properties() const noexcept { return *properties_; }

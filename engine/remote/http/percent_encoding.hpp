@@ -19,8 +19,7 @@ std::string percent_encoded_path(std::string_view text);
 // Does not change existing escapes and separators.
 std::string percent_encoded_raw(std::string_view address);
 
-// Converts "%2F" to "/". Returns invalid_source_name if a '%' is not followed by two hexadecimal
-// digits.
+// Converts "%2F" to "/". Returns invalid_source_name if two hexadecimal digits do not follow a '%'.
 result<std::string> percent_decoded(std::string_view text);
 
 }  // namespace ringload::inline v0::remote_http

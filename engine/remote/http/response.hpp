@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses the status and header of an HTTP response, and checks them against the request. Pure
-// functions.
+// Parses and checks the status and header of an HTTP response. Pure functions.
 
 #include <cstdint>
 #include <optional>
@@ -49,7 +48,7 @@ result<std::uint64_t> check_partial(const response_head& head, const asked_range
 // Checks that a response is for the expected version of the object and has no Content-Encoding.
 result<void> check_identity(const response_head& head, const asked_range& asked);
 
-// A server never accepts a weak ETag in If-Match.
+// Returns true if a server can accept the ETag in If-Match. Weak ETags are never accepted.
 bool is_strong_etag(std::string_view etag) noexcept;
 
 enum class response_kind : std::uint8_t {

@@ -24,8 +24,7 @@ class retry_state {
  public:
   explicit retry_state(const retry_rules& rules) noexcept : rules_(rules) {}
 
-  // Reports that an attempt received `bytes` bytes. At least progress_bytes bytes reset the count
-  // of failures.
+  // Reports how many bytes an attempt received. progress_bytes or more bytes reset failures().
   void progressed(std::uint64_t bytes) noexcept {
     if (bytes >= progress_bytes) failures_ = 0;
   }
@@ -38,8 +37,8 @@ class retry_state {
 
   std::uint32_t failures() const noexcept { return failures_; }
 
-  // With this limit, the attempts run out even if a server sends a few bytes and then closes each
-  // connection.
+  // Fewer bytes are no progress, so the attempts also run out if a server closes each connection
+  // after a few bytes.
   static constexpr std::uint64_t progress_bytes = 64 << 10;
 
  private:

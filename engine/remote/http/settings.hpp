@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The settings of an HTTP client, from valid remote_options. Never changed.
+// The settings of an HTTP client. remote() checks remote_options and converts them to settings.
 
 #include <chrono>
 #include <cstdint>
@@ -27,8 +27,8 @@ struct client_settings {
   std::chrono::milliseconds silence_time_max{30'000};
   std::chrono::milliseconds stall_time_max{60'000};
   std::chrono::milliseconds request_time_max{600'000};
-  std::chrono::milliseconds idle_time_max{
-      20'000};  // Most servers keep an idle connection about as long.
+  // Most servers close a connection that is idle for longer.
+  std::chrono::milliseconds idle_time_max{20'000};
   retry_rules retries;
   std::uint32_t redirects_max = 8;
   bool private_redirects = false;

@@ -14,8 +14,7 @@ namespace ssl = boost::asio::ssl;
 
 namespace {
 
-// Certificate files of Linux distributions. Tried in this order after OpenSSL's default file and
-// folder.
+// Certificate files of Linux distributions, tried in this order after OpenSSL's default file.
 constexpr const char* certificate_files[] = {"/etc/ssl/certs/ca-certificates.crt",
                                              "/etc/pki/tls/certs/ca-bundle.crt",
                                              "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};

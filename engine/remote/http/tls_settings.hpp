@@ -14,8 +14,7 @@ class tls_settings {
  public:
   tls_settings() : context_(boost::asio::ssl::context::tls_client) {}
 
-  // Context for the certificates of remote_options::ca_file. Does not read the system's
-  // certificates.
+  // Context that trusts remote_options::ca_file. Does not read the system's certificates.
   boost::asio::ssl::context& configured() noexcept { return context_; }
   // Context that also trusts the system's certificates. The first call reads them, which takes tens
   // of milliseconds. Thread-safe.

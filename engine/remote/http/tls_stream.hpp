@@ -93,7 +93,7 @@ class tls_stream {
   std::optional<ssl::stream<beast::tcp_stream&>> tls_;
 };
 
-// State of one name resolution. The caller waits for `timer` only, because getaddrinfo() cannot be
+// State of a name resolution. The caller waits for `timer`, because getaddrinfo() cannot be
 // cancelled.
 struct name_resolution {
   explicit name_resolution(asio::io_context& loop) : resolver(loop), timer(loop) {}

@@ -20,9 +20,8 @@ inline constexpr std::uint64_t hub_listing_bytes_max = std::uint64_t{32} << 20;
 struct hub_file {
   std::string name;                    // May have sub-folders. Always within the model's folder.
   std::optional<std::uint64_t> bytes;  // Empty if the server does not report the size.
-  // Digest of the content, which is also the name of the file in the cache. SHA-256 (64 digits) for
-  // a file in LFS, otherwise git's SHA-1 (40 digits). Empty if the server does not report the
-  // digest.
+  // Digest of the content, which is also the name of the file in the cache: SHA-256 (64 digits) for
+  // a file in LFS, otherwise git's SHA-1 (40 digits). Empty if the server does not report it.
   std::string digest;
 };
 
@@ -33,8 +32,7 @@ struct hub_listing {
   const hub_file* find(std::string_view name) const noexcept;
 };
 
-// Appends the first part of `name`: a file or a sub-folder. Does nothing if this part is already
-// the last entry.
+// Appends the first part of the path `name`. Does nothing if this part is already the last entry.
 void add_entry(std::string_view name, std::vector<std::string>& to);
 
 // Returns the address of the listing, which has the commit and the files of the revision.

@@ -23,7 +23,7 @@ class hub_hasher {
   static result<hub_hasher> make(std::string_view digest, std::uint64_t file_bytes);
 
   void update(std::span<const std::byte> bytes);
-  // Hexadecimal. Must be called at most once.
+  // Returns the digest in hexadecimal. Must be called at most once.
   std::string finish();
 
  private:

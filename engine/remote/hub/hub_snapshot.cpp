@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view index_suffix = ".index.json";
 
-// The files that a load of `name` opens: for an index, the index and its shards.
+// Returns the files that a load of `name` opens. For an index, returns the index and its shards.
 std::vector<std::string> files_behind(const model_folder& snapshot, const std::string& name) {
   std::vector<std::string> out = {name};
   if (!name.ends_with(index_suffix)) return out;

@@ -11,8 +11,7 @@
 namespace ringload::inline v0::remote_http {
 
 // If the cache has all files that a load would open, returns the path of the snapshot, or the path
-// of `file` in the snapshot. Otherwise returns an empty string. `listing` is the hub's list of
-// files.
+// of `file` in the snapshot. Otherwise returns an empty string. `listing` is from the hub.
 std::string cached_checkpoint(const std::string& cache, const model_name& model,
                               const hub_listing& listing, const std::string& file);
 

@@ -28,9 +28,9 @@ result<s3_address> parse_s3_address(std::string_view text);
 struct s3_place {
   std::string region;    // Empty means the region that the server reports, or us-east-1.
   std::string endpoint;  // For example "https://host:9000". Empty: Amazon's endpoint of the region.
-  // If true, addresses have the form https://host/bucket/key. If false, https://bucket.host/key. If
-  // empty, the form with the bucket in the path is used for a custom `endpoint`, and for bucket
-  // names that contain '.', because certificates do not match a host name with such a bucket.
+  // If true, addresses have the form https://host/bucket/key. If false, https://bucket.host/key.
+  // Empty means true for a custom `endpoint`, and for a bucket name that contains '.', because
+  // certificates do not match the host name of such a bucket.
   std::optional<bool> path_style;
 };
 

@@ -13,7 +13,7 @@
 namespace ringload::inline v0::remote_http {
 
 inline constexpr std::uint64_t s3_page_bytes_max = std::uint64_t{8} << 20;
-// Maximum for all pages of a listing together.
+// Maximum number of objects and folders in all pages of a listing.
 inline constexpr std::size_t s3_objects_max = 100'000;
 
 struct s3_object {
@@ -49,8 +49,7 @@ struct s3_refusal {
 };
 
 // Converts an error response to a fault that tells the user what to do. The code is
-// source_not_found, access_denied, or remote_failed. `shown` is the name of the object in the
-// fault.
+// source_not_found, access_denied, or remote_failed. `shown` names the object.
 fault s3_fault(const s3_refusal& response, const std::string& shown);
 
 }  // namespace ringload::inline v0::remote_http

@@ -40,8 +40,7 @@ class element_walk {
     XML_SetCharacterDataHandler(parser, [](void* walk, const char* text, int bytes) {
       of(walk).guard(&element_walk::add_text, std::string_view(text, std::size_t(bytes)));
     });
-    // A DOCTYPE is refused, because its entities can make a short document expand to a very long
-    // text.
+    // A DOCTYPE is refused, because its entities can expand a short document to a very long text.
     XML_SetStartDoctypeDeclHandler(parser,
                                    [](void* walk, const char*, const char*, const char*, int) {
                                      of(walk).guard(&element_walk::refuse_doctype);

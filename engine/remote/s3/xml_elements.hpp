@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads a short XML document with Expat and passes each element to a function. Used for the
-// responses of S3.
+// Parses a short XML document, such as a response of S3, and passes each element to a function.
 
 #include <functional>
 #include <string>
@@ -20,7 +19,7 @@ struct xml_element {
 
 inline constexpr unsigned xml_depth_max = 16;
 
-// Calls `take` at the end of each element, for children before their parent. Stops if `take`
+// Calls `take` at the end of each element, so children come before their parent. Stops if `take`
 // returns a fault. Returns malformed_answer with the byte offset if the text is not well-formed
 // UTF-8 XML. A DOCTYPE, text next to child elements, and elements that are nested too deep are
 // malformed_answer as well.

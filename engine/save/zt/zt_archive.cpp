@@ -226,7 +226,7 @@ result<void> zt_archive::add_shared(std::uint32_t object, const zt_component& pa
   return {};
 }
 
-// Returns true if the bytes of the component overlap those of another component.
+// Returns true if the bytes of the component overlap the bytes of another component.
 bool zt_archive::is_shared(const zt_component& part) const noexcept {
   unsigned found = 0;
   for (const zt_object& object : objects_) {

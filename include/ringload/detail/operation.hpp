@@ -51,7 +51,7 @@ class RINGLOAD_EXPORT cancel_request {
 
  private:
   std::mutex mutex_;
-  bool requested_ = false;  // Guarded by mutex_, like wake_.
+  bool requested_ = false;  // mutex_ guards requested_ and wake_.
   std::function<void()> wake_;
 };
 
@@ -134,8 +134,8 @@ class operation final : public pending_operation {
             std::shared_ptr<cancel_request> cancelled)
       : pending_operation(std::move(in), std::move(body), std::move(cancelled)) {}
 
-  /// Post the handler to its executor. One of the two functions must be called exactly once, from
-  /// any thread.
+  /// Post the handler to its executor. The engine must call either complete() or fail(), exactly
+  /// once, from any thread.
   void complete(T value) { post(operation_failure(), std::move(value)); }
   void fail(operation_failure failure) { post(std::move(failure), T()); }
 
@@ -148,9 +148,9 @@ class operation final : public pending_operation {
   }
 };
 
-// True for executors without a context that may run a function inline, such as
-// any_completion_executor. A handler with such an executor is first posted to the loader's
-// executor.
+// True for executors that may run a function inline, because they do not support blocking.never. An
+// example is any_completion_executor. A handler with such an executor is first posted to the
+// loader's executor.
 template <class Executor>
 inline constexpr bool needs_first_executor =
     boost::asio::execution::is_executor<Executor>::value &&
@@ -180,8 +180,8 @@ boost::asio::execution_context* context_of(const Executor& executor) {
   }
 }
 
-// Converts the value with which the engine completes an operation to the result of the operation.
-// The two differ if the result contains the executor of the object that started the operation.
+// Converts the value from the engine to the result of the operation. The two types differ if the
+// result contains the executor of the object that started the operation.
 template <class T, class Executor>
 struct result_conversion {
   using value_type = T;
@@ -204,8 +204,7 @@ struct result_conversion<T, Executor> {
 template <class T, class Executor>
 using operation_for = operation<typename result_conversion<T, Executor>::value_type>;
 
-// Holds a handler of type `Handler`. If the handler has no associated executor, it runs on
-// `Executor`.
+// Holds a handler of type `Handler`. A handler without an associated executor runs on `Executor`.
 template <class T, class Handler, class Executor>
 class handler_body_of final
     : public handler_body_for<typename result_conversion<T, Executor>::value_type> {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/fake_cudart/device.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -60,6 +62,10 @@ void device_side::start_if_needed() {
   if (thread_.joinable()) return;
   thread_ = std::thread([this] { run(); });
   host_functions_ = std::thread([this] { run_host_functions(); });
+  // A new thread has the name of the thread that starts it, which may be a thread of the library.
+  for (std::thread* started : {&thread_, &host_functions_}) {
+    ::pthread_setname_np(started->native_handle(), "fake-device");
+  }
 }
 
 void device_side::push(std::unique_lock<std::mutex>& lock, stream_state& on, work what) {
