@@ -6,7 +6,7 @@
 //
 // Operations complete with `void(boost::system::error_code, T)`, as the operations of Asio do.
 // Therefore each kind of completion token can report a failure without an exception: callbacks,
-// as_tuple, redirect_error, use_future, senders. If the signature had a std::exception_ptr,
+// as_tuple, redirect_error, senders. If the signature had a std::exception_ptr,
 // redirect_error would not set an error_code. <ringload/diagnostics.hpp> provides the place of a
 // failure in addition to the error_code. The default token throws `error`, which has the error_code
 // and the place.

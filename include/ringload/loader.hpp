@@ -118,7 +118,9 @@ class RINGLOAD_EXPORT loader_base {
 /// The `_async` functions are Asio initiating functions with the signature `void(error_code, T)`.
 /// They accept any completion token. A handler never runs inside the initiating function. A handler
 /// runs on its associated executor. A handler without an associated executor runs on the loader's
-/// executor. Until the handler runs, the operation holds outstanding work on that executor.
+/// executor. Until the handler runs, the operation holds outstanding work on that executor. The
+/// handler of `use_future` has an executor of its own, so the future becomes ready without a run()
+/// of the loader's context.
 ///
 /// Each operation has two overloads, without and with options, because a call may omit the options,
 /// the token, or both.
