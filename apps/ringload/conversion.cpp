@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 #include <ringload/error.hpp>
-#include <unordered_set>
 
 #include "json.hpp"
 #include "layout.hpp"
@@ -149,15 +148,20 @@ std::string index_text(const std::vector<std::vector<ringload::planned_tensor>>&
   return index_of(all);
 }
 
+std::unordered_set<std::string> part_names(const catalog& some) {
+  std::unordered_set<std::string> names;
+  for (const composite_info& each : some.composites) {
+    for (const std::string& part : each.parts) names.insert(each.name_of(part));
+  }
+  return names;
+}
+
 std::map<std::string, std::string, std::less<>> second_names(const catalog& some,
                                                              const selection_text& wanted,
                                                              const load_options& how) {
   std::map<std::string, std::string, std::less<>> out;
   if (!wanted.slices.empty() || !wanted.shards.empty()) return out;
-  std::unordered_set<std::string> parts;
-  for (const composite_info& each : some.composites) {
-    for (const std::string& part : each.parts) parts.insert(each.name_of(part));
-  }
+  const std::unordered_set<std::string> parts = part_names(some);
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<const tensor_info*>> by_place;
   for (const tensor_info& each : some.tensors) {
     if (!each.encoding.empty() || each.bytes == 0 || parts.contains(each.name)) continue;

@@ -12,6 +12,7 @@
 #include <ringload/selection.hpp>
 #include <ringload/writer.hpp>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,9 @@ std::vector<std::vector<ringload::planned_tensor>> cut_into_shards(
 
 /// Returns the text of `model.safetensors.index.json`.
 std::string index_text(const std::vector<std::vector<ringload::planned_tensor>>& shards);
+
+/// Returns the names under which the catalog lists the parts of its objects.
+std::unordered_set<std::string> part_names(const catalog& some);
 
 /// Finds tensors with the type, shape and stored bytes of an earlier tensor. Returns a map from the
 /// name of each such tensor to the name of the earlier tensor. A .zt file stores these bytes once.

@@ -52,11 +52,8 @@ catalog zt_catalog(const std::string& path) {
 
 void check_names(const rewrite_request& request, const catalog& in) {
   std::unordered_set<std::string_view> objects;
-  std::unordered_set<std::string> parts;
-  for (const composite_info& each : in.composites) {
-    objects.insert(each.name);
-    for (const std::string& part : each.parts) parts.insert(each.name_of(part));
-  }
+  const std::unordered_set<std::string> parts = part_names(in);
+  for (const composite_info& each : in.composites) objects.insert(each.name);
   for (const tensor_info& each : in.tensors) {
     if (!parts.contains(each.name)) objects.insert(each.name);
   }
@@ -72,11 +69,8 @@ void check_names(const rewrite_request& request, const catalog& in) {
 class name_owners {
  public:
   void add(const std::string& path, const catalog& in) {
-    std::unordered_set<std::string> parts;
-    for (const composite_info& each : in.composites) {
-      add_name(path, each.name);
-      for (const std::string& part : each.parts) parts.insert(each.name_of(part));
-    }
+    const std::unordered_set<std::string> parts = part_names(in);
+    for (const composite_info& each : in.composites) add_name(path, each.name);
     for (const tensor_info& each : in.tensors) {
       if (!parts.contains(each.name)) add_name(path, each.name);
     }
