@@ -135,8 +135,8 @@ void begin_load_version(const engine_ptr& loader_engine, version_request request
 
 namespace ringload::inline v0 {
 
-std::vector<version_info> list_versions(std::string_view folder) {
-  const auto files = detail::read_version_folder(std::string(folder));
+std::vector<version_info> list_versions(detail::path_argument folder) {
+  const auto files = detail::read_version_folder(std::move(folder).take());
   if (!files) throw to_error(files.error());
   std::vector<version_info> versions;
   for (const auto& [number, paths] : *files) versions.push_back({number, paths.full, paths.delta});

@@ -18,13 +18,13 @@
 #include <memory>
 #include <optional>
 #include <ringload/detail/operation.hpp>
+#include <ringload/detail/path_object.hpp>
 #include <ringload/export.hpp>
 #include <ringload/fill.hpp>
 #include <ringload/loader.hpp>
 #include <ringload/model.hpp>
 #include <ringload/source.hpp>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -133,18 +133,18 @@ RINGLOAD_EXPORT void begin_update(const engine_ptr& loader_engine, update_reques
 /// `errc::device_unavailable`. Cancellation of any type cancels the operation, and then no new file
 /// is left.
 template <class Executor, token_for<delta_result> CompletionToken = default_token>
-auto save_delta_async(basic_loader<Executor>& host_loader, std::string_view path, source base,
+auto save_delta_async(basic_loader<Executor>& host_loader, detail::path_argument path, source base,
                       source next, delta_options options, CompletionToken&& token = {}) {
   return detail::initiate<delta_result, &detail::begin_save_delta>(
       std::forward<CompletionToken>(token), host_loader.get_executor(), host_loader.loader_engine(),
-      detail::delta_request{std::string(path), std::move(base), std::move(next), options});
+      detail::delta_request{std::move(path).take(), std::move(base), std::move(next), options});
 }
 /// Writes the difference with default options.
 template <class Executor, token_for<delta_result> CompletionToken = default_token>
-auto save_delta_async(basic_loader<Executor>& host_loader, std::string_view path, source base,
+auto save_delta_async(basic_loader<Executor>& host_loader, detail::path_argument path, source base,
                       source next, CompletionToken&& token = {}) {
-  return save_delta_async(host_loader, path, std::move(base), std::move(next), delta_options(),
-                          std::forward<CompletionToken>(token));
+  return save_delta_async(host_loader, std::move(path), std::move(base), std::move(next),
+                          delta_options(), std::forward<CompletionToken>(token));
 }
 
 /// Applies a delta to the model `base`, and completes with the next version. `base` is not changed.
@@ -200,7 +200,7 @@ auto update_async(basic_loader<Executor>& host_loader, std::vector<destination> 
 ///   v7.delta.zt                             the delta from version 6
 ///
 /// Throws `ringload::error`: `errc::ambiguous_source` if the folder has a full version twice.
-RINGLOAD_EXPORT std::vector<version_info> list_versions(std::string_view folder);
+RINGLOAD_EXPORT std::vector<version_info> list_versions(detail::path_argument folder);
 
 /// Loads a version of a local version folder. If the folder does not have the full version, loads
 /// the last earlier full version and applies each later delta. If the first device of the loader is
@@ -212,17 +212,17 @@ RINGLOAD_EXPORT std::vector<version_info> list_versions(std::string_view folder)
 ///
 /// Cancellation of any type cancels the operation.
 template <class Executor, token_for<model> CompletionToken = default_token>
-auto load_version_async(basic_loader<Executor>& host_loader, std::string_view folder,
+auto load_version_async(basic_loader<Executor>& host_loader, detail::path_argument folder,
                         version_options options, CompletionToken&& token = {}) {
   return detail::initiate<model, &detail::begin_load_version>(
       std::forward<CompletionToken>(token), host_loader.get_executor(), host_loader.loader_engine(),
-      detail::version_request{std::string(folder), options});
+      detail::version_request{std::move(folder).take(), options});
 }
 /// Loads the newest version of the folder.
 template <class Executor, token_for<model> CompletionToken = default_token>
-auto load_version_async(basic_loader<Executor>& host_loader, std::string_view folder,
+auto load_version_async(basic_loader<Executor>& host_loader, detail::path_argument folder,
                         CompletionToken&& token = {}) {
-  return load_version_async(host_loader, folder, version_options(),
+  return load_version_async(host_loader, std::move(folder), version_options(),
                             std::forward<CompletionToken>(token));
 }
 

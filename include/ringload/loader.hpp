@@ -16,6 +16,7 @@
 #include <ringload/allocation_log.hpp>
 #include <ringload/checkpoint.hpp>
 #include <ringload/detail/operation.hpp>
+#include <ringload/detail/path_object.hpp>
 #include <ringload/device.hpp>
 #include <ringload/export.hpp>
 #include <ringload/extension.hpp>
@@ -27,7 +28,6 @@
 #include <ringload/source.hpp>
 #include <ringload/stats.hpp>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -337,10 +337,11 @@ class basic_loader : public detail::loader_base {
         std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(from), options);
   }
 
-  /// Saves tensors as one file, or as a folder of files: see `save_format`. The output replaces the
-  /// target only when the output is complete. Until then, and after a failure or a cancellation,
-  /// the target is unchanged. One failure is an exception: if only the last flush of the folder
-  /// fails (`save_options::sync`), the output has already replaced the target.
+  /// Saves tensors as one file, or as a folder of files: see `save_format`. `path` is a string or a
+  /// `std::filesystem::path`. The output replaces the target only when the output is complete.
+  /// Until then, and after a failure or a cancellation, the target is unchanged. One failure is an
+  /// exception: if only the last flush of the folder fails (`save_options::sync`), the output has
+  /// already replaced the target.
   ///
   /// A process that is killed during a save may leave a folder named `.ringload-*` next to the
   /// target. If the file system does not support unnamed files, the process may also leave a file
@@ -356,17 +357,17 @@ class basic_loader : public detail::loader_base {
   /// `duplicate_tensor`, `unsupported_dtype` or `device_unavailable`. A lack of disk space
   /// (`ENOSPC`) is usually detected before the first write too.
   template <token_for<save_result> CompletionToken = token_by_default>
-  auto save_async(std::string_view path, std::vector<tensor_ref> tensors,
+  auto save_async(detail::path_argument path, std::vector<tensor_ref> tensors,
                   CompletionToken&& token = {}) {
-    return save_async(path, std::move(tensors), save_options(),
+    return save_async(std::move(path), std::move(tensors), save_options(),
                       std::forward<CompletionToken>(token));
   }
   /// Saves tensors with options.
   template <token_for<save_result> CompletionToken = token_by_default>
-  auto save_async(std::string_view path, std::vector<tensor_ref> tensors, save_options options,
+  auto save_async(detail::path_argument path, std::vector<tensor_ref> tensors, save_options options,
                   CompletionToken&& token = {}) {
     return detail::initiate<save_result, &detail::begin_save>(
-        std::forward<CompletionToken>(token), executor_, loader_engine(), std::string(path),
+        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(path).take(),
         std::move(tensors), std::move(options));
   }
 

@@ -39,9 +39,7 @@ struct chain_folder : place {
     }
   }
 
-  model load_newest() {
-    return load_version_async(host_loader, folder.path().string(), future).get();
-  }
+  model load_newest() { return load_version_async(host_loader, folder.path(), future).get(); }
   model load_version(std::uint64_t number) {
     version_options options;
     options.version = number;
@@ -74,7 +72,7 @@ TEST_CASE("version folder: each version is loaded through its chain") {
   chain_folder at(4);
   CHECK(tensors_of(at.load_newest()) == at.versions[4]);
   for (unsigned v = 0; v <= 4; ++v) CHECK(tensors_of(at.load_version(v)) == at.versions[v]);
-  const auto listed = list_versions(at.folder.path().string());
+  const auto listed = list_versions(at.folder.path());
   REQUIRE(listed.size() == 5);
   CHECK(listed[0].full == at.path("v0.safetensors"));
   CHECK(listed[0].delta.empty());

@@ -337,8 +337,7 @@ std::vector<operation_row> rows_of_deltas_and_groups() {
          s.hold_all_reads();
          delta_options options;
          options.sync = false;
-         save_delta_async(s.with, (s.folder.path() / "delta.zt").string(), s.base(), s.next(),
-                          options, r);
+         save_delta_async(s.with, s.folder.path() / "delta.zt", s.base(), s.next(), options, r);
        },
        [](const scene& s) {
          CHECK(std::filesystem::exists(s.folder.path() / "delta.zt") == !s.code);

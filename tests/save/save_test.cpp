@@ -289,14 +289,14 @@ TEST_CASE("save: what was there is replaced by what is whole, or not at all") {
   const fs::path many = folder.path() / "many";
   how.shard_count = 3;
   const std::vector<saved_tensor> three = {first, small("b", "bb"), small("c", "ccc")};
-  const save_result done = get(with.save_async(many.string(), views(three), how, use_future));
+  const save_result done = get(with.save_async(many, views(three), how, use_future));
   CHECK(done.files.size() == 4);
   CHECK(done.files.back() == (many / "model.safetensors.index.json").string());
   CHECK(wrong_in(many.string(), three) == "");
   get(with.save_async(many.string() + "/", {second.view}, use_future));
   CHECK(names_in(many) == std::vector<std::string>{"model.safetensors"});
   write_file(many / "config.json", "{}");
-  const auto refused = failure_of(with.save_async(many.string(), {first.view}, use_future));
+  const auto refused = failure_of(with.save_async(many, {first.view}, use_future));
   REQUIRE(refused);
   CHECK(refused->code().value() == EEXIST);
   CHECK(holds(refused->what(), "config.json"));
@@ -318,7 +318,7 @@ TEST_CASE("save: a path says what is written, or the settings do") {
   ordered.format = save_format::safetensors;
   CHECK(saves_as("Qwen3.5", ordered) == (folder.path() / "Qwen3.5/model.safetensors").string());
   const auto code = [&](const fs::path& path, save_options how = {}) {
-    return code_of(with.save_async(path.string(), {one.view}, std::move(how), use_future));
+    return code_of(with.save_async(path, {one.view}, std::move(how), use_future));
   };
   CHECK(code(folder.path() / "x.bin") == errc::invalid_saving);
   CHECK(code(folder.path() / "none/x.safetensors").value() == ENOENT);

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ringload::inline v0::detail {
@@ -15,6 +16,20 @@ namespace ringload::inline v0::detail {
 template <class T>
 concept path_object = requires(const T& path) {
   { path.native() } -> std::convertible_to<std::string_view>;
+};
+
+// The path of a file or a folder as an argument: a string or a std::filesystem::path.
+class path_argument {
+ public:
+  template <std::convertible_to<std::string_view> Text>
+  path_argument(const Text& text) : path_(std::string_view(text)) {}
+  template <path_object Path>
+  path_argument(const Path& path) : path_(std::string_view(path.native())) {}
+
+  std::string take() && { return std::move(path_); }
+
+ private:
+  std::string path_;
 };
 
 template <path_object Path>
