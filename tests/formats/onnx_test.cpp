@@ -94,11 +94,14 @@ TEST_CASE("onnx: packed floats are raw, and packed integers base-128 of the elem
   CHECK(stream.bytes == values.size());
   CHECK(stream.decoded_bytes == 6);
   CHECK(shorts->tensors[0].stored->pieces[0].stride_bytes == shape_type{2});
-  // Three bytes cannot contain four integers, and 31 bytes cannot contain three integers.
-  CHECK(code_of(onnx_text(onnx_tensor_text("s", i16, {4}, proto_bytes(5, "\1\2\3")))) ==
-        errc::wrong_tensor_bytes);
-  CHECK(code_of(onnx_text(onnx_tensor_text(
-            "s", i16, {1}, proto_bytes(5, std::string(40, '\1'))))) == errc::wrong_tensor_bytes);
+  const auto code_for = [](std::uint64_t count, std::size_t stored_bytes) {
+    return code_of(onnx_text(
+        onnx_tensor_text("s", i16, {count}, proto_bytes(5, std::string(stored_bytes, '\1')))));
+  };
+  CHECK(code_for(4, 3) == errc::wrong_tensor_bytes);
+  CHECK_FALSE(code_for(3, 30));
+  CHECK(code_for(3, 31) == errc::wrong_tensor_bytes);
+  CHECK(code_for(0, 1) == errc::wrong_tensor_bytes);
 }
 
 TEST_CASE("onnx: values that are not packed, or in several runs, are gathered") {
@@ -174,6 +177,9 @@ TEST_CASE("onnx: four elements of six bits are three bytes, and four values") {
     CHECK(code_of(onnx_text(onnx_tensor_text("q", 28, {count}, values))) ==
           errc::wrong_tensor_bytes);
   }
+  const auto short_by_one = parsed(onnx_text(onnx_tensor_text("q", 28, {6}, values)));
+  REQUIRE_FALSE(short_by_one.has_value());
+  CHECK(short_by_one.error().cause().find("needs 6 values, but it has 5") != std::string::npos);
 }
 
 TEST_CASE("onnx: sizes are checked at every step, also where a dimension is 0") {

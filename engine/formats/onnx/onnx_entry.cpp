@@ -91,6 +91,8 @@ class tensor_converter {
   std::optional<fault> gather();
   std::optional<fault> check_varints(std::uint64_t stored);
   fault wrong_bytes(std::uint64_t found) const;
+  // For values that gather() has read: counts bytes, or elements of six bits.
+  fault wrong_values(std::uint64_t found, std::uint64_t wanted) const;
   void set_stream(stored_stream stream);
 
   const onnx_tensor& tensor_;
@@ -105,6 +107,13 @@ fault tensor_converter::wrong_bytes(std::uint64_t found) const {
                     std::string(type_->packed.empty() ? name(out_.dtype) : type_->packed) + " " +
                         shape_text(tensor_.dims) + " needs " + grouped(out_.bytes) +
                         " bytes, but it has " + grouped(found));
+}
+
+fault tensor_converter::wrong_values(std::uint64_t found, std::uint64_t wanted) const {
+  if (type_->bits != six_bits) return wrong_bytes(found);
+  return onnx_fault(tensor_, errc::wrong_tensor_bytes,
+                    std::string(type_->packed) + " " + shape_text(tensor_.dims) + " needs " +
+                        grouped(wanted) + " values, but it has " + grouped(found));
 }
 
 std::optional<fault> tensor_converter::set_shape() {
@@ -176,7 +185,9 @@ std::optional<fault> tensor_converter::set_external() {
 // element, or one byte of elements with fewer than 8 bits.
 std::optional<fault> tensor_converter::check_varints(std::uint64_t stored) {
   const std::uint64_t count = out_.bytes / (bits(out_.dtype) / 8);
-  if (stored >= count && stored / varint_bytes_max <= count) return std::nullopt;
+  const std::uint64_t count_min =
+      stored / varint_bytes_max + (stored % varint_bytes_max == 0 ? 0 : 1);
+  if (count_min <= count && count <= stored) return std::nullopt;
   return onnx_fault(tensor_, errc::wrong_tensor_bytes,
                     "it has " + grouped(count) + " elements, but " + grouped(stored) +
                         " bytes of base-128 integers cannot encode this number");
@@ -208,7 +219,7 @@ std::optional<fault> tensor_converter::gather() {
     for (std::uint64_t i = 0; i < run.bytes; ++i) {
       std::uint8_t byte = 0;
       if (!in.number(byte)) return in.error();
-      if (values->size() > room) return wrong_bytes(values->size());
+      if (values->size() > room) return wrong_values(values->size(), room);
       if (!integers) {
         values->push_back(std::byte{byte});
         continue;
@@ -227,7 +238,7 @@ std::optional<fault> tensor_converter::gather() {
       shift = 0;
     }
   }
-  if (values->size() != room || shift != 0) return wrong_bytes(values->size());
+  if (values->size() != room || shift != 0) return wrong_values(values->size(), room);
   if (type_->bits == six_bits) *values = packed_sixes(*values);
   stored_stream stream;
   stream.offset = tensor_.typed.front().offset;
@@ -253,7 +264,7 @@ std::optional<fault> tensor_converter::set_typed() {
   if (tensor_.typed_field == onnx_field::float_data ||
       tensor_.typed_field == onnx_field::double_data) {
     if (run.bytes != out_.bytes) return wrong_bytes(run.bytes);
-    out_.offset = run.offset;  // Contiguous little-endian elements need no stored form.
+    out_.offset = run.offset;  // The elements are contiguous and little-endian: no decoding.
     return std::nullopt;
   }
   if (auto failure = check_varints(run.bytes)) return failure;
