@@ -90,7 +90,7 @@ class http_store final : public byte_store {
     if (!url) raise(url.error().in("the address"));
     const std::string path(url->path());
     auto file = percent_decoded(path.substr(path.rfind('/') + 1));
-    if (!file) raise(file.error());
+    if (!file) raise(file.error().in(url->shown()));
     if (file->find('/') != std::string::npos) {
       raise({errc::invalid_source_name, url->shown(), "the file name holds a '/'"});
     }

@@ -99,14 +99,16 @@ TEST_CASE("is_private: an IPv6 address that contains an IPv4 address, and its li
     return is_private(boost::asio::ip::make_address(text));
   };
   for (const char* text :
-       {"8.8.8.8", "2606:4700::1", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::"}) {
+       {"8.8.8.8", "2606:4700::1", "::ffff:8.8.8.8", "64:ff9b::808:808",
+        "2002:808:808::", "2001:200::1", "2001:db9::1", "3fff:1000::1", "3ffe::1"}) {
     CAPTURE(text);
     CHECK_FALSE(is_private_text(text));
   }
   // 64:ff9b:1::/48 is for translators inside a private network.
   for (const char* text :
        {"10.1.2.3", "::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "64:ff9b:1::808:808",
-        "64:ff9b:0:0:1::808:808", "2002:a00:1::", "2001:db8::1", "fe80::1", "fc00::1"}) {
+        "64:ff9b:0:0:1::808:808", "2002:a00:1::", "2001:db8::1", "2001::1", "2001:1ff::1",
+        "3fff::1", "3fff:fff::1", "fe80::1", "fc00::1"}) {
     CAPTURE(text);
     CHECK(is_private_text(text));
   }
