@@ -75,6 +75,12 @@ std::unique_ptr<reader_rooms> read_back_pool::take_idle() {
   return rooms;
 }
 
+void read_back_pool::keep(std::unique_ptr<reader_rooms> rooms) noexcept try {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(rooms));
+} catch (const std::bad_alloc&) {
+}
+
 error_code read_back_pool::copy(const std::byte* from, std::span<std::byte> into,
                                 bool is_pinned) noexcept {
   try {
@@ -84,10 +90,8 @@ error_code read_back_pool::copy(const std::byte* from, std::span<std::byte> into
       if (auto failed = rooms->open(log_)) return failed;
     }
     auto failed = rooms->copy(from, into, is_pinned);
-    if (failed) return failed;
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(rooms));
-    return {};
+    if (!failed) keep(std::move(rooms));
+    return failed;
   } catch (const std::bad_alloc&) {
     return errc::memory_exceeded;
   }

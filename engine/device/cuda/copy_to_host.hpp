@@ -70,6 +70,8 @@ class read_back_pool {
 
  private:
   std::unique_ptr<reader_rooms> take_idle();
+  // Keeps the rooms for the next copy. Without memory for the list, frees them.
+  void keep(std::unique_ptr<reader_rooms> rooms) noexcept;
 
   allocation_log log_;
   std::mutex mutex_;
