@@ -36,7 +36,8 @@ attribute_pair typed_attribute_of(const ringload_attribute* from) {
   const ringload_attribute c_attribute = received(&required(from, "an attribute is null"));
   const char* const cbor = static_cast<const char*>(c_attribute.cbor);
   return {&required(c_attribute.key, "an attribute's key is null"),
-          ringload::attribute::cbor({&required(cbor, "its CBOR is null"), c_attribute.cbor_bytes})};
+          ringload::attribute::cbor(
+              {&required(cbor, "an attribute's CBOR is null"), c_attribute.cbor_bytes})};
 }
 
 // Converts attributes. `T` is a struct that has JSON attributes and CBOR attributes.

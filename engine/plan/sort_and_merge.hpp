@@ -4,6 +4,7 @@
 // The steps of make_plan() that need only the stored items. They run before the arenas have a
 // layout. plan.hpp explains the terms.
 
+#include <span>
 #include <vector>
 
 #include "plan/placement_rules.hpp"

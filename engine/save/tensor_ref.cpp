@@ -23,6 +23,7 @@ tensor_ref::tensor_ref(std::string n, const tensor& loaded)
       bytes(loaded.size_bytes()),
       on(loaded.device()),
       owner(std::make_shared<const tensor>(loaded)) {}
+
 namespace {
 
 template <class Managed>

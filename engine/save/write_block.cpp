@@ -87,7 +87,9 @@ struct compare_task {
         const auto step =
             static_cast<std::uint32_t>(std::min<std::size_t>(buffer.size(), g.bytes - position));
         const auto expected = std::span(buffer).first(step);
-        if (auto status = source.read(g.source_offset + position, expected); !status) return status;
+        if (auto status = source.read(g.source_offset + position, expected); !status) {
+          return status.error().in(tensor_place(source.view().name));
+        }
         const auto stored = found.subspan(g.write_offset + position, step);
         if (!std::ranges::equal(expected, stored)) {
           return fault{errc::read_back_differs, tensor_place(source.view().name)};

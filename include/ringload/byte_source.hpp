@@ -76,9 +76,10 @@ class RINGLOAD_EXPORT byte_source {
   virtual std::string identity() const = 0;
 
   /// Starts a read and returns without blocking. Must call `done` exactly once, in any thread, but
-  /// not inside this function. The argument of `done` is null if `request.into` is filled
-  /// completely. Otherwise the argument is the exception of the failure. If the object has changed
-  /// since it was opened, the exception must be errc::changed_file.
+  /// not inside this function. If this function throws, it must not call `done`: the exception
+  /// fails the read. The argument of `done` is null if `request.into` is filled completely.
+  /// Otherwise the argument is the exception of the failure. If the object has changed since it was
+  /// opened, the exception must be errc::changed_file.
   ///
   /// The source may write to `request.into` until it calls `done`, but not afterwards, even if the
   /// read was stopped. At most loader_options::slots reads are in flight at the same time.

@@ -22,6 +22,7 @@
 #include <ringload/export.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ringload::inline v0 {
