@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ringload.compat.fastsafetensors: what its users rely on."""
 
+import copy
 import json
+import pickle
 import types
 import warnings
 
@@ -14,6 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:ringload does not use GPUDirect:
 
 import ringload  # noqa: E402
 from ringload.compat import fastsafetensors as fst  # noqa: E402
+from ringload.compat.fastsafetensors.loader import TensorBase  # noqa: E402
 from ringload.compat.fastsafetensors.saver import DType, validate_shard_set  # noqa: E402
 
 
@@ -388,3 +391,18 @@ def test_expert_filter_of_the_environment(monkeypatch):
         monkeypatch.setenv(f"FASTSAFETENSORS_EP_{name}", str(value))
     keep = fst.expert_parallel_filter_from_env()
     assert keep("m.experts.4.w") and not keep("m.experts.3.w") and keep("m.norm")
+
+
+def test_wrapped_tensors_are_copied_and_pickled(files):
+    tensor = TensorBase(torch.arange(3))
+    assert torch.equal(copy.copy(tensor).get_raw(), tensor.get_raw())
+    assert torch.equal(pickle.loads(pickle.dumps(tensor)).get_raw(), tensor.get_raw())
+
+
+def test_closed_parallel_loader_has_no_open_files(files):
+    loader = fst.ParallelLoader(
+        None, files, nogds=True, use_tqdm_on_load=False, max_batch_bytes=1 << 20
+    )
+    assert loader._chunks
+    loader.close()
+    assert not loader._chunks

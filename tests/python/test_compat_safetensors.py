@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ringload.compat.safetensors: what its users rely on. The package's own tests run elsewhere."""
 
+import os
+import stat
+
 import numpy
 import pytest
 from conftest import same
@@ -168,6 +171,19 @@ def test_names_and_metadata_are_texts(tmp_path):
     with pytest.raises(ValueError):
         st_numpy.save_file({"\udc80": array}, tmp_path / "a.safetensors")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_a_regular_file_is_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        with pytest.raises(SafetensorError, match="not a regular file"):
+            st_numpy.save_file({"x": numpy.ones(3)}, tmp_path / name)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert len(list(tmp_path.iterdir())) == 2
+    st_numpy.save_file({"x": numpy.ones(3)}, tmp_path / "file")
+    st_numpy.save_file({"x": numpy.ones(2)}, tmp_path / "file")
+    assert st_numpy.load_file(tmp_path / "file")["x"].shape == (2,)
 
 
 def test_safe_open_is_in_the_frameworks_modules_too(sample):

@@ -360,3 +360,13 @@ def test_vajra_refuses_types_that_pytorch_lacks_before_it_reads(monkeypatch, sam
         with pytest.raises(RuntimeError, match="tensor '.*no type for"):
             streamer.load(sample)
         assert streamer._loader.memory["tensor_bytes_peak"] == 0
+
+
+def test_objects_of_small_floats_are_tensors_of_pytorch(arrays, tmp_path):
+    torch = pytest.importorskip("torch")
+    zt_numpy.save_file(arrays, tmp_path / "a.zt")
+    reader = ztensor.Reader(tmp_path / "a.zt")
+    for name, dtype in (("f8_e4m3", torch.float8_e4m3fn), ("bf16", torch.bfloat16)):
+        tensor = reader.read(name).torch()
+        assert tensor.dtype == dtype
+        assert tensor.view(torch.uint8).numpy().tobytes() == arrays[name].tobytes()

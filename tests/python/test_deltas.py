@@ -56,6 +56,32 @@ def assert_equal(tensors, arrays):
         assert found[name].tobytes() == array.tobytes(), name
 
 
+def test_only_functions_of_versions_take_a_version_folder(versions, tmp_path):
+    made, folder = versions
+    into = {name: array.copy() for name, array in made[0].items()}
+    group = ringload.make_thread_ranks(1)[0]
+    with ringload.Loader() as loader:
+        for use in (
+            lambda: loader.open(folder),
+            lambda: loader.start(folder),
+            lambda: loader.stream(folder),
+            lambda: loader.fill(folder, into),
+            lambda: loader.group_load(group, folder),
+            lambda: loader.save_delta(tmp_path / "d.zt", folder, folder),
+            lambda: ringload.open(str(folder)),
+            lambda: next(ringload.stream(folder)),
+            lambda: ringload.fill(folder, into),
+        ):
+            with pytest.raises(ringload.UsageError, match=r"a version folder.*load_version\(\)"):
+                use()
+    assert_equal(ringload.load(folder), made[3])
+    with pytest.raises(ringload.UsageError) as failed:
+        ringload.load(folder, dtype="f32")
+    assert failed.value.kind == "usage"
+    with pytest.raises(TypeError, match="version"):
+        ringload.load_version(folder, True)
+
+
 def test_apply_gives_the_next_version_and_the_old_one_stays(versions):
     made, folder = versions
     old = ringload.load(folder / "v0.safetensors")

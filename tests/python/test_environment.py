@@ -201,6 +201,29 @@ def test_keys_are_from_the_environment_files_boto3_or_the_caller(recorder, home,
 
 
 @needs_remote
+def test_keys_that_are_not_found_are_an_error(recorder, home, monkeypatch):
+    settings = {"s3_endpoint": recorder.address}
+    address = "s3://bucket/x.safetensors"
+    with pytest.raises(ringload.UsageError, match="aws_profile: .*'prdo'"):
+        ringload.load(address, remote={**settings, "aws_profile": "prdo"})
+    with pytest.raises(ringload.UsageError, match="credentials returned None"):
+        ringload.load(address, remote={**settings, "credentials": lambda: None})
+
+    class ProfileNotFound(Exception):
+        pass
+
+    def make_session(profile_name):
+        raise ProfileNotFound(f"The config profile ({profile_name}) could not be found")
+
+    monkeypatch.setitem(sys.modules, "boto3", types.SimpleNamespace(Session=make_session))
+    (home / ".aws").mkdir()
+    (home / ".aws/credentials").write_text("[prdo]\n")
+    with pytest.raises(ringload.UsageError, match="aws_profile: .*prdo"):
+        ringload.load(address, remote={**settings, "aws_profile": "prdo"})
+    assert recorder.requests == []
+
+
+@needs_remote
 def test_credentials_are_asked_for_by_each_operation(recorder):
     keys = iter(["FIRST", "SECOND"])
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fills: into memory that the library cannot write to directly, and into modules of PyTorch."""
 
+import ml_dtypes
 import numpy
 import pytest
 from conftest import same, write_safetensors
@@ -244,3 +245,40 @@ def test_fill_by_another_librarys_dlpack(six):
     into.flags.writeable = False
     with pytest.raises((BufferError, TypeError, ringload.UsageError)):
         ringload.fill(path, {"x": Foreign(into)})
+
+
+def test_fill_reads_types_that_have_no_name(tmp_path):
+    bf16 = numpy.arange(6, dtype="f4").astype(ml_dtypes.bfloat16)
+    numpy.savez(tmp_path / "x.npz", w=bf16.view("V2"))
+    into = numpy.zeros(6, ml_dtypes.bfloat16)
+    ringload.fill(tmp_path / "x.npz", {"w": into}, nameless=["bf16"])
+    assert same(into, bf16)
+
+
+def test_none_stands_for_the_default_of_load_into(tmp_path):
+    torch = pytest.importorskip("torch")
+    path = one_file(
+        tmp_path, weight=numpy.ones((2, 2), "f4"), bias=numpy.ones(2, "f4"), other=numpy.ones(1)
+    )
+    module = torch.nn.Linear(2, 2).to(torch.float16)
+    with pytest.raises(ringload.Error, match="other"):
+        ringload.load_into(module, path, unexpected=None)
+    done = ringload.load_into(module, path, strict=False, dtype=None, missing=None)
+    assert done.unexpected == ["other"] and bool((module.weight == 1).all())
+
+
+def test_views_of_the_same_memory_are_filled_in_their_order(tmp_path):
+    first = numpy.arange(4, dtype="f4").reshape(2, 2)
+    path = one_file(tmp_path, a=first, b=first + 10)
+    memory = numpy.zeros((2, 2), "f4")
+    ringload.fill(path, {"a": memory, "b": memory.T})
+    assert numpy.array_equal(memory, (first + 10).T)
+
+
+def test_destination_of_an_unknown_type_is_named(six):
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch, "float4_e2m1fn_x2"):
+        pytest.skip("this PyTorch has no float4")
+    tensor = torch.zeros(3, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    with pytest.raises(TypeError, match="tensor 'x'"):
+        ringload.fill(six[0], {"x": tensor})

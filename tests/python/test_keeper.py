@@ -4,6 +4,8 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 from conftest import same
@@ -95,3 +97,16 @@ def test_metrics_name_the_models_and_the_loader(socket, sample):
         assert 'ringload_loader_tensor_allocations{loader="x"} 1\n' in loader.metrics("x")
     with pytest.raises(RuntimeError, match="closed"):
         loader.metrics()
+
+
+def test_closed_while_a_model_is_published(large, socket):
+    with ringload.Loader("shared") as loader:
+        model = loader.load(large).result()
+        for pause in (0, 0.001, 0.004, 0.016):
+            keeper = ringload.Keeper(socket)
+            thread = threading.Thread(target=keeper.publish, args=("large", model))
+            thread.start()
+            time.sleep(pause)
+            keeper.close()
+            thread.join(60)
+            assert not thread.is_alive()

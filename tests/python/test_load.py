@@ -373,7 +373,7 @@ def _of_loader(name, value):
     ringload.Loader(**{name: value}).close()
 
 
-@pytest.mark.parametrize("value", [-1, 2**64, 2**70, 1.5, "text", "-1", "1e999", b"x", []])
+@pytest.mark.parametrize("value", [-1, 2**64, 2**70, 1.5, "text", "-1", "1e999", b"x", [], True])
 def test_wrong_numbers_name_the_option(sample, tmp_path, value):
     sizes = ("slot_bytes", "bytes_in_flight", "arena_bytes_max", "cached_bytes")
     wrong = (ringload.UsageError, TypeError)

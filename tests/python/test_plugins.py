@@ -273,6 +273,45 @@ def test_an_address_is_read_without_a_download(monkeypatch, files, tmp_path):
     assert torch.equal(found["norm"], torch.ones(5, dtype=torch.float16))
 
 
+def test_the_revision_of_the_engine_is_that_of_the_address():
+    def address(model, revision=None, **settings):
+        return _weights.address_of(
+            types.SimpleNamespace(model_or_path=model, revision=revision, **settings)
+        )
+
+    assert address("hf://o/m") == "hf://o/m"
+    assert address("hf://o/m", "v1") == "hf://o/m@v1"
+    assert address("hf://o/m/", "refs/pr/1") == "hf://o/m@refs%2Fpr%2F1"
+    assert address("hf://o/m@v1", "v1") == "hf://o/m@v1"
+    assert address("s3://b/m") == "s3://b/m"
+    for model in ("s3://b/m", "hf://o/m@v2", "hf://o/m/file.gguf", "https://h/m.gguf"):
+        with pytest.raises(ValueError, match="revision 'v1'"):
+            address(model, "v1")
+    for name in ("subfolder", "allow_patterns_overrides"):
+        with pytest.raises(ValueError, match=name):
+            address("hf://o/m", **{name: ["x"]})
+
+
+def test_the_engine_passes_its_revision_on(monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        _weights, "weights_of", lambda *arguments: given.append(arguments[3]) or iter(())
+    )
+    loader = vllm_loader(monkeypatch, {"device": "cpu"})
+    list(loader._get_weights_iterator(Source("hf://o/m", revision="v1")))
+    assert given == ["hf://o/m@v1"]
+
+
+def test_switches_of_the_engines_are_booleans(monkeypatch, files):
+    loader = vllm_loader(monkeypatch, {"device": "cpu", "distributed": "false"})
+    with pytest.raises(TypeError, match="distributed"):
+        list(loader._get_weights_iterator(Source(files)))
+    from ringload.plugins import sglang
+
+    with pytest.raises(TypeError, match="ringload must be"):
+        sglang.choose_loader(None, LoadConfig(model_loader_extra_config={"ringload": "false"}))
+
+
 def test_sglang_is_chosen_by_its_key_alone(monkeypatch, files):
     hooks = {}
 

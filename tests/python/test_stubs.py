@@ -44,7 +44,7 @@ def test_stub_has_the_names_of_its_module_and_classes(file, module):
 typed = """
 import ringload
 import ringload.torch
-from ringload.options import LoaderOptions, LoadOptions, RemoteOptions
+from ringload.options import LoaderOptions, LoadOptions, RemoteOptions, StartOptions
 
 model = ringload.load("x", route="direct", progress=True)
 found: ringload.Tensor | None = model.get("a")
@@ -59,6 +59,7 @@ ringload.open("x", independent_files=True)
 with ringload.Loader(slot_bytes="4MiB") as loader:
     loader.stream("x", window="2GiB", allocation="per_tensor")
     loader.start("x", windw="2GiB")  # wrong
+    loader.start("x", window="2GiB")  # wrong
     loader.load("x", memory="mapped", verify="require")
 ringload.features()["remote"]
 ringload.torch.load("x", process_group=None, plan={"a": "colwise"}, window="1GiB")
@@ -70,6 +71,7 @@ ringload.torch.load_shards("x", saved={"a": 0}, plan="colwise", rank=1, ranks=2,
 ringload.torch.load_shards("x", save=0)  # wrong
 remote: RemoteOptions = {"token": lambda: "x", "tries_max": 3, "chunk_bytes": "1MiB"}
 options: LoadOptions = {"route": "buffered", "verify": "require"}
+start_options: StartOptions = {"window": "1GiB"}  # wrong
 limits: LoaderOptions = {"slots": 3, "engine": "ring"}
 ringload.load("owner/model", remote=remote, offline=True, **options)
 ringload.Loader(remote=remote, **limits)

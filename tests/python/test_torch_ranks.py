@@ -3,6 +3,7 @@
 
 import contextlib
 import datetime
+import gc
 import json
 import multiprocessing
 import os
@@ -504,3 +505,40 @@ def test_a_group_is_required(checkpoint):
         ringload.torch.load(checkpoint[0])
     with pytest.raises(TypeError, match="process_group"):
         ringload.torch.load(checkpoint[0], process_group=None)
+
+
+def test_tensors_of_a_load_keep_no_descriptors(tmp_path):
+    arrays = {f"t{i}": numpy.full(1 << 18, i, numpy.float32) for i in range(16)}
+    path = write_safetensors(tmp_path / "x.safetensors", arrays)
+    for transport in ("shared_memory", "mapped"):
+        options = {**by(transport), "window": "2MiB"}
+        assert on_ranks(tmp_path, 2, _descriptors_kept, path, options) == [(0, 8)] * 2
+
+
+def _descriptors_kept(group, path, options):
+    # The first load opens what the process keeps.
+    state = ringload.torch.load(path, process_group=group, **options)
+    del state
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    state = ringload.torch.load(path, process_group=group, **options)
+    return len(os.listdir("/proc/self/fd")) - before, int(state["t8"][-1])
+
+
+def test_empty_tensor_is_divided(tmp_path):
+    arrays = {"x": numpy.zeros((4, 0), numpy.float32), "y": numpy.ones((4, 2), numpy.float32)}
+    path = write_safetensors(tmp_path / "x.safetensors", arrays)
+    for transport in ("group", "shared_memory"):
+        options = {**by(transport), "plan": {"x": 1, "y": 1}}
+        for found, _ in on_ranks(tmp_path, 2, load, path, options):
+            check(found, {"x": arrays["x"], "y": numpy.ones((4, 1), numpy.float32)})
+
+
+def test_long_failures_reach_all_ranks(tmp_path, checkpoint):
+    path, _ = checkpoint
+    for text in on_ranks(tmp_path, 2, load, path, {"select": _refuse}):
+        assert text.startswith(("ValueError: \u00e9", "RankFailedError: rank "))
+
+
+def _refuse(info):
+    raise ValueError("\u00e9" * 1000)

@@ -29,6 +29,7 @@ from ._errors import (
 from ._keeper import Keeper, attach
 from ._load import Load, Stream
 from ._loader import Loader
+from ._names import is_optional_bool
 from ._operation import Operation, waited_for
 from ._ranks import GroupLoad, join_group, join_group_async, make_thread_ranks
 from ._results import Filled, Saved
@@ -92,7 +93,9 @@ def load(
     A model "owner/model" that the local cache lacks is downloaded from the hub into the cache.
     """
     options.update(dtype=dtype, select=select, progress=progress)
-    if device == "cpu" and hdf5 is None and is_small(source):
+    # The shared loader ignores network settings, so it is used only if there are none to validate.
+    is_plain = hdf5 is None and (remote is None or remote is False)
+    if device == "cpu" and is_plain and is_optional_bool(offline) and is_small(source):
         with shared_loader() as loader:
             return waited_for(loader.load(source, **options))
     with Loader(device, remote=remote, offline=offline, hdf5=hdf5) as loader:
@@ -147,7 +150,8 @@ def load_into(
     from ._module import ModuleTensors
 
     found = "error" if strict else "report"
-    policies = {"missing": found, "unexpected": found, "dtype": "convert", **policies}
+    given = {name: value for name, value in policies.items() if value is not None}
+    policies = {"missing": found, "unexpected": found, "dtype": "convert", **given}
     memory = ModuleTensors(module, device)
     done = fill(
         source, memory.destinations(), memory.device, remote=remote, offline=offline, hdf5=hdf5,

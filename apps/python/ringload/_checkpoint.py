@@ -4,6 +4,7 @@
 from collections.abc import ItemsView, KeysView, ValuesView
 
 from . import _core
+from ._closed_catalog import ClosedCatalog
 from ._errors import no_tensor
 from ._operation import Operation, one_step
 from ._options import load_options, selection_of
@@ -45,10 +46,10 @@ class StoredTensor:
         for dim, first, count in ranges(index, self.shape):
             selection.slice(self.name, dim, first, count)
         checkpoint, name = self._checkpoint, self.name
-        engine = checkpoint._open_engine()
+        engine, opened = checkpoint._open_engine(), checkpoint._open_files()
 
         def steps():
-            model = yield engine.load(checkpoint._opened, selection, {})
+            model = yield engine.load(opened, selection, {})
             return model[name]
 
         return Operation(steps())
@@ -111,7 +112,7 @@ class Checkpoint:
     """Open files and their catalog: a mapping of names to StoredTensors.
 
     The loader that opened it makes all reads. ringload.open() creates a separate loader with
-    threads: use `with`, or call close().
+    threads: use `with`, or call close(). A closed Checkpoint keeps its catalog, but not its files.
     """
 
     def __init__(self, opened, engine, owned_loader=None):
@@ -123,6 +124,11 @@ class Checkpoint:
         if self._engine is None:
             raise RuntimeError("the Checkpoint is closed: open it again")
         return self._engine
+
+    def _open_files(self):
+        """Returns the opened checkpoint of the engine."""
+        self._open_engine()
+        return self._opened
 
     def __getitem__(self, name):
         found = self._opened.find(name) if isinstance(name, str) else None
@@ -185,16 +191,22 @@ class Checkpoint:
 
     def load(self, select=None, **options):
         """Returns an operation that loads the selected tensors into a Model. See Loader.load."""
-        engine = self._open_engine()
-        selection = selection_of(select, self._opened)
+        engine, opened = self._open_engine(), self._opened
+        selection = selection_of(select, opened)
         given = load_options(options)
-        return one_step(lambda: engine.load(self._opened, selection, given))
+        return one_step(lambda: engine.load(opened, selection, given))
 
     def close(self):
-        """Closes the loader, if ringload.open() created it. Loaded tensors stay valid."""
+        """Closes the files, and the loader if ringload.open() created it.
+
+        Loads that have begun without an own loader continue. Loaded tensors stay valid.
+        """
+        if self._engine is None:
+            return
+        self._engine = None
         if self._owned_loader is not None:
             self._owned_loader.close()
-            self._engine = None
+        self._opened = ClosedCatalog(self._opened)
 
     def __enter__(self):
         return self

@@ -63,6 +63,15 @@ def _integers_of_width(torch, bytes_each):
     return {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[bytes_each]
 
 
+def can_describe(tensor):
+    """Returns True if the library has a name for the type of this PyTorch tensor."""
+    import torch
+
+    name = dtype_name(tensor.dtype)
+    is_packed = tensor.dtype == getattr(torch, "float4_e2m1fn_x2", None)
+    return name in _torch_takes or (name in _torch_names and not is_packed)
+
+
 def _from_torch(tensor):
     import torch
 
@@ -76,7 +85,7 @@ def _from_torch(tensor):
     name = dtype_name(tensor.dtype)
     if name in _torch_takes:
         return tensor.__dlpack__(), None
-    if name not in _torch_names or tensor.dtype == getattr(torch, "float4_e2m1fn_x2", None):
+    if not can_describe(tensor):
         raise TypeError(f"tensors of {tensor.dtype} cannot be described")
     as_integers = tensor.view(_integers_of_width(torch, tensor.element_size()))
     return as_integers.__dlpack__(), name
@@ -100,6 +109,11 @@ def numpy_dtype(name):
             f"NumPy needs the package ml_dtypes for {name}, and it is not installed"
         ) from missing
     return numpy.dtype(getattr(ml_dtypes, _ml_names[name]))
+
+
+def is_of_ml_dtypes(name):
+    """Returns True if only the package ml_dtypes has a NumPy type of that name."""
+    return name in _ml_names
 
 
 def numpy_of(tensor):
@@ -230,7 +244,15 @@ def exported(value):
 
 
 def exported_all(tensors):
-    return [(name, *exported(value)) for name, value in items_of(tensors)]
+    described = []
+    for name, value in items_of(tensors):
+        try:
+            described.append((name, *exported(value)))
+        except TypeError as failure:
+            raise TypeError(f"tensor '{name}': {failure}") from failure
+        except BufferError as failure:
+            raise BufferError(f"tensor '{name}': {failure}") from failure
+    return described
 
 
 def items_of(tensors):

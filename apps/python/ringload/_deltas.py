@@ -7,7 +7,7 @@ import re
 
 from . import _core
 from ._destinations import Destinations
-from ._errors import UsageError
+from ._errors import usage
 from ._names import path_text
 from ._operation import Operation, one_step, waited_for
 
@@ -55,6 +55,8 @@ def update(engine, tensors, delta, check_unchanged):
 
 def load_version(engine, folder, version):
     """Returns an operation that returns the Model of a version."""
+    if isinstance(version, bool):
+        raise TypeError(f"version must be an integer or None, not bool {version}")
     return one_step(lambda: engine.load_version(path_text(folder), version))
 
 
@@ -69,7 +71,16 @@ def refuse_options(options):
     """Raises an error for options of a load. They have no effect on the deltas of a version."""
     for name, value in options.items():
         if value is not None:
-            raise UsageError(f"{name}: a version folder takes no option of a load")
+            raise usage(f"{name}: a version folder takes no option of a load")
+
+
+def refuse_version_folder(source):
+    """Raises an error for a version folder: its full version is not the newest version."""
+    if is_version_folder(source):
+        raise usage(
+            f"{path_text(source)}: a version folder, of full versions and deltas: load() and "
+            "load_version() load a version, and this function needs the path of one file"
+        )
 
 
 async def _versions_in(folder):

@@ -5,10 +5,11 @@ The library writes to dense or strided memory of native elements. Any other dest
 temporary tensor, which is filled in its place and then copied into it.
 """
 
+import math
 import sys
 
 from . import _core
-from ._convert import _from_numpy, _from_torch, items_of, numpy_dtype_or_none
+from ._convert import _from_numpy, _from_torch, can_describe, items_of, numpy_dtype_or_none
 from ._errors import Error
 from ._names import dtype_name
 
@@ -69,6 +70,8 @@ def _torch_destination(name, tensor):
         raise TypeError(f"tensor '{name}' is on PyTorch's device 'meta' and has no memory")
     if tensor.is_conj() or tensor.is_neg():
         return _torch_with_temporary(name, tensor)
+    if not can_describe(tensor):
+        raise TypeError(f"tensor '{name}': tensors of {tensor.dtype} cannot be filled")
     memory = None
     if tensor.numel() != 0:
         memory = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
@@ -161,13 +164,21 @@ class Destinations:
         if len(groups) < len(self._all):
             in_checkpoint = set(names_in())
         self._filled = []
+        viewed = set()
         for group in groups.values():
             chosen = group
             if len(group) > 1:
                 chosen = [one for one in group if one.name in in_checkpoint] or group[:1]
                 others = [one.name for one in group if one not in chosen]
                 self._same[chosen[0].name] = others
-            self._filled.append(chosen[0])
+            first = chosen[0]
+            if first.memory is not None:
+                address, dtype, shape = first.memory[:3]
+                view = (address, dtype, math.prod(shape))
+                if view in viewed:  # A tied weight of other strides, such as a transposed one.
+                    first = first.replaced() or first
+                viewed.add(view)
+            self._filled.append(first)
             self._filled.extend(one.replaced() or one for one in chosen[1:])
         return [destination.fields() for destination in self._filled]
 

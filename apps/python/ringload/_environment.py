@@ -7,6 +7,8 @@ returns the name of the variable.
 
 import os
 
+from ._errors import usage
+
 _true = ("1", "ON", "YES", "TRUE")
 file_bytes_max = 1 << 20
 
@@ -160,12 +162,18 @@ def aws_file_settings(profile=None):
     The result is a dictionary of region, endpoint, path_style and the key options of the library.
     It has no keys if the profile refers to another source of keys, which only boto3 supports.
     """
+    given = profile
     profile = profile or _first("AWS_PROFILE", "AWS_DEFAULT_PROFILE")[0] or "default"
     credentials = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
     config = os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config"
     section = profile if profile == "default" else "profile " + profile
-    keys = _sections(credentials).get(profile, {})
-    options = _sections(config).get(section, {})
+    keys = _sections(credentials).get(profile)
+    options = _sections(config).get(section)
+    if given is not None and keys is None and options is None:
+        raise usage(
+            f"aws_profile: there is no profile '{profile}' in {credentials} and {config}"
+        )
+    keys, options = keys or {}, options or {}
     found = {}
     if _without_comment(options.get("region", "")):
         found["region"] = _without_comment(options["region"])
@@ -201,7 +209,12 @@ def boto3_settings(session, profile):
             import boto3
         except ImportError:
             return None
-        session = boto3.Session(profile_name=profile)
+        try:
+            session = boto3.Session(profile_name=profile)
+        except Exception as failure:
+            if type(failure).__name__ != "ProfileNotFound":
+                raise
+            raise usage(f"aws_profile: {failure}") from None
     credentials = session.get_credentials()
     if credentials is None:
         return session, {}, session.region_name

@@ -6,6 +6,7 @@ import shutil
 
 from . import _core
 from ._errors import usage
+from ._names import optional_bool
 
 _name = "ringload-hdf5-parse"
 
@@ -20,6 +21,7 @@ def parser_program(hdf5):
 
     hdf5: None uses the program if it exists, True requires it, and False does not use it.
     """
+    optional_bool(hdf5, "hdf5")
     if hdf5 is False or (hdf5 is None and not _core.has_hdf5):
         return None
     if not _core.has_hdf5:

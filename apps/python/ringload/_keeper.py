@@ -61,6 +61,7 @@ def attach(socket, name, timeout=10.0):
 
     The tensors are read-only, and no process can change them. Raises FileNotFoundError if the model
     or the socket does not exist, and OSError if the keeper has ended, refuses the connection, or
-    does not reply within `timeout` seconds.
+    does not reply within `timeout` seconds. Ctrl-C interrupts the call only after the reply or the
+    timeout.
     """
     return _core.attach(path_text(socket), name, timeout)

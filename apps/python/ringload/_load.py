@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads in progress, whose tensors can be used as they arrive."""
 
+import collections
+
 from ._operation import one_step
 from ._process_bound import ProcessBound
 from ._tensor_info import TensorInfo
@@ -17,6 +19,7 @@ class Load(ProcessBound):
     def __init__(self, loading, engine):
         self._loading = loading
         self._engine = engine
+        self._interrupted = collections.deque()  # Operations of interrupted iterations.
 
     def tensor(self, name):
         """Returns an operation that returns the tensor. Its reads get priority from now on."""
@@ -51,16 +54,40 @@ class Load(ProcessBound):
         return self
 
     def __next__(self):
-        tensor = self.next().result()
+        operation = self._next_operation()
+        try:
+            tensor = operation.result()
+        except BaseException:
+            self._interrupted.append(operation)
+            raise
         if tensor is None:
             raise StopIteration
         return tensor.name, tensor
+
+    def _next_operation(self):
+        """Returns the operation of the next tensor.
+
+        If an iteration was interrupted, its tensor may have arrived. It is then the next tensor.
+        """
+        while True:
+            try:
+                operation = self._interrupted.popleft()
+            except IndexError:
+                return self.next()
+            may_continue = not operation.done() and not operation._cancelled
+            if may_continue or operation.exception() is None:
+                return operation
 
     def __aiter__(self):
         return self
 
     async def __anext__(self):
-        tensor = await self.next()
+        operation = self._next_operation()
+        try:
+            tensor = await operation
+        except BaseException:
+            self._interrupted.append(operation)
+            raise
         if tensor is None:
             raise StopAsyncIteration
         return tensor.name, tensor

@@ -4,20 +4,20 @@
 import atexit
 import weakref
 
-from . import _convert, _core, _deltas, _zt
+from . import _core, _deltas, _save
 from ._checkpoint import Checkpoint
 from ._destinations import Destinations
-from ._errors import Error, usage
+from ._errors import Error
 from ._hdf5 import parser_program
 from ._load import Load, Stream
 from ._names import device_name, dtype_name, path_text, size
-from ._operation import Operation, begin_end, let_waiting_return, one_step, reported
+from ._operation import Operation, begin_end, let_waiting_return, one_step
 from ._options import dtype_names, is_list, load_options, selection_of, source_text, with_sizes
 from ._process_bound import ProcessBound
-from ._progress import reporter, save_reporter
+from ._progress import reporter
 from ._ranks import GroupLoad
 from ._remote import Network
-from ._results import Filled, Saved
+from ._results import Filled
 
 _open_engines = weakref.WeakSet()
 
@@ -32,7 +32,7 @@ def _close_engines():
 def _source_steps(engine, source, select, strictness=None, nameless=None):
     """Prepares a source for the engine: returns its name, or the object that was opened for it."""
     if isinstance(source, Checkpoint):
-        return source._opened
+        return source._open_files()
     if not is_list(source) and not callable(select):
         return source
     return (yield engine.open(source, {"strictness": strictness, "nameless": nameless}))
@@ -77,12 +77,15 @@ class Loader(ProcessBound):
     def _named(self, source):
         if isinstance(source, Checkpoint):
             return source
+        _deltas.refuse_version_folder(source)
         named = source_text(source)
         self._network.prepare(named)
         return named
 
     def open(self, source, *, strictness=None, independent_files=None, nameless=None):
         """Opens a checkpoint and reads its catalog. Returns a Checkpoint."""
+        if isinstance(source, Checkpoint):
+            raise TypeError("source is an open Checkpoint: expected a name or a list of files")
         engine = self._engine
         named = self._named(source)
         how = {"strictness": strictness, "independent_files": independent_files}
@@ -139,12 +142,13 @@ class Loader(ProcessBound):
             if report is None:
                 return (yield engine.load(place, wanted, given))
             loading = yield engine.start(place, wanted, given)
-            operation._tick = lambda: report(loading.progress())
+            itself()._tick = lambda: report(loading.progress())
             model = yield loading.finish()
             report(model.stats)
             return model
 
         operation = Operation(steps(), ticking=report is not None)
+        itself = weakref.ref(operation)  # A strong reference would keep a dropped operation alive.
         return operation
 
     def start(self, source, *, dtype=None, select=None, **options):
@@ -228,9 +232,13 @@ class Loader(ProcessBound):
         source = self._named(source)
 
         def steps():
-            place = source._opened if isinstance(source, Checkpoint) else None
+            place = source._open_files() if isinstance(source, Checkpoint) else None
             if place is None:
-                place = yield engine.open(source, {"strictness": given.get("strictness")})
+                place = yield engine.open(
+                    source,
+                    {"strictness": given.get("strictness"), "nameless": given.get("nameless")},
+                )
+                itself()._require_not_cancelled()
             wanted = selection_of(select, place)
             fields = into.fields(place.names)
             try:
@@ -240,7 +248,9 @@ class Loader(ProcessBound):
                 raise
             return Filled(into.finish(done["missing"]), done["unexpected"], done["stats"])
 
-        return Operation(steps())
+        operation = Operation(steps())
+        itself = weakref.ref(operation)
+        return operation
 
     def save(self, path, tensors, *, progress=None, **options):
         """Saves tensors of any library, as safetensors, or as .zt if the name ends with .zt.
@@ -269,31 +279,7 @@ class Loader(ProcessBound):
             only the options metadata, zstd_level, digest, replace and sync are allowed.
         A .zt file contains tensors that share the same memory only once.
         """
-        engine = self._engine
-        path = path_text(path)
-        if options.get("metadata") is None and isinstance(tensors, _core.Model):
-            options["metadata"] = tensors.metadata
-        tensors = dict(_convert.items_of(tensors))
-        views = _convert.exported_all(tensors)
-        if path.endswith(".zt"):
-            if _zt.needs_writer(options):
-                sizes = [getattr(one, "nbytes", 0) for one in tensors.values()]
-                return _zt.save(path, views, options, sizes, progress)
-            options = {key: value for key, value in options.items() if key not in _zt.of_writer}
-        elif options.pop("zstd_level", None) not in (None, 0):
-            raise usage("zstd_level can be used only for a path that ends with .zt")
-        given = with_sizes(options)
-        if given.get("dtype") is not None:
-            given["dtype"] = dtype_name(given["dtype"])
-        given["progress"] = so_far = _core.SaveProgress()
-        report = save_reporter(progress, lambda: (so_far.bytes, so_far.bytes_total))
-
-        def steps():
-            done = yield engine.save(path, views, given)
-            report()
-            return Saved(**done)
-
-        return reported(steps(), report)
+        return _save.save(self._engine, path_text(path), tensors, options, progress)
 
     def save_delta(self, path, base, next, *, zstd_level=None, window=None, replace=None,
                    sync=None):  # fmt: skip
@@ -313,7 +299,7 @@ class Loader(ProcessBound):
             "sync": sync,
         }
         base, next = (
-            source._opened if isinstance(source, Checkpoint) else source
+            source._open_files() if isinstance(source, Checkpoint) else source
             for source in (self._named(base), self._named(next))
         )
         return _deltas.save_delta(self._engine, path_text(path), base, next, options)
@@ -363,6 +349,7 @@ class Loader(ProcessBound):
 
         period: the seconds between two checks of the folder.
         into: tensors that are updated in place, as by update(). The yielded models are then None.
+            If the first version, or a version after a gap, fails, the tensors are incomplete.
         """
         return _deltas.follow(self, folder, period, into)
 

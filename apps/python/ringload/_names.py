@@ -22,6 +22,8 @@ def dtype_name(of):
     """Returns the library's name of "bf16", "bfloat16", torch.bfloat16 or numpy.float32."""
     if of is None:
         return None
+    if of is float:
+        return "f64"  # NumPy and PyTorch also take the builtin for float64.
     text = of if isinstance(of, str) else getattr(of, "__name__", None) or str(of)
     text = text.rpartition(".")[2].lower()
     return _types.get(text, text)
@@ -33,7 +35,7 @@ def size(of, option):
         of = _size_of_text(of, option)
     if of is None:
         return of
-    if not isinstance(of, int):
+    if not isinstance(of, int) or isinstance(of, bool):
         kind = type(of).__name__
         raise TypeError(f"{option} must be an int or a str such as '2GiB', not {kind}")
     if not 0 <= of < 2**64:
@@ -49,6 +51,18 @@ def _size_of_text(of, option):
         return int(float(digits) * _units[unit])
     except (KeyError, ValueError, OverflowError):
         raise usage(f"{option}: '{of}' is not a size: write 2GiB, or a number of bytes") from None
+
+
+def is_optional_bool(value):
+    return value is None or isinstance(value, bool)
+
+
+def optional_bool(value, option):
+    """Returns True, False or None. Raises TypeError for another value, such as "false"."""
+    if not is_optional_bool(value):
+        shown = f"{type(value).__name__} {value!r}"
+        raise TypeError(f"{option} must be True, False or None, not {shown}")
+    return value
 
 
 def device_name(of):

@@ -9,10 +9,11 @@ this code.
 import os
 import threading
 import time
+import types
 import weakref
 
 from . import _core
-from ._errors import CancelledError
+from ._errors import CancelledError, make
 from ._process_bound import ProcessBound
 from ._progress import reports_nothing
 
@@ -51,13 +52,14 @@ class Operation(ProcessBound):
 
     _instead = "send what its result gives, such as .numpy() of tensors"
 
-    __slots__ = ("_steps", "_begun", "_lock", "_over", "_value", "_failure", "_cancelled", "_tick",
-                 "_ticking", "__weakref__")  # fmt: skip
+    __slots__ = ("_steps", "_begun", "_lock", "_advancing", "_over", "_value", "_failure",
+                 "_cancelled", "_tick", "_ticking", "__weakref__")  # fmt: skip
 
     def __init__(self, steps, ticking=False):
         self._steps = steps
         self._begun = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._advancing = None  # The thread that runs a step.
         self._over = False
         self._value = None
         self._failure = None
@@ -67,6 +69,9 @@ class Operation(ProcessBound):
         self._step(lambda: next(steps))
         if self._failure is not None:
             raise self._failure
+
+    # `Operation[Model]` is a type, as in the stub of the package.
+    __class_getitem__ = classmethod(types.GenericAlias)
 
     def _step(self, go):
         try:
@@ -85,33 +90,53 @@ class Operation(ProcessBound):
         self._steps = self._begun = self._tick = None
 
     def _advance(self, begun):
-        """Continues after the step `begun`, unless another thread has already continued."""
+        """Continues after the step `begun`, unless another thread has already continued.
+
+        Returns False if this thread is already running a step. Steps call functions of the caller,
+        and a signal handler interrupts a step. Both may use the operation.
+        """
         with self._lock:
-            if self._over or self._begun is not begun:
-                return
+            if self._advancing is not None:
+                return False
+            self._advancing = threading.get_ident()
             try:
-                result = begun.take()
-            except Exception as failure:
-                raised = failure.with_traceback(None)
-                self._step(lambda: self._steps.throw(raised))
-            else:
-                self._step(lambda: self._steps.send(result))
+                self._continue_after(begun)
+            finally:
+                self._advancing = None
+        return True
+
+    def _continue_after(self, begun):
+        if self._over or self._begun is not begun:
+            return
+        try:
+            result = begun.take()
+        except Exception as failure:
+            raised = failure.with_traceback(None)
+            self._step(lambda: self._steps.throw(raised))
+        else:
+            self._step(lambda: self._steps.send(result))
 
     def done(self):
         """Returns True if the operation has ended, with or without success."""
         while not self._over:
             begun = self._begun
-            if begun is None or not begun.ended():
+            if begun is None or not begun.ended() or not self._advance(begun):
                 return self._over
-            self._advance(begun)
         return True
 
     def cancel(self):
         """Requests its end. It ends when neither kernel nor device uses its memory."""
-        with self._lock:
-            self._cancelled = True
-            if self._begun is not None:
-                self._begun.cancel()
+        # Without the lock, which may be held by a step that calls a function of the caller. The
+        # next step checks the flag after it has begun.
+        self._cancelled = True
+        begun = self._begun
+        if begun is not None:
+            begun.cancel()
+
+    def _require_not_cancelled(self):
+        """Raises CancelledError if the end was requested. Called before memory is written."""
+        if self._cancelled:
+            raise make("cancelled", 0, "the operation was cancelled", "")
 
     def result(self, timeout=None):
         """Waits for the end, without the GIL. Ctrl-C interrupts only the wait, not the operation.
@@ -120,6 +145,8 @@ class Operation(ProcessBound):
         """
         until = None if timeout is None else time.monotonic() + timeout
         while not self.done():
+            if self._advancing == threading.get_ident():
+                raise RuntimeError("a function that the operation calls cannot wait for its end")
             begun, tick = self._begun, self._tick
             if begun is None:
                 continue
@@ -171,12 +198,16 @@ class Operation(ProcessBound):
         try:
             while not self.done():
                 begun = self._begun
+                if begun is None:
+                    continue
                 try:
                     yield from waker.ended(begun)
                 except asyncio.CancelledError:
                     self.cancel()
-                    yield from _ended_at_last(waker, begun, asyncio.CancelledError)
-                    self._advance(begun)
+                    while not self.done():  # A step may begin after the cancellation.
+                        begun = self._begun
+                        if begun is not None:
+                            yield from _ended_at_last(waker, begun, asyncio.CancelledError)
                     raise
                 except BaseException:
                     self.cancel()

@@ -13,6 +13,7 @@ from ._cache_reports import CacheReports
 from ._environment import aws_file_settings, boto3_settings, certificate_file, hub_cache_is_known
 from ._environment import hub_endpoint, hub_token, is_offline, proxy_for
 from ._errors import Error, make, usage
+from ._names import optional_bool
 from ._options import with_sizes
 
 remotes_max = 8  # The largest number of sets of settings that a loader keeps.
@@ -42,11 +43,13 @@ class Network:
 
     def __init__(self, options=None, offline=None):
         self._allowed = options is not False
+        has_settings = _is_mapping(options)
         if options and not _core.has_remote:
             raise usage("remote: " + _not_built)
-        self._options = with_sizes(dict(options)) if _is_mapping(options) else {}
-        if offline is not None:
-            self._options["offline"] = bool(offline)
+        self._options = with_sizes(dict(options)) if has_settings else {}
+        if optional_bool(offline, "offline") is not None:
+            self._options["offline"] = offline
+        optional_bool(self._options.get("anonymous"), "anonymous")
         self._on_cached = self._options.get("on_cached")
         self._reports = None
         self._remotes = {}  # Keyed by settings, oldest first.
@@ -202,7 +205,7 @@ def _is_mapping(options):
 def _keys_of(credentials):
     """Returns the keys from a mapping, or from an object such as botocore's Credentials."""
     if credentials is None:
-        return {}
+        raise usage("credentials returned None: set anonymous=True to send no keys")
     if hasattr(credentials, "get_frozen_credentials"):
         credentials = credentials.get_frozen_credentials()
     if hasattr(credentials, "keys"):

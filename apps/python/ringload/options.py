@@ -127,8 +127,6 @@ class CheckpointLoadOptions(LoadOptions, total=False):
 class StartOptions(LoadOptions, total=False):
     """Options of Loader.start()."""
 
-    window: Size | None
-
 
 class StreamOptions(LoadOptions, total=False):
     """Options of stream()."""

@@ -4,6 +4,7 @@
 
 #include <boost/asio/error.hpp>
 #include <ringload/error.hpp>
+#include <system_error>
 #include <typeinfo>
 #include <vector>
 
@@ -118,6 +119,8 @@ void set_as_python_error(const std::exception_ptr& failure) {
     set("usage", 0, wrong.what(), "", nullptr);
   } catch (const std::bad_cast&) {
     PyErr_SetString(PyExc_TypeError, "an argument has the wrong type");
+  } catch (const std::system_error& failed) {  // No thread or descriptor could be created.
+    set("errno", failed.code().value(), failed.what(), "", nullptr);
   } catch (const boost::system::system_error& failed) {
     const bool cancelled = failed.code() == boost::asio::error::operation_aborted;
     set(cancelled ? "cancelled" : "errno", failed.code().value(), failed.what(), "", nullptr);

@@ -35,22 +35,24 @@ class held_keeper {
     how.users = std::move(users);
     how.connections_max = connections_max;
     const without_gil waiting;
-    *of_ = std::make_unique<keeper>(socket.bytes, std::move(how));
+    *of_ = std::make_shared<keeper>(socket.bytes, std::move(how));
   }
   ~held_keeper() { close(); }
 
   void publish(const std::string& name, const held_model& what) {
-    keeper& by = open_keeper();
-    const model all = *what.of;
+    // Another thread may call close() while this thread waits.
+    std::shared_ptr<keeper> publisher = open_keeper();
+    const model published = *what.of;
     const without_gil waiting;
-    by.publish(name, all);
+    publisher->publish(name, published);
+    publisher.reset();  // May be the last owner, which must not wait with the GIL.
   }
 
-  bool withdraw(const std::string& name) { return open_keeper().withdraw(name); }
+  bool withdraw(const std::string& name) { return open_keeper()->withdraw(name); }
 
   nb::list models() {
     nb::list all;
-    for (const kept_model& one : open_keeper().models()) {
+    for (const kept_model& one : open_keeper()->models()) {
       nb::dict of;
       of["name"] = str_of(one.name);
       of["version"] = one.version;
@@ -61,25 +63,25 @@ class held_keeper {
     return all;
   }
 
-  nb::str metrics() { return str_of(keeper_metrics(open_keeper().models())); }
+  nb::str metrics() { return str_of(keeper_metrics(open_keeper()->models())); }
 
   void close() {
     if (of_.inherited()) return;
-    std::unique_ptr<keeper> last = std::move(*of_);
+    std::shared_ptr<keeper> last = std::move(*of_);
     const without_gil waiting;
     last.reset();
   }
 
  private:
-  keeper& open_keeper() {
+  std::shared_ptr<keeper> open_keeper() {
     refuse_inherited(of_.inherited(), "the Keeper");
     if (!*of_) {
       throw nb::builtin_exception(nb::exception_type::runtime_error, "the Keeper is closed");
     }
-    return **of_;
+    return *of_;
   }
 
-  of_this_process<std::unique_ptr<keeper>> of_;
+  of_this_process<std::shared_ptr<keeper>> of_;
 };
 
 nb::object attach_to(const path_argument& socket, const std::string& name, double seconds) {

@@ -72,6 +72,7 @@ bool is_path(nb::handle source) {
 source source_of(nb::handle given) {
   if (is_path(given)) return {nb::cast<path_argument>(given).bytes};
   if (nb::isinstance<held_checkpoint>(given)) return {*nb::cast<const held_checkpoint&>(given).of};
+  if (!nb::isinstance<nb::list>(given)) throw nb::type_error("a source must be a path or a list");
   std::vector<std::string> files;
   for (nb::handle path : given) files.push_back(nb::cast<path_argument>(path).bytes);
   return {std::move(files)};
@@ -279,8 +280,13 @@ class held_loader {
 
 // Returns (number, path of the full version, path of the delta) for each version.
 nb::list versions_in(const path_argument& folder) {
+  std::vector<version_info> versions;
+  {
+    const without_gil waiting;
+    versions = list_versions(folder.bytes);
+  }
   nb::list all;
-  for (const version_info& version : list_versions(folder.bytes)) {
+  for (const version_info& version : versions) {
     all.append(nb::make_tuple(version.version, str_of(version.full), str_of(version.delta)));
   }
   return all;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <ringload/group_load.hpp>
 #include <ringload/writer.hpp>
 #if RINGLOAD_PYTHON_REMOTE
@@ -40,6 +41,10 @@ class wrong_type : public std::runtime_error {
 
 template <class T>
 T checked(nb::handle value, const char* expected) {
+  // True and False are integers for Python, but not numbers of this package.
+  if (std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && PyBool_Check(value.ptr())) {
+    throw wrong_type(expected);
+  }
   try {
     return nb::cast<T>(value);
   } catch (const std::bad_cast&) {
@@ -126,9 +131,17 @@ setter strictness(strictness& into) {
 
 setter nameless(unnamed_dtypes& into) {
   return [&into](nb::handle value) {
-    for (nb::handle one : value) {
-      const dtype chosen = dtype_of(checked<std::string>(one, "names of types"));
-      (bits(chosen) == 8 ? into.one_byte : into.two_bytes) = chosen;
+    for (nb::handle item : value) {
+      const dtype chosen = dtype_of(checked<std::string>(item, "names of types"));
+      if (bits(chosen) != 8 && bits(chosen) != 16) {
+        throw usage_error("'" + name_of(chosen) + "' is invalid, expected types of 8 or 16 bits");
+      }
+      std::optional<dtype>& type = bits(chosen) == 8 ? into.one_byte : into.two_bytes;
+      if (type && *type != chosen) {
+        throw usage_error("'" + name_of(*type) + "' and '" + name_of(chosen) +
+                          "' have the same width, expected one type for each width");
+      }
+      type = chosen;
     }
   };
 }

@@ -9,7 +9,8 @@ import warnings
 
 from .. import Error, Loader, OutOfMemoryError, _core
 from .._convert import torch_of
-from .._names import size
+from .._errors import usage
+from .._names import optional_bool, size
 
 _expert = re.compile(r"\.experts\.(\d+)\.")
 _own_keys = ("window", "device", "distributed", "remote")
@@ -100,6 +101,28 @@ def is_address(source):
     return str(source).startswith(_schemes)
 
 
+def address_of(source):
+    """Returns the address of a source of the engine, with the revision that the engine requests.
+
+    Raises UsageError for a request that an address cannot contain.
+    """
+    address = str(source.model_or_path)
+    for name in ("subfolder", "allow_patterns_overrides"):
+        if getattr(source, name, None):
+            raise usage(f"{address}: {name} cannot be used with an address")
+    revision = source.revision
+    if not revision:
+        return address
+    scheme, _, model = address.partition("://")
+    model, mark, own_revision = model.partition("@")
+    if scheme != "hf" or model.strip("/").count("/") > 1 or (mark and own_revision != revision):
+        raise usage(
+            f"{address}: the revision '{revision}' cannot be used with this address, only with "
+            "hf://owner/model"
+        )
+    return f"hf://{model.strip('/')}@{revision.replace('/', '%2F')}"
+
+
 def own_loader_reads(load_config):
     """Returns True if only the engine's own loader supports this way of reading."""
     return getattr(load_config, "safetensors_load_strategy", None) == "torchao"
@@ -122,7 +145,7 @@ def tensor_parallel_group(ours, module):
     The backend of the group for host memory is used: ranks of one machine then map one copy of the
     tensors, and each rank copies its part to its GPU.
     """
-    if not ours.get("distributed"):
+    if not optional_bool(ours.get("distributed"), "distributed"):
         return None
     import importlib
 

@@ -15,6 +15,7 @@ import functools
 import json
 import time
 
+from .._names import optional_bool
 from . import _weights
 
 _hooked = "sglang.srt.model_loader.loader.get_model_loader"
@@ -32,7 +33,7 @@ def choose_loader(original, load_config, *arguments, **named):
     extra = load_config.model_loader_extra_config
     if isinstance(extra, str):
         extra = json.loads(extra) if extra else {}
-    if not (extra or {}).get("ringload"):
+    if not optional_bool((extra or {}).get("ringload"), "ringload"):
         return original(load_config, *arguments, **named)
     return _loader_class()(load_config, extra)
 
@@ -50,8 +51,9 @@ def _loader_class():
         def _get_weights_iterator(self, source):
             if getattr(self.load_config, "draft_model_idx", None) is not None:
                 return super()._get_weights_iterator(source)
-            files = source.model_or_path
-            if not _weights.is_address(files):
+            if _weights.is_address(source.model_or_path):
+                files = _weights.address_of(source)
+            else:
                 if _weights.own_loader_reads(self.load_config):
                     return super()._get_weights_iterator(source)
                 folder, files, is_safetensors, *_ = _weights.files_of(self, source)

@@ -52,8 +52,9 @@ def _loader_class():
                 or _weights.own_loader_reads(self.load_config)
             ):
                 return super()._get_weights_iterator(source)
-            files = source.model_or_path
-            if not is_address:
+            if is_address:
+                files = _weights.address_of(source)
+            else:
                 _folder, files, is_safetensors, *_ = _weights.files_of(self, source)
                 if not is_safetensors and not _weights.is_readable(files):
                     return super()._get_weights_iterator(source)

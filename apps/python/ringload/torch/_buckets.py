@@ -116,6 +116,7 @@ class Bucket:
         self.items = []
         self.nbytes = 0  # Of the tensors with a position, including gaps.
         self.laid_out = []  # The items that have a position.
+        self.file = None  # Memory that rank 0 has created and not yet mapped.
 
     def lay_out(self, items):
         """Assigns a position to each item, with the same offset in a page as in its file if

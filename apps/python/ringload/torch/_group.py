@@ -146,7 +146,9 @@ class RankGroup:
 
     def agree(self, failure, purpose, note=b""):
         """Raises on all ranks if one of them has failed. Returns the notes of all ranks."""
-        text = b"" if failure is None else (str(failure) or type(failure).__name__).encode()
+        text = b"" if failure is None else (str(failure) or type(failure).__name__).encode(
+            errors="backslashreplace"
+        )
         messages = self.gather(bytes([failure is not None]) + (text or note), purpose)
         if failure is not None:
             raise failure

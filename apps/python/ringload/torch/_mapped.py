@@ -10,10 +10,9 @@ import mmap
 import os
 import threading
 
-import torch
-
 from .._errors import make
 from ._buckets import Rows, shares_of
+from ._memory import mapped
 from ._transports import SharedMemory
 
 _page = mmap.PAGESIZE
@@ -35,12 +34,9 @@ class _MappedFile:
         try:
             if os.fstat(file).st_size < end:
                 raise self._shorter()
-            content = mmap.mmap(
-                file, end - self._base, flags=mmap.MAP_PRIVATE, offset=self._base
-            )
+            self._memory = mapped(file, end - self._base, mmap.MAP_PRIVATE, self._base)
         finally:
             os.close(file)
-        self._memory = torch.frombuffer(content, dtype=torch.uint8)
 
     def _shorter(self):
         return make("changed_file", 0, f"{self._path}: the file became shorter", self._path)

@@ -109,6 +109,17 @@ def _are_local(checkpoint):
     return all(os.path.isfile(path) for path, _, _ in checkpoint.files)
 
 
+def _shortened(text, bytes_max):
+    """Returns a beginning of the text that has at most `bytes_max` bytes in JSON.
+
+    A message to the other ranks has a fixed size. Characters outside ASCII have 6 or 12 bytes.
+    """
+    text = text[:bytes_max]
+    while len(json.dumps(text)) > bytes_max:
+        text = text[: len(text) * 3 // 4]
+    return text
+
+
 class _Pending:
     """A bucket that this rank is reading, or the failure to begin its read."""
 
@@ -171,7 +182,7 @@ class Stream(ProcessBound):
             description = self._describe(source, items, window, wanted)
         except Exception as caught:
             failure = caught
-            description["failure"] = (str(caught) or type(caught).__name__)[:_text_max]
+            description["failure"] = _shortened(str(caught) or type(caught).__name__, _text_max)
         machine = machine_of_process() if device == "cpu" else ""
         probe = -1
         if self._group.rank == 0 and machine:
@@ -210,7 +221,7 @@ class Stream(ProcessBound):
         """Returns the properties that must be the same on all ranks."""
         infos = [item.info for item in items]
         return {
-            "source": str(source)[:200],
+            "source": _shortened(str(source), 200),
             "tensors": _digest(
                 [[info.name, info.dtype, info.shape, info.file, info.offset, info.encoding]
                  for info in infos]

@@ -11,6 +11,7 @@ import os
 import torch
 
 from ._buckets import Reads, bytes_between, rows_of, view_of
+from ._memory import mapped
 
 
 # Whole tensors are also copied if they are at most this part of their bucket: an eighth.
@@ -71,6 +72,10 @@ class Collectives:
         for item in bucket.items:
             if item.cut is not None and not item.is_own and item.nbytes:
                 self._stage(prepared, item)
+            elif item.cut is not None and not item.nbytes:  # No rank has bytes to send.
+                prepared.own[item.name] = torch.empty(
+                    item.local_shape(), dtype=item.dtype, device=self._device
+                )
         return prepared
 
     def _stage(self, prepared, item):
@@ -184,6 +189,7 @@ class SharedMemory:
         self._kept = [None, None]  # The memory of buckets, used in turns.
         self._turn = 0
         self._count = 0  # The number of memories that rank 0 has created.
+        self._announced = None  # The bucket whose memory rank 0 has created last.
 
     def reads_alone(self, item):
         """Returns True if each rank reads its part of the tensor into separate memory."""
@@ -208,6 +214,7 @@ class SharedMemory:
         # The first tensor of another bucket may begin at any offset in its page.
         os.ftruncate(file, (bucket.nbytes // mmap.PAGESIZE + 2) * mmap.PAGESIZE)
         bucket.file = file
+        self._announced = bucket
         return f"{os.getpid()} {file} {self._count}".encode()
 
     def prepare(self, bucket, notes):
@@ -282,6 +289,10 @@ class SharedMemory:
             if shared is not None:
                 shared.close()
         self._kept = [None, None]
+        announced, self._announced = self._announced, None
+        if announced is not None and announced.file is not None:  # It was not prepared.
+            os.close(announced.file)
+            announced.file = None
 
 
 class _Shared:
@@ -290,13 +301,12 @@ class _Shared:
     def __init__(self, file, note):
         self.note = note
         self.nbytes = os.fstat(file).st_size
-        self.memory = torch.frombuffer(mmap.mmap(file, self.nbytes), dtype=torch.uint8)
+        self.memory = mapped(file, self.nbytes, mmap.MAP_SHARED)
         self._file = file
 
     def private(self):
         """Returns a view whose pages become private to this rank when it writes to them."""
-        content = mmap.mmap(self._file, self.nbytes, flags=mmap.MAP_PRIVATE)
-        return torch.frombuffer(content, dtype=torch.uint8)
+        return mapped(self._file, self.nbytes, mmap.MAP_PRIVATE)
 
     def close(self):
         """Closes the mapping. The memory lives as long as a tensor views it."""

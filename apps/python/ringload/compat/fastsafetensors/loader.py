@@ -50,6 +50,8 @@ class TensorBase:
         return self._raw
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_raw":  # Copying and unpickling create an object without it.
+            raise AttributeError(name)
         return getattr(self._raw, name)
 
     def __getitem__(self, index: Any) -> "TensorBase":

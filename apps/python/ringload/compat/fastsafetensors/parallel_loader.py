@@ -141,3 +141,5 @@ class ParallelLoader:
             operation = running[0] if isinstance(running, tuple) else running
             operation.cancel()
         self._running.clear()
+        if self._chunks is not None:
+            self._chunks = []  # The chunks have the open files.

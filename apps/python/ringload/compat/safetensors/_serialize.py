@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import _core
+from ..._errors import make
 from ..._names import dtype_name
 from ..._operation import one_step
 from .. import _shared
@@ -133,6 +134,9 @@ def _named(path):
     if path.endswith(".safetensors"):
         yield path
         return
+    if os.path.exists(path) and not os.path.isfile(path):
+        text = f"{path}: not a regular file, and a device or a folder cannot be replaced"
+        raise make("not_a_regular_file", 0, text, path)
     target = f"{path}.{os.getpid()}.{id(path):x}.safetensors"
     yield target
     os.replace(target, path)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import _convert, _core
 from ..._errors import Error
+from ..._names import dtype_name
 from .. import _shared
 from . import _read_into
 from ._errors import FileError, MissingTensorError, as_theirs
@@ -103,8 +104,10 @@ class Tensor:
         import torch
 
         array = self._dense()
-        if array.dtype.name == "bfloat16":
-            tensor = torch.from_numpy(array.view("int16")).view(torch.bfloat16)
+        name = dtype_name(array.dtype.name)
+        if _convert.is_of_ml_dtypes(name):
+            integers = array.view("uint8" if array.itemsize == 1 else "int16")
+            tensor = torch.from_numpy(integers).view(_convert.torch_dtype(name))
         else:
             tensor = torch.from_numpy(array)
         return tensor if device == "cpu" else tensor.to(device)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Saves of existing tensors."""
+
+from . import _convert, _core, _zt
+from ._errors import usage
+from ._names import dtype_name
+from ._operation import reported
+from ._options import with_sizes
+from ._progress import save_reporter
+from ._results import Saved
+
+
+def save(engine, path, tensors, options, progress):
+    """Returns an operation that returns a Saved. See Loader.save()."""
+    if options.get("metadata") is None and isinstance(tensors, _core.Model):
+        options["metadata"] = tensors.metadata
+    tensors = dict(_convert.items_of(tensors))
+    views = _convert.exported_all(tensors)
+    if path.endswith(".zt"):
+        if _zt.needs_writer(options):
+            sizes = [getattr(one, "nbytes", 0) for one in tensors.values()]
+            return _zt.save(path, views, options, sizes, progress)
+        options = {key: value for key, value in options.items() if key not in _zt.of_writer}
+    elif options.pop("zstd_level", None) not in (None, 0):
+        raise usage("zstd_level can be used only for a path that ends with .zt")
+    given = with_sizes(options)
+    if given.get("dtype") is not None:
+        given["dtype"] = dtype_name(given["dtype"])
+    given["progress"] = so_far = _core.SaveProgress()
+    report = save_reporter(progress, lambda: (so_far.bytes, so_far.bytes_total))
+
+    def steps():
+        done = yield engine.save(path, views, given)
+        report()
+        return Saved(**done)
+
+    return reported(steps(), report)
