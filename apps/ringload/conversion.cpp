@@ -168,7 +168,7 @@ std::map<std::string, std::string, std::less<>> second_names(const catalog& some
     auto& there = by_place[{each.file, each.offset}];
     const auto first = std::ranges::find_if(there, [&](const tensor_info* other) {
       return other->shape == each.shape && other->dtype == each.dtype && other->type == each.type &&
-             other->original_shape == each.original_shape &&
+             other->original_shape == each.original_shape && other->attributes == each.attributes &&
              planned(*other, how).dtype == planned(each, how).dtype;
     });
     if (first != there.end()) {
@@ -184,8 +184,13 @@ std::vector<std::pair<std::string, std::string>> safetensors_metadata(const cata
                                                                       const load_options& how) {
   constexpr std::string_view own_key = "ringload";
   std::vector<std::pair<std::string, std::string>> out;
+  std::string earlier;  // Written by an earlier conversion.
   for (const auto& [key, value] : metadata_of(some)) {
-    if (key != own_key) out.emplace_back(key, value.text());
+    if (key == own_key) {
+      earlier = value.text();
+    } else {
+      out.emplace_back(key, value.text());
+    }
   }
   std::string tensors;
   for (const tensor_info& each : some.tensors) {
@@ -201,7 +206,10 @@ std::vector<std::pair<std::string, std::string>> safetensors_metadata(const cata
     append_json(objects, each.name);
     objects += ": " + text_of(each);
   }
-  if (tensors.empty() && objects.empty()) return out;
+  if (tensors.empty() && objects.empty()) {
+    if (!earlier.empty()) out.emplace_back(own_key, std::move(earlier));
+    return out;
+  }
   out.emplace_back(own_key, "{\"objects\": {" + objects + "}, \"tensors\": {" + tensors + "}}");
   return out;
 }

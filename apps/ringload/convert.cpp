@@ -233,6 +233,10 @@ std::optional<std::unordered_set<std::string>> whole_objects(const state& s, con
   const selection_text& wanted = s.request.load.from.wanted;
   const catalog& all = s.file.catalog();
   if (!all_zt(all) || s.request.load.how.dtype) return std::nullopt;
+  // copy_async() opens the files by their paths, so they must be local.
+  for (const file_info& file : all.files) {
+    if (file.path.find("://") != std::string::npos) return std::nullopt;
+  }
   if (!wanted.slices.empty() || !wanted.shards.empty()) return std::nullopt;
   const parts_by_name kept = parts_of(some.composites);
   const parts_by_name every = parts_of(all.composites);
@@ -291,7 +295,9 @@ asio::awaitable<void> declare_composites(state& s, const catalog& some) {
     object.name = each.name;
     // The sparse layouts of .zt require parts with certain names and types.
     const bool taken = !own && each.layout.starts_with("sparse_");
-    object.layout = (taken ? "torch_" : "") + each.layout;
+    const std::string& format = s.file.catalog().files[each.file].format;
+    const std::string origin = format == "pytorch" ? "torch_" : format + "_";
+    object.layout = (taken ? origin : "") + each.layout;
     object.shape = each.shape;
     object.attributes = each.attributes;
     co_await s.out.declare_async(std::move(object));

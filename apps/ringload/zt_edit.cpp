@@ -87,6 +87,20 @@ class name_owners {
   std::unordered_map<std::string, std::string> paths_;
 };
 
+// The file keeps the attributes of a replaced tensor, which state its logical type. Therefore the
+// new tensor must have the same type.
+void check_types(const std::string& path, const catalog& replacements) {
+  const catalog present = zt_catalog(path);
+  for (const tensor_info& after : replacements.tensors) {
+    const auto before = std::ranges::find(present.tensors, after.name, &tensor_info::name);
+    if (before == present.tensors.end()) continue;
+    if (before->type == after.type && before->original_shape == after.original_shape) continue;
+    throw error(errc::wrong_dtype, printable(path) + ": tensor '" + printable(after.name) + "'",
+                "the new tensor has another logical type or shape: '" + printable(after.type) +
+                    "' instead of '" + printable(before->type) + "'");
+  }
+}
+
 copy_options copy_options_of(const rewrite_request& request) {
   copy_options how;
   how.digest = request.digest;
@@ -114,7 +128,9 @@ asio::awaitable<void> replace_all(state& s, loader& with) {
   source.sources = s.request.from;
   auto file = co_await open_checkpoint(with, source);
   load_options how = select().names(s.request.names);
+  how.verify = {embedded_digests::if_present, [] { return openssl_hasher(::EVP_sha256()); }};
   const catalog some = chosen(file.catalog(), how.select);
+  check_types(s.request.to, some);
   s.bytes_total = some.size_bytes();
   const std::uint64_t window = window_for(some, how, memory_for(available_host_bytes()));
   auto load = co_await with.stream_async(file, window, how);

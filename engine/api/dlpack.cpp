@@ -59,8 +59,8 @@ std::unique_ptr<exported<Managed>> make(const tensor& source) {
     holder->shape.back() /= 2;
   }
   set_strides(holder->strides, holder->shape);
-  // Reserves memory even for a scalar without dimensions, because some consumers reject null
-  // pointers.
+  // Reserves memory for the two arrays even if the tensor is a scalar, because some consumers
+  // reject null pointers.
   const auto ndim = static_cast<std::int32_t>(holder->shape.size());
   holder->shape.reserve(1);
   holder->strides.reserve(1);

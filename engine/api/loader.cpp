@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each call of a public class becomes a command, which is posted to the engine thread.
+// Each asynchronous call of a public class becomes a command, which is posted to the engine thread.
 
 #include <boost/asio/error.hpp>
 #include <ringload/loader.hpp>

@@ -46,7 +46,7 @@ std::string shown(double value) {
 
 class metric_text {
  public:
-  // Begins a metric of type gauge. The caller must then add its samples.
+  // Begins a metric of type gauge. The next calls of sample() add the samples of this metric.
   metric_text& gauge(std::string_view name, std::string_view help) {
     name_ = name;
     text_.append("# HELP ").append(name).append(" ").append(help).append("\n");
@@ -90,10 +90,8 @@ std::string loader_metrics(const load_stats& stats, const memory_use& memory,
       .sample(memory.tensor_allocations, {own_name});
   out.gauge("ringload_loader_mapped_bytes", "Address space of mapped files in use.")
       .sample(memory.mapped_bytes, {own_name});
-  out.gauge("ringload_loader_pinned_bytes", "Bytes of slots in use.")
+  out.gauge("ringload_loader_pinned_bytes", "Host memory of all slots that are allocated so far.")
       .sample(memory.pinned_bytes, {own_name});
-  out.gauge("ringload_loader_pinned_bytes_peak", "Bytes of all slots used so far.")
-      .sample(stats.pinned_bytes_peak, {own_name});
   out.gauge("ringload_loader_bytes_in_flight_limit", "Queue depth in bytes, given or tuned.")
       .sample(stats.bytes_in_flight, {own_name});
   out.gauge("ringload_loader_longest_submit_seconds", "The longest io_uring submission.")

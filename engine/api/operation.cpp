@@ -91,9 +91,9 @@ class pending_service final : public boost::asio::execution_context::service {
   const std::shared_ptr<pending_list> list;
 
  private:
-  // Cancels all pending operations. The context no longer runs handlers, so their handlers are
-  // destroyed without a call, as in Asio. Allocates nothing, because an exception would end the
-  // process.
+  // Cancels all pending operations. The context no longer runs handlers, so the handlers are
+  // destroyed without a call, as in Asio. This function itself allocates nothing, because an
+  // exception would end the process.
   void shutdown() override {
     for (;;) {
       std::unique_ptr<handler_body> body;

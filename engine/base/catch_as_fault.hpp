@@ -13,8 +13,8 @@
 
 namespace ringload::inline v0 {
 
-// `work` must return a result. Converts an exception of `work` to a fault. If no memory is left for
-// the text of the fault, returns `memory_exceeded`.
+// `work` must return a result. Converts an exception of `work` to a fault. Returns
+// errc::memory_exceeded for std::bad_alloc, and if there is no memory for the text of the fault.
 template <class Work>
 auto catch_as_fault(Work&& work) noexcept -> decltype(work()) {
   try {

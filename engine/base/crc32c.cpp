@@ -18,7 +18,7 @@ namespace ringload::inline v0 {
 #if RINGLOAD_HAS_DEFLATE
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) noexcept {
-  // The length parameter of ISA-L is an int.
+  // The length parameter of ISA-L is an int, so large buffers are processed in steps.
   constexpr std::size_t step_max = std::size_t{1} << 30;
   std::uint32_t crc = ~before;
   while (!bytes.empty()) {

@@ -87,7 +87,7 @@ std::string category_type::message(int value) const {
   return "unknown error " + std::to_string(value);
 }
 
-// Adds the name of the exceeded limit, which the message of the system lacks.
+// Returns the message of the system, and the name of the exceeded limit if a limit is exceeded.
 std::string message_with_limit(const boost::system::error_code& code) {
   if (code == system_code(EMFILE)) {
     return code.message() + ": the limit of this process is reached (RLIMIT_NOFILE, ulimit -n)";
@@ -235,7 +235,7 @@ fault fault::in(const std::string& outer) const {
   return {code, inner.empty() ? outer : outer + ": " + inner, cause()};
 }
 
-// Exported for ringload_remote, like the functions below.
+// Exported for ringload_remote.
 RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept {
   return {error_number, boost::system::system_category()};
 }

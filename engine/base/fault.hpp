@@ -16,7 +16,7 @@
 
 namespace ringload::inline v0 {
 
-// Copies of a fault share its texts, so a fault passes through all layers without an allocation.
+// Copies of a fault share its texts, so copying a fault allocates no memory.
 struct RINGLOAD_EXPORT fault {
   fault() = default;
   fault(boost::system::error_code c, std::string place_text, std::string cause_text = {});
@@ -43,17 +43,18 @@ struct RINGLOAD_EXPORT fault {
 template <class T>
 using result = boost::system::result<T, fault>;
 
-// Converts errno, or a negated errno from the kernel, to an error code.
+// Converts a positive errno value to an error code.
 RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept;
 
-// Returns the fault for a thread that could not start. The cause names the limits to check.
+// Returns the fault for a thread that could not start. For EAGAIN, the cause names the limits that
+// may have been reached.
 fault thread_refused(int error_number);
 
 // Returns true if `bytes` more bytes would exceed the limit of address space (ulimit -v).
 bool exceeds_address_space(std::uint64_t bytes);
 
-// Returns the message of the code without its category: "No such file or directory". For EMFILE and
-// ENFILE, the message also names the limit.
+// Returns the place and the cause: "model.gguf: the key 'a' is missing". If the cause is empty, the
+// message of the code replaces the cause. For EMFILE and ENFILE, this message names the limit too.
 RINGLOAD_EXPORT std::string message_of(const fault& problem);
 
 RINGLOAD_EXPORT error to_error(const fault& problem);

@@ -3,11 +3,11 @@
 #include "base/file_mapping.hpp"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cerrno>
 
 #include "base/checked.hpp"
+#include "base/mapping.hpp"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
@@ -15,20 +15,13 @@
 
 namespace ringload::inline v0 {
 
-namespace {
-
-// Returns 4, 16 or 64 KiB, depending on the CPU and the kernel.
-std::uint64_t page_bytes() noexcept { return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)); }
-
-}  // namespace
-
 file_mapping::~file_mapping() {
   if (!memory_.empty()) ::munmap(memory_.data(), memory_.size());
 }
 
 result<file_mapping> file_mapping::make(int fd, std::uint64_t offset, std::uint64_t bytes,
                                         bool writable) {
-  const std::uint64_t begin = round_down(offset, page_bytes());
+  const std::uint64_t begin = round_down(offset, system_page_bytes());
   const std::uint64_t length = offset - begin + bytes;
   // With MAP_NORESERVE, the kernel reserves no memory: a page of a private mapping needs memory
   // only after a write.
@@ -48,7 +41,7 @@ result<file_mapping> file_mapping::make(int fd, std::uint64_t offset, std::uint6
 boost::system::error_code present(std::span<const std::byte> memory) noexcept {
   if (memory.empty()) return {};
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
-  const std::uintptr_t begin = round_down<std::uintptr_t>(address, page_bytes());
+  const std::uintptr_t begin = round_down<std::uintptr_t>(address, system_page_bytes());
   const std::size_t bytes = address - begin + memory.size();
   void* const start = reinterpret_cast<void*>(begin);
   // Starts readahead of the whole range, because MADV_POPULATE_READ reads one page after another.

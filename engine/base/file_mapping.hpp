@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A mapped range of a file. Used for tensors that are mapped instead of read. An access raises
-// SIGBUS if the page is past the end of the file or cannot be read. present() reads the pages in
-// advance, and returns an error instead of raising SIGBUS.
+// A mapped range of a file. Used for tensors that are mapped instead of read. An access to a page
+// raises SIGBUS if the page is past the end of the file or cannot be read. present() reads the
+// pages in advance, and returns an error instead of raising SIGBUS.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>

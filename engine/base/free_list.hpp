@@ -23,7 +23,8 @@ class free_list {
   explicit free_list(std::uint64_t bytes_max, std::uint64_t bytes_min = 0) noexcept
       : bytes_max_(bytes_max), bytes_min_(bytes_min) {}
 
-  // Returns the smallest block that has at least `bytes` bytes and is at most a quarter larger.
+  // Removes and returns the smallest block that has at least `bytes` bytes and is at most a quarter
+  // larger. Returns an empty optional if there is no such block.
   std::optional<Block> take(std::uint64_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     auto best = kept_.end();
@@ -37,7 +38,8 @@ class free_list {
     return found;
   }
 
-  // Frees the oldest blocks if the list would have more than `bytes_max` bytes.
+  // Adds a block, and frees the oldest blocks if the list would have more than `bytes_max` bytes.
+  // Frees `block` instead if its size is outside the limits, or if memory is exhausted.
   void put(Block block) noexcept {
     if (block.bytes() > bytes_max_ || block.bytes() < bytes_min_) return;
     std::vector<Block> evicted;  // Freed after the lock is released, because freeing may take long.

@@ -3,6 +3,7 @@
 #include "base/mapping.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -25,7 +26,6 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::uint64_t small_page_bytes = 4096;
 constexpr std::uint64_t mapping_bytes_max = std::uint64_t{1} << 62;
 
 std::byte* map(std::byte* target, std::uint64_t bytes, int more_flags) noexcept {
@@ -59,6 +59,10 @@ boost::system::error_code populate_pages(std::uintptr_t begin, std::uintptr_t en
 }
 
 }  // namespace
+
+std::uint64_t system_page_bytes() noexcept {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
 
 std::string_view name(page_kind kind) noexcept {
   switch (kind) {
@@ -98,7 +102,7 @@ result<mapping> mapping::make(std::uint64_t bytes, page_kind kind) {
     if (!start) return no_memory(whole, "reserved huge pages");
     return mapping({start, whole});
   }
-  const std::uint64_t whole = round_up(bytes, small_page_bytes);
+  const std::uint64_t whole = round_up(bytes, system_page_bytes());
   if (bytes < huge_page_bytes) {
     std::byte* start = map(nullptr, whole, 0);
     if (!start) return no_memory(whole, "memory");
@@ -148,17 +152,18 @@ boost::system::error_code map_again(std::span<std::byte> memory, page_kind kind)
   return {};
 }
 
-// Populates the last small page of each huge page first, because the kernel clears a huge page in
-// the direction of the faulting address. Front to back takes a sixth less time than back to front.
+// The kernel clears a huge page towards the faulting address. Therefore the last small page of each
+// huge page is populated first, so that the huge page is cleared from front to back. This takes a
+// sixth less time than from back to front.
 boost::system::error_code populate(std::span<std::byte> memory) noexcept {
   if (memory.empty()) return {};
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
-  const std::uintptr_t end = round_up<std::uintptr_t>(address + memory.size(), small_page_bytes);
-  std::uintptr_t page = round_down<std::uintptr_t>(address, small_page_bytes);
+  const std::uintptr_t end = round_up<std::uintptr_t>(address + memory.size(), system_page_bytes());
+  std::uintptr_t page = round_down<std::uintptr_t>(address, system_page_bytes());
   while (page < end) {
     const std::uintptr_t next =
         std::min(end, round_down<std::uintptr_t>(page, huge_page_bytes) + huge_page_bytes);
-    if (auto failed = populate_pages(next - small_page_bytes, next)) return failed;
+    if (auto failed = populate_pages(next - system_page_bytes(), next)) return failed;
     if (auto failed = populate_pages(page, next)) return failed;
     page = next;
   }
@@ -166,13 +171,13 @@ boost::system::error_code populate(std::span<std::byte> memory) noexcept {
 }
 
 std::uint64_t absent_bytes(std::span<const std::byte> memory) noexcept {
-  const auto begin =
-      round_down<std::uintptr_t>(reinterpret_cast<std::uintptr_t>(memory.data()), small_page_bytes);
+  const auto begin = round_down<std::uintptr_t>(reinterpret_cast<std::uintptr_t>(memory.data()),
+                                                system_page_bytes());
   const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(memory.data()) + memory.size();
   std::uint64_t absent = 0;
   for (std::uintptr_t page = begin; page < end; page += huge_page_bytes) {
     const std::uint64_t bytes = std::min<std::uint64_t>(huge_page_bytes, end - page);
-    const std::uintptr_t middle = round_down<std::uintptr_t>(page + bytes / 2, small_page_bytes);
+    const std::uintptr_t middle = round_down<std::uintptr_t>(page + bytes / 2, system_page_bytes());
     unsigned char present = 0;
     if (::mincore(reinterpret_cast<void*>(middle), 1, &present) != 0) continue;
     if ((present & 1U) == 0) absent += bytes;

@@ -3,13 +3,16 @@
 #include "base/packet_socket.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 namespace ringload::inline v0 {
 
@@ -51,6 +54,7 @@ bool is_abandoned(const std::string& path, const ::sockaddr_un& to) {
 }
 
 result<void> set_timeout(const unique_fd& endpoint, std::chrono::milliseconds timeout) {
+  timeout = std::max(timeout, std::chrono::milliseconds(1));  // For the kernel, 0 means no limit.
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
   const std::chrono::microseconds rest = timeout - seconds;
   const ::timeval time = {seconds.count(), rest.count()};
@@ -60,6 +64,21 @@ result<void> set_timeout(const unique_fd& endpoint, std::chrono::milliseconds ti
   return {};
 }
 
+// Locks the folder of a socket until the result is destroyed. Two programs that start at the same
+// time must not replace the same abandoned socket, because one of them would then remove the socket
+// of the other. Locks nothing if the folder cannot be read, or if another program keeps its lock
+// for a second.
+unique_fd lock_folder_of(const std::string& path) {
+  const std::size_t end = path.rfind('/');
+  const std::string folder = end == std::string::npos ? "." : path.substr(0, end + 1);
+  unique_fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int attempt = 0; fd && attempt < 100; ++attempt) {
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return fd;
+}
+
 }  // namespace
 
 result<unique_fd> listen_at(const std::string& path, unsigned mode) {
@@ -67,6 +86,7 @@ result<unique_fd> listen_at(const std::string& path, unsigned mode) {
   if (!to) return to.error();
   auto listener = make_socket(SOCK_NONBLOCK);
   if (!listener) return listener.error();
+  const unique_fd lock = lock_folder_of(path);
   bool bound = ::bind(listener->get(), generic(*to), sizeof *to) == 0;
   if (!bound && errno == EADDRINUSE && is_abandoned(path, *to)) {
     ::unlink(path.c_str());
@@ -149,11 +169,12 @@ result<received_packet> receive_packet(const unique_fd& socket, std::span<std::b
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
+  received_packet out;
+  out.descriptors.reserve(descriptors_max);  // No allocation fails once descriptors are received.
   ::ssize_t got = 0;
   while ((got = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC)) < 0) {
     if (errno != EINTR) return failed();
   }
-  received_packet out;
   out.bytes = static_cast<std::size_t>(got);
   for (::cmsghdr* head = CMSG_FIRSTHDR(&message); head; head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;

@@ -40,8 +40,8 @@ struct received_packet {
   std::vector<unique_fd> descriptors;
 };
 
-// Returns errc::malformed_message if the packet is larger than `buffer` or has more than
-// `descriptors_max` descriptors.
+// Returns errc::malformed_message if the packet is larger than `buffer`, or if this process cannot
+// receive all descriptors of the packet (ulimit -n).
 result<received_packet> receive_packet(const unique_fd& socket, std::span<std::byte> buffer);
 
 // Returns the user id that the other process had when it connected.

@@ -10,8 +10,8 @@
 
 namespace ringload::inline v0 {
 
-// Returns an empty optional unless the text is a decimal number that fits into T. The text may have
-// digits, and a minus if T is signed, but no other characters.
+// Returns the number if the text is a number in `base` that fits into T. Otherwise returns an empty
+// optional. The text may have digits, and a minus if T is signed, but no other characters.
 template <class T>
 std::optional<T> parse_number(std::string_view text, int base = 10) noexcept {
   T number = 0;

@@ -27,7 +27,8 @@ std::string tensor_place(std::string_view name);
 // list the file of the tensor, the place has only the tensor.
 std::string tensor_place(const catalog& checkpoint, const tensor_info& tensor);
 
-// Like printable(), but with a limit of 1,024 bytes, because the user must find the file.
+// Like printable(), but with a limit of 1,024 bytes, because the user needs the path to find the
+// file.
 RINGLOAD_EXPORT std::string printable_path(std::string_view path);
 
 // Returns true if the UTF-8 text contains a control character: C0, DEL or C1.

@@ -10,8 +10,8 @@
 
 namespace ringload::inline v0 {
 
-// Parses a list of the kernel, such as "0-3,8\n". Returns an empty optional if the list is
-// malformed, empty, or has a processor that cpu_set_t cannot represent.
+// Parses a processor list of the kernel, such as "0-3,8\n". Returns an empty optional if the list
+// is malformed, empty, or has a processor that cpu_set_t cannot represent.
 inline std::optional<cpu_set_t> parse_processors(std::string_view list) noexcept {
   cpu_set_t out;
   CPU_ZERO(&out);
@@ -35,9 +35,9 @@ inline std::optional<cpu_set_t> parse_processors(std::string_view list) noexcept
   }
 }
 
-// Returns the processors of `candidates` that the calling thread may use. Returns an empty optional
-// if fewer than `threads` such processors exist, because threads that share a processor are slower
-// than threads on distant processors.
+// Returns the processors of `candidates` that the calling thread may use. The candidates are the
+// processors near a device. Returns an empty optional if fewer than `threads` such processors
+// exist, because threads that share a near processor are slower than threads on other processors.
 inline std::optional<cpu_set_t> usable_processors(const cpu_set_t& candidates,
                                                   std::uint32_t threads) {
   cpu_set_t usable;

@@ -2,8 +2,9 @@
 #pragma once
 
 // Retries a small allocation until it succeeds. Used by code that cannot report std::bad_alloc. An
-// example is a function that starts an awaited operation and owns the coroutine's handler: an
-// exception would both destroy and resume the coroutine.
+// example is a function that starts an awaited operation and owns the coroutine's handler. If this
+// function throws, the exception resumes the coroutine, although the destructor of the handler has
+// destroyed the coroutine.
 
 #include <new>
 #include <thread>

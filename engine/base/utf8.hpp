@@ -10,7 +10,8 @@
 
 namespace ringload::inline v0 {
 
-// Returns the length of the first sequence of `text`: 1 to 4 bytes, or 0 if it is invalid.
+// Returns the length of the first sequence of `text`: 1 to 4 bytes. Returns 0 if the sequence is
+// invalid, or if `text` is empty.
 std::size_t utf8_sequence_bytes(std::string_view text) noexcept;
 
 // Returns the number of bytes before the first invalid sequence, or `text.size()`.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A queue of indices of work items. Each index is taken once. Indices that were passed to
-// prioritize() are taken first, in the order of the calls. The other indices are taken in the order
-// of add(). A list has one or more independent queues. Not thread-safe.
+// A list of indices of work items. Each index is taken at most once. take_prioritized() returns the
+// indices that were passed to prioritize(), in the order of the calls. take_next() returns the
+// other indices, in the order of add(). A list has one or more independent queues. Not thread-safe.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,7 +37,7 @@ class work_list {
     return std::ranges::any_of(queues_,
                                [](const queue_state& state) { return !state.prioritized.empty(); });
   }
-  // Returns true if the queue may have a prioritized index to take.
+  // Returns true if the queue has a prioritized index. The index may have been taken already.
   bool has_prioritized(std::uint32_t queue) const noexcept {
     return !queues_[queue].prioritized.empty();
   }

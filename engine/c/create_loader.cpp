@@ -96,7 +96,8 @@ size_t ringload_loader_device_count(const ringload_loader* loader) {
 void ringload_loader_release(ringload_loader* loader) {
   if (!loader) return;
   const std::unique_ptr<ringload_loader> handle(loader);
-  // The completion thread first starts all posted operations, then destroys the loader.
+  // The completion thread runs its tasks in order. Therefore all operations that were begun before
+  // this call start before the loader is released.
   guarded([&] {
     std::promise<void> destroyed;
     const std::future<void> over = destroyed.get_future();

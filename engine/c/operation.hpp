@@ -7,7 +7,7 @@
 //   any thread          waits, takes the descriptor or the result
 //
 // The completion thread runs all handlers of its operations. Therefore the cancellation signal
-// needs no lock, and callbacks are called one after another.
+// needs no lock, and callbacks without an executor are called one after another.
 
 #include <ringload/c.h>
 
@@ -21,6 +21,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -105,15 +106,36 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   operation_state& operator=(const operation_state&) = delete;
   ~operation_state();
 
+  /// The handler of a result of type T. If the handler is destroyed without a call, because the
+  /// library lacks memory to post it, the operation fails with errc::memory_exceeded. If the
+  /// handler is destroyed by an exception of `initiate`, begin() reports this exception.
+  template <class T>
+  class result_handler {
+   public:
+    explicit result_handler(std::shared_ptr<operation_state> state) : state_(std::move(state)) {}
+    result_handler(result_handler&&) noexcept = default;
+    ~result_handler() {
+      if (!state_) return;
+      const bool in_initiate = std::uncaught_exceptions() > 0 && state_->thread_->is_this();
+      if (!in_initiate) state_->end(errc::memory_exceeded, {});
+    }
+
+    void operator()(const boost::system::error_code& code, T value) {
+      const std::shared_ptr<operation_state> state = std::move(state_);
+      state->end(code, any_result_of(std::move(value)));
+    }
+
+   private:
+    std::shared_ptr<operation_state> state_;
+  };
+
   /// Starts the operation: calls `initiate` in the completion thread, with a handler for a result
   /// of type T.
   template <class T, class Initiate>
   void begin(Initiate initiate) {
     boost::asio::post(
         thread_->context(), [self = shared_from_this(), initiate = std::move(initiate)]() mutable {
-          auto handler = [self](const boost::system::error_code& code, T value) {
-            self->end(code, any_result_of(std::move(value)));
-          };
+          result_handler<T> handler(self);
           const auto failed = catch_as_code(self->info_, [&] {
             initiate(boost::asio::bind_executor(
                 self->thread_->context().get_executor(),
@@ -131,12 +153,13 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   ringload_status status() const noexcept;
   ringload_status wait(std::int64_t milliseconds);
   int descriptor();
-  /// Must be called at most once.
+  /// Calls or posts `callback` when the operation is complete. Must be called at most once.
   void on_end(std::unique_ptr<end_callback> callback);
 
-  /// Calls `use` with the result and returns its status. If the operation has no result, returns
-  /// the status of the operation instead. An operation has no result while it is pending, after a
-  /// failure, and at the end of a stream.
+  /// Calls `use` with the result, and returns what `use` returns. If the operation has no result,
+  /// returns the status of the operation instead. An operation has no result while it is pending,
+  /// after a failure, and at the end of a stream. Throws invalid_argument if the result has another
+  /// type or was already taken.
   template <class T, class Use>
   ringload_status with_result(Use use) {
     const ringload_status now = status();

@@ -111,8 +111,8 @@ ringload_status ringload_group_load_begin(ringload_loader* loader, ringload_grou
                                           ringload_operation** operation) {
   return guarded([&] {
     const ringload_loader& handle = required(loader, "the loader is null");
-    // The owner of the checksum list is not needed, because collective loads do not support
-    // checksum lists.
+    // options_of() also returns the owner of a checksum list. The owner is not needed, because
+    // collective loads do not support checksum lists.
     ringload::group_options options;
     options.load = options_of(load_options).options;
     options.reading = reading_of(reading);

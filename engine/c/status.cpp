@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/error.hpp>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 
 #include "c/error_name.hpp"
 
@@ -126,6 +128,29 @@ ringload_status report(const boost::system::error_code& code, std::string_view p
 
 ringload_status report(const boost::system::error_code& code, const diagnostics& info) noexcept {
   return report(code, info.place, info.cause);
+}
+
+boost::system::error_code code_of(const std::exception_ptr& failure, diagnostics& info) noexcept {
+  try {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::bad_alloc&) {
+      return errc::memory_exceeded;
+    } catch (const boost::system::system_error& e) {
+      info.cause = e.what();
+      return e.code();
+    } catch (const std::system_error& e) {
+      info.cause = e.what();
+      return {e.code().value(), boost::system::system_category()};
+    } catch (const std::exception& e) {
+      info.cause = e.what();
+    } catch (...) {
+      info.cause = "an exception that is not a std::exception";
+    }
+  } catch (const std::bad_alloc&) {
+    return errc::memory_exceeded;
+  }
+  return {ENOTRECOVERABLE, boost::system::system_category()};
 }
 
 ringload_status report(const std::exception_ptr& failure) noexcept {

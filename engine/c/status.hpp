@@ -2,7 +2,7 @@
 #pragma once
 
 // Converts exceptions of the C++ interface to a status and an error text. Each thread has its own
-// last error text. Used by all functions of the C interface.
+// last error text.
 
 #include <ringload/c.h>
 
@@ -36,6 +36,9 @@ ringload_status status_of(const boost::system::error_code& code) noexcept;
 /// Returns the status of a failed operation. Sets the last error of the calling thread.
 ringload_status report(const boost::system::error_code& code, const diagnostics& info) noexcept;
 
+/// Returns the code of an exception, and stores its text in `info`.
+boost::system::error_code code_of(const std::exception_ptr& failure, diagnostics& info) noexcept;
+
 /// Calls `begin`. Returns the code of its exception, and stores the text of the exception in
 /// `info`.
 template <class Begin>
@@ -43,11 +46,8 @@ boost::system::error_code catch_as_code(diagnostics& info, const Begin& begin) n
   try {
     begin();
     return {};
-  } catch (const std::bad_alloc&) {
-    return errc::memory_exceeded;
-  } catch (const boost::system::system_error& failure) {
-    info.cause = failure.what();
-    return failure.code();
+  } catch (...) {
+    return code_of(std::current_exception(), info);
   }
 }
 
@@ -56,7 +56,7 @@ boost::system::error_code catch_as_code(diagnostics& info, const Begin& begin) n
 RINGLOAD_EXPORT ringload_status report(const std::exception_ptr& failure) noexcept;
 
 /// Calls `body`. Returns the status that `body` returns, or the status of its exception. Every
-/// function of the C interface uses this function.
+/// function of the C interface that returns a status uses this function.
 template <class Body>
 ringload_status guarded(Body&& body) noexcept {
   try {

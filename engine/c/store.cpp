@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Converts a store of C functions to a byte_store.
+// Implements byte_store with the C functions of a ringload_store.
 
 #include <ringload/c.h>
 
@@ -126,7 +126,7 @@ void complete(std::unique_ptr<ringload_store_read> read) {
   std::move(done)(failure);
 }
 
-// Ends a read with the exception that `check` throws.
+// Ends a read. If `check` throws, the read fails with this exception.
 template <class Check>
 void end_read(ringload_store_read* ended, const Check& check) noexcept {
   if (!ended) return;
@@ -288,7 +288,8 @@ class function_byte_store final : public ringload::byte_store {
   const std::shared_ptr<function_store> store_;
 };
 
-// Returns the number of threads that the store needs.
+// Returns the number of threads that the store needs. Throws invalid_argument if a member is
+// invalid.
 std::uint32_t check_store(const ringload_store& c_store) {
   required(c_store.prefix, "the prefix of the store is null");
   if (*c_store.prefix == 0) throw invalid_argument("the prefix of the store is empty");

@@ -85,8 +85,8 @@ device device_of(const T& from, const device& first) {
 }
 
 destination plain(const ringload_destination& from, const device& on) {
-  destination tensor(from.name, from.data, dtype_of(from.dtype), shape_of(from.shape, from.rank),
-                     device_of(from, on));
+  destination tensor(&required(from.name, "a destination's name is null"), from.data,
+                     dtype_of(from.dtype), shape_of(from.shape, from.rank), device_of(from, on));
   if (from.strides) tensor.strides.assign(from.strides, from.strides + from.rank);
   tensor.bytes = from.bytes;
   return tensor;

@@ -64,7 +64,8 @@ class collector {
   std::vector<std::vector<std::uint32_t>> numbers_;
 };
 
-// Moves the paths, notes, metadata and composites out of the files. The caller adds the tensors.
+// Takes the notes, metadata, composites and unreadable objects out of `files`, and copies the
+// descriptions of the files (`file_info`). The caller adds the tensors.
 collector::collector(std::vector<file_content>& files) {
   catalog& out = result_.catalog;
   std::size_t tensors = 0;
@@ -84,9 +85,11 @@ collector::collector(std::vector<file_content>& files) {
     }
     add_composites(i, file.entries);
     for (unreadable_object& object : file.entries.unreadable) {
-      out.unreadable.push_back({std::move(object.name), i, object.cause.code,
-                                printable_path(file.info.path) + ": " + object.cause.where(),
-                                message_of(object.cause), object.is_left_out});
+      const fault& cause = object.cause;
+      out.unreadable.push_back({std::move(object.name), i, cause.code,
+                                printable_path(file.info.path) + ": " + cause.where(),
+                                cause.cause().empty() ? cause.code.message() : cause.cause(),
+                                object.is_left_out});
     }
     file.entries.unreadable = {};
     file.entries.notes = {};
@@ -222,9 +225,10 @@ result<assembled> assemble_all(std::vector<file_content> files) {
   return complete;
 }
 
-// `objects` are the unreadable objects of a shard. If the index lists such an object or a tensor
-// beneath the object, sets the element of this tensor in `found`, so that the tensor is not
-// reported as missing. Removes the objects that the index does not list.
+// `objects` are the unreadable objects of a shard. Looks in the index for tensors of this shard
+// that have the name of an unreadable object, or a name beneath it ("object/part"). Sets the
+// elements of these tensors in `found`, so that the tensors are not reported as missing. Removes
+// the objects for which the index has no tensor.
 void match_unreadable(std::vector<unreadable_object>& objects, std::uint32_t shard,
                       const shard_index& index, std::vector<bool>& found) {
   std::erase_if(objects, [&](const unreadable_object& object) {

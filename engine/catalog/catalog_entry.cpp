@@ -31,8 +31,8 @@ bool covers(const piece& stored_piece, const std::vector<std::uint64_t>& shape) 
          std::ranges::all_of(stored_piece.origin, [](std::uint64_t origin) { return origin == 0; });
 }
 
-// Returns true if the elements are contiguous in row-major order. Ignores the stride of a dimension
-// that has one index.
+// Returns true if the elements are contiguous in row-major order. Ignores the strides of dimensions
+// of size 1.
 bool is_row_major(const piece& stored_piece, std::uint64_t element_bytes) {
   std::uint64_t expected = element_bytes;
   for (std::size_t d = stored_piece.extent.size(); d-- > 0;) {

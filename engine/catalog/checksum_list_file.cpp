@@ -16,7 +16,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// A list with the names of a million tensors is smaller.
+// This limit is enough for a list of a million tensors.
 constexpr std::uint64_t checksum_list_bytes_max = std::uint64_t{256} << 20;
 
 result<checksum_list> read(const std::string& path) {

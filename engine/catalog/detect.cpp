@@ -87,8 +87,9 @@ bool begins_like_pickle(std::string_view first) noexcept {
 }
 
 // An ONNX file is a protobuf and has no magic number. Every exporter writes field 1 first, which is
-// the version of the format. Versions 3 to 31 are accepted, because a model of TensorFlow begins
-// with version 1. The next field must be another field of ModelProto.
+// the version of the format. Only versions 3 to 31 are accepted. Version 1 is refused, because a
+// TensorFlow model begins with the same field and the value 1. The next field must be another field
+// of ModelProto.
 bool begins_like_onnx(std::string_view first) noexcept {
   const unsigned version = byte_at(first, 1);
   const unsigned next_field = byte_at(first, 2);

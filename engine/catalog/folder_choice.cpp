@@ -17,8 +17,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The files of one kind. `model_stem` is the name that the hub uses for the model. `model_stem` is
-// empty if the hub has no such name.
+// A kind of tensor files. `model_stem` is the usual name of a model file on the hub, without the
+// suffix. `model_stem` is empty if the hub has no usual name for this kind.
 struct file_kind {
   std::string_view suffix;
   std::string_view model_stem;
@@ -41,8 +41,8 @@ constexpr std::array<file_kind, 11> file_kinds = {{
 constexpr std::string_view shard_index_suffix = ".index.json";  // Follows the suffix of the shards.
 constexpr std::size_t shown_max = 4;  // Maximum number of names in a message.
 
-// Example: "model.fp16-00001-of-00002.safetensors" has the stem "model.fp16", the number 1 and the
-// total 2.
+// The name of a file of a series, and its parts. Example: "model.fp16-00001-of-00002.safetensors"
+// has the stem "model.fp16", the number 1 and the total 2.
 struct series_file {
   std::string_view stem;
   std::uint32_t total = 0;
@@ -56,7 +56,8 @@ struct series_file {
   auto operator<=>(const series_file&) const = default;
 };
 
-// Removes "-00002" or "-of-00002" from the end of `text`, and returns the number.
+// Removes a number such as "00002", and the text `before` in front of the number, from the end of
+// `text`. Returns the number.
 std::optional<std::uint32_t> take_number(std::string_view& text, std::string_view before) {
   if (text.size() < before.size() + series_number_digits) return std::nullopt;
   std::uint32_t value = 0;
@@ -175,11 +176,12 @@ std::optional<result<folder_choice>> choose_model(const sorted_names& found,
   if (std::ranges::find(found.indexes, index) != found.indexes.end()) return the_index(index);
   if (std::ranges::find(found.files, file) != found.files.end()) return the_file(file);
   const auto is_model = [&](const series_file& part) { return part.stem == kind.model_stem; };
-  if (std::ranges::none_of(found.series, is_model)) return std::nullopt;
+  const auto series = std::ranges::find_if(found.series, is_model);
+  if (series == found.series.end()) return std::nullopt;
   // The user may mean a variant of the same model, such as `model.fp16.safetensors`.
   for (const std::string_view variant : found.files) {
     if (!variant.starts_with(std::string(kind.model_stem) + ".")) continue;
-    return ambiguous(std::vector<std::string_view>{found.series.front().name, variant});
+    return ambiguous(std::vector<std::string_view>{series->name, variant});
   }
   return whole_series(found.series);
 }

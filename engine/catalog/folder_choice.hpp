@@ -14,21 +14,27 @@
 namespace ringload::inline v0 {
 
 struct folder_choice {
-  std::string index;               // The index that lists the shards. Empty if there is no index.
-  std::vector<std::string> files;  // If there is no index, the files in the order of the series.
+  std::string index;  // The index that lists the shards. Empty if there is no index.
+  // The files of the checkpoint, sorted by their numbers (-0000x-of-0000y). Empty if `index` is
+  // set.
+  std::vector<std::string> files;
 };
 
-// Returns the first of the following that the folder has:
+// Returns the first of the following that the folder has. A series is a set of files with the
+// numbers 1 to y of the same total y.
 // 1. `model.safetensors.index.json`, then `model.safetensors`, then the complete series
 //    `model-0000x-of-0000y.safetensors`
 // 2. the only `*.safetensors.index.json`, the only series, or the only `*.safetensors`
 // 3. as in step 1, with `pytorch_model` instead of `model`, and `.bin` instead of `.safetensors`
 // 4. the only index, series or file, if all tensor files are of one kind (`.gguf`, `.pt`, ...)
 // 5. `.metadata`, if the folder also has `.distcp` files and has no other tensor files
-// Fails with errc::ambiguous_source if a step has two candidates.
+// In steps 2 and 4, an index is preferred to series and files. Fails with errc::ambiguous_source if
+// two candidates are equal in rank, or if tensor files of several kinds are left for step 4. A
+// series in step 1 or 3 is ambiguous if there is another series, or a variant such as
+// `model.fp16.safetensors`. `.metadata` is ambiguous if there are other tensor files.
 RINGLOAD_EXPORT result<folder_choice> choose_checkpoint(const std::vector<std::string>& names);
 
-// Returns only the names of tensor files. Omits hidden sub-folders (".git"). Returns
+// Returns only the names of tensor files. Omits files in hidden sub-folders (".git"). Returns
 // errc::not_a_checkpoint if no name is left. `names` must include the files of sub-folders.
 result<std::vector<std::string>> choose_independent_files(std::vector<std::string> names);
 

@@ -90,7 +90,8 @@ result<std::string> cache_folder(const environment& variables) {
   if (auto home = value_of("HOME", variables)) return *home + "/.cache/huggingface/hub";
   return fault{
       errc::source_not_found, "",
-      "there is no Hugging Face cache, since neither HF_HUB_CACHE, HF_HOME nor HOME is set"};
+      "there is no Hugging Face cache, because none of HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, "
+      "HF_HOME, XDG_CACHE_HOME and HOME is set"};
 }
 
 std::string repository_folder(const model_name& model) {

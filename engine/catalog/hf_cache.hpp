@@ -17,13 +17,14 @@
 
 namespace ringload::inline v0 {
 
-// Returns the value of an environment variable, or an empty optional. Tests use another function.
+// Returns the value of an environment variable. Returns an empty optional if the variable is not
+// set. Tests pass their own function.
 using environment = std::function<std::optional<std::string>(const std::string& name)>;
 RINGLOAD_EXPORT environment process_environment();
 
-// Returns the first of these folders whose variable is set: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE,
-// $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub. Expands `~` and `$VAR`
-// in the values. A variable with an empty value counts as not set.
+// Returns the first of these folders whose variable is set: $HF_HUB_CACHE, $HUGGINGFACE_HUB_CACHE,
+// $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub, $HOME/.cache/huggingface/hub. Expands `~` and
+// `$VAR` in the values. A variable with an empty value counts as not set.
 RINGLOAD_EXPORT result<std::string> cache_folder(const environment& variables);
 
 // Returns the name of the folder, such as "models--owner--name".

@@ -25,7 +25,7 @@ struct model_name {
 // could name a folder outside of the cache.
 RINGLOAD_EXPORT result<model_name> parse_model_name(std::string_view text);
 
-// A model, or a file of a model, from an address.
+// The content of an address: a model, or one file of a model.
 struct hub_address {
   model_name model;
   std::string file;  // A file of the model. Empty for all files.

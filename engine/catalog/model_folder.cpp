@@ -105,7 +105,7 @@ result<void> model_folder::list(const std::string& folder, entries& into) const 
       openat_beneath(root_.get(), path.empty() ? "." : path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!fd) return fd.error();
   // Passes a duplicate to fdopendir(), because closedir() closes the descriptor.
-  const int folder_fd = ::dup(fd->get());
+  const int folder_fd = ::fcntl(fd->get(), F_DUPFD_CLOEXEC, 0);
   if (folder_fd < 0) return fault{system_code(errno), ""};
   const auto close = [](DIR* each) { ::closedir(each); };
   const std::unique_ptr<DIR, decltype(close)> listing(::fdopendir(folder_fd), close);

@@ -27,8 +27,9 @@
 namespace ringload::inline v0::detail {
 
 struct open_file {
-  static constexpr std::uint64_t no_drive = ~std::uint64_t{0};  // The file is memory.
-  static constexpr std::uint64_t of_store = no_drive - 1;       // The file is an object of a store.
+  // Values of `drive` without a drive: the file is memory, or the file is an object of a store.
+  static constexpr std::uint64_t no_drive = ~std::uint64_t{0};
+  static constexpr std::uint64_t of_store = no_drive - 1;
 
   unique_fd buffered;
   unique_fd direct;  // Empty if all reads use the page cache.
@@ -52,7 +53,8 @@ struct opened_checkpoint {
   std::shared_ptr<const named_catalog> named;
   // Indexed by tensor. Null if the tensor is stored unchanged in one range.
   std::vector<std::shared_ptr<const stored_form>> stored;
-  // Indexed by tensor. Null if the file has no digest of the tensor. Empty if no file has digests.
+  // Indexed by tensor. An element is null if the file has no digest of the tensor. The vector is
+  // empty if no file has digests.
   std::vector<std::shared_ptr<const stored_digest>> digests;
   std::vector<open_file> files;  // Indexed by file of the catalog.
 };

@@ -29,7 +29,8 @@ struct parsed_source {
   std::vector<source_file> files;
 };
 
-// Open files and their contents. assemble_source() merges the contents into one catalog.
+// Open files and their contents. assemble_all() or assemble_listed() merges the contents into one
+// catalog.
 struct opened_files {
   std::vector<file_content> contents;
   std::vector<source_file> files;            // One element for each element of `contents`.
@@ -38,13 +39,14 @@ struct opened_files {
   std::vector<source_file> external_files;
 };
 
+// Combines the merged catalog with the open files.
 result<parsed_source> assemble_source(opened_files opened, result<assembled> assembled_source);
 
 // Parses a file that the user named. Also opens its external data files.
 result<void> add_named_file(opened_files& to, source_file file, const std::string& path,
                             const source_options& options);
 
-// Parses a file of a folder whose files form one checkpoint.
+// Parses a file of a folder whose files form one checkpoint. Also opens its external data files.
 result<void> add_part(opened_files& to, const source_folder& folder, source_file file,
                       const std::string& name, const source_options& options);
 
@@ -69,7 +71,8 @@ result<parsed_source> parse_folder(const source_folder& folder, const source_opt
 result<parsed_source> parse_folder_file(const source_folder& folder, const std::string& name,
                                         const source_options& options);
 
-// `fd` is a descriptor of `path`. `path` is a file, a folder, or a symlink to one of them.
+// Parses the checkpoint at `path`, which is a file, a folder, or a symlink to one of them. `fd` is
+// a descriptor of `path`.
 result<parsed_source> parse_path(unique_fd fd, const std::string& path,
                                  const source_options& options);
 

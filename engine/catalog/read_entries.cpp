@@ -160,7 +160,7 @@ result<std::vector<std::byte>> read_index_text(const source_file& file) {
   }
   auto text = read_bytes(file, 0, static_cast<std::size_t>(file.bytes));
   if (!text || !file.object) return text;
-  // If the source of the object verifies a digest, identity() now throws if the digest is wrong.
+  // The source of the object may verify a digest. With a wrong digest, identity() now throws.
   const auto known = catch_as_fault([&]() -> result<void> {
     file.object->identity();
     return {};

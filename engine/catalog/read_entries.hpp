@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Chooses the parser of a file and calls it. Only the bytes that the parser requests are read.
+// Chooses the parser of a file and calls it.
 
 #include <cstddef>
 #include <ringload/catalog.hpp>

@@ -10,8 +10,8 @@
 
 namespace ringload::inline v0 {
 
-// Blocks until the source no longer uses the memory. Returns operation_aborted if the stop token of
-// the request is stopped.
+// Blocks until the source no longer uses the memory. Returns operation_aborted if the read succeeds
+// although its stop was requested.
 RINGLOAD_EXPORT result<void> read_object(byte_source& from, const source_read& request);
 
 }  // namespace ringload::inline v0

@@ -19,8 +19,7 @@ namespace ringload::inline v0 {
 // `source` is one of the following:
 // - a file, a folder or an index file
 // - `owner/model[@revision]` in the local Hugging Face cache
-// - the address of a model: https://huggingface.co/owner/model, with /tree/REVISION, or with
-//   /resolve/REVISION/FILE for one of its files
+// - the address of a model, or of one of its files, on the Hugging Face hub: see hub_address.hpp
 // - a name that a store of the options recognises
 // The call blocks on the file system and on the store.
 result<parsed_source> resolve_source(std::string_view source, const source_options& options);

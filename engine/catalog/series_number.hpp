@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Formats a number of at least five digits for the names of files that belong together, such as
+// Formats a number with at least five digits, for the file names of a split checkpoint, such as
 // model-00001-of-00003.gguf.
 
 #include <algorithm>

@@ -30,15 +30,16 @@ result<source_file> store_folder::open_file(const std::string& name) const {
     return fault{errc::path_outside_source, "",
                  "'" + printable(name) + "' is not the name of a file in this folder"};
   }
-  return catch_as_fault([&]() -> result<source_file> {
+  auto opened = catch_as_fault([&]() -> result<source_file> {
     source_file out;
     out.object = folder_->open(name, stop_);
-    if (stop_.stop_requested()) return fault{system_code(ECANCELED), ""};
     if (!out.object) return fault{errc::source_not_found, "", "the store has no such object"};
     out.bytes = out.object->bytes();
     out.stop = stop_;
     return out;
   });
+  if (stop_.stop_requested()) return fault{system_code(ECANCELED), ""};
+  return opened;
 }
 
 result<std::vector<std::string>> store_folder::names() const { return sorted(&byte_folder::names); }
@@ -50,6 +51,7 @@ result<std::vector<std::string>> store_folder::names_beneath() const {
 result<std::vector<std::string>> store_folder::sorted(listing list) const {
   auto found = catch_as_fault(
       [&]() -> result<std::vector<std::string>> { return ((*folder_).*list)(stop_); });
+  if (stop_.stop_requested()) return fault{system_code(ECANCELED), ""};
   if (!found) return found.error();
   if (found->size() > folder_names_max) {
     return fault{errc::not_a_checkpoint, "",
@@ -77,13 +79,14 @@ byte_store* store_of(std::string_view source, const source_options& options) noe
 
 result<found_source> find_in(byte_store& store, std::string_view source,
                              const std::stop_token& stop) {
-  return catch_as_fault([&]() -> result<found_source> {
+  auto found_in_store = catch_as_fault([&]() -> result<found_source> {
     found_source found = store.find(source, stop);
-    if (stop.stop_requested()) return fault{system_code(ECANCELED), ""};
     if (!found.folder && found.local_path.empty())
       return fault{errc::source_not_found, "", "the store has no object or folder of this name"};
     return found;
   });
+  if (stop.stop_requested()) return fault{system_code(ECANCELED), ""};
+  return found_in_store;
 }
 
 }  // namespace ringload::inline v0

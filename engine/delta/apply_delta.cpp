@@ -45,7 +45,8 @@ class delta_application {
   const apply_request& request_;
   const loaded_delta delta_;
   const delta_contents& contents_;
-  // Has the same indices as tensors_. The handle of an added tensor is empty.
+  // The tensors of the base, with the same indices as tensors_. If the delta adds a tensor, its
+  // element is an empty handle.
   std::vector<tensor> base_tensors_;
   std::vector<applied_tensor> tensors_;  // Tensors of the next version.
   // One arena for each changed tensor, in the order of tensors_.
@@ -122,7 +123,8 @@ result<void> delta_application::make_tensor(std::size_t i) {
   return delta_.check_base(next.name, crc32c(next.before));
 }
 
-// Fails unless the names, dtypes, shapes and digests of the result are those of the next version.
+// Throws if the identity of the result differs from the identity that the delta file states. An
+// identity is a digest of all names, dtypes, shapes and digests of a version.
 void delta_application::check_identity() const {
   version_tensors next_version;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
@@ -153,18 +155,25 @@ model delta_application::assemble() {
   std::vector<placement> placements;
   std::vector<taken_arena> arenas;
   const model_storage& base = *request_.base.storage();
+  // Unchanged tensors stay in the arenas of the base. The new model lists each of these arenas
+  // once, even if the arena has several tensors.
+  std::vector<std::uint32_t> taken_as(base.arenas().size(), no_index);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (tensors_[i].change != nullptr) continue;
-    const tensor& kept = base_tensors_[i];
-    const std::uint32_t index = *base.tensors().named().find(kept.name());
+    const std::uint32_t index = *base.tensors().named().find(base_tensors_[i].name());
     contents.tensors.push_back(base.tensors().info(index));
     placement& place = placements.emplace_back(base.tensors().where(index));
-    const auto owner = std::make_shared<const tensor>(kept);
-    place.destination = static_cast<std::uint32_t>(arenas.size());
-    place.destination_offset =
-        static_cast<std::uint64_t>(static_cast<std::byte*>(kept.data()) - kept.memory().data());
-    arenas.push_back({std::shared_ptr<arena>(owner, &kept.memory()), kept.size_bytes()});
-    arenas.back().is_shared = true;
+    std::uint32_t& number = taken_as[place.destination];
+    if (number == no_index) {
+      number = static_cast<std::uint32_t>(arenas.size());
+      const auto& stored = base.arenas()[place.destination];
+      taken_arena& taken = arenas.emplace_back();
+      taken.memory = std::shared_ptr<arena>(stored, &stored->memory());
+      taken.bytes = stored->memory_bytes();
+      taken.mapped = stored->mapped();
+      taken.is_shared = true;
+    }
+    place.destination = number;
   }
   std::size_t next_arena = 0;
   for (const applied_tensor& next : tensors_) {
@@ -172,6 +181,14 @@ model delta_application::assemble() {
     tensor_info info = delta_.file().storage()->tensors().info(
         *delta_.file().storage()->tensors().named().find(next.change->values));
     info.name = next.name;
+    // `info` describes the values in the delta file. Their digest is not the digest of the tensor.
+    info.digest.clear();
+    if (next.change->kind != tensor_change::form::whole) {
+      const tensor_info& before = base.tensors().info(*base.tensors().named().find(next.name));
+      info.type = before.type;
+      info.original_shape = before.original_shape;
+      info.attributes = before.attributes;
+    }
     info.file = delta_file;
     info.dtype = next.change->dtype;
     info.shape = next.change->shape;

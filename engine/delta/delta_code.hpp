@@ -8,8 +8,8 @@
 // bits. Therefore the same difference also converts the new version to the old version. There are
 // two encodings:
 //
-//   sparse   for each changed element: the number of unchanged elements before it (its gap), as
-//            LEB128, and the XOR of the element
+//   sparse   for each changed element: its gap as LEB128, and its XOR. The gap is the number of
+//            unchanged elements between the previous changed element and this element.
 //   dense    the XOR of all elements, changed or not
 //
 // The XOR values are stored as byte planes: first byte 0 of all elements, then byte 1 of all
@@ -31,7 +31,8 @@ namespace ringload::inline v0 {
 // bytes.
 std::uint32_t delta_width(dtype type) noexcept;
 
-// The functions below require two versions of the same size, which must be a multiple of `width`.
+// count_changed(), encode_sparse() and encode_dense() require two versions of the same size, which
+// must be a multiple of `width`.
 
 // Returns how many elements differ.
 std::uint64_t count_changed(std::span<const std::byte> before, std::span<const std::byte> after,
@@ -54,7 +55,7 @@ std::vector<std::byte> encode_dense(std::span<const std::byte> before,
 struct change_view {
   bool is_sparse = true;
   std::uint32_t width = 1;
-  std::uint64_t elements = 0;       // Number of elements of the tensor.
+  std::uint64_t elements = 0;       // Size of the tensor in bytes, divided by `width`.
   std::span<const std::byte> gaps;  // Empty if the difference is dense.
   std::span<const std::byte> planes;
 

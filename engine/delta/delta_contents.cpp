@@ -15,8 +15,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::string_view key_prefix = "ringload.delta";
-constexpr std::string_view version_key = "ringload.delta";
+constexpr std::string_view version_key = delta_key_prefix;
 constexpr std::string_view base_key = "ringload.delta.base";
 constexpr std::string_view result_key = "ringload.delta.result";
 constexpr std::string_view base_digests_key = "ringload.delta.base_digests";
@@ -195,7 +194,7 @@ result<delta_contents> read_contents(const catalog& file) {
   contents.base_crcs = std::move(*base_crcs);
   contents.result_crcs = std::move(*result_crcs);
   for (const auto& [key, value] : file.metadata) {
-    if (!key.starts_with(key_prefix)) contents.metadata.emplace_back(key, value);
+    if (!key.starts_with(delta_key_prefix)) contents.metadata.emplace_back(key, value);
   }
   if (auto read = read_changes(file, contents); !read) return read.error();
   return contents;

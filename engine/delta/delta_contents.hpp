@@ -35,6 +35,8 @@
 
 namespace ringload::inline v0 {
 
+// Metadata keys with this prefix belong to the format of deltas.
+inline constexpr std::string_view delta_key_prefix = "ringload.delta";
 inline constexpr std::string_view sparse_layout = "ringload_delta_sparse";
 inline constexpr std::string_view dense_layout = "ringload_delta_dense";
 inline constexpr std::string_view gaps_part = "gaps";
@@ -80,7 +82,8 @@ struct delta_contents {
 };
 
 // Reads the description of a delta from the catalog of its file. Fails with errc::not_a_checkpoint
-// if the file is not a delta, and with errc::malformed_header if the description is invalid.
+// if the file is not a delta, and with errc::unsupported_feature if its layout has another version.
+// Fails with errc::malformed_header or errc::malformed_checksum_list if the description is invalid.
 result<delta_contents> read_contents(const catalog& file);
 
 }  // namespace ringload::inline v0

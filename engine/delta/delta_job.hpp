@@ -20,6 +20,7 @@
 
 #include "base/catch_as_fault.hpp"
 #include "base/fault.hpp"
+#include "base/retry_allocation.hpp"
 #include "runtime/cancel_step.hpp"
 #include "runtime/step_thread.hpp"
 
@@ -44,7 +45,7 @@ class delta_services {
   // Throws operation_aborted if the operation was cancelled.
   void check_cancelled() const;
 
-  // All functions below throw ringload::error on failure.
+  // The next four functions throw ringload::error on failure.
   void require_host() const;
   checkpoint open(const source& from) const;
   // Loads the named tensors. Each name must exist.
@@ -72,20 +73,13 @@ void run_delta_operation(const engine_ptr& loader_engine, std::unique_ptr<operat
       });
       work.reset();  // Destroys the arguments before the operation completes.
       // The result of completed work is returned even after a cancellation, because the work may
-      // have changed the caller's memory. The text of the fault is so short that it needs no
-      // allocation.
+      // have changed the caller's memory.
       if (services.cancellation().finish() && !outcome) {
-        outcome = fault{boost::asio::error::operation_aborted, "delta", "cancelled"};
+        outcome = retry_allocation([] {
+          return fault{boost::asio::error::operation_aborted, "delta", "it was cancelled"};
+        });
       }
-      try {
-        if (outcome) {
-          waiting->complete(std::move(*outcome));
-        } else {
-          waiting->fail(outcome.error());
-        }
-      } catch (const std::bad_alloc&) {
-        waiting.reset();  // Without memory to post the handler, the handler is destroyed.
-      }
+      end_operation(waiting, std::move(outcome));
       // The thread ends after this step. The step_thread is destroyed here, by the thread itself.
       const auto last = std::move(self);
     }

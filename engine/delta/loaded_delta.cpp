@@ -46,10 +46,15 @@ result<void> check_crc(const std::map<std::string, std::uint32_t, std::less<>>& 
                                              version_text + " has " + crc_text(found->second)};
 }
 
+std::string place_of(const source& from) {
+  const checkpoint& opened = from.parts().opened;
+  return opened ? printable_path(opened.catalog().files.front().path) : shown(from.parts().name);
+}
+
 }  // namespace
 
 loaded_delta::loaded_delta(const delta_services& services, const source& from)
-    : place_(shown(from.parts().name)), file_(services.load_all(from)) {
+    : place_(place_of(from)), file_(services.load_all(from)) {
   auto contents = read_contents(file_.catalog());
   if (!contents) throw to_error(contents.error().in(place_));
   contents_ = std::move(*contents);

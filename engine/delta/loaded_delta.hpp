@@ -40,13 +40,13 @@ class loaded_delta {
   result<void> check_base(std::string_view name, std::uint32_t crc) const;
   // Fails unless `crc` is the digest of the next version of the tensor.
   result<void> check_result(std::string_view name, std::uint32_t crc) const;
-  // Returns a tensor of the base version with its change. Fails if the change is a difference, and
-  // the dtype or shape of the tensor has changed.
+  // Returns a tensor of the base version with its change. Fails if the change is a sparse or dense
+  // difference for another dtype or shape.
   result<applied_tensor> find_change(std::string_view name, std::span<const std::byte> before,
                                      dtype type, std::span<const std::uint64_t> shape) const;
   // Returns the name of a base tensor that is not in `names`, or null.
   const std::string* find_missing(const std::set<std::string_view>& names) const;
-  // Returns a sparse or dense difference. The kind of `change` must not be `whole`.
+  // Returns the sparse or dense difference of `change`, whose kind must not be `whole`.
   change_view view_of(const tensor_change& change) const;
   std::span<const std::byte> bytes_of_whole(const tensor_change& change) const;
 

@@ -32,6 +32,16 @@ version_tensor describe(const tensor& source) {
       source.dtype(), {source.shape().begin(), source.shape().end()}, crc32c(host_bytes(source))};
 }
 
+// Throws if a metadata key of the next version is reserved for deltas. The delta stores the
+// metadata of the next version beside its own keys.
+void require_no_delta_keys(const checkpoint& next) {
+  for (const auto& [key, value] : next.catalog().metadata) {
+    if (!key.starts_with(delta_key_prefix)) continue;
+    throw error(errc::unsupported_feature, printable_path(next.catalog().files.front().path),
+                "its metadata key '" + printable(key) + "' is reserved for deltas");
+  }
+}
+
 struct comparison {
   tensor before;  // Empty if the base version lacks the tensor.
   tensor after;
@@ -120,7 +130,11 @@ result<void> delta_maker::compare(comparison& compared) const {
   if (!compared.before) return {};
   const tensor& before = compared.before;
   const tensor& after = compared.after;
-  if (before.dtype() != after.dtype() || !std::ranges::equal(before.shape(), after.shape())) {
+  const tensor_info& old_info = *base_.find(before.name());
+  const tensor_info& new_info = *next_.find(after.name());
+  if (before.dtype() != after.dtype() || !std::ranges::equal(before.shape(), after.shape()) ||
+      old_info.type != new_info.type || old_info.original_shape != new_info.original_shape ||
+      old_info.attributes != new_info.attributes) {
     return {};
   }
   const std::uint32_t width = delta_width(after.dtype());
@@ -176,12 +190,14 @@ void delta_maker::write(writer& out, const comparison& compared) {
   }
   result_.elements_changed += after.size_bytes() / delta_width(after.dtype());
   ++result_.tensors_whole;
-  if (const tensor_info* const info = next_.find(after.name()); !info->type.empty()) {
-    throw error(errc::unsupported_feature, tensor_place(after.name()),
+  const tensor_info* const info = next_.find(after.name());
+  if (!info->type.empty()) {
+    throw error(errc::unsupported_feature, tensor_place(next_.catalog(), *info),
                 "a delta cannot store a whole tensor of the type '" + printable(info->type) + "'");
   }
   object_options options;
   options.zstd_level = request_.options.zstd_level;
+  options.attributes = info->attributes;
   wait_for_step([&](auto&& handler) { out.add_async(after, options, std::move(handler)); });
 }
 
@@ -255,6 +271,7 @@ delta_result delta_maker::run() {
   next_ = services_.open(request_.next);
   require_readable(base_);
   require_readable(next_);
+  require_no_delta_keys(next_);
   writer_options settings;
   settings.replace = request_.options.replace;
   settings.sync = request_.options.sync;
@@ -268,9 +285,8 @@ delta_result delta_maker::run() {
   }
   for (const names& group : divide(tensors)) add_removed(group);
   attributes described = describe_versions(base_version_, next_version_);
-  for (const auto& entry : next_.catalog().metadata) {
-    if (!entry.first.starts_with("ringload.delta")) described.push_back(entry);
-  }
+  const auto& metadata = next_.catalog().metadata;
+  described.insert(described.end(), metadata.begin(), metadata.end());
   for (const auto& [key, value] : described) {
     wait_for_step([&](auto&& handler) { out.set_attribute_async(key, value, std::move(handler)); });
   }

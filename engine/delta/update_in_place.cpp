@@ -137,7 +137,8 @@ void in_place_update::save_whole_tensors() {
     const applied_tensor& next = tensors_[i];
     if (next.change == nullptr || next.change->kind != form::whole) continue;
     if (delta_.bytes_of_whole(*next.change).size() != next.after.size()) {
-      throw error(errc::wrong_shape, tensor_place(next.name), "the delta changes its size");
+      throw error(errc::wrong_shape, delta_.place() + ": " + tensor_place(next.name),
+                  "the delta changes its size");
     }
     old_bytes_[i].assign(next.before.begin(), next.before.end());
   }

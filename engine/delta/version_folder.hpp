@@ -23,7 +23,7 @@ using version_folder = std::map<std::uint64_t, version_files>;
 // Lists the versions of a folder. Ignores files with other names.
 result<version_folder> read_version_folder(const std::string& path);
 
-// The files that lead to a version: a full version, then each delta.
+// The files that lead to a version: a full version, and the deltas in the order of application.
 struct version_chain {
   std::string full;
   std::vector<std::string> deltas;

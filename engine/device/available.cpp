@@ -86,7 +86,7 @@ std::optional<std::uint64_t> available_in_group(const std::string& group,
 }
 
 // Limits `available` to the available memory of the group and of its parent groups. Every parent
-// must be checked, because its usage includes the usage of its children.
+// must be checked, because the usage of a parent includes the usage of all its children.
 void apply_group_limits(const std::string& root, const std::string& own_group,
                         const group_files& files, std::optional<std::uint64_t>& available) {
   if (own_group.empty()) return;

@@ -14,10 +14,9 @@ namespace ringload::inline v0 {
 
 // Returns the number of available bytes, limited by the machine and by the control groups of the
 // process. Counts reclaimable page cache as available. Does not count swap. Returns an empty
-// optional if the number is unknown. Reads control groups of version 1 and 2. If a group has a
-// memory.high value, that value is its limit, because above this value the kernel slows the group
-// down heavily. `root` is the parent folder of /proc and /sys. Tests pass another folder. Exported
-// for ringload_cuda.
+// optional if the number is unknown. Reads control groups of version 1 and 2. A memory.high value
+// is a limit too, because above this value the kernel slows the group down heavily. `root` is the
+// parent folder of /proc and /sys. Tests pass another folder. Exported for ringload_cuda.
 RINGLOAD_EXPORT std::optional<std::uint64_t> available_bytes(
     const std::filesystem::path& root = "/");
 

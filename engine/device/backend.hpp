@@ -101,8 +101,9 @@ class uploader {
  public:
   virtual ~uploader() = default;
 
-  // Starts the copies of `op`. `op.slot` may be any host memory. The caller may change it after
-  // start() returns. Never calls `op.done`. The caller must call finish() even after a failure.
+  // Starts the copies of `op`. `op.slot` may be any host memory. The caller may change this memory
+  // after start() returns. Never calls `op.done`. The caller must call finish() even after a
+  // failure.
   virtual boost::system::error_code start(const copy_operation& op) = 0;
 
   // Returns when all started copies have ended.
@@ -114,9 +115,10 @@ class uploader {
 struct slot_region {
   std::span<std::byte> memory;
   std::uint64_t slot_bytes = 0;
-  std::span<std::byte> near = {};  // These slots should be on the device's NUMA node.
+  std::span<std::byte> near = {};  // The slots to place on the device's NUMA node.
   bool shared = false;  // True if other GPUs also copy from the slots, in the same thread.
-  // Owns the memory. A device that unpins the slots after detach() must hold a copy until then.
+  // Owns the memory. A device that unpins the slots after detach() must keep a copy of this pointer
+  // until the slots are unpinned.
   std::shared_ptr<const void> owner = {};
 };
 

@@ -29,7 +29,7 @@ class device_set {
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(listed_.size()); }
   // Returns the first position of the device. Returns 0 if the device is not listed.
   std::uint32_t position_of(const device& target) const noexcept;
-  // Returns a text for errors that names the devices: "the loader's device is host".
+  // Returns the names of the devices as a text for errors, such as "the loader's device is host".
   std::string description() const;
 
   // ---- Only in the engine thread, in this order ----
@@ -54,7 +54,8 @@ class device_set {
   std::span<const std::unique_ptr<backend>> backends() const noexcept { return backends_; }
   // Returns true if no read can write directly to a listed device, so that every read needs a slot.
   bool all_staged() const noexcept;
-  // Calls backend::pin() for all backends. Returns the reason of the first refusal.
+  // Calls backend::pin() for all backends. Returns the reason of the first backend that cannot pin
+  // the slot, or an empty string.
   result<std::string> pin(std::span<std::byte> slot) const;
 
  private:

@@ -22,7 +22,8 @@ struct exported_memory {
   unique_fd descriptor;
 };
 
-// Implemented by backends whose memory other processes can open. Thread-safe, even before attach().
+// Implemented by backends whose memory other processes can open. The functions are thread-safe, and
+// may be called before backend::attach().
 class memory_exchange {
  public:
   virtual result<exported_memory> export_memory(const arena& source) = 0;

@@ -17,7 +17,7 @@ class mapped_arena final : public arena {
 
   std::byte* data() const noexcept override { return memory_.data(); }
   bool was_kept() const noexcept override { return false; }
-  // No read writes to this memory, so no page must be populated.
+  // Reads do not write to this memory, so its pages need not be populated.
   bool populated() const noexcept override { return true; }
   bool read_only() const noexcept override { return read_only_; }
 

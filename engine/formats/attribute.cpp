@@ -2,7 +2,10 @@
 
 // A metadata value of a checkpoint, stored as CBOR and as JSON text.
 
-#include <cstdlib>
+#include <locale.h>
+#include <stdlib.h>
+
+#include <new>
 #include <ringload/attribute.hpp>
 #include <ringload/error.hpp>
 #include <span>
@@ -20,12 +23,20 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr unsigned attribute_depth_max = 64;
-// Six times the limit of GGUF, ONNX and .zt, because escapes can make a text six times as long.
+// Six times the limit for metadata of GGUF, ONNX and .zt, because escapes can make a text six times
+// as long.
 constexpr std::size_t attribute_text_bytes_max = std::size_t{96} << 20;
 
 [[noreturn]] void refuse(const char* kind, std::size_t position, const std::string& cause) {
   throw error(errc::malformed_header,
               std::string(kind) + " of an attribute, byte " + grouped(position), cause);
+}
+
+// Unlike strtod(), does not depend on the program's locale, which may have a decimal comma.
+double double_of(const std::string& text) {
+  static const ::locale_t plain = ::newlocale(LC_NUMERIC_MASK, "C", nullptr);
+  if (plain == nullptr) throw std::bad_alloc();
+  return ::strtod_l(text.c_str(), nullptr, plain);
 }
 
 void number(cbor_writer& to, std::string_view text) {
@@ -35,7 +46,7 @@ void number(cbor_writer& to, std::string_view text) {
   if (size && *size > 0 && *size <= std::uint64_t{1} << 63U) {
     return to.integer(static_cast<std::int64_t>(~*size + 1));
   }
-  to.floating(std::strtod(std::string(text).c_str(), nullptr));
+  to.floating(double_of(std::string(text)));
 }
 
 // CBOR states the number of items before the items. In JSON, this number is known only after the

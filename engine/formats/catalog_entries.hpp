@@ -41,7 +41,8 @@ struct stored_form {
 struct stored_digest {
   digest_algorithm algorithm = digest_algorithm::crc32c;
   std::vector<std::byte> bytes;  // CRC-32C: 4 bytes, big-endian. SHA-256: 32 bytes.
-  // The stored bytes that the digest covers. All pieces of the tensor are in this stream.
+  // The stored bytes that the digest covers, as a raw stream. If the tensor has pieces, each piece
+  // is decoded from these bytes.
   stored_stream stream;
 };
 
@@ -64,8 +65,8 @@ struct entry {
   ringload::attributes attributes = {};
 };
 
-// An object that consists of several tensors, for example a sparse_csr matrix. The names of these
-// tensors have the form "name/part".
+// An object that consists of several tensors, for example a sparse_csr matrix. The name of each of
+// these tensors consists of `name`, `separator` and a part: "matrix/values".
 struct composite {
   std::string name;
   std::string layout;  // "sparse_csr", "sparse_coo", or another name from the file.

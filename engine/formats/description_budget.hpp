@@ -15,8 +15,8 @@ namespace ringload::inline v0 {
 
 // With `strictness::strict`, the limit is the size of the files plus `description_bytes_max`. With
 // `strictness::reference`, there is no limit. A parser calls take_...() before it stores an item,
-// and fails if the function returns false. The cost of an item is the measured peak of the memory
-// that it needs while a file is opened.
+// and fails if the function returns false. The formulas for the cost of an item come from
+// measurements of the peak memory that the item needs while a file is opened.
 class description_budget {
  public:
   explicit description_budget(strictness strictness) noexcept : strictness_(strictness) {}

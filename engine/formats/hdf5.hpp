@@ -22,8 +22,8 @@ namespace ringload::inline v0 {
 // 32 dimensions of a dataset, plus the dimensions of array elements.
 inline constexpr std::size_t hdf5_rank_max = 64;
 inline constexpr std::size_t hdf5_filters_max = 32;
-inline constexpr std::size_t hdf5_names_max =
-    1'000'000;  // Limit for names of datasets, including omitted datasets.
+// Limit for the names of datasets, including omitted datasets.
+inline constexpr std::size_t hdf5_names_max = 1'000'000;
 inline constexpr std::size_t hdf5_depth_max = 64;  // Limit for the depth of nested groups.
 inline constexpr std::size_t hdf5_name_bytes_max = 4096;
 inline constexpr std::size_t hdf5_chunks_max = 1'000'000;  // Limit for the chunks of all datasets.
@@ -84,7 +84,7 @@ struct hdf5_attribute {
   std::vector<std::uint64_t> naturals;
 };
 
-// A link that does not become a tensor.
+// A link to an object that does not become a tensor.
 struct hdf5_left_out {
   std::string name;
   std::string reason;    // For example "it holds strings".
@@ -109,10 +109,11 @@ class hdf5_library {
   virtual result<hdf5_contents> describe(int file) const = 0;
 };
 
-// Returns the tensors with unique names. If a dataset has several names, each name becomes a
-// tensor, and these tensors share the bytes of the dataset. If numbers have an unsupported form,
-// `strictness::strict` returns errc::unsupported_feature, and `strictness::reference` omits the
-// object and adds a note. Objects without numbers are always omitted, with a note.
+// If a dataset has several names, each name becomes a tensor, and these tensors share the bytes of
+// the dataset. If two tensors have the same name, returns errc::duplicate_tensor. If numbers have
+// an unsupported form, `strictness::strict` returns errc::unsupported_feature, and
+// `strictness::reference` omits the object and adds a note. Objects without numbers are always
+// omitted, with a note.
 result<file_entries> parse_hdf5(hdf5_contents found, std::uint64_t file_bytes,
                                 strictness strictness);
 

@@ -20,7 +20,8 @@ class hdf5_dataset_parser {
   // Returns the tensor without its name.
   result<entry> parse();
 
-  // Returns the size of the dataset plus the size of its decoded chunks.
+  // Returns the size of the dataset plus the size of all its chunks after decoding. parse_hdf5()
+  // limits the sum for a file.
   std::uint64_t decoded_bytes() const noexcept { return decoded_bytes_; }
 
  private:

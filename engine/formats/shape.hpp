@@ -21,7 +21,7 @@ namespace ringload::inline v0 {
 std::optional<std::uint64_t> element_count(std::span<const std::uint64_t> shape) noexcept;
 
 // Returns the form of a row-major tensor whose elements are exactly the bytes of one decoded
-// stream. `element_bytes` is the size of one element, or of one unit of the innermost dimension.
+// stream. `element_bytes` is the size of one element of `shape`.
 std::shared_ptr<const stored_form> one_stream(stored_stream from,
                                               const std::vector<std::uint64_t>& shape,
                                               std::uint64_t element_bytes,

@@ -148,8 +148,8 @@ result<shard_index> parse_shard_index(std::span<const std::byte> bytes, std::str
   std::string_view checked;
   std::vector<std::string_view> shards;
   for (const listing& listed : listings) {
-    if (!shards.empty() && listed.shard == checked)
-      continue;  // Neighbouring tensors are usually in the same shard.
+    // Neighbouring tensors are usually in the same shard, which is checked once.
+    if (!shards.empty() && listed.shard == checked) continue;
     if (auto refusal = check_shard(listed, suffix)) return *refusal;
     shards.push_back(checked = listed.shard);
   }

@@ -22,8 +22,9 @@ namespace {
 constexpr long tmpfs_magic = 0x01021994;
 constexpr long ramfs_magic = 0x858458f6;
 
-// Returns the reason if statx reports that this file has no direct reads, and otherwise an empty
-// string. Sets `address_alignment` if statx reports it. Many NVMe drives report 4.
+// Returns the reason if statx reports that direct reads of this file are impossible, or that they
+// need more alignment than block_bytes. Otherwise returns an empty string, and sets
+// `address_alignment` if statx reports it. Many NVMe drives report 4.
 std::string alignment_refusal(int fd, std::uint32_t& address_alignment) {
   struct ::statx answer = {};
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &answer) != 0) return {};
@@ -75,8 +76,12 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
   unique_fd fd(::open(("/proc/self/fd/" + std::to_string(buffered)).c_str(), flags));
   if (!fd && errno == ENOENT) fd = unique_fd(::open(path.c_str(), flags));
   if (!fd) {
-    if (errno != EINVAL) return fault{system_code(errno), {}};
-    return opened{unique_fd(), "the file system refuses O_DIRECT"};
+    if (errno == EINVAL) return opened{unique_fd(), "the file system refuses O_DIRECT"};
+    // The caller may have received the descriptor from a process with other rights.
+    if (errno == EACCES || errno == EPERM) {
+      return opened{unique_fd(), "the file may not be opened again for direct reads"};
+    }
+    return fault{system_code(errno), {}};
   }
   struct ::stat before = {};
   struct ::stat after = {};

@@ -2,8 +2,8 @@
 #pragma once
 
 // Opens a file a second time with O_DIRECT. Direct reads are used if the file can be opened in this
-// way, if statx reports a suitable alignment, and if a trial read succeeds. One trial read is made
-// per file system.
+// way, if a trial read succeeds, and if statx does not report an unsuitable alignment. One trial
+// read is made per file system.
 
 #include <sys/types.h>
 
@@ -22,17 +22,18 @@ class direct_files {
  public:
   struct opened {
     unique_fd fd;  // Empty if direct reads are not possible.
-    // For example "the file system refuses O_DIRECT". Empty if direct reads are possible.
+    // The reason why direct reads are not possible, for example "the file system refuses O_DIRECT".
+    // Empty if direct reads are possible.
     std::string refusal;
     // Required alignment of the address of a direct read.
     std::uint32_t address_alignment = direct_address_alignment;
   };
 
-  // A file that is open for writing can be read too.
+  // `write` opens the file for reading and writing.
   enum class access : std::uint8_t { read, write };
 
-  // Opens the file of the descriptor `buffered` again. If /proc is missing, opens `path` instead.
-  // In this case, returns errc::changed_file if `path` names another file. Thread-safe.
+  // Opens the file of the descriptor `buffered` again. If /proc is missing, opens `path` instead,
+  // and returns errc::changed_file if `path` names another file. Thread-safe.
   result<opened> open(int buffered, const std::string& path, std::uint64_t file_bytes,
                       access mode = access::read);
 

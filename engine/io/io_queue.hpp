@@ -34,7 +34,7 @@ using byte_supply =
 struct io_request {
   bool is_write = false;
   int fd = -1;
-  // If set, `fd` is open with O_DIRECT, and size, offset and address are aligned for O_DIRECT.
+  // If true, `fd` is open with O_DIRECT, and size, offset and address are aligned for O_DIRECT.
   bool direct = false;
   std::uint32_t bytes = 0;
   std::uint64_t file_offset = 0;
@@ -54,14 +54,14 @@ struct io_request {
   byte_source* object = nullptr;          // Read instead of a file. Used only by object_reader.
   const std::stop_token* stop = nullptr;  // Used only for a read of an object.
   transfer_counts* counts = nullptr;
-  fault* object_failed = nullptr;  // Set if the result is -EIO.
+  fault* object_failed = nullptr;  // Receives the fault if the result is -EIO.
   work_interval* times = nullptr;  // Records when a thread reads. Null if the load is not traced.
 };
 
 class io_queue {
  public:
   // `done` is called in the engine thread, and never before start() has returned. The memory of the
-  // request must stay valid until then.
+  // request must stay valid until `done` is called.
   struct operation : io_completion {
     io_request request;
     int result = 0;  // Used only by the queue.

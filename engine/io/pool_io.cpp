@@ -52,9 +52,9 @@ constexpr int rwf_dontcache = 0x80;
 }
 
 // Returns the number of bytes to transfer in one call. A buffered read ends at the end of the huge
-// page in which it begins. A direct read has the length of a huge page, because it must end at the
-// end of a block. Two kinds of requests are not divided: a write, and a direct read by a `supply`,
-// which does not write to host memory.
+// page in which it begins. A direct read has the length of a huge page, because the length must be
+// a multiple of block_bytes. Two kinds of requests are not divided: a write, and a direct read by a
+// `supply`, which does not write to host memory.
 std::uint32_t piece_bytes(const io_request& request, std::uint32_t from) noexcept {
   if (request.is_write || (request.direct && request.supply != nullptr)) {
     return request.bytes - from;

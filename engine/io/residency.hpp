@@ -26,7 +26,7 @@ struct page_counts {
   std::uint64_t dirty = 0;  // Includes pages that are being written to the drive.
 };
 
-// Returns an empty optional if cachestat is not available.
+// Returns an empty optional if cachestat fails. See residency::unknown.
 std::optional<page_counts> count_pages(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
 // Takes 0.1 us for a cold range. Counting takes 1 us for each cached MiB, which is a fiftieth of

@@ -35,9 +35,10 @@ class slots {
   std::shared_ptr<const void> owner() const noexcept { return region_; }
   std::uint64_t slot_bytes() const noexcept { return slot_bytes_; }
 
-  // Populates one slot. If the kernel refuses mapped hugetlb pages, for example because of a
-  // control group, the slot receives transparent huge pages, and the function returns the reason.
-  // In all other cases, returns an empty string. Several slots may be populated at the same time.
+  // Populates one slot. If make() has mapped hugetlb pages but the kernel does not populate them,
+  // for example because of a control group, the slot receives transparent huge pages, and the
+  // function returns the reason. In all other cases, returns an empty string. Several slots may be
+  // populated at the same time.
   result<std::string> populate(std::uint32_t slot) const;
 
   // Returns the reason if reserved pages were requested but make() did not map them. Returns an

@@ -3,7 +3,7 @@
 
 // A thread pool for work that would block the engine thread.
 //
-// Used instead of asio::thread_pool, which has two defects in Boost 1.81. If the second thread
+// This class replaces asio::thread_pool, which has two defects in Boost 1.81. If the second thread
 // cannot be started, the constructor waits for the first thread forever. An exception in a thread
 // terminates the process.
 
@@ -67,7 +67,8 @@ class threads {
         context_.run();
         return;
       } catch (const std::exception&) {
-        // Posted work handles its exceptions. Any other exception must not end the process.
+        // Posted work should handle its own exceptions. If an exception arrives here, it must not
+        // end the process.
       }
     }
   }

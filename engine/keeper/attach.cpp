@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_future.hpp>
+#include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <future>
 #include <memory>
@@ -17,6 +18,7 @@
 #include <ringload/keeper.hpp>
 #include <ringload/loader.hpp>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/catch_as_fault.hpp"
@@ -265,7 +267,24 @@ void begin_attach(const boost::asio::system_executor& executor, attach_request r
   };
   const auto state = retry_allocation(
       [&] { return std::make_shared<attachment>(std::move(request), std::move(waiting)); });
-  retry_allocation([&] { boost::asio::post(executor, [state] { state->run(); }); });
+  // The executor may have to start a thread, which can fail.
+  const std::error_code refused = retry_allocation([&]() -> std::error_code {
+    try {
+      boost::asio::post(executor, [state] { state->run(); });
+      return {};
+    } catch (const boost::system::system_error& e) {
+      return e.code();
+    } catch (const std::system_error& e) {
+      return e.code();
+    }
+  });
+  if (!refused) return;
+  const fault failure = retry_allocation([&] { return thread_refused(refused.value()); });
+  try {
+    state->waiting->fail(failure);
+  } catch (const std::bad_alloc&) {
+    // Without memory for the result, the handler is destroyed without a call, as in Asio.
+  }
 }
 
 }  // namespace detail

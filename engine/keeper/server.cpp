@@ -23,7 +23,7 @@ namespace ringload::inline v0::detail {
 namespace {
 
 constexpr std::chrono::seconds request_timeout{10};
-// Pause before the next accept() after the process has run out of descriptors.
+// Pause after accept() or an allocation has failed.
 constexpr std::chrono::milliseconds accept_pause{100};
 
 ::pollfd poll_for_input(const unique_fd& fd) noexcept { return {fd.get(), POLLIN, 0}; }

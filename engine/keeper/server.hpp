@@ -2,8 +2,9 @@
 #pragma once
 
 // The server thread of a keeper. A keeper is a process that shares loaded models with other
-// processes. The thread answers one request per connection. A connection stays open until the
-// client closes it or the client's process ends.
+// processes. The thread answers one request per connection. If the answer is a model, the
+// connection stays open until the client closes it or the client's process ends. After any other
+// answer, the server closes the connection.
 
 #include <sys/types.h>
 
@@ -62,7 +63,7 @@ class keeper_server {
 
   struct connection {
     unique_fd socket;
-    clock::time_point request_deadline;  // Time limit for the client's request.
+    clock::time_point request_deadline;  // The request must arrive before this time.
     // The client count of the attached model. Null until a model is attached.
     std::shared_ptr<std::atomic<std::uint64_t>> client_count;
   };
@@ -93,7 +94,8 @@ class keeper_server {
 
   // Used by the server thread only.
   std::vector<connection> connections_;  // At most options_.connections_max.
-  // After accept() fails for lack of descriptors, no connection is accepted until this time.
+  // After accept() fails, for example for lack of descriptors, no connection is accepted until this
+  // time.
   clock::time_point accept_paused_until_;
 
   // True if connections are accepted. If the caller has passed a listening socket, the value is

@@ -94,7 +94,6 @@ struct start_copies {
     auto op = retry_allocation([&] {
       return std::make_unique<op_type>(std::forward<Handler>(handler), std::move(copies));
     });
-    // start() may complete a copy at once, so all copies are initialised before the first start().
     op_type* const owner = op.release();
     for (std::size_t i = 0; i < requests.size(); ++i) {
       auto& part = owner->copies[i];

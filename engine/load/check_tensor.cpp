@@ -5,8 +5,8 @@
 // compared with the digest in the checksum list or in the file. For a sparse tensor, the indices
 // are checked too.
 //
-// If the file has the digest of a compressed tensor, the digest covers the stored bytes. The class
-// stream_state checks such a digest while it decodes the bytes.
+// If the file has the digest of a compressed tensor, the digest covers the compressed bytes. The
+// class stream_state checks such a digest while it decodes the bytes.
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
@@ -26,7 +26,8 @@ namespace {
 // copied to the host in steps of this size.
 constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
 
-// Task for a check thread. The job keeps the tensor's memory alive until job::checked() is called.
+// Task for a check thread. The job keeps the tensor's memory alive until check_work::end() is
+// called.
 struct hashing {
   job& load;
   std::uint32_t tensor;
@@ -74,8 +75,8 @@ struct hashing {
       auto status = end_digest(pass, check.algorithm, check.digest, source);
       if (!status) return status.error();
     }
-    // The indices are reported only if the digest is correct, because damaged bytes can also cause
-    // wrong indices.
+    // Wrong indices are reported only if the digest is correct, because damaged bytes can also
+    // cause wrong indices.
     if (indices && indices_status) return indices->finish();
     return indices_status;
   }

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/printable.hpp"
 #include "load/job.hpp"
 #include "load/traced_step.hpp"
 #include "load/upload.hpp"
@@ -51,7 +52,8 @@ result<void> place_unread(opened_load& work) {
                          std::uint32_t tensor) -> result<void> {
     if (fill != nullptr) fill->writing = true;
     if (const auto failed = copies.copy(from, {&copy, 1})) {
-      return fault{failed, work.named->catalog().tensors[tensor].name};
+      const catalog& all = work.named->catalog();
+      return fault{failed, tensor_place(all, all.tensors[tensor])};
     }
     return {};
   };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/printable.hpp"
+#include "base/retry_allocation.hpp"
 #include "load/job.hpp"
 #include "load/traced_step.hpp"
 #include "runtime/engine.hpp"
@@ -32,8 +33,10 @@ void load_delivery::forward_cancel_until_start(operation<load_handle>& waiting) 
   waiting.cancel->arm([weak = load_.weak_from_this()] {
     const auto load = weak.lock();
     if (!load) return;
-    load->the_engine->post([load] {
-      if (load->delivery.waiters_.start) load->stop_cancelled();
+    retry_allocation([&] {
+      load->the_engine->post([load] {
+        if (load->delivery.waiters_.start) load->stop_cancelled();
+      });
     });
   });
 }
@@ -62,9 +65,11 @@ void load_delivery::await_tensor(std::uint32_t t, std::unique_ptr<operation<tens
   waiting->cancel->arm([weak = load_.weak_from_this(), t, id] {
     const auto load = weak.lock();
     if (!load) return;
-    load->the_engine->post([load, t, id] {
-      load_delivery& self = load->delivery;
-      self.end_wait(self.waiters_.remove(t, id));
+    retry_allocation([&] {
+      load->the_engine->post([load, t, id] {
+        load_delivery& self = load->delivery;
+        self.end_wait(self.waiters_.remove(t, id));
+      });
     });
   });
   waiters_.tensors[t].add(id, std::move(waiting));
@@ -81,9 +86,11 @@ void load_delivery::await_next(std::unique_ptr<operation<std::optional<tensor>>>
   waiting->cancel->arm([weak = load_.weak_from_this(), id] {
     const auto load = weak.lock();
     if (!load) return;
-    load->the_engine->post([load, id] {
-      load_delivery& self = load->delivery;
-      self.end_wait(self.waiters_.next.remove(id));
+    retry_allocation([&] {
+      load->the_engine->post([load, id] {
+        load_delivery& self = load->delivery;
+        self.end_wait(self.waiters_.next.remove(id));
+      });
     });
   });
   waiters_.next.add(id, std::move(waiting));

@@ -57,7 +57,7 @@ class load_delivery {
   // `load_operation`, because a `load_operation` can ask for tensors later.
   void hand_out_once() noexcept { hands_out_once_ = true; }
   void set_window(std::shared_ptr<tensor_sequence> window) { window_ = std::move(window); }
-  // Must be called when the catalog and the plan of the load are fixed.
+  // Must be called when the catalog and the plan of the load no longer change.
   void started();
   void landed(std::uint32_t t);
   void hand_out_next();

@@ -54,8 +54,8 @@ void job::cancel() noexcept {
   if (delivery.window()) {
     retry_allocation([&] { the_engine->post([window = delivery.window()] { window->cancel(); }); });
   }
-  // No command is posted after the end of the load. A posted command would keep the memory alive,
-  // and the engine thread would have to free the memory.
+  // After the end of the load, stop_cancelled() is not posted. A posted handler would keep the
+  // memory alive, and the engine thread would have to free the memory.
   if (finished()) return;
   retry_allocation(
       [&] { the_engine->post([self = shared_from_this()] { self->stop_cancelled(); }); });
@@ -135,7 +135,8 @@ std::string job::place(const read_op& read, std::uint64_t file_offset) const {
   const auto index = static_cast<std::uint32_t>(&read - plan_.reads.data());
   for (std::uint32_t p = read.parts_begin; p < read.parts_end; ++p) {
     const tensor_info& info = named_->catalog().tensors[plan_.parts[p].tensor];
-    if (!plan_.parts[p].fed_by(index) || info.offset + info.bytes <= file_offset) continue;
+    const std::uint64_t stored = info.encoding.empty() ? info.bytes : info.stored_bytes;
+    if (!plan_.parts[p].fed_by(index) || info.offset + stored <= file_offset) continue;
     where += ": " + tensor_place(info.name);
     break;
   }
@@ -307,7 +308,7 @@ void job::end_prefault() {
 }
 
 void job::stop_at_close() {
-  stop({boost::asio::error::operation_aborted, source, "the loader was destroyed"});
+  stop({boost::asio::error::operation_aborted, printable_path(source), "the loader was destroyed"});
 }
 
 void job::stop(fault cause) {
@@ -329,7 +330,7 @@ void job::wake_if_quiet() {
   if (quiet()) quiet_.wake_all();
 }
 
-// Must not throw. Otherwise the load would never end.
+// Must complete the waiting operations even if memory is exhausted.
 void job::finish() noexcept {
   outcome_.finish();
   if (drives_.end()) the_engine->read_schedule.has_more_room();

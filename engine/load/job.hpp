@@ -51,7 +51,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
 
   const std::shared_ptr<engine> the_engine;
   const std::string source;  // Name of the checkpoint, for errors.
-  // Copy of the checksum list of the options, or null.
+  // Copy of the checksum list of the options. Null if the options have no list.
   const std::unique_ptr<const checksum_list> listed;
   const load_request& request() const noexcept { return request_; }
   const load_options& options() const noexcept { return request_.options; }
@@ -73,7 +73,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   load_counters& counters = *shared_counters;
   load_delivery delivery{*this};
 
-  // The check and the placement of tensor `t`. Valid while the tensor is being checked.
+  // Other threads may call check_of() and place_of() only while tensor `t` is being checked.
   const tensor_check& check_of(std::uint32_t t) const noexcept { return checks_.check_of(t); }
   const placement& place_of(std::uint32_t t) const noexcept { return storage_->tensors().where(t); }
   // Returns a text such as "model.safetensors: tensor 'wte.weight'".
@@ -81,7 +81,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
 
   // ---- All functions below: engine thread only ----
 
-  // Sets the state of a fill. Must be called before begin(), even if the load fails before begin().
+  // Sets the state of a fill. Must be called before begin(). If the load fails before begin(), the
+  // error of the fill is made from this state.
   void set_fill(fill_state fill) { fill_ = std::move(fill); }
   // Takes over the opened files and the plan. Afterwards, workers may take reads.
   void begin(opened_load opened);
@@ -99,7 +100,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   std::span<const strided_map> maps() const noexcept { return plan_.maps; }
   const destinations& into() const noexcept { return into_; }
   // memory() returns the memory of one destination, and must not be called for a fill. arenas()
-  // returns the memory of all destinations, and nothing after a failure.
+  // returns the memory of all destinations. The result of arenas() is empty for a fill, before
+  // begin(), and after the memory was released.
   arena& memory(std::uint32_t n) const noexcept { return storage_->memory(n); }
   std::span<const std::shared_ptr<const tensor_storage>> arenas() const noexcept {
     if (!storage_) return {};
@@ -163,8 +165,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   }
 
   // Returns true at the first call only. In this case, the caller must start a coroutine that
-  // populates the memory of the tensors before reads write to it. When needs_prefault() returns
-  // false, the coroutine must stop and call end_prefault().
+  // populates the memory of the tensors before reads write to it. The coroutine must stop when
+  // needs_prefault() returns false. At its end, the coroutine must call end_prefault().
   bool begin_prefault() noexcept {
     const bool first = !prefault_begun_;
     if (first) prefault_begun_ = prefaulting_ = true;
@@ -173,7 +175,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   bool needs_prefault() const noexcept { return !stopped() && !all_loaded(); }
   void end_prefault();
 
-  // Used by load_delivery after begin(). Only is_loaded() and prioritize() may be called earlier.
+  // load_delivery uses the next functions. tensors(), tensor_at() and take_loaded() must not be
+  // called before begin().
   const loaded_tensors& tensors() const noexcept { return storage_->tensors(); }
   tensor tensor_at(std::uint32_t t) const { return storage_->tensor_at(t); }
   model loaded_model() const { return model(storage_); }
@@ -206,8 +209,9 @@ class job final : public work, public engine_user, public std::enable_shared_fro
     request_.fill.reset();
     request_.copy.reset();
   }
-  // Returns the memory of a failed load, so that the caller can free the memory in a thread that
-  // may block. Tensors that the program holds keep their memory alive.
+  // Returns the job's reference to the memory of the tensors. After a failure, the caller can thus
+  // free the memory in a thread that may block. Tensors that the program holds keep their memory
+  // alive.
   std::shared_ptr<const model_storage> release_storage() noexcept { return std::move(storage_); }
   void release_storage_if_stopped() noexcept {
     if (stopped()) storage_.reset();
@@ -244,22 +248,25 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // Constant, except that `fill` and `copy` are released at the end of the load.
   load_request request_;
 
-  // Set by begin(), constant afterwards.
+  // begin() sets named_, plan_ and into_. Afterwards they are constant.
   std::shared_ptr<const named_catalog> named_;
   // `plan_.tensors` is empty, because storage_ contains the placements of the tensors.
   plan plan_;
   destinations into_;
 
-  // Used by the engine thread only.
+  // Only the engine thread uses the members below, except for functions above that any thread may
+  // call.
   std::shared_ptr<const opened_checkpoint> from_;  // Null before begin() and after the load.
-  std::shared_ptr<model_storage> storage_;         // Null before begin() and after a failure.
-  std::optional<plan_progress> progress_;          // Empty before begin().
+  // Null before begin(), and after release_storage() or release_storage_if_stopped().
+  std::shared_ptr<model_storage> storage_;
+  std::optional<plan_progress> progress_;  // Empty before begin().
   load_drives drives_;
-  std::optional<fill_state> fill_;  // Empty before begin() and if the load is not a fill.
+  std::optional<fill_state> fill_;  // Empty before set_fill() and if the load is not a fill.
   check_queue checks_;
   check_work check_work_{*this};
   stop_state outcome_;
-  std::vector<bool> uncached_files_;                        // Indexed by file, or empty.
+  // Indexed by file. Empty if the bytes of all files may stay in the page cache.
+  std::vector<bool> uncached_files_;
   std::vector<plan_input_builder::stream> stored_streams_;  // Indexed like plan_input::streams.
   // Indexed like plan::streams. Null if the stream has not started.
   std::vector<std::unique_ptr<running_stream>> streams_;

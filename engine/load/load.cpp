@@ -118,15 +118,15 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& load, 
     if (load->stopped()) co_return;
   }
   begin_reading(*load, std::move(*open.found));
-  // Files, catalog, plan and memory are fixed. No later code parses a file, or chooses an offset or
-  // a size. Only a load with a window plans later: the job of each group makes its own plan.
+  // From here on, the open files, the catalog, the plan and the memory of this job stay the same.
+  // If the load has a window, the job of each group makes its own plan later.
 
   load->delivery.started();
   e.read_schedule.add(load);
 }
 
 // Returns true if the end of the load must close files, free memory, or release memory of the
-// caller. Only then does end() need another thread.
+// caller. If the result is false, end() has nothing to do.
 bool has_resources(const job& load, const open_task& open) {
   return open.found || load.opened() || load.borrows();
 }
@@ -144,8 +144,8 @@ boost::asio::awaitable<void> end(engine& e, job& load, open_task& open) {
 
 boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> started_load) {
   open_task open = {e, *started_load, fault(), {}};
-  // Any small allocation below may fail. In this case, the load fails, but its operations are
-  // completed. The exception is caught in this coroutine, because another coroutine would need
+  // Any small allocation below may fail. In this case, the load fails, but its waiting operations
+  // are completed. std::bad_alloc is caught in this coroutine, because another coroutine would need
   // memory for its frame.
   bool has_begun = false;
   for (bool ended = false; !ended;) {

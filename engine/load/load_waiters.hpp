@@ -36,7 +36,8 @@ class waiter_list {
     list_.pop_front();
     return first;
   }
-  // Removes an operation before it completes. Returns null if the operation has already completed.
+  // Removes the waiting operation with this id. Returns null if the operation has already
+  // completed.
   operation_ptr remove(std::uint64_t id) noexcept {
     const auto found = std::lower_bound(list_.begin(), list_.end(), id,
                                         [](const entry& e, std::uint64_t i) { return e.id < i; });
@@ -95,8 +96,8 @@ class load_waiters {
     return found == tensors.end() ? nullptr : found->second.remove(id);
   }
 
-  // Completes all waiting operations. `loaded` and `opened` are used only if the load was not
-  // stopped.
+  // Completes all waiting operations except `fill`. `loaded` and `opened` are used only if the load
+  // was not stopped.
   void end_all(const stop_state& outcome, model loaded, checkpoint opened) noexcept {
     end_start(outcome);
     for (auto& [t, list] : tensors) list.end_all(outcome, tensor());

@@ -79,7 +79,7 @@ void load_window::next(waiting_ptr waiting) {
   waiting->cancel->arm([weak = weak_from_this(), id] {
     const auto self = weak.lock();
     if (!self) return;
-    self->engine_->post([self, id] { self->forget(id); });
+    retry_allocation([&] { self->engine_->post([self, id] { self->forget(id); }); });
   });
   waiting_.push_back({id, std::move(waiting)});
   go_on();
@@ -231,8 +231,8 @@ void load_window::arrived(tensor arrived_tensor) {
   go_on();
 }
 
-// Called when all tensors of the front group were delivered or are in ready_. If the group has
-// failed, its arenas() are empty.
+// Called when the last tensor of the front group is in ready_. If the group has failed, its
+// arenas() are empty.
 void load_window::end_front() {
   started_group& front = started_groups_[front_];
   const std::uint64_t page_bytes =
@@ -248,8 +248,8 @@ void load_window::end_front() {
   next_tensor_ = 0;
 }
 
-// Releases the jobs that have finished. Afterwards, only the caller's tensors keep their memory
-// alive.
+// Releases the finished jobs of groups whose tensors are all delivered. Soon afterwards, only the
+// caller's tensors keep the memory of these groups alive.
 void load_window::release_ended() {
   for (std::size_t i = 0; i < front_; ++i) {
     started_group& group = started_groups_[i];
@@ -285,8 +285,8 @@ void load_window::cancel() noexcept {
   }
   if (failure_) return;
   set_failure(boost::asio::error::operation_aborted);
-  // If awaiting_ is true, an operation on a job is pending. This operation completes after all
-  // reads and checks of the job, and its handler then fails all waiting operations.
+  // If awaiting_ is true, a handler is pending, and this handler fails all waiting operations. If
+  // the handler belongs to an operation on a job, it runs after all reads and checks of the job.
   if (!awaiting_) fail_all();
 }
 

@@ -7,10 +7,10 @@
 //   groups    |--0--|--1--|--2--|--3--|--4--|--5--| ...
 //             freed     held      loading    not started
 //
-// A group is started as soon as its memory fits into the window. A group occupies memory of the
-// window while it is loading, and then as long as the caller holds its tensors. A group is much
-// smaller than the window, so that many groups are loaded at the same time. A larger tensor is a
-// group of its own.
+// While the caller waits for a tensor, the next groups are started if their memory fits into the
+// window. A group occupies memory of the window while it is loading, and then as long as the caller
+// holds its tensors. A group is much smaller than the window, so that many groups are loaded at the
+// same time. A tensor that is larger than such a group is a group of its own.
 
 #include <cstdint>
 #include <deque>
@@ -82,13 +82,13 @@ class load_window final : public tensor_sequence, public std::enable_shared_from
   std::uint64_t live_bytes();
 
   const std::shared_ptr<engine> engine_;
-  const std::unique_ptr<const checksum_list> listed_;  // Copy of the checksum list, or null.
+  const std::unique_ptr<const checksum_list> listed_;  // Copy of the list. Null if there is none.
   const load_request request_;
   const std::shared_ptr<const named_catalog> chosen_;
   const std::vector<window_group> groups_;
   const std::shared_ptr<load_counters> counters_;  // Shared by the jobs of all groups.
 
-  // Used by the engine thread only.
+  // Only the engine thread uses the members below.
   struct waiter {
     std::uint64_t id;
     waiting_ptr operation;
@@ -97,7 +97,8 @@ class load_window final : public tensor_sequence, public std::enable_shared_from
   std::uint64_t last_id_ = 0;
   // A tensor that was loaded and not delivered yet.
   std::optional<tensor> ready_;
-  // True while the window waits for a tensor of the front group, or for the end of a job.
+  // True while the window waits for a tensor of the front group (see front_), for the end of a job,
+  // or for the memory of an ended job.
   bool awaiting_ = false;
   // Started groups in order. A delivered group is listed until its memory is freed.
   std::deque<started_group> started_groups_;

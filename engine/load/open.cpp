@@ -186,8 +186,9 @@ result<std::shared_ptr<arena>> map(const open_file& file, const planned_arena& p
   return std::shared_ptr<arena>(std::make_shared<mapped_arena>(std::move(*mapping), read_only));
 }
 
-// Fails if a tensor cannot be converted to load_options::dtype. If tensors are left unconverted,
-// adds a note to the catalog.
+// Fails if a device cannot convert a tensor to load_options::dtype, or if parts of a fused tensor
+// are converted differently. If tensors of other types stay unconverted, adds a note to the
+// catalog.
 result<void> check_conversions(const plan_input_builder& builder, const opened_checkpoint& from,
                                ringload::catalog& chosen, const device_set& devices) {
   if (builder.refused()) return *builder.refused();
@@ -222,7 +223,8 @@ result<void> check_devices(const plan_input_builder& builder,
   return {};
 }
 
-// Allocates or maps the memory of all arenas of the plan. After a failure, all memory is freed.
+// Allocates or maps the memory of all arenas of the plan. After a failure, `load` still owns the
+// memory that was taken.
 result<void> take_memory(opened_load& load, const plan_input_builder& builder, mapped_access access,
                          const device_set& devices) {
   const std::vector<planned_arena>& planned = load.plan.arenas;
@@ -264,9 +266,10 @@ result<void> take_memory(opened_load& load, const plan_input_builder& builder, m
   return {};
 }
 
-// Chooses the files whose bytes should not stay in the page cache. A file is a candidate if it is
-// read through the page cache, unless at least a tenth of its pages are known to be cached. Chooses
-// no file if the free memory has room for all candidates in addition to the tensors.
+// Chooses the files whose bytes should not stay in the page cache. A file that is read through the
+// page cache is a candidate. If at least a tenth of its pages are known to be cached, the file is
+// no candidate. Chooses no file if the free memory has room for all candidates in addition to the
+// tensors.
 std::vector<bool> choose_uncached(const opened_load& load, const load_options& options) {
   std::vector<bool> uncached(load.from->files.size());
   std::uint64_t file_bytes = 0;
@@ -359,7 +362,7 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   if (!plan) return of_plan(plan.error(), source, builder, load.named->catalog(), culprit);
   load.plan = std::move(*plan);
   load.streams = builder.take_streams();
-  // The plan is fixed. No later code chooses an offset or a size.
+  // The plan is complete. No later code chooses an offset or a size.
 
   load.into = std::move(chosen->plan_destinations);
   if (!fills && !chosen->tensors.empty()) {

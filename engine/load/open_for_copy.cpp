@@ -103,7 +103,8 @@ result<opened_load> open_copy(const copy_request& request, const open_services& 
   input.tensors = {&whole_tensor, 1};
   plan_limits bounds = {services.options.slot_bytes};
   bounds.arena_bytes_max = services.options.arena_bytes_max;
-  // If no conversion is needed, bytes for host memory are read directly into the destination.
+  // The placement rules of host memory allow straight reads, which copy the bytes directly into the
+  // destination. make_plan() then uses straight reads if no conversion is needed.
   backend& memory = *services.devices.find(request.to);
   auto plan = make_plan(input, memory.rules(), bounds);
   if (!plan) return plan.error().in(load.from->name);

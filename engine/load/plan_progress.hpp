@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Tracks the progress of a plan: which reads are left, how many reads are in flight, and how many
-// reads each tensor still needs. Reads, parts and tensors are identified by their indices. Not
+// Tracks the progress of a plan: which reads are left, how many reads are in flight, and which
+// tensors have all their bytes. Reads, parts and tensors are identified by their indices. Not
 // thread-safe.
 
 #include <algorithm>
@@ -37,17 +37,17 @@ class plan_progress {
   // may also contain other parts, which are skipped.
   //
   // The reads of a stream are taken in stream order. All other reads are taken in the sequence
-  // `order`, or by ascending index if `order` is empty. Each drive has its own
-  // sequence. `drive_of_read` is empty if there is one drive. All reads of a stream must be from
-  // the same drive.
+  // `order`, or by ascending index if `order` is empty. Each drive has its own sequence.
+  // `drive_of_read` is empty if there is one drive. All reads of a stream must be from the same
+  // drive.
   plan_progress(std::vector<range> parts_of_tensor, std::vector<tensor_part> parts,
                 std::vector<range> parts_of_read, const std::vector<std::uint32_t>& order = {},
                 std::vector<std::uint32_t> drive_of_read = {}, std::uint32_t drives = 1);
 
   // ---- Reads ----
 
-  // Moves the remaining reads of a tensor to the front of the sequence. Returns true if a
-  // prioritized read remains to be taken.
+  // Moves the remaining reads of a tensor to the front of the sequence. Returns false if no
+  // prioritized read is left. The result true does not guarantee that one is left.
   bool prioritize(std::uint32_t tensor);
   std::optional<std::uint32_t> take_prioritized(std::uint32_t drive = 0) {
     return in_chain(reads_.take_prioritized(drive));
@@ -55,7 +55,9 @@ class plan_progress {
   std::optional<std::uint32_t> take_next(std::uint32_t drive = 0) {
     return in_chain(reads_.take_next(drive));
   }
-  // has_prioritized() and has_next() return true if the drive may have a read of this kind.
+  // has_prioritized() returns false if take_prioritized() has no read left for the drive.
+  // has_next() returns false if take_next() has no read left for the drive. The result true does
+  // not guarantee that a read is left.
   bool has_prioritized(std::uint32_t drive) const noexcept { return reads_.has_prioritized(drive); }
   bool has_next(std::uint32_t drive) const noexcept { return reads_.has_next(drive); }
   // Must be called when a taken read has ended, even if the read failed. The read is in flight
@@ -115,7 +117,8 @@ class plan_progress {
   std::vector<std::uint32_t> chain_of_read_;
   std::vector<std::uint32_t> next_of_chain_;  // Indexed by chain: the next read.
   work_list reads_;
-  // Indexed by tensor: how many reads and streams are missing.
+  // Indexed by tensor: the sum of the missing completions of its parts. A part waits for each of
+  // its reads, or for its stream.
   std::vector<std::uint32_t> missing_;
   std::vector<bool> loaded_;          // Indexed by tensor.
   std::vector<std::uint32_t> order_;  // Loaded tensors in the order of set_loaded().

@@ -208,7 +208,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
       break;
     }
     left = *next;
-    first = first && res < 0;  // A repeated read counts as the first.
+    first = first && res < 0;  // Stays true if the first request failed and is repeated.
   }
   const std::uint64_t bytes_read = cursor.reached_offset() - t.read.file_offset;
   step.end(t.load.first_tensor(t.read), t.outcome ? t.read.bytes_needed : bytes_read);
@@ -217,10 +217,10 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
   t.load.counters.retries += cursor.retries();
 }
 
-// Returns the copies out of the slot: the copies of the plan, or one copy of the whole range if a
-// straight read had to use the slot. A straight read has copies in the plan if a tensor has several
-// destinations. Such a read never has to use the slot, because its tensor is in an arena and is not
-// shifted, so the destination is aligned.
+// Returns the copies of the plan. If a straight read had to use the slot, returns one copy of the
+// whole range instead. A straight read has copies in the plan if a tensor has several destinations.
+// Such a read never has to use the slot: its tensor is in an arena and is not shifted, so the
+// destination is aligned.
 std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
   if (!t.read.straight() || t.straight) return t.load.copies(t.read);
   whole.destination_offset = t.read.destination_offset;
@@ -278,16 +278,16 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   if (outcome.failed) t.outcome = fault{outcome.failed, t.load.place(t.read, t.read.file_offset)};
 }
 
-// Lets the ring (io_uring) submit the reads that the end of this read has admitted, before this
-// read is copied. If the copy started first, its thread could occupy the processor of the engine
-// thread, and the drive would be idle.
+// The end of this read has let other reads pass the admission control. Lets the ring (io_uring)
+// submit these reads before this read is copied. If the copy started first, its thread could occupy
+// the processor of the engine thread, and the drive would be idle.
 boost::asio::awaitable<void> submit_next_reads(engine& e) {
   boost::asio::io_context& loop = e.loop;
   co_await yield_to_loop(loop);  // Admitted reads prepare their requests.
   co_await yield_to_loop(loop);  // The ring submits the requests.
 }
 
-// Copies from registered host memory, which needs neither a read nor a slot.
+// Copies the bytes from registered host memory. This needs neither a read nor a slot.
 boost::asio::awaitable<void> copy_registered(engine& e, task& t, const std::byte* memory) {
   const std::size_t bytes = t.read.bytes_needed;
   // A const_cast is safe, because the device only reads this memory.

@@ -64,7 +64,8 @@ result<void> stream_state::decode(std::span<const std::byte> bytes, bool last) {
     (void)finish_copies();
     throw;
   }
-  // After a failure, the wait is also needed, because the copies still write to the destination.
+  // finish_copies() waits. After a failure, the wait is also needed, because copies may still write
+  // to the destination.
   const auto failed = finish_copies();
   if (failed && outcome) outcome = fault{failed, ""};
   return outcome;

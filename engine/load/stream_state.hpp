@@ -5,9 +5,9 @@
 // and the decoded bytes are copied to the tensors of the stream. The decoding threads call decode()
 // through running_stream::decode.
 //
-// If the stream has a single unconverted tensor in memory that the host can write, bytes are
-// decoded directly into the tensor. Otherwise bytes are decoded into a small buffer, and the device
-// copies the buffer to the tensors.
+// Bytes are decoded directly into the output if three conditions hold: the stream has a single
+// output, its elements are neither converted nor reordered, and the host can write to its memory.
+// Otherwise bytes are decoded into a small buffer, and the device copies the buffer to the tensors.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -29,14 +29,15 @@ class stream_state final : public decoded_output {
   // The size allows efficient copies to a device, and fits into the processor's cache.
   static constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
 
-  // Starts copies of ranges of `from`. After the call returns, `from` may be overwritten.
+  // Starts copies of ranges of `from`. The function must have read `from` before it returns,
+  // because the caller then overwrites `from`.
   using copier =
       std::function<boost::system::error_code(const std::byte* from, std::span<const copy_op>)>;
   using finisher = std::function<boost::system::error_code()>;
 
-  // `op` is a stream of `plan_ops`. The plan and all objects that `stored` points to must outlive
-  // this object. `memory` is the destination of the first output, or null if the host cannot write
-  // to it.
+  // `op` is a stream of `plan_ops`. The plan, `verify` and all objects that `stored` points to must
+  // outlive this object. `memory` is the destination of the first output, or null if the host
+  // cannot write to it.
   stream_state(const plan& plan_ops, const stream_op& op, const plan_input_builder::stream& stored,
                const verification& verify, std::byte* memory, copier copy,
                finisher finish_copies = {});
@@ -72,7 +73,8 @@ class stream_state final : public decoded_output {
   const verification& verify_;
   // Destination of the only output if bytes are decoded directly into it, or null.
   std::byte* const direct_;
-  // `one_memory` if the only output receives all bytes of the stream. Then no buffer is used.
+  // `one_memory` if all bytes of the stream are decoded directly into the only output. Then no
+  // buffer is used.
   const decoded_into into_;
   const copier copy_;
   const finisher finish_copies_;
@@ -80,7 +82,7 @@ class stream_state final : public decoded_output {
   hasher hashed_;
 
   std::uint64_t produced_ = 0;     // Number of bytes decoded so far.
-  std::vector<std::byte> buffer_;  // The last decoded bytes.
+  std::vector<std::byte> buffer_;  // Decoded bytes before they are copied.
   std::size_t held_ = 0;           // Number of bytes in the buffer.
   // Indexed by output: stream offset of the next byte to copy.
   std::vector<std::uint64_t> reached_;

@@ -34,7 +34,7 @@ class loaded_tensors {
 
   const named_catalog& named() const noexcept { return *named_; }
   const tensor_info& info(std::uint32_t t) const noexcept { return named_->catalog().tensors[t]; }
-  // The dtype, shape and size after conversion. info() returns the values in the file.
+  // The dtype, shape and size after conversion. info() returns the values before conversion.
   ringload::dtype dtype(std::uint32_t t) const noexcept;
   std::span<const std::uint64_t> shape(std::uint32_t t) const noexcept;
   std::uint64_t bytes(std::uint32_t t) const noexcept;

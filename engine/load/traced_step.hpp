@@ -27,7 +27,8 @@ class traced_step {
   // Returns the object in which the working thread must record its times, or null if the load is
   // not traced.
   work_interval* times() noexcept { return to_ ? &times_ : nullptr; }
-  // Records that the work begins now. Must be used for work that no thread of the loader does.
+  // Records that the work begins now. Must be called if no thread of the loader does the work, for
+  // example if the kernel reads, because no thread then writes to times().
   void starts() noexcept {
     if (to_) times_.begins();
   }

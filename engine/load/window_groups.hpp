@@ -12,14 +12,14 @@
 
 namespace ringload::inline v0::detail {
 
-// The chosen tensors with index first to last - 1, and an upper bound of their memory.
+// The chosen tensors [first, last), and an upper bound of their memory.
 struct window_group {
   std::uint32_t first;
   std::uint32_t last;
   std::uint64_t bytes;
 };
 
-// Allocations of tensor memory are multiples of this size.
+// Returns the page size. Each allocation of tensor memory is a multiple of this size.
 std::uint64_t window_page_bytes(const device& on, const loader_options& options) noexcept;
 
 // `bytes` contains the size of each loaded tensor. Memory is allocated in multiples of

@@ -28,8 +28,8 @@ class arena_layout {
   // Reserves bytes at the end of the arena `destination`. Returns errc::size_overflow if the sum of
   // the sizes exceeds 64 bits.
   result<place> reserve(std::uint32_t destination, std::uint64_t bytes, std::uint64_t alignment);
-  // Returns the place of bytes of a file in the mapping of the file. The bytes must be passed in
-  // the order of the file numbers, and in the order of the offsets within a file.
+  // Adds bytes of a file to the mapping of the file, and returns their place. The caller must pass
+  // the bytes in the order of the file numbers, and in the order of the offsets within a file.
   place map(std::uint32_t destination, std::uint32_t file, range bytes);
   // Aligns the address of the arena to 4 KiB (block_bytes), because direct reads write to the
   // arena.
@@ -53,7 +53,7 @@ class arena_layout {
   const std::uint64_t granule_;  // Sizes are rounded up to a multiple of this number.
   std::vector<planned_arena> arenas_;
   std::vector<bool> used_;  // Indexed by requested arena.
-  // Indexed by requested arena: its newest mapping, or no_index.
+  // Indexed by requested arena: the newest mapping for this arena. no_index if there is none.
   std::vector<std::uint32_t> mapping_;
   std::uint64_t bytes_ = 0;
 };

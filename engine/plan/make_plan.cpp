@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The second half of planning, after split_pieces.cpp. Chooses a place in an arena for each tensor
-// that has no place yet, and adds the reads that fetch its items. plan.hpp explains the terms.
+// that has no place yet, and adds the reads. plan.hpp explains the terms.
 
 #include "plan/make_plan.hpp"
 
@@ -24,9 +24,9 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// A shifted tensor moves by at least half a block. If source and destination differ by only a few
-// bytes modulo 4,096, copies from the page cache are slower, because the processor confuses their
-// addresses (4K aliasing).
+// A tensor that is not aligned in its file is shifted (see shift_of()) by at least half a block of
+// 4,096 bytes. If source and destination differ by only a few bytes modulo 4,096, copies from the
+// page cache are slower, because the processor confuses their addresses (4K aliasing).
 constexpr std::uint64_t shift_min = block_bytes / 2;
 
 fault refuse_mapping(std::uint32_t tensor, std::string reason, std::uint32_t* culprit) {
@@ -56,7 +56,8 @@ class planner {
 
  private:
   // If the arenas are too large, the planner adds no more reads, and only sums up the sizes for the
-  // error text. The file may be sparse and may need more reads than fit in memory.
+  // error text. Without this limit, the list of reads could exhaust the memory, because a sparse
+  // file can have tensors of any size.
   bool too_large() const { return arenas_.bytes() > limits_.arena_bytes_max; }
   std::uint64_t alignment_of(const stored_item& i) const {
     return std::max<std::uint64_t>(input_.tensors[i.tensor].alignment,
@@ -89,7 +90,8 @@ class planner {
   std::vector<bool> placed_;
   arena_layout arenas_;
   plan plan_;
-  std::uint64_t rows_left_ = rows_max;  // Number of rows that can still have their own reads.
+  // How many more rows of partly loaded tensors may have their own reads: see segments_of().
+  std::uint64_t rows_left_ = rows_max;
 };
 
 result<void> planner::run(std::uint32_t* culprit) {
@@ -139,9 +141,10 @@ result<void> planner::place_blocks() {
   return {};
 }
 
-// Returns how far a tensor must move from its offset in the file, so that its elements are aligned.
-// Tensors in NumPy archives need such shifts. A tensor moves by about half a block, and only if the
-// tensor is long enough for its own reads.
+// Returns the number of bytes by which a tensor is shifted so that its elements are aligned, or 0.
+// Tensors in NumPy archives need such shifts. A shift is about half a block. A tensor is not
+// shifted if it is too short for its own reads, if it is replicated, if tensors are mapped, or if
+// direct reads need an alignment.
 std::uint32_t planner::shift_of(const stored_item& item) const {
   const std::uint64_t alignment = alignment_of(item);
   const bool lands = limits_.direct_alignment == 1 && input_.mapping == mapping_request::none;
@@ -212,8 +215,8 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
       continue;
     }
     const straight_run run = run_from(i, last, items_);
-    // A short run that ends because a tensor of another arena follows is staged together with that
-    // tensor.
+    // If a short run ends because a tensor of another arena follows, the run is staged together
+    // with that tensor.
     const bool straight = input_.mapping != mapping_request::none || !run.is_cut ||
                           run.end - items_[i].begin >= straight_bytes_min;
     if (straight) {
@@ -224,8 +227,8 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
       read_body(i);
     }
   }
-  // Staged tensors without a conversion are placed first and in file order, with only padding
-  // between them.
+  // Staged tensors whose bytes are contiguous in the file and not encoded are placed first, in file
+  // order, with only padding between them.
   for (std::uint32_t i = first; i < last; ++i) {
     if (items_[i].only && items_[i].map == no_index && items_[i].stream == no_index) {
       if (auto status = reserve_for(items_[i]); !status) return status;
@@ -237,7 +240,8 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
   return {};
 }
 
-// Adds the straight reads for the whole 4 KiB blocks of a tensor with a fixed place.
+// Adds the straight reads of a tensor in caller memory or in an arena block. These reads cover the
+// 4 KiB blocks that are completely inside the tensor.
 void planner::read_body(std::uint32_t index) {
   const stored_item& item = items_[index];
   if (!item.straight || item.own_place || too_large()) return;
@@ -266,6 +270,7 @@ result<void> planner::place_filled(std::uint32_t* culprit) {
     const tensor_form& form = *input_.tensors[fill.tensor].form;
     stored_item item;
     item.tensor = fill.tensor;
+    item.destination = plan_.tensors[fill.tensor].destination;
     item.own_place = form.destination == 0 && form.block == tensor_form::no_block;
     if (auto status = reserve_for(item); !status) return status;
   }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides whether a tensor can be used without a copy: the tensor is mapped from its file, or is
-// read to the same offset within a 4 KiB block as in the file.
+// Decides whether a tensor can be mapped from its file, or read directly into its arena.
 
 #include <cstdint>
 #include <string>
@@ -11,9 +10,9 @@
 
 namespace ringload::inline v0 {
 
-// Returns the reason if the item's tensor cannot be mapped, or cannot be read in place with
-// `stored_item::shift`. Otherwise returns an empty string. `alignment` is the alignment of the
-// tensor's elements.
+// Returns the reason if the item's tensor can be neither mapped nor read straight. Otherwise
+// returns an empty string. A straight read moves the tensor by `stored_item::shift`. `alignment` is
+// the alignment of the tensor's elements.
 std::string obstacle_to_mapping(const stored_item& item, std::uint64_t alignment);
 
 }  // namespace ringload::inline v0

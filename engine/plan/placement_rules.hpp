@@ -12,9 +12,10 @@
 namespace ringload::inline v0 {
 
 struct placement_rules {
-  // A power of two, at most block_bytes. An element type may require a larger alignment.
+  // Minimum alignment of a tensor: a power of two, at most block_bytes. An element type may require
+  // a larger alignment.
   std::uint64_t tensor_alignment = 1;
-  bool straight = false;  // Reads can write directly to the arena.
+  bool straight = false;  // True if reads can write directly to the arena.
   // Straight reads are split where the arena offset is a multiple of the slot size. A run of
   // tensors with at least this number of bytes begins at such a multiple, so that its reads fill
   // whole huge pages. Shorter runs are not aligned, so with slots of 4 MiB, at most a sixteenth of
@@ -33,8 +34,9 @@ struct plan_limits {
   std::uint64_t slot_bytes;  // A power of two, at least two blocks.
   std::uint64_t arena_bytes_max = ~std::uint64_t{0};
   const char* arena_bytes_max_name = "arena_bytes_max";  // For error texts.
-  // Required alignment of the address of a straight read outside an arena block. A power of two, at
-  // most block_bytes. The value is 1 if a worker copies the bytes that cannot be read in place.
+  // Required alignment of the destination address of a straight read into an arena block or caller
+  // memory. A power of two, at most block_bytes. The value is 1 if a worker copies the bytes that
+  // cannot be read in place.
   std::uint64_t direct_alignment = 512;
   // Number of chains (streams with several reads) that are read in turns, so that no stream can
   // occupy all slots.

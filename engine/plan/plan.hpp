@@ -8,13 +8,13 @@
 //  reads     |------0------|------1------|     aligned, at most one slot long
 //  copies       0: a          1: b  2: c       of a staged read; a straight read seldom has copies
 //
-// A straight read writes to its destination directly. Its destination is an arena in which the
-// tensor has the same offset within a 4 KiB block as in the file, or caller memory whose address
-// allows direct reads. If the elements would be misaligned at that offset, the tensor is shifted
-// (make_plan.cpp). All other bytes are staged: they are read into a slot and copied from the
-// slot. A tensor is also staged if it is converted, or if its elements are not contiguous, because
-// the copies convert and reorder elements. Bytes for several arenas are staged too, or are read
-// into the first arena and copied from there.
+// A straight read writes to its destination directly. The destination is an arena or caller memory.
+// In an arena, the tensor has the same offset within a 4 KiB block as in the file. If the elements
+// would be misaligned at that offset, the tensor is shifted (make_plan.cpp). Caller memory must
+// have an address that allows direct reads. All other bytes are staged: they are read into a slot
+// and copied from the slot. A tensor is also staged if it is converted, or if its elements are not
+// contiguous, because the copies convert and reorder elements. Bytes for several arenas are staged
+// too, or are read into the first arena and copied from there.
 //
 // An arena is an allocation for tensors. Caller memory is memory that exists before the load. A
 // block of an arena is memory that several tensors share. Tensors that load the same stored bytes
@@ -29,7 +29,7 @@
 // present.
 //
 // A compressed stream is decoded from its first byte to its last, so its reads are taken in file
-// order. A read that completes before the previous read is decoded keeps its slot until then. A
+// order. If a read completes early, it keeps its slot until the previous read is decoded. A
 // stream that fits in one read may share that read with other bytes. A longer stream is a chain:
 // its reads contain no other bytes. The earliest waiting read of a chain waits only for a read that
 // was already taken. Therefore every taken read is eventually decoded, with any number of slots and
@@ -90,7 +90,7 @@ struct feed_op {
   std::uint32_t stream;  // Index in plan::streams.
   std::uint32_t slot_offset;
   std::uint32_t bytes;
-  // Offset in the stored stream. The piece is decoded when all bytes before it are decoded.
+  // Offset in the stored stream. The range is decoded after all bytes before it.
   std::uint64_t stream_offset;
 };
 
@@ -133,8 +133,9 @@ struct fill_op {
   std::uint32_t value_bytes;
 };
 
-// Stored bytes of one tensor that take the same route. A part is complete when its reads are
-// complete. A part of a stream is complete when the stream is decoded.
+// Stored bytes of one tensor that are all read straight, all staged, or all decoded from one
+// stream. A part is complete when its reads are complete. A part of a stream is complete when the
+// stream is decoded.
 struct part {
   std::uint32_t tensor;
   std::uint32_t reads_begin;  // plan::reads[reads_begin, reads_end) fetch the part.
@@ -182,22 +183,24 @@ struct plan {
   std::vector<fill_op> fills;
   std::vector<std::byte> fill_values;
   std::vector<part> parts;  // In file order.
-  // In the order of plan_input::tensors. Indexed by result_of if there are fused tensors.
+  // In the order of plan_input::tensors. If there are fused tensors, indexed by the values of
+  // plan_input::result_of.
   std::vector<placement> tensors;
-  // Indexed by arena_block: the offset of the block in its arena.
+  // Indexed like plan_input::blocks: the offset of the block in its arena.
   std::vector<std::uint64_t> blocks;
   // The order in which reads are taken. Chains take turns, and all other reads follow file order.
   // If empty, the order is that of `reads`.
   std::vector<std::uint32_t> order;
   std::vector<planned_arena> arenas;
-  // Sum of all allocations. If there is only one arena, the arena has at least one block, so that
-  // an empty tensor has an address.
+  // Sum of all allocations. If there is only one arena and no mapping is requested, the arena has
+  // at least one 4 KiB block, so that an empty tensor has an address.
   std::uint64_t arena_bytes = 0;
   std::uint64_t bytes_wanted = 0;  // Number of wanted stored bytes.
   std::uint64_t bytes_read = 0;    // Number of bytes that the reads request.
 };
 
-// Returns a staged read of 0 bytes. Copies and feeds that are added next belong to this read.
+// Returns a staged read of 0 bytes. The copies and feeds of this read must be added to `new_plan`
+// next.
 inline read_op empty_read(std::uint32_t file, std::uint64_t file_offset, const plan& new_plan) {
   const auto copies = static_cast<std::uint32_t>(new_plan.copies.size());
   const auto feeds = static_cast<std::uint32_t>(new_plan.feeds.size());

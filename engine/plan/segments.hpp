@@ -33,9 +33,9 @@ struct file_segments {
 inline constexpr std::uint64_t rows_max = std::uint64_t{1} << 22;
 
 // Returns the segments of items[first, last). All these items must be in one file. The parts of
-// `new_plan` must have their stream indices. If the rows of an item need their own reads, subtracts
-// the number of rows after the first row from `rows_left`. If too few rows are left, returns
-// errc::memory_exceeded and sets `culprit` to the index of the tensor.
+// `new_plan` must have their stream indices. If n rows of an item need their own reads, reduces
+// `rows_left` by n - 1. If too few rows are left, returns errc::memory_exceeded and sets `culprit`
+// to the index of the tensor.
 result<file_segments> segments_of(std::uint32_t first, std::uint32_t last,
                                   std::span<const stored_item> items, const plan& new_plan,
                                   std::uint64_t slot_bytes, std::uint64_t& rows_left,

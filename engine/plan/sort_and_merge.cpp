@@ -21,8 +21,8 @@ void split_straight(std::vector<stored_item>& items, const plan_input& input,
     if (item.own_place || item.stream != no_index || item.map != no_index || item.cast.needed())
       continue;
     std::uint64_t address = item.destination_offset;
-    // If the memory of a replicated tensor is fixed, its bytes are staged, because they are read
-    // once for all arenas.
+    // A replicated tensor in an arena block is staged, because its bytes are read once for all
+    // arenas.
     bool possible =
         rules_of(item.destination, input, rules).straight && !input.tensors[item.tensor].replicated;
     if (input.is_callers(item.destination)) {

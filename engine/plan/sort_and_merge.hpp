@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The steps of make_plan() that need only the stored items. They run before the arenas have a
-// layout. plan.hpp explains the terms.
+// The steps of make_plan() that run before each tensor gets its own place in an arena. plan.hpp
+// explains the terms.
 
 #include <span>
 #include <vector>
@@ -12,9 +12,9 @@
 
 namespace ringload::inline v0 {
 
-// Splits the items whose bytes can be read straight into memory with a fixed place. Then sorts all
-// items by file offset, and links duplicates. The caller must first add the offsets of the arena
-// blocks to the items.
+// Splits items in caller memory and in blocks of arenas, so that a straight read can fetch their
+// whole 4 KiB blocks. Then sorts all items by file offset, and links duplicates. If an item is in a
+// block of an arena, its destination_offset must be relative to the arena, not to the block.
 void sort_and_merge(std::vector<stored_item>& items, const plan_input& input,
                     std::span<const placement_rules> rules, const plan_limits& limits);
 

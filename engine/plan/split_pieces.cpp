@@ -20,8 +20,8 @@ fault outside() {
   return {errc::extent_outside_file, "", "its bytes end past the end of the stored bytes"};
 }
 
-// The start of one map of a box. A box with more dimensions than a map has one base for each
-// combination of indices in the other dimensions.
+// The start of one map of a box. A box that has more dimensions than a map can have needs several
+// maps: one for each combination of indices in the remaining dimensions.
 struct base {
   std::uint64_t source;
   std::uint64_t destination;
@@ -45,8 +45,8 @@ result<std::vector<base>> bases_of(std::span<const strided_dimension> outer, bas
   return bases;
 }
 
-// Splits one tensor. If the elements have fewer than 8 bits, the dimensions are first converted, so
-// that they count bytes instead of elements.
+// Splits tensors into items. If the elements of a tensor have fewer than 8 bits, its dimensions are
+// first converted, so that they count bytes instead of elements.
 class piece_splitter {
  public:
   piece_splitter(const plan_input& input, split_tensors& output) : input_(input), output_(output) {}
@@ -147,8 +147,8 @@ result<void> piece_splitter::check_destination(const tensor_form& form) {
                                           : input_.destinations[form.destination - 1].bytes);
 }
 
-// Adds elements in row-major order. `base` is the offset of the first element in the file or in the
-// stream.
+// Adds the wanted elements of a tensor that is stored in row-major order. `base` is the offset of
+// the tensor's first element in `source`, or in the file if `source` is null.
 result<void> piece_splitter::add_row_major(const wanted_stream* source, std::uint32_t stream,
                                            std::uint64_t base) {
   std::vector<strided_dimension> box;
@@ -219,7 +219,8 @@ result<std::uint64_t> piece_splitter::add_piece(const stored_box& from) {
   return count;
 }
 
-// `first` and `last` are offsets in the file. For a decoded stream, they are offsets in the stream.
+// The box begins at the offset `first` and ends before the offset `last`. Both are offsets in the
+// decoded bytes of `source`, or in the file if `source` is null.
 result<void> piece_splitter::add_box(std::span<const strided_dimension> box,
                                      const wanted_stream* source, std::uint32_t stream,
                                      std::uint64_t first, std::uint64_t last,
@@ -270,8 +271,8 @@ void piece_splitter::add_item(const strided_map& map, const wanted_stream* sourc
   output_.items.push_back(item);
 }
 
-// Adds the map unless one of the newest maps is equal. All pieces of a tensor share one map, except
-// the pieces at the edges of the tensor.
+// Returns the index of the map. Adds the map unless one of the newest maps is equal. Usually all
+// pieces of a tensor share one map, except the pieces at the edges of the tensor.
 std::uint32_t piece_splitter::index_of(const strided_map& map) {
   constexpr std::size_t candidates_max = 8;
   const std::size_t count = output_.maps.size();

@@ -14,7 +14,7 @@
 
 namespace ringload::inline v0 {
 
-// Contiguous stored bytes that take the same route.
+// A contiguous range of stored bytes of one tensor, and its destination.
 struct stored_item {
   // The range of the item in the file. For a decoded stream, the range of all stored bytes of the
   // stream.
@@ -30,17 +30,18 @@ struct stored_item {
   // Destination number as in plan.hpp. After a mapped tensor is placed, the number of its mapping.
   std::uint32_t destination = 0;
   std::uint32_t block = no_index;
-  std::uint32_t map = no_index;     // Index in split_tensors::maps.
-  std::uint32_t stream = no_index;  // Index in plan_input::streams if the stream is decoded.
-  conversion cast = {};             // Not used with a map.
-  bool own_place = false;
-  bool only = false;  // True if the tensor has no other item and no fill_op.
+  std::uint32_t map = no_index;  // Index in split_tensors::maps.
+  // Index in plan_input::streams. no_index if the bytes are neither decoded nor in memory.
+  std::uint32_t stream = no_index;
+  conversion cast = {};    // Not used with a map.
+  bool own_place = false;  // True if the tensor has its own place in its arena: see tensor_form.
+  bool only = false;       // True if the tensor has no other item and no fill_op.
 
   // Later steps set the members below.
   bool straight = false;         // True if a straight read fetches the item.
   bool first_of_stream = false;  // True if no earlier item is in the same stream.
-  // The item moves by this number of bytes from its offset in a 4 KiB block, so that the elements
-  // are aligned. Used only for a straight item with its own place.
+  // Number of bytes by which the item is moved from its offset within a 4 KiB block, so that its
+  // elements are aligned. Used only for a straight item with its own place.
   std::uint32_t shift = 0;
   // The bytes [hole_begin, hole_end) are part of another item, which is straight.
   std::uint64_t hole_begin = 0;
@@ -65,7 +66,8 @@ struct split_tensors {
   // Offsets may be relative to the place of the tensor, which is not known yet.
   std::vector<fill_op> fills;
   std::vector<std::byte> fill_values;
-  std::vector<placement> tensors;  // For a tensor in an arena, only the size is set.
+  // If a tensor has its own place in an arena, its destination_offset is not known yet.
+  std::vector<placement> tensors;
   std::uint64_t bytes_wanted = 0;
 };
 

@@ -127,7 +127,7 @@ void staged_reader::take_item(const segment& current, rest remaining) {
 }
 
 // Returns true if a copy can extend the previous copy. The extended copy also writes the bytes
-// between the two copies. In an arena, staged tensors without a conversion are placed in file
+// between the two copies. In an arena, staged tensors that are copied unchanged are placed in file
 // order. If two of these tensors have the same distance in the arena as in the file, the bytes
 // between them are padding. In other memory, a copy must not write unwanted bytes.
 bool staged_reader::joins(const stored_item& item, const copy_op& copy) const {

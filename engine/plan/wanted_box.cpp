@@ -40,15 +40,16 @@ result<wanted_box> box_of_elements(const tensor_form& form, const conversion& ca
   return box;
 }
 
-// For elements with fewer than 8 bits: converts the box to rows of whole bytes, and to the
-// dimensions outside of the rows. A row is a range of one dimension with all indices of the inner
-// dimensions.
+// Computes the box for elements with fewer than 8 bits. The innermost dimension of the result is a
+// row, which counts bytes. A row is a range of one dimension of the tensor, with all indices of the
+// inner dimensions. Before the row, the result has the outer dimensions of the tensor.
 result<wanted_box> box_of_bits(const tensor_form& form, [[maybe_unused]] const conversion& cast) {
   wanted_box box;
   const fault broken = {errc::fractional_bytes, "",
                         "the selected range must begin and end on a whole byte"};
   assert(!cast.needed() && form.destination_strides.empty() && form.swap_bytes == 0);
-  std::uint64_t bits = form.element_bits;  // Number of bits of one index of the current dimension.
+  // Distance between adjacent indices of the current dimension, in bits.
+  std::uint64_t bits = form.element_bits;
   std::size_t d = form.shape.size();
   const auto wanted_of = [&](std::size_t k) {
     return form.box.empty() ? range{0, form.shape[k]} : form.box[k];

@@ -17,7 +17,7 @@ namespace ringload::inline v0 {
 struct wanted_dimension {
   range wanted;
   std::uint64_t size;
-  std::uint64_t source_stride;  // In row-major order.
+  std::uint64_t source_stride;  // In bytes, for a tensor that is stored in row-major order.
   std::int64_t destination_stride;
 };
 

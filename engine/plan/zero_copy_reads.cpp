@@ -39,7 +39,8 @@ void copy_to(const stored_item& replica, read_op& read, plan& new_plan) {
       .bytes = static_cast<std::uint32_t>(end - begin),
       .destination = replica.destination,
   };
-  // Each arena has its own newest copy, so the copy to extend is among the last copies of the read.
+  // The copies of a read alternate between the arenas, so the copy to extend is among the last
+  // copies of the read.
   constexpr std::uint32_t candidates_max = 8;
   const std::uint32_t count = read.copies_end - read.copies_begin;
   for (std::uint32_t k = 0; k < std::min(count, candidates_max); ++k) {

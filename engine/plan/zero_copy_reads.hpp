@@ -15,13 +15,14 @@
 namespace ringload::inline v0 {
 
 // Straight tensors that share reads. They are in the same arena, have the same shift, and are close
-// together in the file. The tensors are the items in [first, last) that are straight and have their
-// own place.
+// together in the file. The tensors are the straight items in [first, last) whose place the planner
+// chooses. Items in caller memory or in an arena block do not belong to a run.
 struct straight_run {
   std::uint32_t first;
   std::uint32_t last;
-  std::uint64_t end;    // End of the bytes of the run in the file.
-  bool is_cut = false;  // The run ends because the next tensor is close, but in another arena.
+  std::uint64_t end;  // End of the bytes of the run in the file.
+  // True if the run ends because the next tensor is close in the file, but in another arena.
+  bool is_cut = false;
 
   static bool takes(const stored_item& item) noexcept { return item.straight && item.own_place; }
 };
@@ -30,17 +31,18 @@ struct straight_run {
 // earlier.
 straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const stored_item> items);
 
-// Returns the replicas of the items of the run, in order.
+// Returns the indices of the replicas of the run's items, in ascending order.
 std::vector<std::uint32_t> replicas_of(const straight_run& run, std::span<const stored_item> items);
 
 // Adds the reads of a run. `to` is the place of the 4 KiB block that contains the first byte of the
-// run, without the shift of the run. Reads are split where the arena offset is a multiple of the
-// slot size. Replicas must have their places, because their bytes are copied from these reads.
+// run. This function adds the shift of the run to `to`. Reads are split where the arena offset is a
+// multiple of the slot size. This function also adds the copies to the replicas of the run, so the
+// replicas must already have their places.
 void add_run_reads(const straight_run& run, arena_layout::place to,
                    std::span<const stored_item> items, std::uint64_t slot_bytes, plan& new_plan);
 
-// Adds the reads for the whole 4 KiB blocks of an item. The place of the item is fixed, and its
-// part is new_plan.parts[part].
+// Adds the reads of a straight item in caller memory or in an arena block. The item must begin and
+// end at multiples of 4 KiB in the file. `part` is the index of the item in new_plan.parts.
 void add_straight_reads(std::uint32_t part, const stored_item& item, std::uint64_t slot_bytes,
                         plan& new_plan);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Default implementations of the collective calls of a group, which use only messages between two
-// ranks. Used by groups over sockets.
+// ranks. Groups over sockets use all of them, and groups over MPI use only barrier().
 
 #include <algorithm>
 #include <bit>
@@ -18,16 +18,16 @@ constexpr std::size_t tree_piece_bytes = std::size_t{1} << 20;
 // Along a chain, pieces are smaller, because each rank delays the message by the time of one piece.
 constexpr std::size_t chain_piece_bytes = std::size_t{1} << 17;
 
-// The neighbours of a rank in a broadcast, as positions: ranks are counted from the root.
+// The neighbours of a rank in a broadcast. The numbers are positions: the root has position 0.
 struct broadcast_route {
   std::uint32_t sender = 0;  // Unused by the root.
   std::vector<std::uint32_t> receivers;
   std::size_t piece_bytes = 0;
 };
 
-// Returns true if a chain takes less time than a tree. The links between the ranks limit the speed.
-// The root of a tree sends all bytes log2(ranks) times. In a chain, each rank sends all bytes once,
-// and the last rank begins `ranks - 2` pieces later than the second rank.
+// Returns true if a chain takes less time than a tree, provided that the links between the ranks
+// limit the speed. The root of a tree sends all bytes log2(ranks) times. In a chain, each rank
+// sends all bytes once, and the last rank begins `ranks - 2` pieces later than the second rank.
 bool is_chain_faster(std::size_t bytes, std::uint32_t ranks) noexcept {
   if (ranks < 3) return false;
   const std::size_t chain_bytes = bytes + (ranks - 2) * chain_piece_bytes;

@@ -12,6 +12,7 @@
 
 #include "base/catch_as_fault.hpp"
 #include "base/printable.hpp"
+#include "base/retry_allocation.hpp"
 #include "base/serialize.hpp"
 #include "ranks/check_same_call.hpp"
 
@@ -28,8 +29,14 @@ void require_same_call(group& ranks, const std::string& call) {
   if (auto status = check_same_call(ranks, call); !status) throw common_fault{status.error()};
 }
 
-// Returns a text that is equal on two ranks if the tensors of their catalogs and their options are
-// equal. The paths of their files may differ.
+// A digest covers a whole tensor. If digests are checked, each tensor must be read by one rank.
+bool may_split(const group_options& options) noexcept {
+  return options.load.verify.stored == embedded_digests::none;
+}
+
+// Returns a text that is equal on two ranks if their catalogs have the same tensors, and their
+// options have the same dtypes, the same `reading` and the same may_split(). The paths of their
+// files may differ.
 std::string identity_of(const catalog& contents, const group_options& options) {
   packer archive;
   for (const tensor_info& t : contents.tensors) {
@@ -46,7 +53,8 @@ std::string identity_of(const catalog& contents, const group_options& options) {
   return "load " + grouped(contents.tensors.size()) + " tensors of " +
          grouped(contents.size_bytes()) + " bytes, whose description has the CRC-32C " +
          std::to_string(crc32c(archive.take())) +
-         (options.reading == group_reading::own ? ", each rank its own" : ", divided");
+         (options.reading == group_reading::own ? ", each rank its own" : ", divided") +
+         (may_split(options) ? "" : ", whole tensors");
 }
 
 // Returns a call as text, for example "shard('wte.weight', 0)".
@@ -116,8 +124,8 @@ group_job::group_job(loader& host_loader, std::shared_ptr<group> ranks,
       cancellation_(std::make_shared<step_cancellation>([group = ranks_] { group->interrupt(); })) {
 }
 
-// Runs `work` as a step that `cancel` can cancel, and returns its result. The group ends if the
-// step is cancelled, or if the step fails on this rank only.
+// Runs `work` as a step that `cancel` can cancel, and returns the result of `work`. If the step is
+// cancelled or fails on this rank only, calls group::fail().
 template <class T, class Work>
 result<T> group_job::run_step(cancel_request& cancel, const Work& work) {
   bool is_common = false;
@@ -130,12 +138,15 @@ result<T> group_job::run_step(cancel_request& cancel, const Work& work) {
       return failure.cause;
     }
   });
-  if (cancellation_->finish()) {
-    ranks_->fail("its call was cancelled");
-    return fault{boost::asio::error::operation_aborted, "group_load", "it was cancelled"};
-  }
-  if (!done && !is_common) ranks_->fail(to_error(done.error()).what());
-  return done;
+  const bool is_cancelled = cancellation_->finish();
+  return retry_allocation([&]() -> result<T> {
+    if (is_cancelled) {
+      ranks_->fail("its call was cancelled");
+      return fault{boost::asio::error::operation_aborted, "group_load", "it was cancelled"};
+    }
+    if (!done && !is_common) ranks_->fail(message_of(done.error()));
+    return std::move(done);
+  });
 }
 
 result<void> group_job::open(const source& from, cancel_request& cancel) {
@@ -164,9 +175,7 @@ void group_job::open_and_read(const source& from) {
     if (!object.is_left_out) throw common_fault{{object.code, object.place, object.reason}};
   }
   if (options_.reading == group_reading::own) return;
-  // A digest covers a whole tensor. If digests are checked, each tensor must be read by one rank.
-  const bool may_split = options_.load.verify.stored == embedded_digests::none;
-  read(split_work(file_.catalog(), ranks_->size(), may_split));
+  read(split_work(file_.catalog(), ranks_->size(), may_split(options_)));
   require_same_call(*ranks_, "end of reading");
 }
 
@@ -263,6 +272,12 @@ tensor group_job::make_block(const named_tensor& tensor_ref, std::uint32_t dim) 
   const tensor_info info = block_info(tensor_ref, dim);
   const index_range range = block_of(tensor_ref.landed.shape[dim], ranks_->rank(), ranks_->size());
   if (!redistribution_ && range.count > 0) {
+    // A slice of a quantised tensor counts elements, but the shards of its bytes count bytes.
+    if (!tensor_ref.landed.original_shape.empty()) {
+      throw common_fault{{errc::unsupported_feature, tensor_place(info.name),
+                          "group_reading::own cannot divide its bytes, which are " + info.type +
+                              " blocks: load it with a dtype, or use group_reading::divided"}};
+    }
     // `select()` without names selects all tensors, so an empty list of names is set first.
     return load_alone(select().names({}).slice(info.name, dim, range.begin, range.count),
                       info.name);

@@ -30,8 +30,8 @@ class group_job {
   const checkpoint& file() const noexcept { return file_; }
   load_stats stats() const;
 
-  // The functions below must be called in the thread of the job. The group ends after a
-  // cancellation, and after a failure that only this rank reports.
+  // The functions below must be called in the thread of the job. After a cancellation, or after a
+  // failure that only this rank reports, all later calls of the group fail.
   result<void> open(const source& from, cancel_request& cancel);
   result<tensor> make(const group_call& call, cancel_request& cancel);
 

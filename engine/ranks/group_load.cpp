@@ -21,8 +21,8 @@ struct opening_step final : step_thread::step {
 
   void run() noexcept override {
     const auto done = job->open(from, *waiting->cancel);
-    if (!done) return waiting->fail(done.error());
-    waiting->complete(group_load(std::move(job), std::move(executor)));
+    if (!done) return end_operation(waiting, result<group_load>(done.error()));
+    end_operation(waiting, result<group_load>(group_load(std::move(job), std::move(executor))));
   }
 
   std::shared_ptr<group_job> job;
@@ -36,11 +36,7 @@ struct calling final : step_thread::step {
   calling(group_job& j, group_call w, std::unique_ptr<operation<tensor>> o)
       : job(j), call(std::move(w)), waiting(std::move(o)) {}
 
-  void run() noexcept override {
-    auto built = job.make(call, *waiting->cancel);
-    if (!built) return waiting->fail(built.error());
-    waiting->complete(std::move(*built));
-  }
+  void run() noexcept override { end_operation(waiting, job.make(call, *waiting->cancel)); }
 
   group_job& job;
   group_call call;

@@ -3,14 +3,14 @@
 // Implements `group` over MPI. MPI cannot wait for a message, the failure of another rank and a
 // deadline at the same time, so this group polls for them.
 //
-// broadcast() uses MPI_Ibcast and scatter() uses MPI_Iscatterv. Barriers use the messages of class
-// `group`: MPI_Ibarrier takes the same time (bench/results/2026-11-24-group-calls.md), and cannot
-// tell which rank is missing.
+// broadcast() uses MPI_Ibcast and scatter() uses MPI_Iscatterv. barrier() is inherited from `group`
+// and uses messages, because MPI_Ibarrier takes the same time
+// (bench/results/2026-11-24-group-calls.md), and cannot tell which rank is missing.
 //
 // All messages are copied through one buffer of the group, in two halves: a half is copied while
 // MPI uses the other half. MPI forbids MPI_Cancel and MPI_Request_free for a collective call, and
-// cannot cancel every message. After a failure, any later MPI call may therefore still access the
-// buffer, so the buffer and the requests of collective calls are then never freed.
+// cannot cancel every message. Therefore MPI may still access the buffer after a failure, and the
+// buffer and the requests of collective calls are then never freed.
 
 #include <algorithm>
 #include <array>
@@ -39,7 +39,7 @@ constexpr int failure_tag = 2;
 // A piece of this size stays in the processor's cache while it is copied.
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 constexpr std::size_t pieces = 2;
-// Used if MPI does not report the number of a rank.
+// Used if MPI does not report which rank is missing.
 constexpr int unknown_rank = -1;
 // The first tests of a pending message are done without a pause. A message between two processes of
 // one machine arrives within a few hundred tests.
@@ -88,6 +88,7 @@ class mpi_ranks final : public group {
     int over = 0;
     MPI_Finalized(&over);
     if (over == 0 && !ended_ && buffer_) MPI_Comm_free(&comm_);
+    if (ended_) (void)buffer_.release();  // After a failure, MPI may still write to the buffer.
   }
 
   std::uint32_t rank() const noexcept override { return static_cast<std::uint32_t>(rank_); }
@@ -201,7 +202,7 @@ class mpi_ranks final : public group {
     return bytes.subspan(begin, std::min(bytes_max, bytes.size() - begin));
   }
 
-  // `peer` is the rank that the error names if no message arrives in time.
+  // `peer` is the rank that the error names if no message arrives in time, or if MPI_Test fails.
   void wait_for(MPI_Request& request, int peer, bool is_collective = false) {
     const auto until = std::chrono::steady_clock::now() + timeout_;
     for (unsigned tests = 0;; ++tests) {
@@ -244,8 +245,9 @@ class mpi_ranks final : public group {
     return reported;
   }
 
-  // Stops waiting for a message. MPI can cancel a message whose transfer has not begun. Otherwise
-  // the transfer may continue, so the buffer and the request of a collective call are leaked.
+  // Stops waiting for a message. MPI can cancel a message whose transfer has not begun. A transfer
+  // that has begun may continue. Therefore the buffer is leaked, and so is the request of a
+  // collective call.
   void abandon(MPI_Request& request, bool is_collective) noexcept {
     if (request == MPI_REQUEST_NULL && !is_collective) return;
     if (!is_collective) {

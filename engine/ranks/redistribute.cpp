@@ -43,15 +43,18 @@ struct shard_part {
 };
 
 shard_part shard_part_of(const read_piece& piece, const tensor_info& info, std::uint32_t dim,
-                         index_range block) noexcept {
+                         index_range block) {
   shard_part out;
   std::vector<std::uint64_t> shape = info.shape;
-  shape.front() = piece.rows.count;
+  // `piece.rows` counts rows as they are stored. A quantised tensor has other rows after the load,
+  // so such a tensor is always read as a whole.
+  const index_range rows = piece.whole ? index_range{0, shape.front()} : piece.rows;
+  shape.front() = rows.count;
   // around() returns a value here, because the caller has checked the shape.
   out.around = *around(shape, bits(info.dtype), dim);
   if (dim == 0) {
-    const index_range shared = intersection(piece.rows, block);
-    out.indices = {shared.begin - piece.rows.begin, shared.count};
+    const index_range shared = intersection(rows, block);
+    out.indices = {shared.begin - rows.begin, shared.count};
     if (shared.count > 0) {
       out.result_begin =
           static_cast<std::size_t>((shared.begin - block.begin) * out.around.inner_bytes);
@@ -59,9 +62,9 @@ shard_part shard_part_of(const read_piece& piece, const tensor_info& info, std::
     return out;
   }
   out.indices = block;
-  if (piece.rows.count > 0) {
-    const std::uint64_t row = out.around.bytes_of(block) / piece.rows.count;
-    out.result_begin = static_cast<std::size_t>(piece.rows.begin * row);
+  if (rows.count > 0) {
+    const std::uint64_t row = out.around.bytes_of(block) / rows.count;
+    out.result_begin = static_cast<std::size_t>(rows.begin * row);
   }
   return out;
 }

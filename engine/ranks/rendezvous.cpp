@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Creates the groups of ranks that are connected by sockets. If the ranks are threads, their
-// sockets are created directly. If they are processes of one machine, rank 0 listens on a Unix
-// socket. Every other rank connects, sends its rank number, and receives a packet with its two
-// sockets for each peer. Rank 0 creates and sends the sockets of one pair at a time, so rank 0
-// never holds the sockets of all pairs.
+// sockets are created directly. If they are processes of several machines, tcp_rendezvous.cpp
+// connects them. If they are processes of one machine, rank 0 listens on a Unix socket. Every other
+// rank connects and sends its rank number. For each peer, the rank then receives one packet with
+// its two sockets to this peer. Rank 0 creates and sends the sockets of one pair at a time, so rank
+// 0 never holds the sockets of all pairs.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -112,8 +113,9 @@ result<std::vector<unique_fd>> gather(const rendezvous& place, const unique_fd& 
   return peers;
 }
 
-// Sends the sockets for `peer` to a rank. Waits while the queue of the rank is full, or while too
-// many descriptors are in flight (ETOOMANYREFS, a limit of the kernel for each user).
+// Sends a rank its two sockets to `peer`. `connection` is the connection of rank 0 to the rank.
+// Waits while the queue of the rank is full, or while too many descriptors are in flight
+// (ETOOMANYREFS, a limit of the kernel for each user).
 result<void> send_sockets(const rendezvous& place, const unique_fd& connection, std::uint32_t peer,
                           const rank_sockets& sockets) {
   const std::array<int, 2> descriptors = {sockets.messages.get(), sockets.events.get()};
@@ -283,7 +285,9 @@ std::unique_ptr<group> join_group(std::string_view address, std::uint32_t rank, 
   const std::string place(address);
   if (auto status = detail::check_ranks(rank, ranks); !status) throw to_error(status.error());
   unique_fd wake = detail::make_wake();
-  auto sockets = detail::join_at({rank, ranks, detail::clock::now() + timeout, wake}, place, stop);
+  // A longer time could overflow the clock.
+  const auto limit = std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365));
+  auto sockets = detail::join_at({rank, ranks, detail::clock::now() + limit, wake}, place, stop);
   if (sockets && stop.stop_requested()) sockets = detail::joining_cancelled();
   if (!sockets) throw to_error(sockets.error().in(printable_path(detail::without_token(place))));
   // `wake` was not made readable, so the group can use the same eventfd for interrupt().

@@ -69,10 +69,11 @@ class socket_group final : public group {
  private:
   // Throws an error if the group has ended or this rank was interrupted.
   void check() const;
-  // Waits until the message socket of `peer` is ready. Throws if the group ends before that.
+  // Waits until the message socket of `peer` is ready. Throws if the group ends before that. At the
+  // deadline, ends the group and throws.
   void wait_for(std::uint32_t peer, short direction);
   // Receives the next bytes of an event. Returns false until the event is complete. Throws if the
-  // connection has ended.
+  // connection has ended, unless the sender has left the group.
   bool receive_event(std::uint32_t sender);
   void take_event(std::uint32_t sender);
   // Ends the group because `peer` has closed its message socket. First waits for the event with the
@@ -113,7 +114,7 @@ void wake_up(const unique_fd& wake) noexcept;
 // Creates the Unix sockets between two ranks. Each element belongs to one of the ranks.
 result<std::array<rank_sockets, 2>> make_rank_sockets();
 
-// The result is indexed by rank and peer.
+// Creates the sockets between all pairs of ranks. The result is indexed by rank, then by peer.
 result<std::vector<std::vector<rank_sockets>>> all_sockets(std::uint32_t ranks);
 
 }  // namespace ringload::inline v0::detail

@@ -64,8 +64,8 @@ struct dimension_bytes {
 std::optional<dimension_bytes> around(std::span<const std::uint64_t> shape, unsigned element_bits,
                                       std::uint32_t dim) noexcept;
 
-// Copy the elements at `indices` of a dimension. take_block() copies from a tensor to dense memory.
-// put_block() copies from dense memory to a tensor.
+// These functions copy the elements at `indices` of a dimension. take_block() copies from a tensor
+// to dense memory. put_block() copies from dense memory to a tensor.
 void take_block(const std::byte* from, const dimension_bytes& dim, index_range indices,
                 std::byte* into) noexcept;
 void put_block(const std::byte* from, index_range indices, const dimension_bytes& dim,

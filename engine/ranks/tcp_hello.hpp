@@ -38,7 +38,7 @@ struct tcp_hello {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 0;
   std::uint32_t port = 0;  // Port at which the sender listens. Only for a meeting.
-  token_field token = {};  // The token of the address, or the key of the group.
+  token_field token = {};  // For a meeting, the token of the address. Else the key of the group.
 };
 static_assert(sizeof(tcp_hello) == 88);
 

@@ -6,8 +6,9 @@
 //   rank 0        -> rank r        welcome, then the address of every rank, when all have joined
 //   rank r        -> each lower rank    hello (messages), hello (events): rank, key of the group
 //
-// Rank 0 chooses the key at random. A stranger that finds a port cannot join the group without the
-// key. The key is sent without encryption, as all other bytes are, so the network must be trusted.
+// Rank 0 chooses the key at random, and sends the key only to ranks with the right token. All ranks
+// accept connections for messages and events only with this key. The token and the key are sent
+// without encryption, as all other bytes are, so the network must be trusted.
 //
 // A connection that does not begin with a valid hello is closed and has no other effect, because
 // port scanners and health checks may send any bytes. A rank that joins with the right token, but
@@ -58,7 +59,8 @@ void refuse_all(const std::vector<member>& members, const fault& cause) {
   }
 }
 
-// Adds the sender of a hello to `members`. Returns false if the sender is ignored.
+// Adds the sender of a hello to `members`. Returns false if the sender is not added, but other
+// ranks may still join. A fault ends the meeting.
 result<bool> add_member(const rendezvous& place, const token_field& token, arrival& peer,
                         std::vector<member>& members) {
   const tcp_hello& hello = peer.hello;
@@ -77,7 +79,8 @@ result<bool> add_member(const rendezvous& place, const token_field& token, arriv
     return fault{errc::mismatched_call, "", reason};
   }
   const auto endpoint = remote_endpoint(peer.connection);
-  if (!endpoint) return false;  // The peer has ended. A rank that joins again is accepted.
+  // The peer has ended before it was added to `members`, so the same rank may join again.
+  if (!endpoint) return false;
   const auto ip = ip_of(*endpoint);
   if (!ip) return ip.error();
   members[hello.rank] = {std::move(peer.connection),
@@ -193,7 +196,8 @@ bool may_become_reachable(const fault& problem) {
                              [&](int number) { return problem.code == system_code(number); });
 }
 
-// Calls `attempt` until it succeeds or the deadline has passed.
+// Calls `attempt` until it succeeds or the deadline has passed. Stops earlier after an error for
+// which may_become_reachable() returns false, and after a cancellation.
 template <class T, class Attempt>
 result<T> try_until_deadline(const rendezvous& place, const Attempt& attempt) {
   for (;;) {

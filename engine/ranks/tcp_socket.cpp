@@ -144,7 +144,8 @@ result<tcp_endpoint> remote_endpoint(const unique_fd& socket) {
 result<unique_fd> listen_on(const tcp_endpoint& endpoint) {
   auto listening = make_tcp_socket(endpoint);
   if (!listening) return listening.error();
-  // Allows a port that ended connections of an earlier group still occupy (TIME_WAIT).
+  // Allows the use of a port that is still occupied by closed connections of an earlier group
+  // (TIME_WAIT).
   if (auto done = set_option(*listening, SOL_SOCKET, SO_REUSEADDR, 1); !done) return done.error();
   if (::bind(listening->get(), generic_address(endpoint), endpoint.bytes) != 0 ||
       ::listen(listening->get(), SOMAXCONN) != 0) {
@@ -174,7 +175,8 @@ result<void> finish_connect(const unique_fd& socket) {
   const auto remote = remote_endpoint(socket);
   if (!local) return local.error();
   if (!remote) return remote.error();
-  // A socket can connect to itself if nobody listens and the kernel gives it the requested port.
+  // If nobody listens, the kernel may choose the requested port as the local port. The socket is
+  // then connected to itself.
   if (local->bytes == remote->bytes &&
       std::memcmp(&local->address, &remote->address, local->bytes) == 0) {
     return tcp_failure(ECONNREFUSED);

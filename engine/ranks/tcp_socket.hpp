@@ -56,11 +56,12 @@ result<unique_fd> begin_connect(const tcp_endpoint& endpoint);
 // Returns the outcome of begin_connect().
 result<void> finish_connect(const unique_fd& socket);
 
-// Sends small messages without delay (TCP_NODELAY).
+// Sets TCP_NODELAY, so that the kernel sends small messages without delay.
 result<void> send_without_delay(const unique_fd& socket);
 // Makes the kernel probe an idle connection, so that a machine that does not answer is noticed
-// within about 30 seconds. Must not be used for sockets that transport messages: if a rank does not
-// receive messages while it reads its drive, the kernel would end the connection.
+// within about 30 seconds. Must not be used for sockets that transport messages: the kernel would
+// also end the connection if the receive buffer of the peer is full for 25 seconds, for example
+// because the peer reads its drive.
 result<void> notice_dead_peer(const unique_fd& socket);
 
 }  // namespace ringload::inline v0::detail

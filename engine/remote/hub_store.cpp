@@ -61,7 +61,7 @@ class hub_folder final : public byte_folder {
       : access_(access),
         model_(std::move(model)),
         listing_(std::move(listing)),
-        hashing_(access.filling ? nullptr : std::make_shared<file_hashing>()) {}
+        hashing_(std::make_shared<file_hashing>()) {}
 
   std::vector<std::string> names(const std::stop_token& stop) override;
   std::vector<std::string> names_beneath(const std::stop_token& stop) override;
@@ -151,9 +151,12 @@ std::shared_ptr<byte_source> hub_folder::open(const std::string& name,
   auto opened = expected ? std::move(expected.mapped()) : access_.client->open(object(file), stop);
   if (!opened) opened = explained(opened.error(), file, stop);
   auto source = value_or_throw(std::move(opened), path_of(name));
-  if (!access_.filling) return make_verified_source(std::move(source), file, hashing_);
-  blob_place place = {access_.cache, model_, listing_.commit, file};
-  return make_hf_cache_source(std::move(source), std::move(place), access_.filling);
+  if (access_.filling) {
+    blob_place place = {access_.cache, model_, listing_.commit, file};
+    auto cached = make_hf_cache_source(source, std::move(place), access_.filling);
+    if (cached) return cached;
+  }
+  return make_verified_source(std::move(source), file, hashing_);
 }
 
 class hub_store final : public byte_store {
@@ -218,7 +221,7 @@ result<hub_listing> hub_store::fetch_listing(const model_name& model,
   request.object.url = std::move(*url);
   request.object.sign = access_.sign;
   request.object.shown = printable_path(access_.endpoint + "/" + model.repository);
-  request.follows = false;  // Still follows redirects of renamed models on the same host.
+  request.follows = false;  // Follows redirects to the same origin only.
   request.bytes_max = hub_listing_bytes_max;
   auto response = access_.client->fetch(request, stop);
   if (!response) return response.error();

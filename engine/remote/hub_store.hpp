@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Opens models of the Hugging Face hub: hf://owner/model, owner/model, or the address of a page.
+// Opens models of the Hugging Face hub. The name of a model is hf://owner/model, owner/model, or
+// the address of its page, such as https://huggingface.co/owner/model. See hub_address.hpp.
 
 #include <memory>
 #include <ringload/byte_source.hpp>

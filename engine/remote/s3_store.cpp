@@ -48,7 +48,7 @@ std::string shown_key(const std::string& bucket, std::string_view key) {
   return printable_path("s3://" + bucket + "/" + std::string(key));
 }
 
-bool is_name(std::string_view name) noexcept {
+bool is_name(std::string_view name) {
   const std::string inside = "/" + std::string(name) + "/";
   return inside.find("//") == inside.npos && inside.find("/./") == inside.npos &&
          inside.find("/../") == inside.npos && !has_control_character(name);
@@ -126,7 +126,7 @@ fault s3_folder::explained(fault failure, const std::string& name,
   request.object = object(name);
   request.fields = {{"Range", "bytes=0-0"}};
   const auto response = client_->fetch(request, stop);
-  // If the server ignores Range, the body is the whole object, which may exceed bytes_max. Then
+  // If the server ignores Range, it sends the whole object. If the object exceeds bytes_max,
   // `response` is a fault.
   if (!response || response->status < 300) return failure;
   return explained(*response, path_of(name));

@@ -11,8 +11,9 @@
 
 namespace ringload::inline v0::remote_http {
 
-// A key that names a checkpoint file or an index is opened as an object. Any other key is opened as
-// a folder if the bucket has keys that begin with "key/", and otherwise as an object.
+// A key that is empty or ends with '/' is opened as a folder. A key that names a checkpoint file or
+// an index is opened as an object. Any other key is opened as a folder if the bucket has keys that
+// begin with "key/", and otherwise as an object.
 std::shared_ptr<byte_store> make_s3_store(std::shared_ptr<http_client> client,
                                           const s3_options& options);
 

@@ -9,7 +9,9 @@ namespace ringload::inline v0 {
 
 std::optional<block_type> blocks_of(const tensor_info& t) {
   const auto type = block_type_named(t.type);
-  const bool as_bytes = t.dtype == dtype::u8 && t.shape.size() == 1 && t.encoding.empty();
+  // The blocks of a tensor are stored unchanged, or compressed as one stream.
+  const bool in_order = t.encoding.empty() || t.encoding == "zstd";
+  const bool as_bytes = t.dtype == dtype::u8 && t.shape.size() == 1 && in_order;
   if (!type || !as_bytes || t.original_shape.empty()) return std::nullopt;
   const block_size size = size_of(*type);
   if (t.original_shape.back() % size.elements != 0) return std::nullopt;

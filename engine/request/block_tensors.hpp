@@ -3,8 +3,8 @@
 
 // Recognises quantised tensors that can be dequantised. Such a tensor consists of blocks, each with
 // a fixed number of elements and bytes. The catalog lists the tensor as a one-dimensional tensor of
-// bytes. The ranges of a slice count elements of the original shape. In the last dimension, a slice
-// must consist of complete blocks.
+// bytes. However, a slice is a range of elements in the original shape. In the last dimension, a
+// slice must consist of complete blocks.
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Queue of the loaded tensors whose digest or indices must be checked. Engine thread only, except
+// Queue of the tensors whose digest or indices must be checked. Engine thread only, except
 // check_of().
 
 #include <cstddef>
@@ -42,7 +42,7 @@ class check_queue {
   }
   const tensor_check& check_of(std::uint32_t tensor) const noexcept { return checks_[tensor]; }
 
-  // Adds a tensor that has all its bytes. If an operation waits for the tensor, the caller must
+  // Adds a tensor whose bytes are all loaded. If an operation waits for the tensor, the caller must
   // call prioritize() instead.
   void add(std::uint32_t tensor) { tensors_.add(tensor); }
   void prioritize(std::uint32_t tensor) { tensors_.prioritize(tensor); }

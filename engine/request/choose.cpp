@@ -62,7 +62,7 @@ class chooser {
   const catalog& from_;
   taken_tensors taken_;
   // Selected ranges of the tensors that are selected in part, by catalog index. Each tensor has one
-  // range for each dimension.
+  // element for each dimension. An empty element means the whole dimension.
   std::unordered_map<std::uint32_t, std::vector<std::optional<range>>> cuts_;
 };
 
@@ -148,8 +148,8 @@ result<std::vector<chosen_tensor>> chooser::put_on_devices(std::uint32_t devices
   auto places = choose_devices(from_, in_.requests, is_taken, devices, in_.place());
   if (!places) return places.error();
   const auto is_cut = [&](const box& b) { return (*places)[b.tensor].dim.has_value(); };
-  // `on[d]` lists all chosen tensors, with the ranges that device d has of the sharded tensors. If
-  // no tensor is sharded, all devices use `on[0]`.
+  // `on[d]` lists all chosen tensors. Sharded tensors have the ranges of device d. If no tensor is
+  // sharded, all devices use `on[0]`.
   const bool any_cut =
       std::ranges::any_of(*places, [](const auto& p) { return p.dim.has_value(); });
   const auto common = cuts_;

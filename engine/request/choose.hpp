@@ -30,16 +30,17 @@ struct chosen_tensor {
   std::vector<box> boxes;
   std::uint32_t dim = 0;
   std::uint32_t device = 0;  // Index in the loader's list of devices.
-  bool replicated = false;   // True if other devices load the same stored bytes.
+  bool replicated = false;   // True if other devices may load the same stored bytes.
 };
 
 // Returns the tensors in the order of the catalog. A fused tensor is listed at the position of its
-// first box. A tensor for several devices is listed once for each device. An empty selection
-// returns each tensor once and whole.
+// first box. A tensor for several devices is listed once for each device. If the selection is
+// empty, the result has each tensor once and whole.
 //
-// Ranges refer to the shapes in the catalog. For partial or fused quantised tensors, ranges and
-// shapes count elements, see block_tensors.hpp. `source` is the place of errors that concern no
-// single tensor. If `devices` is 0, the devices are not chosen.
+// Ranges and shapes refer to tensor_info::shape. If a quantised tensor is selected in part or
+// fused, they refer to tensor_info::original_shape, which counts elements (see block_tensors.hpp).
+// An error that does not belong to one tensor names `source` as its place. If `devices` is 0, the
+// devices are not chosen.
 result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
                                           const detail::requests& requests,
                                           const std::string& source = {},

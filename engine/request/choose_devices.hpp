@@ -23,9 +23,9 @@ struct device_choice {
   std::optional<std::uint32_t> dim;
 };
 
-// Returns one choice per tensor of the catalog. Only tensors for which `is_chosen(t)` returns true
-// get a choice. A tensor without a rule is placed on the first device. `source` is the place of
-// errors that concern no single tensor.
+// Returns one element per tensor of the catalog. If `is_chosen(t)` returns false, element t has no
+// meaning. A tensor without a rule is placed on the first device. An error that does not belong to
+// one tensor names `source` as its place.
 result<std::vector<device_choice>> choose_devices(
     const catalog& from, const detail::requests& requests,
     const std::function<bool(std::uint32_t)>& is_chosen, std::uint32_t devices,

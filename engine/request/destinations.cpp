@@ -14,9 +14,10 @@ void destinations::add(std::byte* memory, backend* copier, bool is_arena) {
   several_ = several_ || (copier != nullptr && copier != only_);
 }
 
-// `before` has the shares of other devices. If one of these devices receives the same bytes and the
-// backend prefers a copy from that device, returns the address of the bytes in the memory of that
-// device. Otherwise returns null. `copies` is the number of copies that the backend has.
+// `before` has the shares of other devices. Looks for one of these devices that receives the same
+// bytes as `copy`, and from which the backend of the destination prefers to copy. Returns the
+// address of the bytes in the memory of that device, or null. `copies` is the number of copies in
+// the share of the backend of the destination.
 const std::byte* destinations::brought(std::span<const share> before, const copy_op& copy,
                                        std::size_t copies) const {
   if (copy.cast.needed() || copy.map != no_index) return nullptr;
@@ -53,7 +54,8 @@ std::vector<destinations::share> destinations::shares(std::span<const copy_op> c
   std::vector<share> out;
   std::vector<share> between;
   for (const share& whole : host_shares(copies, order)) {
-    // The copies of a share are elements of `order`, which can be modified.
+    // A share has only const access to its copies. The copies are elements of `order`, which is not
+    // const.
     const auto begin = static_cast<std::size_t>(whole.copies.data() - order.data());
     std::span<copy_op> own_copies = std::span(order).subspan(begin, whole.copies.size());
     for (std::size_t i = 0, count = own_copies.size(); i < own_copies.size();) {

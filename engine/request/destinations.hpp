@@ -4,8 +4,8 @@
 // The memory of each destination of a plan, and the backend (host or GPU) that copies into it.
 //
 // If the same bytes are needed on several devices, the first device copies them from the slot (I/O
-// buffer). Each other device copies from the first device if its backend prefers this, and
-// otherwise from the slot.
+// buffer). For each other device, the backend of this device chooses the source: the memory of an
+// earlier device, or the slot.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace ringload::inline v0::detail {
 
 class destinations {
  public:
-  // Adds memory of a load. `copier` must be null if nothing is copied to the memory.
+  // Adds memory of a load. `copier` may be null if nothing is copied to the memory.
   void add_arena(std::byte* memory, backend* copier) { add(memory, copier, true); }
   // Adds memory of the caller. Other devices do not copy from this memory, because they may have no
   // access.
@@ -28,7 +28,7 @@ class destinations {
   std::span<std::byte* const> memory() const noexcept { return memory_; }
   std::byte* operator[](std::uint32_t n) const noexcept { return memory_[n]; }
   backend& backend_of(std::uint32_t n) const noexcept { return *copiers_[n]; }
-  // Returns the backend of all destinations, or null if there are several backends.
+  // Returns the backend of all destinations. Returns null if there is no backend or several.
   backend* only() const noexcept { return several_ ? nullptr : only_; }
 
   // The copies that one backend carries out.

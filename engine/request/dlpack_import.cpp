@@ -7,6 +7,8 @@
 #include <ringload/error.hpp>
 #include <utility>
 
+#include "base/checked.hpp"
+
 namespace ringload::inline v0 {
 
 namespace {
@@ -67,14 +69,19 @@ imported_tensor described(const dlpack::tensor& from, std::shared_ptr<void> owne
     out.shape.push_back(static_cast<std::uint64_t>(from.shape[d]));
     if (from.strides != nullptr) out.strides.push_back(from.strides[d]);
   }
-  if (element_type->per_item > 1 && !out.shape.empty()) out.shape.back() *= element_type->per_item;
+  if (element_type->per_item > 1 && !out.shape.empty()) {
+    const auto elements = checked_multiply(out.shape.back(), element_type->per_item);
+    if (!elements) throw error(malformed, place, "its shape does not fit in 64 bits");
+    out.shape.back() = *elements;
+  }
   // Removes the strides of a dense row-major tensor. This is necessary for elements of less than a
   // byte, because a destination of such a type must not have strides.
-  std::int64_t dense = 1;
+  std::uint64_t dense = 1;  // May wrap around: the size is checked later.
   bool row_major = true;
   for (std::int32_t d = from.ndim; d-- > 0 && from.strides != nullptr;) {
-    row_major = row_major && (from.shape[d] == 1 || from.strides[d] == dense);
-    dense *= from.shape[d];
+    row_major =
+        row_major && (from.shape[d] == 1 || static_cast<std::uint64_t>(from.strides[d]) == dense);
+    dense *= static_cast<std::uint64_t>(from.shape[d]);
   }
   if (row_major) out.strides.clear();
   out.owner = std::move(owner);

@@ -45,7 +45,8 @@ result<void> check_kernels(const tensor_info& t, const destination& target) {
                    " only in host memory, but the destination is on " + target.on.name()};
 }
 
-// Fails unless a quantised tensor is filled whole and in its stored form, as bytes.
+// Fails if a fill would convert a quantised tensor or load a part of it. A fill can only copy the
+// bytes of all its blocks.
 result<void> check_blocks(const tensor_info& t, const chosen_tensor& selected,
                           const destination& target, const ringload::catalog& in) {
   if (!blocks_of(t)) return {};
@@ -127,7 +128,8 @@ operation_failure fill_state::failure(
   try {
     auto texts = std::make_shared<diagnostics>();
     failure.describe(*texts);
-    // If a file changed, no tensor counts as whole, because it may have bytes of both versions.
+    // If a file changed, no tensor counts as whole, because every tensor may have bytes of both
+    // versions.
     const bool changed = cause.code == errc::changed_file;
     std::vector<std::uint32_t> order(places.size());
     for (std::uint32_t t = 0; t < order.size(); ++t) order[t] = t;

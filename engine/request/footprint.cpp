@@ -76,8 +76,8 @@ bool footprint::meets(std::uint64_t from, std::uint64_t to, std::size_t level,
                       std::uint64_t start) const noexcept {
   if (level == repetitions_.size()) return from < start + run_bytes_ && start < to;
   const auto [count, pitch] = repetitions_[level];
-  // A repetition that begins before `from` also ends before `from`, except possibly the last such
-  // repetition.
+  // Only the last repetition that begins before `from` can reach `from`, so the earlier repetitions
+  // are skipped.
   const std::uint64_t first = from <= start ? 0 : std::min((from - start) / pitch, count - 1);
   for (std::uint64_t i = first; i < count && start + i * pitch < to; ++i) {
     if (meets(from, to, level + 1, start + i * pitch)) return true;

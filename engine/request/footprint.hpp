@@ -12,7 +12,7 @@ namespace ringload::inline v0 {
 
 // The bytes of a strided tensor. The tensor consists of runs of `run_bytes_` contiguous bytes,
 // which are repeated in nested levels. The outermost level is first. In each level, the distance
-// between repetitions is larger than the extent of the levels inside.
+// between repetitions is at least the extent of the levels inside.
 class footprint {
  public:
   struct repetition {
@@ -20,8 +20,9 @@ class footprint {
     std::uint64_t pitch_bytes;
   };
 
-  // Returns an empty optional if an address exceeds 64 bits or if two elements share a byte.
-  // `stride_bytes` may be negative.
+  // Returns an empty optional if an address exceeds 64 bits or if two elements share a byte. Also
+  // returns an empty optional if the dimensions are not nested: for example, {3, 2} elements of 1
+  // byte with the strides {2, 3}. `stride_bytes` may be negative.
   static std::optional<footprint> make(std::uint64_t address, std::uint64_t element_bytes,
                                        std::span<const std::uint64_t> shape,
                                        std::span<const std::int64_t> stride_bytes);

@@ -36,8 +36,8 @@ bool in_set(std::string_view set, char c) noexcept {
   return found != inverted;
 }
 
-// Returns true if the item of the pattern at `position` matches `c`, and then advances `position`.
-// The item must not be a star.
+// If the item of the pattern at `position` matches `c`, moves `position` to the next item and
+// returns true. The item must not be a star.
 bool one_fits(std::string_view glob, std::size_t& position, char c) noexcept {
   if (position >= glob.size()) return false;
   if (glob[position] == '[') {

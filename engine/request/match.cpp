@@ -24,14 +24,14 @@ std::string destination_place(const destination& target) {
 }
 
 // The elements of a destination in memory. Elements of less than a byte are described as one
-// dimension of bytes. in_memory() returns an empty optional if a size exceeds 64 bits or is not a
-// whole number of bytes.
+// dimension of bytes.
 struct strided {
   std::uint64_t element_bytes = 1;
   std::vector<std::uint64_t> shape;
   std::vector<std::int64_t> stride_bytes;
 };
 
+// Returns an empty optional if a size exceeds 64 bits or is not a whole number of bytes.
 std::optional<strided> in_memory(const destination& target) {
   const std::uint64_t width = bits(target.dtype);
   std::optional<std::uint64_t> total_bits = width;
@@ -48,7 +48,8 @@ std::optional<strided> in_memory(const destination& target) {
   for (std::size_t d = target.shape.size(); d-- > 0;) {
     std::int64_t step = 0;
     if (target.strides.empty()) {
-      // `dense` can be this large only if another dimension is 0: the total size fits in 64 bits.
+      // `dense` exceeds 63 bits only if another dimension is 0, because the total size fits in 64
+      // bits.
       if (dense > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
         return std::nullopt;
       }

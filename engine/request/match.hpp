@@ -20,8 +20,8 @@ struct matched_tensor {
   std::uint32_t destination;  // Index in the list of destinations.
   std::uint32_t tensor;       // Index in catalog::tensors.
   // The vectors are indexed by dimension of the destination. If the tensor has fewer dimensions,
-  // dimensions of size 1 are added in front. A destination with elements of less than a byte is
-  // dense and has one dimension of bytes.
+  // dimensions of size 1 are added in front. If the elements have less than a byte, `shape` has one
+  // dimension, which counts bytes, and the destination is contiguous.
   std::vector<std::uint64_t> shape;
   std::vector<std::int64_t> stride_bytes;  // Distance of two elements in the destination, in bytes.
   // True if the tensor has one element in the dimension, and the destination repeats this element.

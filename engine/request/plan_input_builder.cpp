@@ -108,7 +108,10 @@ void plan_input_builder::add(const box& source_box, const chosen_tensor& chosen)
   memory.form.shape = t.shape;
   memory.form.element_bits = bits(t.dtype);
   memory.box = source_box.ranges;
-  if (blocks && (!source_box.ranges.empty() || chosen.boxes.size() > 1)) {
+  const bool is_decoded = (digest != nullptr || stored != nullptr) && cast.needed();
+  const bool in_block_form =
+      blocks && (!source_box.ranges.empty() || chosen.boxes.size() > 1 || is_decoded);
+  if (in_block_form) {
     const block_size size = size_of(*blocks);
     memory.shape = in_blocks(t.original_shape, *blocks);
     memory.form.shape = memory.shape;
@@ -119,13 +122,13 @@ void plan_input_builder::add(const box& source_box, const chosen_tensor& chosen)
     }
   }
   memory.form.box = memory.box;
-  if (stored) {
+  if (stored && !in_block_form) {
     add_pieces(memory, *stored, bits(t.dtype) / 8, digest);
-  } else if (digest) {
-    // The tensor is stored unchanged, but its bytes must be hashed in order. Therefore the tensor
-    // is read as a stream.
-    const stored_stream& s = digest->stream;
-    add_row_major_piece(memory, t,
+  } else if (stored || digest) {
+    // Compressed blocks are one stream. If a tensor is stored unchanged and has a digest, its bytes
+    // must be hashed in order. Therefore the tensor is read as a stream.
+    const stored_stream& s = stored ? stored->pieces.front().stored : digest->stream;
+    add_row_major_piece(memory,
                         {wanted_stream::kind::decoded, s.file, s.offset, s.bytes, s.decoded_bytes},
                         {&s, 1, digest});
   }
@@ -143,10 +146,10 @@ bool plan_input_builder::is_whole(const box& source_box) const {
   return true;
 }
 
-// Returns the file's digest of a box if the stored bytes must be hashed during decoding. Returns
-// null if no digest can be verified, or if the digest is verified in another way: check threads
-// hash tensors whose stored bytes are unchanged in memory, and choose_digests() verifies tensors
-// without elements.
+// Returns the file's digest of a box if the stored bytes must be hashed during decoding. Otherwise
+// returns null: no digest is verified, or the digest is verified elsewhere. Check threads hash
+// tensors whose stored bytes are unchanged in memory. choose_digests() verifies tensors without
+// elements.
 const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
                                                           const chosen_tensor& chosen,
                                                           bool converted) {
@@ -201,15 +204,15 @@ void plan_input_builder::put_into(form_memory& to, const box& source_box,
   }
 }
 
-// Sets the shape of the tensor to the shape of its destination. In repeated dimensions, the stride
-// of its pieces becomes 0.
+// Sets the shape of the tensor to the shape of its destination. In repeated dimensions, the strides
+// of the tensor's pieces become 0.
 void plan_input_builder::broadcast(form_memory& to, const box& source_box,
                                    const fill_target& into) {
   using sizes = std::vector<std::uint64_t>;
   const tensor_info& t = from_.named->catalog().tensors[source_box.tensor];
   const std::size_t in_front = into.matched.shape.size() - t.shape.size();
   if (!to.form.in_pieces) {
-    add_row_major_piece(to, t, {wanted_stream::kind::raw, t.file, t.offset, t.bytes, t.bytes},
+    add_row_major_piece(to, {wanted_stream::kind::raw, t.file, t.offset, t.bytes, t.bytes},
                         {nullptr, 1});
   }
   std::vector<stored_box> pieces;
@@ -256,19 +259,20 @@ void plan_input_builder::broadcast(form_memory& to, const box& source_box,
 
 // Describes the whole tensor as one row-major piece. The piece begins at the first byte of the
 // stream.
-void plan_input_builder::add_row_major_piece(form_memory& to, const tensor_info& t,
-                                             const wanted_stream& from, const stream& stored) {
+void plan_input_builder::add_row_major_piece(form_memory& to, const wanted_stream& from,
+                                             const stream& stored) {
   const auto whole = static_cast<std::uint32_t>(wanted_streams_.size());
   wanted_streams_.push_back(from);
   streams_.push_back(stored);
-  std::vector<std::uint64_t>& strides = to.dimensions.emplace_back(t.shape.size());
-  std::uint64_t stride = bits(t.dtype) / 8;
-  for (std::size_t d = t.shape.size(); d-- > 0;) {
+  const std::span<const std::uint64_t> shape = to.form.shape;  // In units of form.element_bits.
+  std::vector<std::uint64_t>& strides = to.dimensions.emplace_back(shape.size());
+  std::uint64_t stride = to.form.element_bits / 8;
+  for (std::size_t d = shape.size(); d-- > 0;) {
     strides[d] = stride;
-    stride *= t.shape[d];
+    stride *= shape[d];
   }
-  const std::vector<std::uint64_t>& origin = to.dimensions.emplace_back(t.shape.size());
-  to.pieces.push_back({whole, 0, origin, t.shape, strides});
+  const std::vector<std::uint64_t>& origin = to.dimensions.emplace_back(shape.size());
+  to.pieces.push_back({whole, 0, origin, shape, strides});
   to.form.in_pieces = true;
   to.form.pieces = to.pieces;
 }
@@ -283,8 +287,10 @@ void plan_input_builder::add_pieces(form_memory& to, const stored_form& stored,
     const stored_stream& s = stored_piece.stored;
     auto index = static_cast<std::uint32_t>(wanted_streams_.size());
     if (s.in_memory == nullptr) {
-      index =
-          stream_at_.emplace(stream_key(s.file, s.offset, s.bytes, digest), index).first->second;
+      const stream_key key = {s.file,         s.offset,      s.bytes,         s.decoded_bytes,
+                              s.stored_codec, s.chain.get(), s.shuffle_bytes, s.fletcher32,
+                              s.crc32,        digest};
+      index = stream_at_.emplace(key, index).first->second;
     }
     if (index == wanted_streams_.size()) {
       wanted_stream added = {wanted_stream::kind::raw, s.file, s.offset, s.bytes, s.decoded_bytes};
@@ -302,7 +308,7 @@ void plan_input_builder::add_pieces(form_memory& to, const stored_form& stored,
 }
 
 // A fused tensor is one dense row-major part of an arena, and each of its boxes uses the strides of
-// the fused tensor. In a fill, the destination is memory of the caller with strides of its own.
+// the fused tensor. In a fill, each box uses the strides of the caller's memory instead.
 void plan_input_builder::add_fused(const chosen_tensor& chosen) {
   std::uint64_t before = 0;
   for (const box& source_box : chosen.boxes) {
@@ -315,10 +321,15 @@ void plan_input_builder::add_fused(const chosen_tensor& chosen) {
   const auto tensor = static_cast<std::uint32_t>(&chosen - chosen_.data());
   block_of_[tensor] = static_cast<std::uint32_t>(blocks_.size());
   std::uint64_t offset = 0;
+  const std::size_t first = tensors_.size();
   for (const box& source_box : chosen.boxes) {
     add(source_box, chosen);
     wanted_tensor& w = tensors_.back();
     const tensor_info& t = from_.named->catalog().tensors[source_box.tensor];
+    if (!(w.cast == tensors_[first].cast) && !refused_) {
+      refused_ = fault{errc::invalid_selection, tensor_place(from_.named->catalog(), t),
+                       "it is fused with a tensor that is converted differently"};
+    }
     const auto blocks = blocks_of(t);
     const std::vector<std::uint64_t> shape =
         blocks ? in_blocks(chosen.shape, *blocks) : chosen.shape;

@@ -4,6 +4,7 @@
 // Builds the input of the planner: how the chosen tensors are stored, how they are converted, and
 // for a fill, where they are written.
 
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -11,7 +12,6 @@
 #include <optional>
 #include <ringload/options.hpp>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -35,29 +35,34 @@ class plan_input_builder {
   // Returns the input of make_plan(). The plan has one entry for each chosen tensor, also if the
   // tensor is fused from several boxes.
   plan_input input() const noexcept;
-  // Returns an index in the loader's list of devices.
+  // Returns the device of an arena, as an index in the loader's list of devices.
   std::uint32_t device_of(std::uint32_t arena) const noexcept {
     return arena < devices_.size() ? devices_[arena] : 0;
   }
 
-  // Returns the error of the first tensor that load_options::dtype cannot convert.
+  // Returns the error of the first tensor that prevents the load: a tensor of packed elements that
+  // should be converted, or a fused tensor whose parts are converted differently. Empty if there is
+  // no such tensor.
   const std::optional<fault>& refused() const noexcept { return refused_; }
-  // Returns the catalog indices of the tensors that are not converted to load_options::dtype.
+  // Returns the catalog indices of the tensors that keep their dtype, because they cannot be
+  // converted to load_options::dtype.
   std::span<const std::uint32_t> unconverted() const noexcept { return unconverted_; }
-  // Returns the first tensor that is converted from F64 on a device for which `device` returns
-  // true.
+  // Returns the index of the first chosen tensor that is converted from F64 on a device for which
+  // `device` returns true.
   std::optional<std::uint32_t> first_from_f64_on(
       const std::function<bool(std::uint32_t)>& device) const;
-  // Returns the first converted tensor, if there is one.
+  // Returns the index of the first chosen tensor that is converted, if there is one.
   std::optional<std::uint32_t> first_converted() const noexcept;
-  // Returns a lower bound of the memory that the load needs. make_plan() detects an overflow.
+  // loaded_bytes() returns a lower bound of the memory that the load needs.
+  // loaded_bytes_by_tensor() returns the size of each chosen tensor after the load. The sums may
+  // overflow: make_plan() detects an overflow.
   std::uint64_t loaded_bytes() const;
   std::vector<std::uint64_t> loaded_bytes_by_tensor() const;
 
   // The checks that use digests of the checkpoint's files.
   struct digests {
-    // Indexed by chosen tensor: the digest to compare after the load, or null. Empty if no tensor
-    // has a digest of this kind.
+    // Indexed by chosen tensor: the digest to compare after the load. Null if the tensor has no
+    // such digest. Empty if no tensor has one.
     std::vector<const stored_digest*> landed;
     // Catalog index and digest of each tensor without elements. The load reads no bytes of such a
     // tensor.
@@ -78,7 +83,8 @@ class plan_input_builder {
   struct stream {
     const stored_stream* stored;  // If null, the bytes of the file are used unchanged.
     std::uint32_t element_bytes;
-    const stored_digest* digest = nullptr;  // Expected digest of the stored bytes, or null.
+    // Expected digest of the stored bytes. If null, no digest is compared.
+    const stored_digest* digest = nullptr;
   };
   std::vector<stream> take_streams() { return std::move(streams_); }
 
@@ -89,9 +95,10 @@ class plan_input_builder {
     std::vector<stored_box> pieces;
     std::vector<range> box;
     std::vector<std::int64_t> strides;
-    // Shape of a tensor that is repeated in its destination, and the dimensions of its pieces.
-    // Empty for other tensors.
+    // Shape of the tensor, if the shape differs from the catalog: in quantisation blocks, or
+    // broadcast to the destination. Otherwise empty.
     std::vector<std::uint64_t> shape;
+    // Origins, extents and strides of pieces that the builder creates.
     std::deque<std::vector<std::uint64_t>> dimensions;
   };
 
@@ -99,8 +106,7 @@ class plan_input_builder {
   void add(const box& source_box, const chosen_tensor& chosen);
   void add_pieces(form_memory& to, const stored_form& stored, std::uint32_t element_bytes,
                   const stored_digest* digest);
-  void add_row_major_piece(form_memory& to, const tensor_info& t, const wanted_stream& from,
-                           const stream& stored);
+  void add_row_major_piece(form_memory& to, const wanted_stream& from, const stream& stored);
   bool is_whole(const box& source_box) const;
   const stored_digest* digest_in_stream(const box& source_box, const chosen_tensor& chosen,
                                         bool converted);
@@ -124,8 +130,21 @@ class plan_input_builder {
   std::deque<form_memory> forms_;         // A deque, because the addresses must not change.
   std::vector<wanted_stream> wanted_streams_;
   std::vector<stream> streams_;
-  // Key: file, offset, stored bytes and digest. Several tensors can share a stream.
-  using stream_key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, const stored_digest*>;
+  // Several tensors can share a stream if the same bytes are decoded in the same way.
+  struct stream_key {
+    std::uint32_t file;
+    std::uint64_t offset;
+    std::uint64_t bytes;
+    std::uint64_t decoded_bytes;
+    codec stored_codec;
+    const std::vector<chain_filter>* chain;
+    std::uint8_t shuffle_bytes;
+    bool fletcher32;
+    std::optional<std::uint32_t> crc32;
+    const stored_digest* digest;
+
+    auto operator<=>(const stream_key&) const = default;
+  };
   std::map<stream_key, std::uint32_t> stream_at_;
   std::optional<fault> refused_;
   std::vector<std::uint32_t> unconverted_;

@@ -25,7 +25,7 @@ struct selection_context {
   std::uint32_t tensors() const { return static_cast<std::uint32_t>(from.tensors.size()); }
   const std::string& name(std::uint32_t t) const { return from.tensors[t].name; }
 
-  // Returns the place of an error that concerns no single tensor.
+  // Returns the place of an error that does not belong to one tensor.
   std::string place() const { return place("selection"); }
   std::string place(const std::string& subject) const {
     return source.empty() ? subject : source + ": " + subject;
@@ -35,11 +35,12 @@ struct selection_context {
   // Returns the index of a tensor. If the tensor does not exist and missing names are allowed,
   // returns an empty optional.
   result<std::optional<std::uint32_t>> find(const std::string& name) const;
-  // Fails if a glob matches no tensor, unless missing names are allowed.
+  // Fails if a glob matches no tensor, unless missing names are allowed. If the glob matches no
+  // tensor but matches an unreadable object, always fails.
   result<void> found_any(bool is_matched, const std::string& glob) const;
 };
 
-// Both lists are indexed by tensor of the catalog. A tensor can be in both lists.
+// Both lists are indexed by tensor of the catalog. Both elements of a tensor can be true.
 struct taken_tensors {
   std::vector<bool> alone;       // The tensor is loaded separately.
   std::vector<bool> fused_part;  // The tensor is a part of a fused tensor.

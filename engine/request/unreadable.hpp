@@ -20,8 +20,8 @@ fault fault_of(const unreadable_info& object);
 const unreadable_info* unreadable_named(const catalog& from, std::string_view name) noexcept;
 
 // Returns an error if the selection contains an unreadable object, unless the catalog omits the
-// object (unreadable_info::is_left_out). selection_context::find() checks the names in the
-// selection.
+// object (unreadable_info::is_left_out). Does not check the names in the selection, because
+// selection_context::find() checks these names.
 std::optional<fault> unreadable_chosen(const catalog& from, const detail::requests& requests);
 
 }  // namespace ringload::inline v0

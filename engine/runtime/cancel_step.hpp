@@ -3,7 +3,7 @@
 
 // Cancels the current step of a `step_thread`, from any thread. A step may block in wait_for(),
 // which waits for a loader, or in another call. A cancellation ends wait_for(), and calls the
-// function `interrupt` to end other calls. It has no effect on a finished step.
+// function `interrupt` to end other calls. A cancellation has no effect on a finished step.
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -26,7 +26,8 @@ namespace ringload::inline v0::detail {
 
 class step_cancellation : public std::enable_shared_from_this<step_cancellation> {
  public:
-  // The cancelling thread calls `interrupt`, if set, which must end a blocking call of the step.
+  // The thread that cancels the step calls `interrupt`, unless `interrupt` is empty. `interrupt`
+  // must end a blocking call of the step.
   explicit step_cancellation(std::function<void()> interrupt = {})
       : interrupt_(std::move(interrupt)) {}
 
@@ -44,6 +45,7 @@ class step_cancellation : public std::enable_shared_from_this<step_cancellation>
   }
 
   // Ends the step. Returns true if the step was cancelled. Later cancellations have no effect.
+  // finish(), is_cancelled() and wait_for() must be called after begin().
   bool finish() noexcept {
     const std::lock_guard lock(mutex_);
     is_finished_ = true;

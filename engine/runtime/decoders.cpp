@@ -84,7 +84,8 @@ void decoders::run() noexcept {
       stream_piece& piece = *stream->current;
       decode_now(*stream, piece);
       more = end_piece(*stream, left > 1);
-      // If `more` is false, the resumed coroutine may destroy the stream, so the loop ends.
+      // If `more` is false, the loop must not use `stream` again, because the resumed coroutine
+      // may destroy it.
       resume(piece);
     }
   }

@@ -72,7 +72,8 @@ class decoders {
 
   // Completes when the piece has been decoded or dropped. The bytes of the piece are not used
   // afterwards. A piece waits until all earlier pieces of the stream have been decoded. After a
-  // failed piece, no piece is decoded. The caller must then call give_up() to complete the rest.
+  // failed piece, no piece is decoded. The caller must then call give_up() to complete the waiting
+  // pieces.
   boost::asio::awaitable<void> decode(running_stream& stream, stream_piece& piece);
 
   // Ends the stream. Completes the pieces that no thread has started, without decoding them. No

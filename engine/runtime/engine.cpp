@@ -91,7 +91,7 @@ void spawn_until_done(boost::asio::io_context& loop, const Life& make_coroutine)
         loop, make_coroutine(),
         [end = std::move(end)](const std::exception_ptr& failed) { end->returned = !failed; });
   } catch (const std::bad_alloc&) {
-    // The destructor of `ending` has already spawned the coroutine again.
+    // The destructor of `ending` has already posted the next attempt.
   }
 }
 
@@ -148,7 +148,8 @@ std::shared_ptr<engine> engine::make(std::vector<device> targets, const loader_o
 
 void engine::run(const wrapper& wrap, std::promise<result<void>> ready) {
   ::pthread_setname_np(::pthread_self(), "ringload");
-  // Without `stay_`, the loop could stop before a worker is spawned, and would never run again.
+  // Without the work guard `stay_`, the loop could stop before a worker is spawned, and would never
+  // run again.
   stay_.emplace(loop.get_executor());
   result<void> status = catch_as_fault([&] { return set_up(wrap); });
   if (status) {
@@ -344,6 +345,11 @@ void engine::begin_close() {
   const auto users = retry_allocation([this] { return users_; });
   for (const auto& user : users) retry_allocation([&] { user->stop_at_close(); });
   close_when_idle();
+}
+
+void engine::add_user(std::shared_ptr<engine_user> user) {
+  const auto& added = users_.emplace_back(std::move(user));
+  if (closing_) retry_allocation([&] { added->stop_at_close(); });
 }
 
 void engine::remove_user(const engine_user& user) {

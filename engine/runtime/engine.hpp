@@ -67,8 +67,9 @@ class engine : public std::enable_shared_from_this<engine> {
   }
 
   // Cancels all loads and saves, and waits until no read or copy is in flight. If a drive does not
-  // complete a read within `most`, close() stops waiting and leaks the thread and its memory,
-  // because the kernel may still write to this memory.
+  // complete a read within `most`, close() stops waiting and detaches the thread. The thread keeps
+  // the engine and its memory until the read completes, because the kernel may still write to the
+  // memory.
   void close(std::chrono::milliseconds most = drain_max);
   static constexpr std::chrono::seconds drain_max{30};
 
@@ -90,8 +91,9 @@ class engine : public std::enable_shared_from_this<engine> {
   // nothing if reads can bypass the slots.
   void prepare_slots();
 
-  // Keeps a load or a save alive until remove_user() is called.
-  void add_user(std::shared_ptr<engine_user> user) { users_.push_back(std::move(user)); }
+  // Keeps a load or a save alive until remove_user() is called. If the engine is being closed,
+  // stops the user at once.
+  void add_user(std::shared_ptr<engine_user> user);
   void remove_user(const engine_user& user);
 
   // Each function creates its threads and workers at its first call.
@@ -101,7 +103,7 @@ class engine : public std::enable_shared_from_this<engine> {
 
   // Reads of loads and writes of saves. The workers that own a slot carry them out.
   schedule read_schedule{loop};
-  // Tensors whose checksums must be computed. Workers without a slot compute the checksums.
+  // Tensors whose digests or indices must be checked. Workers without a slot carry out the checks.
   schedule check_schedule{loop};
   detail::drives drives{loop, options};
   admission_control write_admission{loop, options};
@@ -119,8 +121,9 @@ class engine : public std::enable_shared_from_this<engine> {
   std::unique_ptr<ring> the_ring;
   std::unique_ptr<io_queue> direct_io;
   std::unique_ptr<io_queue> buffered_io;  // Reads through the page cache.
-  std::unique_ptr<io_queue> threads_io;   // Reads from a `byte_supply`, and buffered writes.
-  std::unique_ptr<io_queue> object_io;    // Reads of objects in an object store.
+  // Reads from a `byte_supply`, reads that leave no pages in the page cache, and buffered writes.
+  std::unique_ptr<io_queue> threads_io;
+  std::unique_ptr<io_queue> object_io;  // Reads of objects in an object store.
   // GPUDirect Storage. The three members are empty if GPUDirect Storage is not used.
   std::unique_ptr<direct_storage> storage;
   std::optional<threads> storage_threads;

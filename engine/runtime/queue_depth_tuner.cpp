@@ -21,7 +21,8 @@ constexpr double worth_fewer = 0.97;
 constexpr double standard_errors = 2;
 
 // The assumed relative difference between two measurements under the same conditions. error() adds
-// its square to the sum of squared deviations, so that few trials do not look certain.
+// the square of this difference to the sum of squared deviations, so that few trials do not look
+// certain.
 constexpr double spread_expected = 0.15;
 constexpr std::uint32_t trials_min = 2;
 // After 32 trials, older trials lose weight, because the speed of a drive can change.
@@ -126,7 +127,7 @@ void queue_depth_tuner::start_trial() noexcept {
 }
 
 // Called when the drive becomes idle during a trial. Without this function, a trial might never
-// end: if the candidate admits the reads of all workers, the drive is idle while all of them copy.
+// end: if the candidate admits the reads of all workers, the drive is idle while all workers copy.
 void queue_depth_tuner::give_up_trial() noexcept {
   phase_ = phase::before;
   pause_ = pause_between;

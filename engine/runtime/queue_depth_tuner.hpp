@@ -2,9 +2,9 @@
 #pragma once
 
 // Finds how many bytes a drive should have in flight, by hill climbing while loads run. A trial
-// measures the throughput three times: with the chosen value, with a candidate (its double or
-// half), and with the chosen value again. A doubled candidate must raise the throughput. A halved
-// candidate must only keep the throughput, because fewer bytes in flight mean lower latency.
+// measures the throughput three times: with the chosen value, with a candidate (twice or half the
+// chosen value), and with the chosen value again. A doubled candidate must raise the throughput. A
+// halved candidate must only keep the throughput, because fewer bytes in flight mean lower latency.
 //
 // Measurements of drives are noisy. The candidate becomes the chosen value only if the mean ratio
 // of its trials exceeds the required ratio (1.03 or 0.97) by two standard errors.
@@ -26,9 +26,10 @@ class queue_depth_tuner {
   // Returns how many bytes may be in flight at present. May be called from any thread.
   std::uint64_t bytes() const noexcept { return current_; }
 
-  // Reports that `bytes` were read. `idle` must be true if no read is in flight or waiting. In this
-  // case, discards the current measurement, because the time until the next read would falsify it.
-  // If this was the measurement of the candidate, the trial ends without a result.
+  // Reports that `bytes` were read or written. `idle` must be true if no bytes are in flight and no
+  // read or write is waiting. If `idle` is true, discards the current measurement, because the time
+  // until the next read or write would distort the measurement. If this was the measurement of the
+  // candidate, the trial ends without a result.
   void completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept;
 
  private:
@@ -60,7 +61,7 @@ class queue_depth_tuner {
   std::uint64_t chosen_;                // The chosen value.
   std::atomic<std::uint64_t> current_;  // chosen_, or the candidate during its measurement.
 
-  // The members below describe the current measurement. skip_ is the number of bytes that must
+  // The next four members describe the current measurement. skip_ is the number of bytes that must
   // complete before the measurement starts, because they were requested with the previous value.
   std::uint64_t skip_ = 0;
   std::uint64_t counted_ = 0;

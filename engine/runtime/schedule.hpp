@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides which step a worker (see worker.hpp) carries out next. A step is one read, write or
-// checksum of a load or save. Workers first take the steps that a caller waits for, then the other
-// steps of all loads in turn, and then the steps of add_last(). Engine thread only.
+// Decides which step a worker (see worker.hpp) carries out next. A step is one read or check of a
+// load, or one write of a save. Workers first take the steps that a caller waits for, then the
+// steps of work that add() has added, and then the steps of work that add_last() has added. Work of
+// the same priority takes turns. Engine thread only.
 
 #include <cstdint>
 #include <deque>
@@ -41,7 +42,8 @@ class schedule {
   boost::asio::awaitable<turn> take();
 
  private:
-  // A `work` is listed once, as long as it has steps.
+  // A `work` is in the same queue at most once. A `work` leaves the queue when it has no step now
+  // and cannot have a step later (work::offer::later).
   using work_queue = std::deque<std::shared_ptr<work>>;
 
   void add_to(work_queue& queue, const std::shared_ptr<work>& owner);

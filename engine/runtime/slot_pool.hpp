@@ -84,7 +84,7 @@ class slot_pool {
   // Guarded by the mutex.
   std::uint64_t pinned_bytes_ = 0;
   bool any_registered_ = false;
-  std::string refusal_;  // Why the last registration failed.
+  std::string refusal_;  // Why slots are not registered. Empty if no registration failed.
   std::string pinning_reason_;
   bool page_kind_noted_ = false;
   std::string page_kind_;

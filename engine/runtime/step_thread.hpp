@@ -9,12 +9,28 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
 #include "base/signals_blocked.hpp"
 
 namespace ringload::inline v0::detail {
+
+// Completes an operation with a result. Without memory to post the handler, destroys the handler
+// without a call, as Asio does.
+template <class Operation, class Result>
+void end_operation(std::unique_ptr<Operation>& waiting, Result outcome) noexcept {
+  try {
+    if (outcome) {
+      waiting->complete(std::move(*outcome));
+    } else {
+      waiting->fail(outcome.error());
+    }
+  } catch (const std::bad_alloc&) {
+    waiting.reset();
+  }
+}
 
 class step_thread {
  public:
@@ -48,7 +64,7 @@ class step_thread {
 
   // May be called from any thread.
   void add(std::unique_ptr<step> new_step) {
-    // The step may destroy this object while notify_one() runs, so the queue is kept alive here.
+    // The step may run and destroy this object before add() returns. `queue` keeps the queue alive.
     const auto queue = queue_;
     const std::lock_guard lock(queue->mutex);
     queue->steps.push_back(std::move(new_step));
@@ -59,7 +75,7 @@ class step_thread {
   struct steps_to_run {
     std::mutex mutex;
     std::condition_variable changed;
-    // Guarded by `mutex`.
+    // `mutex` guards the members below.
     std::deque<std::unique_ptr<step>> steps;
     bool is_closed = false;
   };

@@ -20,7 +20,7 @@ struct work_step {
   bool awaited;
 };
 
-// Work that is divided into steps: the reads or checksums of a load, the writes of a save. All
+// Work that is divided into steps: the reads or checks of a load, the writes of a save. All
 // functions are called in the engine thread.
 class work {
  public:
@@ -47,7 +47,7 @@ class work {
 // A load or a save that has not finished.
 class engine_user {
  public:
-  // Called when the loader is destroyed. take() must offer no step afterwards.
+  // Called when the loader is destroyed. Afterwards, work::take() must offer no step.
   virtual void stop_at_close() = 0;
 
  protected:

@@ -2,7 +2,7 @@
 #pragma once
 
 // A worker is a coroutine that repeatedly takes a step from a schedule and carries out the step. A
-// worker for reads and writes owns one slot (I/O buffer). A worker for checksums has no slot.
+// worker for reads and writes owns one slot (I/O buffer). A worker for checks has no slot.
 //
 // Even after a cancellation, a step ends only when neither the kernel nor a device uses the slot.
 // Therefore the slot needs no reference count and no lock. The number of workers limits the reads

@@ -126,10 +126,10 @@ class layouter {
 };
 
 // Returns the order of the tensors in the files. tensor_order::given is the order of the caller.
-// The other order is the order of the reference implementation: descending alignment of the dtypes.
-// The enumerators of dtype are in ascending order of alignment. If settings_.alignment is at least
-// 4 KiB, tensors whose size is a multiple of 4 KiB are first, so that each of them begins at a
-// multiple of 4 KiB.
+// tensor_order::reference is the order of the reference implementation: descending alignment of the
+// dtypes. The enumerators of dtype are in ascending order of alignment. With
+// tensor_order::reference, tensors whose size is a multiple of 4 KiB are first if
+// settings_.alignment is at least 4 KiB. Then each of these tensors begins at a multiple of 4 KiB.
 std::vector<std::uint32_t> layouter::ordered() const {
   std::vector<std::uint32_t> order(tensors_.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
@@ -265,7 +265,8 @@ result<checkpoint_layout> layouter::run() {
     bytes_.push_back(*bytes);
   }
   if (auto status = check_unique(tensors_); !status) return status.error();
-  // All tensors are valid. Only a header that is too large can still be a fault.
+  // All tensors are valid. check_readable() can still refuse the files, for example because a
+  // header is too large.
 
   out_.tensors.resize(tensors_.size());
   const sharding shards = spread(bytes_, settings_.shards);

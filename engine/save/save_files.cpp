@@ -43,7 +43,7 @@ result<save_files> save_files::make(const save_target& target, std::span<const f
 
 result<void> save_files::publish(bool sync) {
   for (const written_file& file : files_) {
-    // If the save has a single file, entry_.publish() flushes the file.
+    // If the checkpoint is a file and not a folder, entry_.publish() flushes the file.
     if (!sync || entry_.fd() >= 0) break;
     if (auto status = sync_file(file); !status) return status;
   }

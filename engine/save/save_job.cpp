@@ -83,8 +83,8 @@ void save_job::stop(fault cause) {
 }
 
 void save_job::stop_at_close() {
-  stop_from_outside(
-      {boost::asio::error::operation_aborted, request_.path, "the loader was destroyed"});
+  stop_from_outside({boost::asio::error::operation_aborted, printable_path(request_.path),
+                     "the loader was destroyed"});
 }
 
 void save_job::stop_from_outside(fault cause) noexcept {

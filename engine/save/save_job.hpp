@@ -44,6 +44,7 @@ class save_job final : public work,
   // Takes over the open files and the plan. Afterwards, workers may take writes.
   void begin(save_setup setup);
   written_file& file(const write_op& op) noexcept { return work_.files.files()[op.file]; }
+  // Check threads may also call group() while they compute a digest.
   const std::shared_ptr<write_group>& group() const noexcept { return work_.group; }
 
   // The interface `work`: the steps of the job are its writes. A write is in flight from take()
@@ -70,13 +71,14 @@ class save_job final : public work,
   bool quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
 
-  // Returns the files or the tensors, so that the caller can release them in a thread that may
-  // block.
+  // Moves the files out of the job, so that the caller can close them in a thread that may block.
   save_files release_files() noexcept;
   struct remains {
     std::shared_ptr<write_group> group;
     std::vector<tensor_ref> tensors;
   };
+  // Moves the tensors and their sources out of the job, so that the caller can destroy them in a
+  // thread that may block.
   remains release_tensors() noexcept;
   void set_paths(std::vector<std::string> paths) noexcept { result_.files = std::move(paths); }
 
@@ -102,12 +104,13 @@ class save_job final : public work,
   }
   void wake_if_quiet();
 
-  // The tensors are released at the end of the save.
+  // Constant, except that release_tensors() moves the tensors out at the end of the save.
   save_request request_;
   const std::chrono::steady_clock::time_point begun_at_ = std::chrono::steady_clock::now();
   stop_state outcome_;
 
-  // Used by the engine thread only.
+  // Only the engine thread uses the members below, except for functions above that other threads
+  // may call.
   save_setup work_;
   bool has_begun_ = false;
   std::uint32_t next_ = 0;

@@ -26,8 +26,8 @@ struct write_group {
 // A save that is ready to write.
 struct save_setup {
   save_files files;
-  // The sources are the tensors in their order, then the headers and other parts of files, then
-  // zeros.
+  // `group->sources` holds the tensors in the order of the request, then the headers and other
+  // parts of files. If there are gaps to fill, the last source consists of zeros.
   std::shared_ptr<write_group> group;
   std::uint64_t bytes = 0;  // Size of all files.
 };

@@ -9,10 +9,11 @@
 
 namespace ringload::inline v0 {
 
+// At most one member may be set. If both members are 0, the result is one shard.
 struct shard_limits {
-  // Maximum size of a shard. Only a shard with a single tensor may exceed this size. If `bytes` is
-  // 0, `count` is the number of shards. If both are 0, the result is one shard.
+  // Maximum size of a shard. Only a shard with a single tensor may exceed this size.
   std::uint64_t bytes = 0;
+  // Number of shards. The result has fewer shards if too few tensors have bytes.
   std::uint32_t count = 0;
 };
 

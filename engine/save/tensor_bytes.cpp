@@ -37,7 +37,7 @@ struct reach {
   std::uint64_t after = 0;   // Bytes from that element to the end of the last element.
 };
 
-// Returns an empty optional if an address exceeds the address space.
+// Returns an empty optional if an element is outside the address space.
 std::optional<reach> reach_of(const tensor_ref& tensor, std::uint64_t bytes) {
   if (bytes == 0) return reach();
   if (tensor.strides.empty()) return reach{0, bytes};
@@ -220,8 +220,8 @@ result<void> tensor_bytes::read(std::uint64_t offset, std::span<std::byte> into)
     std::memcpy(into.data(), begin, into.size());
     return {};
   }
-  // The range may begin or end inside an element. Such an element is converted separately, and only
-  // the requested bytes are copied.
+  // The range may begin or end inside an element. Such an element is read separately, and only the
+  // requested bytes are copied.
   std::array<std::byte, 16> element = {};
   while (!into.empty() && offset % to_bytes_ != 0) {
     if (auto status = read_elements(offset / to_bytes_, 1, element.data()); !status) return status;

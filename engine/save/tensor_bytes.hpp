@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads a tensor as it is stored in a file: dense, row-major and optionally converted. Any range of
-// bytes can be read. The tensor may be on any device and may have any strides. Used by saves and
-// writers.
+// Reads a tensor in memory as the bytes that a file will contain: dense, row-major and optionally
+// converted. Any range of bytes can be read. The tensor may be on any device and may have any
+// strides. Used by saves and writers.
 
 #include <atomic>
 #include <cstddef>
@@ -43,12 +43,9 @@ class tensor_bytes {
   const std::byte* memory_at(std::uint64_t offset) const noexcept;
 
   // Copies stored bytes, beginning at `offset`. May be called by several threads at the same time.
-  // If a tensor on a device has strides, the first call copies the covered memory to the host. This
-  // copy is freed when all bytes were read.
+  // If a tensor on a device is not dense, the first call copies the covered memory to the host.
+  // This copy is freed when all bytes were read `passes` times.
   result<void> read(std::uint64_t offset, std::span<std::byte> into);
-
-  // Releases the owner of the tensor's memory. The memory is not read afterwards.
-  void release() noexcept { view_ = {}; }
 
  private:
   bool on_host() const noexcept { return view_.on.kind() == device_kind::host; }
@@ -58,7 +55,6 @@ class tensor_bytes {
   result<void> gather(std::uint64_t first, std::uint64_t count, std::byte* into) const;
   void count_read(std::uint64_t bytes) noexcept;
 
-  // Constant until release() is called.
   tensor_ref view_;
   backend& target_;
   strided_elements elements_;
@@ -70,7 +66,7 @@ class tensor_bytes {
   std::uint64_t spanned_before_ = 0;  // Bytes from the first covered byte to view_.data.
   std::uint64_t spanned_bytes_ = 0;   // Number of covered bytes.
 
-  // Host copy of a tensor that is on a device and has strides.
+  // Host copy of a tensor that is on a device and is not dense.
   std::mutex mutex_;
   // Guarded by the mutex until has_fetched_ is true.
   mapping fetched_;

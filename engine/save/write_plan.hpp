@@ -4,8 +4,8 @@
 // Divides the pieces of files into writes. Adjacent pieces form a run, which is divided at
 // multiples of the size of a slot (I/O buffer).
 //
-//   pieces   |head|aaaaaaaaaaaaaaa|bb|ccccccccc|      one run
-//   writes   |------0------|------1------|--2--|3|    divided at multiples of the slot size
+//   pieces   |head|aaaaaaaaaaaaaaa|bb|ccccccccccc|    one run
+//   writes   |------0------|------1------|--2--|3|    0 to 2 are direct, 3 is the unaligned end
 //   gathers   head a        a      bb ccc c     c     the sources of each write
 //
 // A write is direct if its offset and length are multiples of the unit of direct I/O. Only the
@@ -45,8 +45,8 @@ struct write_plan {
 };
 
 struct write_rules {
-  std::uint64_t slot_bytes = 0;   // A power of two.
-  std::uint64_t direct_unit = 0;  // A power of two, at most slot_bytes.
+  std::uint64_t slot_bytes = 0;   // Must be a power of two.
+  std::uint64_t direct_unit = 0;  // Must be a power of two, at most slot_bytes.
 };
 
 // Pieces must not overlap. Fails with errc::size_overflow if the number of writes or gathers

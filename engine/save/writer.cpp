@@ -32,8 +32,8 @@ namespace detail {
 
 namespace {
 
-// Runs a step in the writer's thread, and completes the operation with its result. The destructor
-// of the state joins the thread, so the state outlives the step.
+// Runs a step in the writer's thread, and completes the operation with the result of the step. The
+// destructor of the state joins the thread, so the state outlives the step.
 template <class T, class Work>
 void post_step(const std::shared_ptr<writer_state>& state, std::unique_ptr<operation<T>> waiting,
                Work work) {

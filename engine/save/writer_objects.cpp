@@ -123,9 +123,9 @@ result<void> writer_state::add(const tensor_ref& tensor, const object_options& o
   object.components.emplace().push_back(*data);
   if (auto status = check_zt_object(object); !status) return status.error().in(file_.place);
   object.components->clear();
-  // The backend of the device is created before the object is declared, because its creation may
-  // fail.
+  // If the name exists, declare() returns the error.
   if (archive_->index_of(tensor.name)) return archive_->declare(std::move(object)).error();
+  // Creates the backend of the device before declare(), because creating a backend may throw.
   if (tensor.on != host()) (void)backend_of(tensor.on);
   auto known = archive_->declare(std::move(object));
   if (!known) return known.error();
@@ -205,8 +205,13 @@ result<void> writer_state::replace(const tensor_ref& tensor) {
   file_entries found;
   const zt_blob_rules anywhere = {zt_magic.size(), INT64_MAX, 1};
   if (auto problem = add_zt_object(*known, anywhere, found)) return *problem;
-  const dtype expected = found.composites.empty() ? found.tensors.front().dtype : tensor.dtype;
-  if (auto same = check_form(tensor, expected, *known->shape); !same) return same;
+  const entry& stored = found.tensors.front();
+  const bool is_plain = found.composites.empty();
+  // A packed or unknown type has one shape in its own elements, and another shape in stored
+  // elements. `tensor` must have the shape in stored elements.
+  auto same = check_form(tensor, is_plain ? stored.dtype : tensor.dtype,
+                         is_plain ? stored.shape : *known->shape);
+  if (!same) return same;
   hasher content;
   auto from = bytes_of(tensor, tensor.name, content);
   if (!from) return from.error();

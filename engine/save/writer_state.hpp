@@ -27,8 +27,7 @@
 
 namespace ringload::inline v0::detail {
 
-// The attributes of a file, in the order of the calls of set(). In the file, the attributes are a
-// CBOR map.
+// The attributes of a file or of an object. In the file, the attributes are a CBOR map.
 class attribute_list {
  public:
   void set(std::string key, std::string encoded);
@@ -44,8 +43,8 @@ class attribute_list {
 
 class writer_state {
  public:
-  // The functions below create a writer, and block on the file system. If `path` is empty, the file
-  // is in memory.
+  // The next three functions create a writer, and block on the file system. If `path` is empty, the
+  // file is in memory.
   using optional_path = std::optional<std::string>;
   static result<std::shared_ptr<writer_state>> make_zt(optional_path path, writer_options options);
   static result<std::shared_ptr<writer_state>> append_zt(std::string path, writer_options options);
@@ -55,7 +54,7 @@ class writer_state {
 
   // ---- May be called from any thread ----
 
-  // Makes all later steps fail.
+  // Cancels the current step if it has not ended, and makes all later steps fail.
   void stop() noexcept { stop_ = true; }
   std::uint64_t bytes_taken() const noexcept { return bytes_taken_.load(); }
   threads& thread() noexcept { return thread_; }
@@ -142,10 +141,10 @@ class writer_state {
   plan plan_;
   std::vector<std::pair<device, std::unique_ptr<backend>>> backends_;
   attribute_list attributes_;
-  // True if an error of the current step may have damaged the file.
+  // True if the file may be damaged when the current step fails.
   bool may_damage_file_ = true;
   std::optional<fault> refusal_;  // Error of the last step.
-  std::optional<fault> failure_;  // Error of all later steps.
+  std::optional<fault> failure_;  // If set, all later steps fail with this error.
   std::vector<tensor_digest> digests_;
   std::vector<std::string> notes_;
   bool finished_ = false;

@@ -58,10 +58,14 @@ result<zt_source> open_zt(const std::string& path) {
 }
 
 // Sets the decoded length of each compressed component that has no decoded length. Files before
-// version 1.2 do not contain the length for dense objects, so it is computed from the shape.
+// version 1.2 do not contain the length for dense objects. The shape determines this length.
 result<void> complete_lengths(zt_object& object) {
   for (zt_component& part : *object.components) {
     if (!part.zstd || part.uncompressed_length) continue;
+    if (part.name != "data") {
+      return fault{errc::unsupported_feature, tensor_place(object.name),
+                   "its component '" + printable(part.name) + "' has no decoded length"};
+    }
     file_entries found;
     const zt_blob_rules anywhere = {zt_magic.size(), INT64_MAX, 1, true};
     if (auto problem = add_zt_object(object, anywhere, found)) return *problem;
@@ -70,8 +74,9 @@ result<void> complete_lengths(zt_object& object) {
   return {};
 }
 
-// Copies bytes with copy_file_range(). If the kernel or a system call filter refuses this call,
-// copies with a read and a write. Increases `offset` by the number of copied bytes.
+// Copies at most `bytes` bytes at `offset` to the same offset of the other file. Uses
+// copy_file_range(). If the kernel or a system call filter refuses this call, uses a read and a
+// write. Increases `offset` by the number of copied bytes.
 result<void> copy_some(int from, ::off64_t& offset, int to, std::uint64_t bytes) {
   const auto failed = [](int code) { return fault{system_code(code), {}}; };
   ::off64_t target_offset = offset;
@@ -107,7 +112,7 @@ struct shared_part {
   std::string name;
 };
 
-// The position and the encoding of a component's stored bytes.
+// The position, the encoding and the digest of a component's stored bytes.
 using stored_bytes_key = std::tuple<std::uint64_t, std::uint64_t, bool,
                                     std::optional<std::uint64_t>, std::uint8_t, std::string>;
 

@@ -16,9 +16,9 @@ namespace detail {
 class allocation_sink;
 }
 
-/// Writes a CSV row for each allocation and each release of a loader. The log contains the memory
-/// of tensors and of slots (pinned buffers), and auxiliary GPU memory. The log does not contain the
-/// small allocations of C++ objects.
+/// Writes a CSV row for each allocation and each release of a loader. The log covers tensors, slots
+/// (pinned buffers) and auxiliary GPU memory. The log does not cover C++ objects such as handles
+/// and containers.
 ///
 /// The columns are `timestamp` (seconds since 1970), `call`, `pointer`, `size` and `stack`. The
 /// calls are `mmap` and `munmap` for host memory, `new` and `delete` for small host memory (less
@@ -29,14 +29,14 @@ class allocation_sink;
 /// by semicolons. If the C library cannot provide the frames, the column is empty. Memory in the
 /// free list of a loader (`loader_options::cached_bytes`) counts as allocated.
 ///
-/// An allocation_log is a handle. Copies write to the same destination. The destination is closed
-/// when the last copy is destroyed and all logged memory is freed, because tensors may outlive
-/// their loader. All functions are thread-safe.
+/// An allocation_log is a handle. Copies write to the same file or stream. A file is closed when
+/// the last copy is destroyed and all logged memory is freed. This may be after the loader is
+/// destroyed, because tensors may outlive their loader. All functions are thread-safe.
 class RINGLOAD_EXPORT allocation_log {
  public:
   /// Creates an empty handle. An empty handle writes nothing.
   allocation_log() noexcept = default;
-  /// Creates or replaces the file. Each row is written to the file at once. Throws
+  /// Creates or replaces the file. Each row is written to the file immediately. Throws
   /// `ringload::error`.
   explicit allocation_log(std::string_view file);
   /// Creates or replaces the file at a `std::filesystem::path`.
@@ -50,12 +50,12 @@ class RINGLOAD_EXPORT allocation_log {
   /// Returns false for an empty handle.
   explicit operator bool() const noexcept { return to_ != nullptr; }
 
-  /// Stops logging while an object of this class exists. An allocation during this time has no row,
-  /// and neither has its later release. The release of an allocation with a row always has a row.
-  /// Therefore the rows of allocations and releases match.
+  /// Pauses a log while an object of this class exists. Memory that is allocated during this time
+  /// has no rows, neither for its allocation nor for its release. All other memory has both rows,
+  /// even if it is released during this time.
   class [[nodiscard]] pause {
    public:
-    /// Stops logging to `log` and to its copies.
+    /// Pauses `log` and its copies.
     explicit pause(const allocation_log& log) noexcept;
     pause(const pause&) = delete;
     pause& operator=(const pause&) = delete;

@@ -5,9 +5,9 @@
 //
 //   ringload::model m = loader.load_async(path, ringload::as_exception(asio::use_future)).get();
 //
-// This call throws `ringload::error`, which includes the place of the failure. Without
-// as_exception, `asio::use_future` throws `boost::system::system_error`, which has only the error
-// code. The default token of all operations is as_exception(asio::use_awaitable).
+// If the load fails, this call throws `ringload::error`, which includes the place of the failure.
+// Without as_exception, `asio::use_future` throws `boost::system::system_error`, which has only the
+// error code. The default token of all operations is as_exception(asio::use_awaitable).
 
 #include <boost/asio/associator.hpp>
 #include <boost/asio/async_result.hpp>
@@ -22,11 +22,11 @@
 namespace ringload::inline v0 {
 
 /// Converts the signature `void(error_code, Ts...)` into `void(std::exception_ptr, Ts...)` for the
-/// inner token. The exception is a `ringload::error` or a `fill_error`. Other signatures are not
-/// converted.
+/// inner token. The exception is a `ringload::error`, a `fill_error` or a `std::bad_alloc`. Other
+/// signatures are not converted.
 template <class CompletionToken>
 struct as_exception_t {
-  /// Creates the inner token for `default_token`.
+  /// Default-constructs the inner token. `default_token` uses this constructor.
   constexpr as_exception_t() = default;
   /// Stores the inner token.
   template <class T>
@@ -44,7 +44,7 @@ constexpr as_exception_t<std::decay_t<CompletionToken>> as_exception(CompletionT
 }
 
 /// The token of operations that are called without a token. With this token, `co_await` throws
-/// `ringload::error`.
+/// `ringload::error` if the operation fails.
 using default_token = as_exception_t<boost::asio::use_awaitable_t<>>;
 
 namespace detail {

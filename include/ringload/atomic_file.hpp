@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file or a folder that becomes visible at its path only when it is complete. `save_async` and
-// `writer` do the same. Use this class for additional files of a checkpoint.
+// A file or a folder that becomes visible at its path only when it is complete. The outputs of
+// `save_async` and `writer` also become visible in this way. Use this class for additional files of
+// a checkpoint.
 
 #include <cstdint>
 #include <memory>
@@ -22,8 +23,9 @@ class atomic_entry;
 /// block during file system operations, and throw `ringload::error`. `error::place()` is the path
 /// of the target.
 ///
-/// Before it is published, an entry has a name like ".ringload-<process>-<n>" in the folder of the
-/// target. If the file system supports unnamed files, an unpublished file has no name.
+/// Before publication, a folder has a temporary name like ".ringload-<process>-<n>", next to the
+/// target. A file has such a name only if the file system does not support unnamed files
+/// (O_TMPFILE).
 class RINGLOAD_EXPORT atomic_file {
  public:
   /// Creates an empty file or folder. If `target` exists and `may_replace` is false, fails with
@@ -36,7 +38,8 @@ class RINGLOAD_EXPORT atomic_file {
       : atomic_file(std::string_view(target.native()), kind, may_replace) {}
   /// Moves the file or folder. Afterwards `source` may only be assigned to or destroyed.
   atomic_file(atomic_file&& source) noexcept;
-  /// Removes the own file or folder if it was not published, and takes over `source`.
+  /// Removes the file or folder of this object if it was not published. Then moves the file or
+  /// folder of `source` into this object.
   atomic_file& operator=(atomic_file&& source) noexcept;
   /// Removes the file or the folder if it was not published.
   ~atomic_file();
@@ -47,9 +50,9 @@ class RINGLOAD_EXPORT atomic_file {
   /// Appends `text` to the file.
   void write(std::string_view text);
 
-  /// Makes the file or the folder visible at its path. If `sync` is true, the file or the folder is
-  /// flushed to the drive before it becomes visible, and its name is flushed afterwards. The
-  /// contents of the files in a folder are not flushed.
+  /// Makes the file or the folder visible at the target path. If `sync` is true, the file or the
+  /// folder is flushed to the drive before it becomes visible, and its name is flushed afterwards.
+  /// The contents of the files in a folder are not flushed.
   void publish(bool sync = true);
 
  private:

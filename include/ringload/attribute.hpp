@@ -37,13 +37,15 @@ class RINGLOAD_EXPORT attribute {
                                        : static_cast<std::uint64_t>(value)) {}
 
   /// Parses JSON text. The members of an object keep their order. A number without fraction and
-  /// exponent becomes an integer. Throws `errc::malformed_header` if the text is not valid JSON.
+  /// exponent becomes an integer if it fits in 64 bits. Every other number becomes a floating-point
+  /// number. Throws `errc::malformed_header` if the text is not valid JSON.
   static attribute json(std::string_view text);
   /// Creates an attribute from CBOR. `encoded` must be exactly one complete value. Throws
-  /// `errc::malformed_header` if the value is not valid.
+  /// `errc::malformed_header` if the CBOR is not valid. Throws `errc::header_not_utf8` if a text in
+  /// the value is not UTF-8.
   static attribute cbor(std::string encoded);
 
-  /// Returns the value as CBOR. Two attributes are equal if their CBOR is equal.
+  /// Returns the value as CBOR.
   const std::string& encoded() const noexcept { return encoded_; }
   /// Returns the text if `is_text()` is true. Otherwise returns the value as JSON text. Byte
   /// strings are in hexadecimal.
@@ -51,7 +53,8 @@ class RINGLOAD_EXPORT attribute {
   /// Returns true if the value is a text.
   bool is_text() const noexcept { return is_text_; }
 
-  /// Two values are equal if their types and contents are equal, so 1 and 1.0 differ.
+  /// Compares the bytes of the CBOR, so 1 and 1.0 differ. If cbor() received one number in two
+  /// encodings, the two attributes differ too.
   friend bool operator==(const attribute& a, const attribute& b) noexcept {
     return a.encoded_ == b.encoded_;
   }

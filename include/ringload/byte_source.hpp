@@ -42,13 +42,14 @@ struct transfer_counts {
 
 /// A request to read a range of a byte_source.
 struct source_read {
-  /// Requests the bytes from the offset `from` that fill `to`.
+  /// Requests `to.size()` bytes, from the offset `from` of the object, to be read into `to`.
   source_read(std::uint64_t from, std::span<std::byte> to) noexcept : offset(from), into(to) {}
 
   std::uint64_t offset;  // The offset of the first byte in the object.
   /// The memory for the bytes. Its size is the size of the range. The range is within the object.
   std::span<std::byte> into;
-  /// True if a caller waits for a tensor in this range. The read then has priority.
+  /// True if a caller is waiting for these bytes. The source should then prefer this read to other
+  /// reads.
   bool awaited = false;
   /// A stop is requested when the bytes are no longer needed. The read must then end soon, with or
   /// without an error.
@@ -71,8 +72,9 @@ class RINGLOAD_EXPORT byte_source {
   /// or an mtime. Returns an empty string if the version is unknown, or if read_async itself
   /// detects changes.
   ///
-  /// Called when the object is opened and at the end of each load. If the tag has changed, the load
-  /// fails with errc::changed_file. An exception fails the load. May block.
+  /// Called when the object is opened, when a load from an open checkpoint begins, and at the end
+  /// of each load. If the tag has changed, the load fails with errc::changed_file. An exception
+  /// fails the load. May block.
   virtual std::string identity() const = 0;
 
   /// Starts a read and returns without blocking. Must call `done` exactly once, in any thread, but
@@ -82,7 +84,7 @@ class RINGLOAD_EXPORT byte_source {
   /// opened, the exception must be errc::changed_file.
   ///
   /// The source may write to `request.into` until it calls `done`, but not afterwards, even if the
-  /// read was stopped. At most loader_options::slots reads are in flight at the same time.
+  /// read was stopped. One loader has at most loader_options::slots reads of tensors in flight.
   ///
   /// To start a coroutine that returns `boost::asio::awaitable<void>`, call
   /// `boost::asio::co_spawn(executor, coroutine(request), std::move(done))`.
@@ -156,9 +158,9 @@ class RINGLOAD_EXPORT byte_store {
  public:
   virtual ~byte_store();
 
-  /// Returns true if the store accepts this name. A name with "://" is passed to the stores first.
-  /// Any other name is passed to the stores only if neither a path nor a model in the local cache
-  /// has this name.
+  /// Returns true if the store accepts this name. A name with "://" is a path only if no store
+  /// accepts it. Any other name is passed to the stores only if neither a path nor a model in the
+  /// local cache has this name.
   virtual bool has_name(std::string_view source) const noexcept = 0;
 
   /// Finds the checkpoint `source`. Throws errc::source_not_found if the checkpoint does not exist.

@@ -21,16 +21,16 @@
 // Models, tensors and checkpoints may be used after their loader is released.
 //
 // A function that can fail returns a ringload_status. After a failure, ringload_last_error()
-// returns the cause as one line of text, with the file, the tensor and the byte offset if known.
-// Result handles are set to null. No function throws an exception or aborts.
+// returns the cause as one line of text, with the file, the tensor and the byte offset if known. A
+// failed call sets its result handle to null. No function throws an exception or aborts.
 //
 // Functions that take time exist in two forms. NAME_begin starts an operation and returns. Wait for
 // the operation, poll its file descriptor, or set a callback. NAME without _begin starts the
-// operation and waits for its end. The release of an operation that has not ended cancels it.
+// operation and waits for its end. An operation that is released before its end is cancelled.
 //
 // Each struct begins with `struct_bytes`, which the caller sets to the size of the struct. Later
 // versions of ringload can then append fields. A field that is 0 has its default value. Set all
-// other bytes of the struct to 0, or use RINGLOAD_STRUCT:
+// unused bytes of the struct to 0, or use RINGLOAD_STRUCT:
 //
 //     ringload_load_options options = RINGLOAD_STRUCT(ringload_load_options);
 //
@@ -76,7 +76,8 @@ typedef struct ringload_device ringload_device;
 typedef struct ringload_extension ringload_extension;
 /// Threads and buffers that load checkpoints. See `ringload/loader.hpp`.
 typedef struct ringload_loader ringload_loader;
-/// An open checkpoint. Its files are closed when the handle and all its loads are released.
+/// An open checkpoint. The files are closed when the handle and all loads of the checkpoint are
+/// released.
 typedef struct ringload_checkpoint ringload_checkpoint;
 /// Rules that select tensors, ranges and devices.
 typedef struct ringload_selection ringload_selection;
@@ -105,8 +106,10 @@ typedef enum ringload_status RINGLOAD_OF_INT {
   RINGLOAD_CANCELLED = 3,         // The operation was cancelled, or its loader was released.
   RINGLOAD_INVALID_ARGUMENT = 4,  // A handle is null, a value is unknown, or a range is invalid.
   RINGLOAD_NOT_FOUND = 5,         // The source or the tensor does not exist.
-  RINGLOAD_INVALID_FILE = 6,      // A file violates its format.
-  /// The file or the request is valid, but this build does not support it.
+  /// A file violates its format, bytes do not match a digest, or a source is not one complete
+  /// checkpoint.
+  RINGLOAD_INVALID_FILE = 6,
+  /// The file or the request is valid, but has a feature that ringload or this build lacks.
   RINGLOAD_UNSUPPORTED = 7,
   RINGLOAD_NO_MEMORY = 8,  // The host or the device has not enough memory, or a limit is too low.
   RINGLOAD_CHANGED_FILE = 9,  // A file was truncated, changed or replaced after it was opened.
@@ -120,10 +123,10 @@ typedef enum ringload_status RINGLOAD_OF_INT {
 } ringload_status;
 
 /// Returns the text of the last failed call of this thread, or "" if no call has failed. The
-/// pointer is valid until the next call.
+/// pointer is valid until the next call of this thread.
 RINGLOAD_C_EXPORT const char* ringload_last_error(void);
 /// Returns the place of the last failed call: the file, and the tensor or the byte in the file.
-/// Returns "" if the failure has no place. The pointer is valid until the next call.
+/// Returns "" if the failure has no place. The pointer is valid until the next call of this thread.
 RINGLOAD_C_EXPORT const char* ringload_last_error_place(void);
 /// Returns the `ringload::errc` name of the last failed call, such as "truncated_file". Returns ""
 /// if the error code is not a code of ringload.
@@ -147,7 +150,7 @@ RINGLOAD_C_EXPORT uint32_t ringload_abi_version(void);
 
 /// The element types. The values never change.
 typedef enum ringload_dtype RINGLOAD_OF_INT {
-  RINGLOAD_AS_STORED = 0,  // In load options: no conversion. No tensor has this type.
+  RINGLOAD_AS_STORED = 0,  // In options: no conversion, or no dtype. No tensor has this type.
   RINGLOAD_BOOL = 1,
   RINGLOAD_F4 = 2,
   RINGLOAD_F6_E2M3 = 3,
@@ -186,7 +189,7 @@ typedef enum ringload_device_kind RINGLOAD_OF_INT {
   RINGLOAD_CUDA = 1
 } ringload_device_kind;
 
-/// Releases a device that any header of ringload created.
+/// Releases a device. Any header of ringload may declare the function that created the device.
 RINGLOAD_C_EXPORT void ringload_device_release(ringload_device* device);
 
 /// How a loader reads files.
@@ -217,10 +220,13 @@ typedef struct ringload_loader_options {
   /// The limit for the bytes of reads in flight on one drive. If 0, the loader tunes the limit.
   uint64_t bytes_in_flight;
   uint64_t arena_bytes_max;  // The memory limit for the tensors of one load. 0 means no limit.
-  uint64_t cached_bytes;     // How much freed tensor memory is kept for later loads.
-  /// The number of slots. 0 means 16 for the host, or 32 for each GPU, but at most 128.
+  /// The maximum of freed tensor memory that each device keeps for later loads.
+  uint64_t cached_bytes;
+  /// The number of slots. 0 means 16 for the host, or 32 for each GPU, but at most 128. If little
+  /// memory is available, 0 means fewer slots.
   uint32_t slots;
-  /// The number of threads that copy from the page cache. 0 means 3 for the host.
+  /// The number of threads that copy from the page cache. 0 means 3 for the host, and 3 or more for
+  /// GPUs.
   uint32_t copy_threads;
   /// The number of threads that read if io_uring is not used. 0 means 8.
   uint32_t reader_threads;
@@ -229,7 +235,8 @@ typedef struct ringload_loader_options {
   /// The page size of host memory.
   ringload_pages pages;
   ringload_gpu_direct gpu_direct;  // Whether to use GPUDirect Storage.
-  int no_peer_copies;              // 1: a GPU copies replicated tensors only from host memory.
+  /// If not 0, a GPU copies replicated tensors only from host memory, not from another GPU.
+  int no_peer_copies;
 } ringload_loader_options;
 
 /// Creates a loader. `device` is copied, and null means the host. If `limits` is null, all options
@@ -237,16 +244,16 @@ typedef struct ringload_loader_options {
 RINGLOAD_C_EXPORT ringload_status ringload_loader_create(const ringload_device* device,
                                                          const ringload_loader_options* limits,
                                                          ringload_loader** result);
-/// Creates a loader with extensions. `ringload/c_remote.h` and `c_hdf5.h` create extensions. The
-/// extensions may be released before the loader.
+/// Creates a loader with extensions. The functions of `ringload/c_remote.h`, `c_hdf5.h` and
+/// `c_store.h` create extensions. The extensions may be released before the loader.
 RINGLOAD_C_EXPORT ringload_status ringload_loader_create_with(
     const ringload_device* device, const ringload_loader_options* limits,
     const ringload_extension* const* extensions, size_t count, ringload_loader** result);
 /// Releases an extension. Loaders that use the extension are not affected.
 RINGLOAD_C_EXPORT void ringload_extension_release(ringload_extension* extension);
 /// Cancels all operations and waits until neither the kernel nor a device writes to a buffer or a
-/// destination. Pending operations end with RINGLOAD_CANCELLED. A call inside a callback does not
-/// wait.
+/// destination. Pending operations end with RINGLOAD_CANCELLED. If a drive does not complete a read
+/// within 30 seconds, the call stops waiting. A call inside a callback does not wait.
 RINGLOAD_C_EXPORT void ringload_loader_release(ringload_loader* loader);
 
 /// Statistics of a load or of a loader. In statistics of a loader, the fields that describe a
@@ -293,7 +300,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_loader_stats(const ringload_loader* l
 /// Waits until the operation has ended, but for at most `milliseconds`. A negative number means no
 /// limit. Returns the status of the operation, or RINGLOAD_PENDING if the operation has not ended.
 /// A callback must not wait: if the operation has not ended, a call inside a callback returns
-/// RINGLOAD_INVALID_ARGUMENT.
+/// RINGLOAD_INVALID_ARGUMENT, unless `milliseconds` is 0.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_wait(ringload_operation* operation,
                                                           int64_t milliseconds);
 /// Returns the status of the operation, or RINGLOAD_PENDING if the operation has not ended.
@@ -325,7 +332,7 @@ typedef struct ringload_executor {
 /// Sets the callback of an operation, as ringload_operation_on_end() does. `executor` receives the
 /// callback, and so decides in which thread `then` is called. In this thread, `then` may wait for
 /// other operations, and ringload_last_error() returns the failure of the operation. The executor
-/// is copied. Its context must stay valid until `then` is called.
+/// is copied. The context of the executor must stay valid until `then` is called.
 RINGLOAD_C_EXPORT ringload_status
 ringload_operation_on_end_in(ringload_operation* operation, const ringload_executor* executor,
                              void (*then)(void* context, ringload_status status), void* context);
@@ -337,8 +344,8 @@ RINGLOAD_C_EXPORT void ringload_operation_release(ringload_operation* operation)
 
 // The next functions return the result of an operation that ended with RINGLOAD_OK. The result is a
 // handle that the caller must release. If the operation did not end with RINGLOAD_OK, the functions
-// return its status. If the operation has another kind of result, the functions return
-// RINGLOAD_INVALID_ARGUMENT.
+// return the status of the operation. If the operation has another kind of result, the functions
+// return RINGLOAD_INVALID_ARGUMENT.
 /// Returns the checkpoint that ringload_open_begin() or ringload_open_memory_begin() opened.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_checkpoint(ringload_operation* operation,
                                                                 ringload_checkpoint** result);
@@ -360,13 +367,13 @@ RINGLOAD_C_EXPORT ringload_status ringload_operation_tensor_stream(ringload_oper
 /// Options for opening a checkpoint.
 typedef struct ringload_open_options {
   size_t struct_bytes;
-  /// If not 0, accepts every file that the reference implementation of the format accepts.
+  /// If not 0, files are validated as with `strictness::reference` of `ringload/catalog.hpp`.
   int as_reference;
   int independent_files;  // If not 0, opens each file of a folder as an independent file.
-  /// The 8-bit dtype of NumPy arrays whose type has only the name "V1". Without a dtype, opening
-  /// such an array fails with RINGLOAD_UNSUPPORTED.
+  /// The 8-bit dtype of NumPy arrays of type "V1". The type "V1" states only the width of an
+  /// element. If 0, a file with such an array fails to open with RINGLOAD_UNSUPPORTED.
   ringload_dtype unnamed_one_byte;
-  /// The 16-bit dtype of NumPy arrays whose type has only the name "V2".
+  /// The 16-bit dtype of NumPy arrays of type "V2".
   ringload_dtype unnamed_two_bytes;
 } ringload_open_options;
 
@@ -422,8 +429,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_tensor(const ringload_chec
 /// Returns the position of the tensor `name`, or RINGLOAD_NOT_FOUND.
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_find(const ringload_checkpoint* checkpoint,
                                                            const char* name, size_t* position);
-/// Returns the entry of the metadata at a position. Returns RINGLOAD_END if the position is after
-/// the last entry. A value that is not a text is returned as JSON text.
+/// Returns the metadata entry at a position. Returns RINGLOAD_END if the position is after the last
+/// entry. A value that is not a text is returned as JSON text.
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_metadata(
     const ringload_checkpoint* checkpoint, size_t position, const char** key, const char** value);
 
@@ -456,8 +463,9 @@ ringload_checkpoint_tensor_attribute(const ringload_checkpoint* checkpoint, size
 RINGLOAD_C_EXPORT ringload_status ringload_selection_create(ringload_selection** result);
 /// Releases a selection. Loads that have begun with the selection are not affected.
 RINGLOAD_C_EXPORT void ringload_selection_release(ringload_selection* selection);
-/// Adds the tensor `name` to the selected tensors. The first call of this function or of
-/// ringload_selection_matching() replaces the selection of all tensors.
+/// Adds the tensor `name` to the selected tensors. The first call of this function, of
+/// ringload_selection_matching() or of ringload_selection_where() replaces the selection of all
+/// tensors.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_name(ringload_selection* selection,
                                                           const char* name);
 /// Adds the tensors whose names match `glob`. In a glob, `*` matches any text, `?` one byte, and
@@ -465,17 +473,19 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_name(ringload_selection* se
 RINGLOAD_C_EXPORT ringload_status ringload_selection_matching(ringload_selection* selection,
                                                               const char* glob);
 /// Adds the tensors for which `wanted` returns a number other than 0. `wanted` is called once for
-/// each tensor of the checkpoint, before the first read of a load. Several threads may call
-/// `wanted` at the same time if several loads use the selection. `tensor` is valid during the call
-/// only. `wanted` must not call the library. `context` must stay valid until the selection is
-/// released and all its loads have ended.
+/// each tensor of the checkpoint, before the first read of a load. `wanted` may also be called for
+/// an object that cannot be loaded. For such an object, only `name` and `file_position` are set.
+/// Several threads may call `wanted` at the same time if several loads use the selection. `tensor`
+/// is valid during the call only. `wanted` must not call the library. `context` must stay valid
+/// until the selection is released and all its loads have ended.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_where(
     ringload_selection* selection, int (*wanted)(void* context, const ringload_tensor_info* tensor),
     void* context);
 /// Removes the tensors that match `glob` from the selected tensors.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_except(ringload_selection* selection,
                                                             const char* glob);
-/// Selects the tensor `name`, restricted to `count` indices of dimension `dim` from `first` on.
+/// Selects the tensor `name`, restricted to the indices [first, first + count) of dimension `dim`.
+/// The selection of other tensors does not change.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_slice(ringload_selection* selection,
                                                            const char* name, uint32_t dim,
                                                            uint64_t first, uint64_t count);
@@ -485,7 +495,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_shard(ringload_selection* s
                                                            const char* glob, uint32_t dim,
                                                            uint64_t rank, uint64_t ranks);
 /// Replaces the tensors `names` by one tensor `name`, which concatenates their selected ranges
-/// along `dim`.
+/// along `dim`. A tensor of `names` is still loaded separately if its name, a glob, a callback or a
+/// slice selects the tensor.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_fused(ringload_selection* selection,
                                                            const char* name,
                                                            const char* const* names, size_t count,
@@ -495,8 +506,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_fused(ringload_selection* s
 RINGLOAD_C_EXPORT ringload_status ringload_selection_experts(ringload_selection* selection,
                                                              uint64_t rank, uint64_t ranks,
                                                              uint64_t experts);
-/// Ignores names and globs that match no tensor. Without this call, the load fails with
-/// RINGLOAD_NOT_FOUND.
+/// Ignores names and globs that match no tensor. Without this call, such a name or glob fails the
+/// load with RINGLOAD_NOT_FOUND.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_allow_missing(ringload_selection* selection);
 
 // --- Loads
@@ -533,7 +544,8 @@ typedef struct ringload_load_options {
   ringload_route route;
   /// Which tensors share one allocation.
   ringload_allocation allocation;
-  int mapped;  // If not 0, tensors are mapped from their files, read-only, in host memory.
+  /// If not 0, tensors are mapped from their files into host memory, read-only by default.
+  int mapped;
   /// If not 0, a tensor that cannot be mapped is loaded. If 0, the load fails.
   int load_unmappable;
   /// Whether the load verifies digests that files store.
@@ -545,11 +557,13 @@ typedef struct ringload_load_options {
   const ringload_trace* trace;
   /// If not 0, a program may write to mapped tensors. The first write to a page copies the page.
   int copy_on_write;
-  /// If not 0, mapped tensors count as loaded when their pages are in memory.
+  /// If not 0, a mapped tensor counts as loaded only when its pages are in memory.
   int populate;
   /// Decides whether a tensor is converted to `dtype`: a number other than 0 means yes. If null,
-  /// all convertible tensors are converted. Called once for each convertible tensor, before the
-  /// first read. `tensor` is valid during the call only. The function must not call the library.
+  /// all convertible tensors are converted. Called for each convertible tensor before the tensor is
+  /// read. A stream, a fused tensor or several devices can cause several calls for a tensor. These
+  /// calls must return the same value. `tensor` is valid during the call only. The function must
+  /// not call the library.
   int (*converts)(void* context, const ringload_tensor_info* tensor);
   /// The first argument of `converts`. Must stay valid until the load has ended.
   void* converts_context;
@@ -606,8 +620,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_loading_tensor_begin(ringload_loading
 RINGLOAD_C_EXPORT ringload_status ringload_loading_tensor(ringload_loading* loading,
                                                           const char* name,
                                                           ringload_tensor** loaded);
-/// Returns the tensors one by one, in the order in which they are loaded. Each tensor is returned
-/// once. Afterwards returns RINGLOAD_END.
+/// Returns the next tensor, in the order in which the tensors are loaded. Each tensor is returned
+/// once. After the last tensor, returns RINGLOAD_END.
 RINGLOAD_C_EXPORT ringload_status ringload_loading_next_begin(ringload_loading* loading,
                                                               ringload_operation** operation);
 /// Waits for the next tensor as ringload_loading_next_begin() does.
@@ -645,9 +659,9 @@ ringload_tensor_stream_progress(const ringload_tensor_stream* stream, ringload_s
 /// the last file.
 RINGLOAD_C_EXPORT ringload_status ringload_tensor_stream_file_progress(
     const ringload_tensor_stream* stream, size_t position, ringload_file_stats* into);
-/// Returns the next tensor. Each tensor is returned once. Afterwards returns RINGLOAD_END. If the
-/// tensors that the caller holds fill the window, the operation ends with RINGLOAD_NO_MEMORY. After
-/// the caller has released tensors, the next call may succeed.
+/// Returns the next tensor. Each tensor is returned once. After the last tensor, returns
+/// RINGLOAD_END. If the tensors that the caller holds fill the window, the operation ends with
+/// RINGLOAD_NO_MEMORY. After the caller has released tensors, the next call may succeed.
 RINGLOAD_C_EXPORT ringload_status ringload_tensor_stream_next_begin(ringload_tensor_stream* stream,
                                                                     ringload_operation** operation);
 /// Waits for the next tensor as ringload_tensor_stream_next_begin() does.
@@ -689,7 +703,7 @@ typedef struct ringload_tensor_view {
   const uint64_t* shape;
   /// The number of dimensions. 0 means a scalar.
   size_t rank;
-  /// The type of the elements after a conversion.
+  /// The type of the elements in memory.
   ringload_dtype dtype;
   /// The kind of memory at `data`.
   ringload_device_kind device;
@@ -730,9 +744,9 @@ typedef struct ringload_destination {
   size_t rank;
   /// The size of the memory. If the tensor needs more bytes, the fill fails. 0 means no check.
   uint64_t bytes;
-  /// A DLPack tensor that describes the memory, or null. If set, all fields above except `name` are
-  /// ignored. The deleter is called when the DLPack tensor is no longer needed, even if the call
-  /// fails.
+  /// A DLPack tensor that describes the memory, or null. If set, all other fields except `name` and
+  /// `device` are ignored. The deleter is called when the DLPack tensor is no longer needed, even
+  /// if the call fails.
   struct DLManagedTensorVersioned* from_dlpack;
   /// The type of the elements in memory.
   ringload_dtype dtype;
@@ -747,9 +761,10 @@ typedef struct ringload_fill_options {
   /// If not 0, a destination without a tensor is unchanged, and RINGLOAD_FILL_MISSING lists its
   /// name.
   int allow_missing;
-  int refuse_unexpected;  // If not 0, a tensor without a destination is RINGLOAD_MISMATCH.
-  int convert;            // If not 0, a tensor of another dtype is converted.
-  int broadcast;          // If not 0, a tensor of another shape is broadcast.
+  /// If not 0, the fill fails with RINGLOAD_MISMATCH if a tensor has no destination.
+  int refuse_unexpected;
+  int convert;    // If not 0, a tensor of another dtype is converted.
+  int broadcast;  // If not 0, a tensor of another shape is broadcast.
 } ringload_fill_options;
 
 /// Loads tensors into memory of the caller. All checks are made before the first byte is written.

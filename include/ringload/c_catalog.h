@@ -2,10 +2,9 @@
 #ifndef RINGLOAD_C_CATALOG_H
 #define RINGLOAD_C_CATALOG_H
 
-// Describes the contents of a checkpoint, except its tensors: the files, the objects that consist
-// of several tensors, the objects that cannot be loaded, and warnings. Also describes dtypes. See
-// `ringload/catalog.hpp` and `dtype.hpp`. ringload_checkpoint_tensor() of ringload/c.h describes a
-// tensor.
+// Describes the files of a checkpoint, the objects that consist of several tensors, the objects
+// that cannot be loaded, and the warnings. Also describes dtypes. See `ringload/catalog.hpp` and
+// `dtype.hpp`. ringload_checkpoint_tensor() of ringload/c.h describes a tensor.
 //
 // All pointers are valid until the checkpoint is released.
 
@@ -15,7 +14,7 @@
 extern "C" {
 #endif
 
-/// One file of a checkpoint. The digests of a file belong to its tensors: see
+/// One file of a checkpoint. A digest in a file belongs to one tensor, not to the file: see
 /// ringload_tensor_info::digest.
 typedef struct ringload_file_info {
   size_t struct_bytes;
@@ -35,7 +34,7 @@ typedef struct ringload_object_info {
   /// The name of the object, without the names of its parts.
   const char* name;
   const char* layout;     // "sparse_csr", "sparse_coo", "group", or another name of the format.
-  const char* type;       // The type of the object. If "", the dtype of its values.
+  const char* type;       // The type of the object. "" means the dtype of the object's values.
   const uint64_t* shape;  // The shape of the whole object, such as the shape of a sparse matrix.
   /// The number of dimensions of `shape`.
   size_t rank;
@@ -70,7 +69,10 @@ typedef struct ringload_unreadable_info {
   const char* reason;      // The invalid value, and the expected value.
   const char* error_name;  // As ringload_last_error_name().
   ringload_status status;  // The status of a load that selects the object.
-  int is_left_out;         // If not 0, only a selection of the exact name selects the object.
+  /// If not 0, a glob that matches this object and also a tensor selects only the tensor. A load
+  /// then fails only if it selects the object by its exact name, or by a glob that matches no
+  /// tensor.
+  int is_left_out;
   uint32_t file_position;  // The position of the file: see ringload_checkpoint_file().
 } ringload_unreadable_info;
 
@@ -89,8 +91,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_note(const ringload_checkp
 RINGLOAD_C_EXPORT ringload_dtype ringload_dtype_named(const char* name);
 /// Returns the alignment of one element in bytes: 1, 2, 4 or 8. Returns 0 for an invalid type.
 RINGLOAD_C_EXPORT uint32_t ringload_dtype_alignment(ringload_dtype type);
-/// Returns 1 if a load can convert tensors from one type to the other, else 0. An invalid type
-/// cannot be converted.
+/// Returns 1 if a load can convert tensors of the type `from` to the type `to`, else 0. An invalid
+/// type cannot be converted.
 RINGLOAD_C_EXPORT int ringload_dtype_is_convertible(ringload_dtype from, ringload_dtype to);
 
 #ifdef __cplusplus

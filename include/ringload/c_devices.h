@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /// Returns the host as a device. The functions of `ringload/c_cuda.h` return GPUs. A function of
-/// `ringload/c_keeper.h` returns the host with memory that other processes can map.
+/// `ringload/c_keeper.h` returns a host device whose memory other processes can map.
 RINGLOAD_C_EXPORT ringload_status ringload_host_device(ringload_device** device);
 
 /// Creates a loader for `count` devices. An element that is null means the host. A device may be
@@ -37,8 +37,8 @@ RINGLOAD_C_EXPORT size_t ringload_loader_device_count(const ringload_loader* loa
 
 // The next functions choose the devices of the tensors that match `glob`. If several calls match a
 // tensor, the last call decides. A tensor without a matching call is placed on the first device. A
-// load fails with RINGLOAD_INVALID_ARGUMENT if a position does not exist. A fill must not use these
-// functions, because each destination has its device.
+// load fails with RINGLOAD_INVALID_ARGUMENT if a position does not exist. The selection of a fill
+// must not use these functions, because each destination already states its device.
 
 /// The position that means all devices.
 #define RINGLOAD_ALL_DEVICES 0xFFFFFFFFu
@@ -47,9 +47,9 @@ RINGLOAD_C_EXPORT size_t ringload_loader_device_count(const ringload_loader* loa
 /// each device gets a copy.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_on(ringload_selection* selection,
                                                         const char* glob, uint32_t device);
-/// Places each tensor on the device whose position `device_of` returns, or on all devices if
-/// `device_of` returns RINGLOAD_ALL_DEVICES. Before the first read of a load, `device_of` is called
-/// once for each selected tensor whose device this call decides. ringload_selection_where()
+/// Places each selected tensor on the device whose position `device_of` returns, or on all devices
+/// if `device_of` returns RINGLOAD_ALL_DEVICES. Before the first read of a load, `device_of` is
+/// called once for each selected tensor whose device this call decides. ringload_selection_where()
 /// describes the rules for callbacks.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_on_choice(
     ringload_selection* selection,
@@ -64,8 +64,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_shard_by_device(ringload_se
                                                                      uint32_t dim);
 
 /// Returns the tensor `name` on the device at the position `device`. Returns RINGLOAD_NOT_FOUND if
-/// this device does not have the tensor. ringload_model_find() returns the tensor on the first of
-/// its devices.
+/// this device does not have the tensor. ringload_model_find() uses the first device that has the
+/// tensor.
 RINGLOAD_C_EXPORT ringload_status ringload_model_find_on(const ringload_model* model,
                                                          const char* name, uint32_t device,
                                                          ringload_tensor** tensor);
@@ -80,12 +80,12 @@ typedef struct ringload_tensor_copy_options {
   ringload_dtype dtype;
 } ringload_tensor_copy_options;
 
-/// Copies a tensor into new memory of its own. Afterwards, the memory of the original load can be
-/// freed. `options` may be null. Both devices must be the host or a device of the loader, else the
-/// copy fails with RINGLOAD_UNAVAILABLE. A conversion that does not exist fails with
-/// RINGLOAD_UNSUPPORTED. The result of the operation is a tensor: see ringload_operation_tensor().
-/// `tensor` may be released before the operation has ended. All work that writes to the tensor must
-/// have ended before the call.
+/// Copies a tensor into new memory. The copy does not keep the memory of `tensor` allocated.
+/// `options` may be null. The device of `tensor` and the device of the copy must be devices of the
+/// loader. The host is always allowed. Any other device fails with RINGLOAD_UNAVAILABLE. A
+/// conversion that is not supported fails with RINGLOAD_UNSUPPORTED. The result of the operation is
+/// a tensor: see ringload_operation_tensor(). `tensor` may be released before the operation has
+/// ended. All work that writes to the tensor must have ended before the call.
 RINGLOAD_C_EXPORT ringload_status ringload_tensor_copy_begin(
     ringload_loader* loader, const ringload_tensor* tensor,
     const ringload_tensor_copy_options* options, ringload_operation** operation);

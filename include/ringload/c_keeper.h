@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/// A socket from which other processes attach models.
+/// A server that shares models with other processes through a socket.
 typedef struct ringload_keeper ringload_keeper;
 
 /// Returns the host device with memory that other processes can map. Use this device for the loader
@@ -41,8 +41,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_keeper_create(const char* socket,
 RINGLOAD_C_EXPORT void ringload_keeper_release(ringload_keeper* keeper);
 
 /// Seals the memory of the model, then serves the model under `name`. Afterwards, a write to a
-/// tensor of the model raises SIGSEGV. Returns RINGLOAD_UNAVAILABLE if the memory of the model
-/// cannot be shared.
+/// tensor of the model raises SIGSEGV. GPU memory is not sealed. Returns RINGLOAD_UNAVAILABLE if
+/// the memory of the model cannot be shared.
 RINGLOAD_C_EXPORT ringload_status ringload_keeper_publish(ringload_keeper* keeper, const char* name,
                                                           const ringload_model* model);
 /// Stops serving the model `name`. Returns RINGLOAD_NOT_FOUND if no model of this name is served.

@@ -8,8 +8,8 @@
 //
 // All ranks must make the same calls in the same order. A rank must also make the calls that return
 // nothing to this rank. If a call differs between ranks, the call fails with RINGLOAD_MISMATCH on
-// all ranks. If a call is invalid on all ranks, the call fails on all ranks. The group can still be
-// used after these two kinds of failure.
+// all ranks. If the arguments are the same on all ranks but invalid, every rank gets the same
+// error. The group can still be used after these two kinds of failure.
 //
 // Any other failure of one rank ends the group. The cancellation or the release of a call before
 // its end also ends the group. The other ranks then get RINGLOAD_SYSTEM_ERROR, with the reason in
@@ -26,22 +26,25 @@ typedef struct ringload_group ringload_group;
 /// A load by a group, as seen by one rank. The load and its calls keep the loader alive.
 typedef struct ringload_group_loading ringload_group_loading;
 
-/// Creates a group of `ranks` threads of this process. `ranks` is 1 to 127. `result` receives one
-/// handle for each rank. A call fails if another rank does not answer within `milliseconds`. The
-/// limit 0 means 5 minutes. If another rank fails or ends, the call fails earlier.
+/// Creates a group of `ranks` threads of this process. `ranks` is 1 to 127. `result` must point to
+/// an array of `ranks` handles, which receives one handle for each rank.
+///
+/// `milliseconds` is the time limit of the group. 0 means 5 minutes. A later call of the group
+/// fails if another rank does not answer within this time. If another rank fails or ends, the call
+/// fails earlier.
 RINGLOAD_C_EXPORT ringload_status ringload_thread_groups(uint32_t ranks, uint32_t milliseconds,
                                                          ringload_group** result);
 /// Creates a group of processes that meet at `address`. If `address` is a path, the ranks are
 /// processes of the same user on this machine. Rank 0 creates a Unix socket at the path, and
-/// removes it when all ranks are connected. The path must not exist before.
+/// removes the socket when all ranks are connected. The path must not exist before.
 ///
 /// If `address` is `tcp://host:port` or `tcp://host:port/token`, the ranks are processes on one or
 /// several machines. Rank 0 listens at the host and port, and refuses ranks with another token. The
 /// connections are neither encrypted nor authenticated, so the network must be trusted.
 /// `ringload/group.hpp` describes the details.
 ///
-/// Waits until all ranks are connected. `milliseconds` is the time limit, as in
-/// ringload_thread_groups(). Returns RINGLOAD_SYSTEM_ERROR if a rank does not connect in time.
+/// Waits until all ranks are connected. Returns RINGLOAD_SYSTEM_ERROR if a rank does not connect
+/// within `milliseconds`, which is also the time limit of the group: see ringload_thread_groups().
 RINGLOAD_C_EXPORT ringload_status ringload_join_group(const char* address, uint32_t rank,
                                                       uint32_t ranks, uint32_t milliseconds,
                                                       ringload_group** joined);
@@ -54,8 +57,10 @@ RINGLOAD_C_EXPORT uint32_t ringload_group_size(const ringload_group* group);
 
 /// How the ranks of a group divide the reads of a checkpoint.
 typedef enum ringload_group_reading RINGLOAD_OF_INT {
-  RINGLOAD_READING_DIVIDED = 0,  // Each rank reads an equal part of the bytes at the start.
-  RINGLOAD_READING_OWN = 1  // Each rank reads the bytes of a tensor when it requests the tensor.
+  RINGLOAD_READING_DIVIDED = 0,  // When the load starts, each rank reads an equal part of it.
+  /// Each rank reads the bytes of a tensor when the rank requests the tensor. The ranks exchange no
+  /// bytes.
+  RINGLOAD_READING_OWN = 1
 } ringload_group_reading;
 
 /// Starts a load by all ranks of the group. The operation ends when all ranks have read their
@@ -84,38 +89,39 @@ RINGLOAD_C_EXPORT void ringload_group_loading_release(ringload_group_loading* lo
 RINGLOAD_C_EXPORT ringload_status
 ringload_group_loading_stats(const ringload_group_loading* loading, ringload_stats* into);
 
-/// Returns the whole tensor on every rank, in host memory.
+/// Starts a call that gives every rank the whole tensor, in host memory.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_tensor_begin(
     ringload_group_loading* loading, const char* name, ringload_operation** operation);
-/// Waits for the tensor as ringload_group_loading_tensor_begin() does.
+/// Makes the same call and waits for its end.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_tensor(ringload_group_loading* loading,
                                                                 const char* name,
                                                                 ringload_tensor** loaded);
-/// Divides the tensor along `dim` and returns the range of this rank. A range has ceil(size /
-/// ranks) indices, so the ranges of the last ranks may be shorter or empty.
+/// Starts a call that divides the tensor along `dim`, and gives each rank its range. A range has
+/// ceil(size / ranks) indices, so the ranges of the last ranks may be shorter or empty.
 RINGLOAD_C_EXPORT ringload_status
 ringload_group_loading_shard_begin(ringload_group_loading* loading, const char* name, uint32_t dim,
                                    ringload_operation** operation);
-/// Waits for the range as ringload_group_loading_shard_begin() does.
+/// Makes the same call and waits for its end.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_shard(ringload_group_loading* loading,
                                                                const char* name, uint32_t dim,
                                                                ringload_tensor** loaded);
-/// Returns one tensor with the name `name`. This tensor concatenates this rank's ranges of the
-/// tensors `names` along `dim`.
+/// Starts a call that gives each rank one tensor with the name `name`. This tensor concatenates the
+/// rank's ranges of the tensors `names` along `dim`.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_fused_begin(
     ringload_group_loading* loading, const char* name, const char* const* names, size_t count,
     uint32_t dim, ringload_operation** operation);
-/// Waits for the fused tensor as ringload_group_loading_fused_begin() does.
+/// Makes the same call and waits for its end.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_fused(ringload_group_loading* loading,
                                                                const char* name,
                                                                const char* const* names,
                                                                size_t count, uint32_t dim,
                                                                ringload_tensor** loaded);
-/// Returns the whole tensor on the rank `to`. Returns RINGLOAD_END on all other ranks.
+/// Starts a call that gives the rank `to` the whole tensor. On all other ranks, the operation ends
+/// with RINGLOAD_END.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_push_begin(ringload_group_loading* loading,
                                                                     const char* name, uint32_t to,
                                                                     ringload_operation** operation);
-/// Waits for the tensor as ringload_group_loading_push_begin() does.
+/// Makes the same call and waits for its end.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_push(ringload_group_loading* loading,
                                                               const char* name, uint32_t to,
                                                               ringload_tensor** loaded);

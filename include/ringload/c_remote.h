@@ -31,15 +31,16 @@ typedef enum ringload_s3_style RINGLOAD_OF_INT {
 typedef struct ringload_remote_options {
   size_t struct_bytes;
   uint64_t chunk_bytes;  // The maximum number of bytes that one request asks for.
-  /// The maximum number of bytes of a file that are kept in memory if the server does not support
-  /// ranges.
+  /// The maximum size of a file that is kept in memory as a whole if the server does not support
+  /// ranges. `remote_options::whole_bytes_max` describes larger files.
   uint64_t whole_bytes_max;
   uint32_t connections;  // The maximum number of connections to one host.
   uint32_t threads;      // The number of threads that receive and decrypt.
   /// The time limit for name resolution and connection together.
   uint32_t connect_milliseconds_max;
   uint32_t silence_milliseconds_max;  // The maximum time without a received byte.
-  /// The time limit without progress. Repetitions do not extend the limit.
+  /// The maximum time without progress. A new attempt of a request does not extend this time: see
+  /// remote_options::stall_time_max.
   uint32_t stall_milliseconds_max;
   /// The time limit for one request, including all delays and repetitions.
   uint32_t request_milliseconds_max;
@@ -62,11 +63,12 @@ typedef struct ringload_remote_options {
   /// A PEM file with trusted certificates. The certificates of the system are trusted too.
   const char* ca_file;
 
-  /// The address of the hub. If null, https://huggingface.co.
+  /// The address of the hub. Null means https://huggingface.co.
   const char* hub_endpoint;
   /// The access token. The token is sent to the endpoint of the hub only.
   const char* hub_token;
-  /// The folder of the local cache. If null, the folder of the Python package huggingface_hub.
+  /// The folder of the local cache. Null means the cache folder that the Python package
+  /// huggingface_hub uses.
   const char* hub_cache_folder;
   /// How the local cache is used.
   ringload_hub_cache hub_cache;
@@ -75,7 +77,7 @@ typedef struct ringload_remote_options {
   ringload_s3_style s3_style;
   /// The region of the bucket. If null, Amazon reports the region.
   const char* s3_region;
-  /// The address of the service. If null, Amazon.
+  /// The address of the service. Null means Amazon.
   const char* s3_endpoint;
   const char* s3_access_key_id;  // If null, requests are not signed.
   /// The secret of the access key.

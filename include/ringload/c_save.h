@@ -2,8 +2,8 @@
 #ifndef RINGLOAD_C_SAVE_H
 #define RINGLOAD_C_SAVE_H
 
-// Saves tensors in memory as a safetensors or .zt checkpoint, with the C interface of ringload/c.h.
-// Also reads checksum lists, which contain the digests that tensors must have. See
+// Writes tensors from memory to a safetensors or .zt checkpoint. Part of the C interface of
+// `ringload/c.h`. Also reads checksum lists, which contain the digests that tensors must have. See
 // `ringload/save.hpp` and `verify.hpp`.
 
 #include <ringload/c.h>
@@ -26,7 +26,7 @@ typedef enum ringload_digest RINGLOAD_OF_INT {
 /// ringload call the functions at the same time, each thread with a state of its own.
 struct ringload_sha256 {
   size_t struct_bytes;
-  /// Returns a new state. If the result is null, the load fails with RINGLOAD_NO_MEMORY.
+  /// Returns a new state. If the result is null, the operation fails with RINGLOAD_NO_MEMORY.
   void* (*begin)(void* context);
   /// Adds the next bytes to a state, in order.
   void (*update)(void* state, const void* bytes, size_t count);
@@ -42,9 +42,9 @@ struct ringload_sha256 {
 ///
 ///     crc32c 8a9136aa  model.norm.weight
 ///
-/// If `sha256` is null, a load with a SHA-256 digest fails with RINGLOAD_UNSUPPORTED. Otherwise the
-/// functions and the context of `sha256` must stay valid until the checksum list and all loads that
-/// use the list are released.
+/// If `sha256` is null, a load that must verify a SHA-256 digest fails with RINGLOAD_UNSUPPORTED.
+/// If `sha256` is not null, its functions and its context must stay valid until the checksum list
+/// and all loads that use the list are released.
 RINGLOAD_C_EXPORT ringload_status ringload_checksum_list_read(const char* path,
                                                               const ringload_sha256* sha256,
                                                               ringload_checksum_list** result);
@@ -74,9 +74,9 @@ typedef struct ringload_saved_tensor {
   /// A loaded tensor, or null. If set, this tensor is saved and kept alive, and all fields above
   /// except `name` are ignored.
   const ringload_tensor* loaded;
-  /// A DLPack tensor that describes the memory, or null. If set, all fields above except `name` are
-  /// ignored. The deleter is called when the DLPack tensor is no longer needed, even if the call
-  /// fails.
+  /// A DLPack tensor that describes the memory, or null. If set, all other fields except `name` and
+  /// `device` are ignored. The deleter is called when the DLPack tensor is no longer needed, even
+  /// if the call fails.
   struct DLManagedTensorVersioned* from_dlpack;
   /// The type of the elements in memory.
   ringload_dtype dtype;
@@ -95,9 +95,11 @@ typedef struct ringload_save_options {
   uint64_t shard_bytes;
   /// The number of shards. If this number and `shard_bytes` are 0, the save writes one file.
   uint32_t shard_count;
-  uint32_t alignment;    // The alignment of the first tensor in its file. 0 means 8.
+  /// In safetensors, the alignment of the first tensor in each file. 0 means 8. In .zt, the
+  /// alignment of every tensor. A value below 64 then means 64.
+  uint32_t alignment;
   ringload_dtype dtype;  // If not RINGLOAD_AS_STORED, floating-point tensors get this type.
-  int in_given_order;    // If not 0, tensors are written in input order.
+  int in_given_order;    // If not 0, a safetensors file has the tensors in input order.
   int keep_existing;     // If not 0, an existing target is not replaced.
   int no_sync;           // If not 0, the output is not flushed to the drive before completion.
   int read_back;         // If not 0, the written bytes are read back and compared.
@@ -108,7 +110,7 @@ typedef struct ringload_save_options {
 } ringload_save_options;
 
 /// Saves tensors as one file, or as a folder of shards. The output becomes visible at `path` when
-/// it is complete.
+/// the output is complete.
 RINGLOAD_C_EXPORT ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
                                                       const ringload_saved_tensor* tensors,
                                                       size_t count,
@@ -118,12 +120,12 @@ RINGLOAD_C_EXPORT ringload_status ringload_save_begin(ringload_loader* loader, c
 RINGLOAD_C_EXPORT ringload_status ringload_save(ringload_loader* loader, const char* path,
                                                 const ringload_saved_tensor* tensors, size_t count,
                                                 const ringload_save_options* options);
-/// Returns the path of the file at a position. Returns RINGLOAD_END if the position is after the
-/// last file.
+/// Returns the path of the saved file at `position`. Returns RINGLOAD_END if `position` is after
+/// the last file.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_saved_file(const ringload_operation* operation,
                                                                 size_t position, const char** path);
-/// Returns the digests of a save, or of the finish of a writer, as the text of a checksum list. The
-/// options of the save or of the writer must have set the algorithm of the digests.
+/// Returns the digests of a completed save or of a finished writer, as the text of a checksum list.
+/// The options of the save or of the writer must have set the algorithm of the digests.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_saved_checksums(ringload_operation* operation,
                                                                      const char** text);
 

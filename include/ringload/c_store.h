@@ -35,10 +35,11 @@ typedef struct ringload_store_read ringload_store_read;
 /// The functions of a store. Several threads of the library call the functions at the same time. No
 /// function may throw a C++ exception. A function that is optional may be null.
 ///
-/// A function that returns RINGLOAD_OK has succeeded. Any other status fails the load with this
-/// status. RINGLOAD_PENDING, RINGLOAD_END, RINGLOAD_CANCELLED, RINGLOAD_INTERNAL_ERROR and unknown
-/// values become RINGLOAD_SYSTEM_ERROR. A load that was cancelled ends with RINGLOAD_CANCELLED,
-/// whatever its reads return. ringload_store_fail() adds a reason to the error text.
+/// A function that returns RINGLOAD_OK has succeeded. Any other status fails the load. The load
+/// returns the same status, or RINGLOAD_SYSTEM_ERROR instead of RINGLOAD_PENDING, RINGLOAD_END,
+/// RINGLOAD_CANCELLED, RINGLOAD_INTERNAL_ERROR and unknown values. A load that was cancelled ends
+/// with RINGLOAD_CANCELLED, whatever its reads return. ringload_store_fail() adds a reason to the
+/// error text.
 typedef struct ringload_store {
   size_t struct_bytes;
   void* context;  // The first argument of `open`, `list`, `is_folder` and `release`.
@@ -46,9 +47,9 @@ typedef struct ringload_store {
   const char* prefix;
 
   /// Opens the object `name`, which is a whole name such as "cache://models/7b.safetensors". Sets
-  /// `object`, which is the first argument of the functions below. Sets `bytes` to the size of the
-  /// object. Returns RINGLOAD_NOT_FOUND if the object does not exist. May block. `name` can come
-  /// from a file of a model. Such a name has no "..".
+  /// `object`, which is the first argument of `read`, `begin_read`, `identity` and `close`. Sets
+  /// `bytes` to the size of the object. Returns RINGLOAD_NOT_FOUND if the object does not exist.
+  /// May block. `name` can come from an index file. Such a name has no "..".
   ringload_status (*open)(void* context, const char* name, void** object, uint64_t* bytes,
                           ringload_store_call* call);
 
@@ -60,14 +61,15 @@ typedef struct ringload_store {
 
   /// Starts a read and returns without blocking. The program must call ringload_store_read_done()
   /// or ringload_store_read_failed() exactly once for each read, in any thread, also after a
-  /// cancellation. A call inside `begin_read` is allowed. The program may write to `into` until
-  /// this call. Set either `read` or `begin_read`.
+  /// cancellation. The program may also call these functions inside `begin_read`. The program may
+  /// write to `into` until it calls one of these functions. Set either `read` or `begin_read`.
   void (*begin_read)(void* object, uint64_t offset, void* into, uint64_t bytes,
                      ringload_store_read* read);
 
   /// Writes a text that changes when the object is replaced, such as an ETag. `text` has
-  /// RINGLOAD_STORE_IDENTITY_BYTES bytes. Called when the object is opened and at the end of each
-  /// load. If the texts differ, the load fails with RINGLOAD_CHANGED_FILE. May block. Optional.
+  /// RINGLOAD_STORE_IDENTITY_BYTES bytes. Called when the object is opened, when a load from an
+  /// open checkpoint begins, and at the end of each load. If the texts differ, the load fails with
+  /// RINGLOAD_CHANGED_FILE. May block. Optional.
   ringload_status (*identity)(void* object, char* text, ringload_store_call* call);
 
   /// Closes an object. Called once for each object that `open` has returned. Optional.
@@ -82,7 +84,7 @@ typedef struct ringload_store {
   ringload_status (*list)(void* context, const char* folder, ringload_store_call* call);
 
   /// Called once, when neither an extension, a loader nor a checkpoint uses the store any more. All
-  /// objects are closed before. Optional.
+  /// objects are closed before this call. Optional.
   void (*release)(void* context);
 
   /// The number of threads that call `read`, at most 64. 0 means 4 threads. `begin_read` needs no
@@ -102,8 +104,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_store_extension(const ringload_store*
 ///     return ringload_store_fail(call, RINGLOAD_NOT_FOUND, "the cache has no such model");
 RINGLOAD_C_EXPORT ringload_status ringload_store_fail(ringload_store_call* call,
                                                       ringload_status status, const char* reason);
-/// Returns 1 if the result is no longer needed, because the load was cancelled or has failed. The
-/// function should then return soon, with any status.
+/// Returns 1 if the result of the call is no longer needed, because the load was cancelled or has
+/// failed. The store's function should then return soon, with any status.
 RINGLOAD_C_EXPORT int ringload_store_is_cancelled(const ringload_store_call* call);
 /// Adds the name of a file, without the folder, to the result of `list`. Returns
 /// RINGLOAD_INVALID_ARGUMENT if the call is not a call of `list`.

@@ -19,16 +19,17 @@ typedef enum ringload_step RINGLOAD_OF_INT {
   RINGLOAD_STEP_POPULATED = 2,  // Pages of host memory were populated.
   RINGLOAD_STEP_READ = 3,       // Bytes of a file were read.
   RINGLOAD_STEP_DECODED = 4,    // A piece of a compressed stream was decompressed.
-  RINGLOAD_STEP_COPIED = 5,     // A pinned buffer was copied to its final memory.
+  RINGLOAD_STEP_COPIED = 5,     // Bytes of a pinned buffer were copied to tensors.
   RINGLOAD_STEP_LANDED = 6,     // A tensor became complete.
-  /// An operation returned a tensor. If the name is "", the operation returned the whole load.
+  /// An operation returned a tensor. If `tensor` of the event is "", a whole load or fill was
+  /// completed.
   RINGLOAD_STEP_HANDED_OUT = 7
 } ringload_step;
 
 /// Returns the name of a step, such as "read". Returns "unknown" for any other value.
 RINGLOAD_C_EXPORT const char* ringload_step_name(ringload_step step);
 
-/// Means that a step has no slot, no thread or no stream.
+/// The value of `slot`, `thread` or `stream` if the step has no slot, thread or stream.
 #define RINGLOAD_STEP_NONE 0xFFFFFFFFu
 
 /// The report of one step. All times are nanoseconds of CLOCK_MONOTONIC.

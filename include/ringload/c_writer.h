@@ -10,13 +10,14 @@
 //     ringload_writer_add(writer, &tensor, &options);
 //     ringload_writer_finish(writer, NULL);
 //
-// If a step is refused because of a name or an option, the file is unchanged and later steps may
-// succeed. Every other failure is permanent: all later steps fail too.
+// Each call that changes the file is a step. If a step is refused because of a name, an option, a
+// type or a shape, the file is unchanged and later steps may succeed. A failure while the file is
+// written is permanent: all later steps fail too.
 //
 // The file becomes visible at its path when the writer has finished. Until then, and if the writer
-// fails, an existing file at this path is unchanged. One failure is an exception: if only the last
-// flush of the folder fails, the new file is already visible. To remove objects from a file, copy
-// all other objects into a new file with the same path.
+// fails, an existing file at this path is unchanged. If only the last flush of the folder fails,
+// the new file is already visible. To remove objects from a file, copy all other objects into a new
+// file with the same path.
 
 #include <ringload/c_save.h>
 
@@ -39,7 +40,8 @@ typedef struct ringload_writer_options {
   /// ringload_writer_finish_begin(). These digests cover the bytes of the tensors before
   /// compression.
   ringload_digest result_digest;
-  /// Required for RINGLOAD_DIGEST_SHA256. Must stay valid until the writer is released.
+  /// Required for RINGLOAD_DIGEST_SHA256. Must stay valid until the writer is released and all its
+  /// operations have ended.
   const ringload_sha256* sha256;
   /// The device of tensors that set `on_device`. Null means the host. The caller may release the
   /// device at any time.
@@ -77,7 +79,7 @@ typedef struct ringload_object {
   const uint64_t* shape;
   /// The number of dimensions.
   size_t rank;
-  /// The same form as in ringload_object_options.
+  /// Keys and JSON texts in turn: key, value, key, value.
   const char* const* attributes;
   size_t attributes_count;  // The number of pairs of key and value.
   /// Attributes whose values are CBOR.
@@ -92,11 +94,11 @@ typedef struct ringload_copy_options {
   const char* const* without;  // The names of the objects that are not copied.
   /// The number of names.
   size_t without_count;
-  /// If not 0, compresses the bytes again with `zstd_level`. If 0, copies the stored bytes.
+  /// If not 0, encodes the bytes again with `zstd_level`. If 0, copies the stored bytes.
   int encode_anew;
   int32_t zstd_level;  // The level of the zstd compression. 0 means no compression.
-  /// The algorithm of the new digest. RINGLOAD_DIGEST_NONE means the algorithm of the existing
-  /// digest. If no digest exists, no digest is stored.
+  /// The algorithm of the new digest. With RINGLOAD_DIGEST_NONE, an object keeps the algorithm of
+  /// its existing digest, and an object without a digest gets none.
   ringload_digest digest;
 } ringload_copy_options;
 
@@ -111,8 +113,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_writer_create(const char* path,
 RINGLOAD_C_EXPORT ringload_status ringload_writer_append(const char* path,
                                                          const ringload_writer_options* options,
                                                          ringload_writer** result);
-/// Releases the writer. If ringload_writer_finish() has not completed, no file remains, and pending
-/// operations fail.
+/// Releases the writer. If ringload_writer_finish() has not completed, the new file is removed, and
+/// pending operations fail.
 RINGLOAD_C_EXPORT void ringload_writer_release(ringload_writer* writer);
 
 // Each of the next functions adds a step. The steps run in the order of the calls, in a thread of
@@ -171,7 +173,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_writer_copy_begin(ringload_writer* wr
 RINGLOAD_C_EXPORT ringload_status ringload_writer_copy(ringload_writer* writer, const char* file,
                                                        const ringload_copy_options* options);
 
-/// Replaces the elements of a dense tensor that is stored without compression. Returns
+/// Replaces the elements of a dense tensor that is stored without compression. The step fails with
 /// RINGLOAD_MISMATCH if the dtype or the shape differs.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_replace_begin(ringload_writer* writer,
                                                                 const ringload_saved_tensor* tensor,

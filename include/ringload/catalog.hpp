@@ -22,21 +22,21 @@ enum class strictness : std::uint8_t {
   /// implementation accepts the file. Also refuses files whose names, shapes and metadata need too
   /// much memory: see `description_bytes_max`.
   strict,
-  /// Accepts every safetensors file that the safetensors crate accepts. In other formats,
-  /// unreadable objects are omitted. The memory for names, shapes and metadata has no limit: a
-  /// header of 100 MB can need 1.5 GB.
+  /// Accepts every safetensors file that the safetensors crate accepts. In .zt, PyTorch and HDF5
+  /// files, unreadable objects are omitted. The memory for names, shapes and metadata has no limit:
+  /// a header of 100 MB can need 1.5 GB.
   reference,
 };
 
-/// With `strictness::strict`, the names, shapes and metadata of a checkpoint may need as much
-/// memory as its files have bytes, plus this number of bytes. In this count, a tensor takes at
-/// least 512 bytes, and a metadata key at least 256. A checkpoint that needs more memory fails with
-/// `errc::header_too_large`, and cannot be written.
+/// `strictness::strict` limits the memory for the names, shapes and metadata of a checkpoint. The
+/// limit is the total size of its files, plus this number of bytes. Each tensor counts as at least
+/// 512 bytes, and each metadata key as at least 256. A checkpoint that needs more memory cannot be
+/// opened or written: both fail with `errc::header_too_large`.
 inline constexpr std::uint64_t description_bytes_max = std::uint64_t{64} << 20;
 
 /// The dtypes of NumPy arrays whose type has no name in NumPy. Arrays of the package ml_dtypes
 /// store bfloat16 as "V2" and most 8-bit floats as "V1". These names state only the width of an
-/// element. If no dtype is set for the width, loading the array fails with
+/// element. If no dtype is set for the width, a file with such an array cannot be opened:
 /// `errc::unsupported_feature`. The package stores float8_e5m2 as "f1", which is accepted if
 /// one_byte or two_bytes is set.
 struct unnamed_dtypes {
@@ -74,6 +74,7 @@ struct tensor_info {
   ///   - "strided": the elements have another order, or have gaps between them
   ///   - "chunked": the file has the tensor in several rectangular parts
   ///   - "inline": the header contains the elements of the tensor
+  ///   - "delta": the file is a delta, and contains only the difference (apply_async)
   std::string encoding = {};
   /// The number of bytes that a load reads for the tensor. Several tensors may share bytes.
   std::uint64_t stored_bytes = 0;
@@ -82,7 +83,7 @@ struct tensor_info {
   std::string type = {};
   /// The shape in elements of `type`. Empty if the shape is equal to `shape`.
   std::vector<std::uint64_t> original_shape = {};
-  /// The digest of the stored bytes from the file, in the notation of a checksum list, such as
+  /// The digest that the file has for the stored bytes, in the notation of a checksum list, such as
   /// "crc32c 9eba690a". If empty, the file has no digest of the tensor. `load_options::verify` can
   /// verify the digest.
   std::string digest = {};
@@ -94,7 +95,7 @@ struct tensor_info {
 /// "name/part".
 struct composite_info {
   std::string name;    // The name of the object.
-  std::string layout;  // The name that the format uses: "sparse_csr", "sparse_coo", "group".
+  std::string layout;  // The name that the format uses: "sparse_csr", "quantized_group".
   std::string type;    // The type of the object. Empty means the dtype of its values.
   std::vector<std::uint64_t> shape;      // The shape of the object.
   std::vector<std::string> parts;        // The names of the parts, without the name of the object.
@@ -108,15 +109,16 @@ struct composite_info {
 };
 
 /// An object that cannot be loaded. A load that selects this object fails with the error below.
-/// Other loads are not affected. With `strictness::reference`, a load fails only if it selects the
-/// object by its exact name. All other selections omit the object.
+/// Other loads are not affected. With `strictness::reference`, a load fails only if the load
+/// selects the object by its exact name, or by a glob that matches no tensor. All other selections
+/// omit the object.
 struct unreadable_info {
   std::string name;                     // The name of the object.
   std::uint32_t file = 0;               // Index into catalog::files.
   boost::system::error_code code = {};  // The error code.
   std::string place = {};   // The file, the object, and the place of its description in the file.
   std::string reason = {};  // The invalid value, and the expected value.
-  /// True if selections omit the object unless they select its exact name.
+  /// True if selections may omit the object, as with `strictness::reference`.
   bool is_left_out = false;
 };
 

@@ -40,7 +40,7 @@ class RINGLOAD_EXPORT checkpoint {
   /// Returns the catalog. The reference is valid as long as a copy of this handle exists.
   const ringload::catalog& catalog() const noexcept;
 
-  /// Returns the tensor `name`, or null. The first call sorts the names of all tensors.
+  /// Returns the tensor `name`, or null. The first call builds an index of all names.
   const tensor_info* find(std::string_view name) const noexcept;
   /// Returns the tensor `name`. Throws `errc::no_such_tensor` if no such tensor exists. If the
   /// tensor cannot be loaded, throws the error in `catalog::unreadable`.
@@ -52,8 +52,7 @@ class RINGLOAD_EXPORT checkpoint {
   /// of `selection` describes globs.
   std::vector<std::string_view> matching(std::string_view glob) const;
 
-  /// Returns a selection of the single tensor `name`. Throws `errc::no_such_tensor` if no such
-  /// tensor exists.
+  /// Returns a selection of the single tensor `name`. Throws the same errors as at().
   selection only(std::string_view name) const;
 
   /// Returns the number of tensors that can be loaded.

@@ -9,13 +9,15 @@
 // Therefore no CUDA stream has to wait for the load. Work that the program submits afterwards, to
 // any stream of the device, reads the loaded bytes.
 //
-// Small tensors and converted tensors are first copied to one of two buffers on the device. Each
-// buffer is at most as large as a slot (a pinned buffer of the loader). A kernel then copies the
-// bytes from the buffer to the tensors. If the device has no memory for the buffers, the kernel
-// reads the slots directly.
+// The bytes of small tensors and converted tensors are first copied to one of two buffers on the
+// device. Each buffer is at most as large as a slot (a pinned buffer of the loader). A kernel then
+// copies or converts the bytes from the buffer to the tensors. If the device has no memory for the
+// buffers, the kernel reads the slots directly.
 //
-// The destructor of a loader unpins memory and destroys CUDA streams. These calls may wait for work
-// of the program on the device. Therefore do not destroy a loader in an event loop.
+// When a loader is destroyed, threads of the library unpin its memory and destroy its CUDA streams,
+// because these calls may wait for work of the program on the device. The destructor itself waits
+// for the copies of the loader: see `basic_loader`. Therefore do not destroy a loader in a thread
+// that runs an event loop.
 //
 // Before the last tensor of a load is destroyed, all device work that uses the memory of the load
 // must have completed, except work that was declared with release_after(). A thread of the library
@@ -38,7 +40,7 @@ namespace ringload::inline v0 {
 /// multiples of 256 bytes. All tensors of a load are in one allocation, unless
 /// `load_options::allocation` requires more. The function does not check whether the device exists.
 /// If the device does not exist, the constructor of the loader throws `errc::device_unavailable`,
-/// and the text names the missing part.
+/// and the error text names the missing part.
 RINGLOAD_EXPORT device cuda_device(int index = 0) noexcept;
 
 /// Returns the device cuda_device(index), with memory that a `keeper` can share with other
@@ -61,8 +63,8 @@ RINGLOAD_EXPORT const boost::system::error_category& cuda_category() noexcept;
 /// tensor must have completed.
 ///
 /// Use this function for checks and for small tensors. Each concurrent call pins 2 MiB of host
-/// memory, which stay pinned until all tensors of the loader are destroyed. Thread-safe. Throws
-/// `ringload::error`.
+/// memory, which stays pinned until the loader and all its tensors are destroyed. Thread-safe.
+/// Throws `ringload::error`.
 RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t from,
                                   std::span<std::byte> into);
 
@@ -72,8 +74,9 @@ RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t from,
 /// takes 30 to 100 ms for each GiB. A second call for the same memory has no effect. `device` is
 /// the index of the GPU whose driver context is used.
 ///
-/// Returns the number of registered bytes. Allocations of less than 64 KiB and mapped files are not
-/// registered. Tensors in such memory can still be copied.
+/// Returns the number of registered bytes of the model, including bytes that were already
+/// registered. Allocations of less than 64 KiB and mapped files are not registered. Tensors in such
+/// memory can still be copied.
 ///
 /// The memory stays registered until it is unmapped. With `loader_options::cached_bytes`, the
 /// memory also stays registered in the free list. Publish a model for `shared_host()` before this

@@ -42,14 +42,15 @@ struct delta_options {
 };
 
 /// The result of save_delta_async. The delta stores each changed tensor in one of three forms:
-/// sparse, dense or whole. The form is chosen by an estimate of the sizes.
+/// sparse, dense or whole. The form is chosen by an estimate of the sizes. All elements of a whole
+/// tensor count as changed.
 struct delta_result {
   std::uint64_t bytes = 0;              // The size of the delta.
   std::uint64_t tensors_unchanged = 0;  // The number of unchanged tensors.
   /// Sparse: the number of tensors of which only the changed elements and their positions are
   /// stored.
   std::uint64_t tensors_sparse = 0;
-  /// Dense: the number of tensors that are stored as the exclusive or of the old and new elements.
+  /// Dense: the number of tensors that are stored as the bitwise XOR of the old and new elements.
   std::uint64_t tensors_dense = 0;
   /// Whole: the number of tensors whose elements are all stored, for example new tensors.
   std::uint64_t tensors_whole = 0;
@@ -79,7 +80,7 @@ struct update_result {
 /// The options of load_version_async.
 struct version_options {
   std::optional<std::uint64_t> version = {};  // Empty means the newest version of the folder.
-  apply_options apply = {};                   // For each delta of the chain.
+  apply_options apply = {};                   // The options for each applied delta.
 };
 
 /// The files of one version in a version folder. A path is empty if the folder does not have the
@@ -129,9 +130,10 @@ RINGLOAD_EXPORT void begin_update(const engine_ptr& loader_engine, update_reques
 
 /// Compares two checkpoints and writes their difference to the .zt file `path`. The file becomes
 /// visible at its path when the file is complete. Tensors are compared as they are stored: dtypes
-/// are not converted. If the first device of the loader is not the host, the operation fails with
-/// `errc::device_unavailable`. Cancellation of any type cancels the operation, and then no new file
-/// is left.
+/// are not converted. If a tensor with a logical type, such as a quantised type of GGUF, is new or
+/// has another dtype or shape, the operation fails with `errc::unsupported_feature`. If the first
+/// device of the loader is not the host, the operation fails with `errc::device_unavailable`.
+/// Cancellation of any type cancels the operation. A cancelled operation leaves no new file.
 template <class Executor, token_for<delta_result> CompletionToken = default_token>
 auto save_delta_async(basic_loader<Executor>& host_loader, detail::path_argument path, source base,
                       source next, delta_options options, CompletionToken&& token = {}) {
@@ -152,9 +154,10 @@ auto save_delta_async(basic_loader<Executor>& host_loader, detail::path_argument
 /// allocation of its own. All tensors of `base` must be on the host, and the first device of the
 /// loader must be the host. Otherwise the operation fails with `errc::device_unavailable`.
 ///
-/// Fails with `errc::wrong_digest` if `base` is not the base version of the delta, or if the result
-/// is not the next version of the delta. Fails with `errc::not_a_checkpoint` if `delta` is not a
-/// delta. Cancellation of any type cancels the operation.
+/// Fails with `errc::wrong_digest` or `errc::wrong_shape` if `base` is not the base version of the
+/// delta. Fails with `errc::wrong_digest` if the result is not the next version of the delta. Fails
+/// with `errc::not_a_checkpoint` if `delta` is not a delta. Cancellation of any type cancels the
+/// operation.
 template <class Executor, token_for<model> CompletionToken = default_token>
 auto apply_async(basic_loader<Executor>& host_loader, model base, source delta,
                  apply_options options, CompletionToken&& token = {}) {
@@ -176,8 +179,8 @@ auto apply_async(basic_loader<Executor>& host_loader, model base, source delta,
 ///
 /// Cancellation of any type cancels the operation. If the update fails or is cancelled, the old
 /// bytes are restored before the operation completes. After completion, either all tensors have the
-/// next version, or all tensors have the base version. No other thread may use the memory during
-/// the operation.
+/// next version, or all tensors have their old bytes. No other thread may use the memory during the
+/// operation.
 template <class Executor, token_for<update_result> CompletionToken = default_token>
 auto update_async(basic_loader<Executor>& host_loader, std::vector<destination> into, source delta,
                   apply_options options, CompletionToken&& token = {}) {
@@ -199,14 +202,16 @@ auto update_async(basic_loader<Executor>& host_loader, std::vector<destination> 
 ///   v7.safetensors, v7.zt, or a folder v7   the full version
 ///   v7.delta.zt                             the delta from version 6
 ///
-/// Throws `ringload::error`: `errc::ambiguous_source` if the folder has a full version twice.
+/// Throws `ringload::error`. The code is `errc::ambiguous_source` if the folder has two full
+/// versions with the same number.
 RINGLOAD_EXPORT std::vector<version_info> list_versions(detail::path_argument folder);
 
-/// Loads a version of a local version folder. If the folder does not have the full version, loads
-/// the last earlier full version and applies each later delta. If the first device of the loader is
-/// not the host, the operation fails with `errc::device_unavailable`.
+/// Loads a version of a local version folder. If the folder does not have this version as a full
+/// version, loads the last full version before it, and applies the deltas up to the requested
+/// version. If the first device of the loader is not the host, the operation fails with
+/// `errc::device_unavailable`.
 ///
-/// If a file of this chain is missing, the operation fails with `errc::source_not_found`. If a file
+/// If one of these files is missing, the operation fails with `errc::source_not_found`. If a file
 /// is damaged, or belongs to another version or base, the operation fails with `errc::wrong_digest`
 /// or another code. Each error names the file.
 ///

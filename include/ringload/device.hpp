@@ -39,7 +39,8 @@ class device {
   /// Internal: called by the library only.
   backend_maker maker() const noexcept { return make_; }
 
-  /// Two devices are equal if their kinds and indices are equal. Shared memory makes no difference.
+  /// Two devices are equal if their kinds and indices are equal. Therefore `host()` is equal to
+  /// `shared_host()`.
   friend bool operator==(const device& a, const device& b) noexcept {
     return a.kind_ == b.kind_ && a.index_ == b.index_;
   }
@@ -52,7 +53,7 @@ class device {
 
 /// Returns the host device. Tensors on this device are in the memory of this machine, aligned for
 /// their element type. Most tensors have the same offset in a page of memory as in a page of their
-/// file.
+/// file, so that a direct read needs no copy.
 RINGLOAD_EXPORT device host() noexcept;
 
 /// Returns how many more bytes of host memory this process can use. The number is the smallest of
@@ -60,8 +61,8 @@ RINGLOAD_EXPORT device host() noexcept;
 /// in the parents of this group. The page cache counts as available. Returns an empty optional if
 /// the system does not provide the numbers.
 ///
-/// If a process uses more memory, the kernel kills the process. Above the limit `memory.high`, the
-/// kernel slows the process down.
+/// If a process uses more memory, the kernel may kill the process. The limit `memory.high` of a
+/// group counts too, because the kernel slows the process down above this limit.
 RINGLOAD_EXPORT std::optional<std::uint64_t> available_host_bytes();
 
 /// Returns the host device with memory that other processes can map after a `keeper` has published

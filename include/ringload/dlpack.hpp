@@ -9,8 +9,8 @@
 // header. To convert a pointer, use reinterpret_cast<DLManagedTensorVersioned*>(to_dlpack(t)).
 //
 // An exported tensor is completely loaded, so the consumer need not wait for a CUDA stream. Before
-// the consumer drops the last tensor of a load, all device work that uses the tensor must have
-// completed, or the consumer must have called release_after() of `ringload/cuda.hpp`.
+// the last tensor of a load is dropped, all device work that uses the memory of the load must have
+// completed. Only work that was declared with release_after() of `ringload/cuda.hpp` may still run.
 
 #include <cstdint>
 #include <ringload/export.hpp>
@@ -102,8 +102,9 @@ RINGLOAD_EXPORT data_type type_of(dtype type) noexcept;
 /// accepts neither form.
 RINGLOAD_EXPORT dlpack::managed_tensor_versioned* to_dlpack(const tensor& from);
 
-/// Exports a tensor for consumers that support DLPack 0.x only. Such consumers may not support
-/// types of less than 16 bits. The unversioned form has no flag for read-only memory.
+/// Exports a tensor for consumers that support DLPack 0.x only. DLPack 0.x has no floating-point
+/// types of less than 16 bits, so such a consumer may refuse a tensor of these types. The
+/// unversioned form has no flag for read-only memory.
 RINGLOAD_EXPORT dlpack::managed_tensor* to_legacy_dlpack(const tensor& from);
 
 }  // namespace ringload::inline v0

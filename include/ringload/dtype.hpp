@@ -10,9 +10,9 @@
 
 namespace ringload::inline v0 {
 
-/// The 22 types of safetensors, and c128. The types of safetensors are in the order of its
-/// reference implementation, by ascending alignment. safetensors does not have c128, but NumPy,
-/// PyTorch, ONNX and HDF5 do.
+/// The 22 types of safetensors, and c128. The first 22 types are in the order of the reference
+/// implementation of safetensors, by ascending alignment. safetensors does not have c128, but
+/// NumPy, PyTorch, ONNX and HDF5 do.
 enum class dtype : std::uint8_t {
   boolean,  // One byte for each element.
   f4,       // The element type of OCP MXFP4 (E2M1). Two elements in one byte.

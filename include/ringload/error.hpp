@@ -24,7 +24,7 @@ namespace ringload::inline v0 {
 enum class errc {
   // The values start at 1, because an error_code with the value 0 means success.
 
-  // Errors while the files are found.
+  // Errors of the search for the files of a checkpoint.
   source_not_found = 1,  // The file, the folder, or the model in the local cache does not exist.
   not_a_checkpoint,      // The source exists, but has no format that can be loaded.
   ambiguous_source,      // A folder contains two checkpoints.
@@ -75,10 +75,13 @@ enum class errc {
   device_unavailable,   // The requested device does not exist or cannot be used.
   unsupported_dtype,    // Tensors cannot be converted to the requested dtype.
   invalid_destination,  // Caller memory overlaps, or does not match its description.
-  unexpected_tensor,    // A fill found a tensor without a destination.
-  wrong_dtype,          // The element types of a tensor and its destination differ.
-  wrong_shape,          // The shapes of a tensor and its destination differ.
-  /// A range is outside its tensor, a dimension has two ranges, or a rank is invalid.
+  /// A load into caller memory found a tensor without a destination, or a tensor was added to a
+  /// writer that has planned another tensor or no more tensors.
+  unexpected_tensor,
+  wrong_dtype,  // The element types of a tensor and its destination differ.
+  wrong_shape,  // The shapes of a tensor and its destination differ.
+  /// A range is outside its tensor, a dimension has two ranges, or the rank of a group member is
+  /// invalid.
   invalid_selection,
   not_mappable,  // The tensor cannot be mapped from its file.
 
@@ -88,15 +91,19 @@ enum class errc {
   malformed_answer,  // The response of the server violates the protocol.
 
   // Errors of saving.
-  invalid_tensor,     // The description of a tensor is invalid.
-  invalid_saving,     // The options contradict each other, or the path names no format.
+  invalid_tensor,  // The description of a tensor is invalid.
+  /// An option of a save or of a writer is invalid or contradicts another option, or the path names
+  /// no format.
+  invalid_saving,
   read_back_differs,  // The bytes that were read back differ from the bytes that were written.
 
   // Errors of verification, which is optional.
   malformed_checksum_list,   // A line is invalid, or a tensor is listed twice.
   incomplete_checksum_list,  // The checksum list and the checkpoint have different tensors.
-  digest_unavailable,  // A tensor has no digest, or the program provides no hasher for its digest.
-  wrong_digest,   // The bytes do not match the digest of the checksum list, the file or the hub.
+  digest_unavailable,        // A tensor has no digest, or no hasher for its digest is available.
+  /// The bytes do not match the digest of the checksum list, the file or the hub, or a delta is for
+  /// another version of the model.
+  wrong_digest,
   wrong_indices,  // The indices of a sparse tensor exceed its shape, or decrease.
 
   // Errors between processes.

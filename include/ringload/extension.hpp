@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Optional features of a loader. Each extension has a library of its own. Only programs that use
-// the extension link this library:
+// Optional features of a loader. The extensions of ringload are in separate libraries. Only
+// programs that use an extension link its library. Example:
 //
 //   ringload::loader loader{ringload::host(), {}, {ringload::hdf5()}};
 

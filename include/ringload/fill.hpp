@@ -36,7 +36,8 @@ struct RINGLOAD_EXPORT destination {
   /// The strides in elements, one for each dimension. A stride may be negative. Empty means
   /// row-major without gaps. A type with less than 8 bits must be row-major without gaps.
   std::vector<std::int64_t> strides;
-  /// The size of the memory. If the tensor needs more bytes, the fill fails. 0 means no check.
+  /// The size of the memory. If the shape and the strides need more bytes, the fill fails. 0 means
+  /// no check.
   std::uint64_t bytes = 0;
   /// The device of the memory.
   ringload::device on = host();
@@ -51,7 +52,8 @@ struct RINGLOAD_EXPORT destination {
 /// the caller must pass the device as `cuda`. For a tensor in host memory, `cuda` is ignored.
 ///
 /// Throws `errc::unsupported_dtype` if the type is not supported. Throws `errc::device_unavailable`
-/// if the memory is neither host memory nor memory of the device `cuda`.
+/// if the memory is neither host memory nor memory of the device `cuda`. Throws
+/// `errc::invalid_destination` if the memory is read-only.
 RINGLOAD_EXPORT destination destination_of(std::string name, dlpack::managed_tensor_versioned* from,
                                            device cuda = host());
 /// Returns a destination for a tensor of DLPack 0.x.
@@ -89,7 +91,7 @@ struct fill_options {
   /// every other value, including NaN, becomes true. Any other conversion fails with
   /// `errc::unsupported_dtype`.
   ///
-  /// The results are equal to the results of copy_ in PyTorch 2.14 and later, with two exceptions.
+  /// The results are equal to the results of copy_ in PyTorch 2.14 and later, with two differences.
   /// A number outside the range of an integer type becomes the nearest integer of the type. NaN
   /// becomes the integer 0.
   ///
@@ -97,7 +99,8 @@ struct fill_options {
   /// large become 448. PyTorch 2.12 produces NaN instead.
   ///
   /// A GPU destination supports only conversions from f32, f16, bf16, f8_e4m3fn and f8_e5m2 to f32,
-  /// f16 and bf16.
+  /// f16 and bf16. A fill does not dequantise: the destination of a tensor of quantised blocks must
+  /// have the type u8 and receives the blocks unchanged.
   on_dtype dtype = on_dtype::exact;
   /// The action if a tensor and its destination have different shapes. `exact`: the fill fails with
   /// `errc::wrong_shape`. `broadcast`: the tensor is broadcast by PyTorch's rule. The rule compares
@@ -109,7 +112,8 @@ struct fill_options {
   std::function<std::string(std::string_view)> rename = {};
   /// The selection, and other options of the load. `load.dtype` must be empty, because each
   /// destination has a type. `load.memory` must be `owned`. A fill with a checksum list fails with
-  /// `errc::digest_unavailable`.
+  /// `errc::digest_unavailable`. A selection that chooses devices fails with
+  /// `errc::invalid_selection`, because each destination has a device.
   load_options load = {};
 };
 

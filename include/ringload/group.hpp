@@ -4,13 +4,13 @@
 // A group of ranks: threads or processes that load a checkpoint together
 // (`ringload/group_load.hpp`).
 //
-//   // One group for each thread of a process:
+//   // The ranks are threads of this process. Each thread gets one element:
 //   std::vector<std::unique_ptr<ringload::group>> groups = ringload::make_thread_ranks(4);
 //
-//   // This process' group, of the processes of a machine:
+//   // The ranks are processes on one machine. Each process calls:
 //   std::unique_ptr<ringload::group> group = ringload::join_group("/run/job7", rank, ranks);
 //
-//   // This process' group, of the processes of several machines:
+//   // The ranks are processes on several machines. Each process calls:
 //   auto machines = ringload::join_group("tcp://10.0.0.1:29500", rank, ranks);
 //
 // `ringload/mpi.hpp` creates groups of MPI processes. All functions block.
@@ -29,13 +29,15 @@
 
 namespace ringload::inline v0 {
 
-/// A group, as seen by one rank. All ranks must make the same calls in the same order. Only one
-/// thread of a rank may make calls at a time.
+/// A group, as seen by one rank. All ranks must call broadcast(), scatter() and barrier() in the
+/// same order. Each send() needs a receive() of the other rank. Only one thread of a rank may make
+/// calls at a time.
 ///
 /// If another rank fails or ends, a call fails with `errc::rank_failed`. The error names the rank.
 /// If the failed rank could send a reason, the error also has the reason. A call also fails with
-/// `errc::rank_failed` if a rank does not answer within the time limit of the group. Afterwards,
-/// all later calls fail too.
+/// `errc::rank_failed` if a rank does not answer within the time limit of the group, which is the
+/// argument `timeout` of the function that creates the group. After a failed call, all later calls
+/// fail too.
 ///
 /// After interrupt(), calls of this rank fail with `operation_aborted`. The other ranks notice
 /// nothing until this rank calls fail() or ends.
@@ -77,7 +79,8 @@ class RINGLOAD_EXPORT group {
   /// on all ranks.
   virtual void broadcast(std::span<std::byte> bytes, std::uint32_t root);
   /// Distributes parts of the rank `root`: rank i receives parts[i]. The rank `root` receives a
-  /// part too. `into` must have the size of the rank's part. The other ranks pass an empty `parts`.
+  /// part too. `into` must have the size of the rank's part. All ranks except `root` pass an empty
+  /// `parts`.
   virtual void scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
                        std::uint32_t root);
   /// Waits until all ranks have called this function.
@@ -88,26 +91,26 @@ class RINGLOAD_EXPORT group {
 /// fails earlier.
 inline constexpr std::chrono::minutes rank_timeout{5};
 
-/// Creates a group of threads of this process. The result has one element for each rank. Pass each
-/// element to its thread. `ranks` is 1 to 127. The groups of n threads have 2 * n * (n - 1) file
-/// descriptors together. Throws `ringload::error`.
+/// Creates a group of threads of this process. The result has one element for each rank. Pass
+/// element i to the thread of rank i. `ranks` is 1 to 127. `timeout` is the time limit of the
+/// group. A group of n threads uses n * (2 * n - 1) file descriptors. Throws `ringload::error`.
 RINGLOAD_EXPORT std::vector<std::unique_ptr<group>> make_thread_ranks(
     std::uint32_t ranks, std::chrono::milliseconds timeout = rank_timeout);
 
-/// Creates a group of processes that meet at `address`. `ranks` is 1 to 127. A group of n ranks has
-/// 2 * (n - 1) file descriptors in each process. While the ranks join, rank 0 has n more.
+/// Creates a group of processes that meet at `address`. `ranks` is 1 to 127. A group of n ranks
+/// uses 2 * n - 1 file descriptors in each process. While the ranks join, rank 0 uses n more.
 ///
 /// If `address` is a path, the ranks are processes of the same user on this machine. Rank 0 creates
-/// a Unix socket at the path, and removes it when all ranks are connected. The path must not exist
-/// before.
+/// a Unix socket at the path, and removes the socket when all ranks are connected. The path must
+/// not exist before.
 ///
 /// If `address` is `tcp://host:port` or `tcp://host:port/token`, the ranks are processes on one or
 /// several machines, which connect over TCP. Rank 0 listens at the host and port. The other ranks
-/// connect to rank 0, which may start later than they do. Each other rank listens at a port that
-/// the kernel chooses. The rank must be reachable at this port and at the address from which it
-/// connects to rank 0. `host` is a name, an IPv4 address, or an IPv6 address in brackets. The token
-/// has at most 64 bytes. Rank 0 refuses ranks with another token, so jobs that use the same port by
-/// mistake do not mix.
+/// connect to rank 0, and may start earlier than rank 0. Each of these ranks listens at a port that
+/// the kernel chooses. Other ranks must be able to connect to this port, at the address from which
+/// the listening rank connects to rank 0. `host` is a name, an IPv4 address, or an IPv6 address in
+/// brackets. The token has at most 64 bytes. Rank 0 refuses ranks with another token, so jobs that
+/// use the same port by mistake do not mix.
 ///
 /// TCP connections are neither encrypted nor authenticated, and the token is sent as plain text.
 /// Everybody who can reach the ports can disturb the group, and everybody who can read the network
@@ -115,8 +118,9 @@ RINGLOAD_EXPORT std::vector<std::unique_ptr<group>> make_thread_ranks(
 /// ranks notice this within about 30 seconds, or after `timeout` if that is earlier.
 ///
 /// Waits for the other ranks until `timeout` has passed, or until a stop is requested through
-/// `stop`. The lookup of a host name may take longer. After a stop, throws `operation_aborted`.
-/// Throws `ringload::error` after any failure, and then leaves no file at the path.
+/// `stop`. The lookup of a host name may take longer. `timeout` is also the time limit of the
+/// group. After a stop, throws `operation_aborted`. Throws `ringload::error` after any failure, and
+/// then leaves no file at the path.
 RINGLOAD_EXPORT std::unique_ptr<group> join_group(std::string_view address, std::uint32_t rank,
                                                   std::uint32_t ranks,
                                                   std::chrono::milliseconds timeout = rank_timeout,

@@ -46,7 +46,7 @@ struct group_options {
   RINGLOAD_OPTION_STRUCT(group_options)
 
   /// `memory` must be `owned`. `select` must select all tensors, because each call chooses its own
-  /// tensor.
+  /// tensor. `verify` must not have a checksum list.
   load_options load = {};
   group_reading reading = group_reading::divided;  // How the ranks divide the reads.
 };
@@ -127,9 +127,9 @@ class RINGLOAD_EXPORT group_load {
   }
 
   /// Completes with one tensor `name`. This tensor concatenates this rank's ranges of the tensors
-  /// `names` along `dim`, in the order of `names`. Fails with `errc::wrong_dtype` or
-  /// `errc::wrong_shape` if the tensors have different types, or different sizes in another
-  /// dimension.
+  /// `names` along `dim`, in the order of `names`. Fails with `errc::wrong_dtype` if the tensors
+  /// have different types. Fails with `errc::wrong_shape` if their shapes differ in a dimension
+  /// other than `dim`.
   template <token_for<tensor> CompletionToken = default_token>
   auto fused_async(std::string_view name, std::vector<std::string> names, std::uint32_t dim,
                    CompletionToken&& token = {}) {
@@ -165,7 +165,8 @@ class RINGLOAD_EXPORT group_load {
 /// Starts a load by all ranks of the group. With `group_reading::divided`, completes when all ranks
 /// have read their parts. With `group_reading::own`, completes when all ranks have opened the
 /// checkpoint. Each rank opens the checkpoint in its own file system, and the paths may differ.
-/// Fails with `errc::mismatched_call` if the checkpoints have different tensors.
+/// Fails with `errc::mismatched_call` if the checkpoints have different tensors, or if the ranks
+/// request different dtypes or pass different values of `reading`.
 ///
 /// If `host_loader` is not a loader for the host, the load fails with `errc::device_unavailable`.
 /// The loader must outlive the load. The destructor of the last handle waits for the calls that

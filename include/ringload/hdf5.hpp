@@ -6,15 +6,16 @@
 //
 //   ringload::loader loader{ringload::host(), {}, {ringload::hdf5()}};
 //
-// The name of a tensor consists of the names of its groups and its dataset, joined by dots.
+// The name of a tensor consists of the names of the groups and of the dataset, joined by dots.
 // Datasets of integers, floats, bools and complex numbers are supported. Bools and complex numbers
 // must have the form of h5py. A dataset may be contiguous, compact or chunked. The filters deflate,
 // shuffle and fletcher32 are supported. Attributes of the file and of its groups become metadata.
 //
 // Datasets of other types, such as strings, references and structures, are omitted, with a note.
 // Numbers in an unsupported form are omitted only with `strictness::reference`. With
-// `strictness::strict`, the file is refused. A file that refers to other files (by links, external
-// storage or virtual datasets) is also refused, so that no second file is opened.
+// `strictness::strict`, the file is refused. With both values of `strictness`, a file that refers
+// to other files (by links, external storage or virtual datasets) is refused, so that no second
+// file is opened.
 
 #include <chrono>
 #include <cstdint>
@@ -36,8 +37,8 @@ RINGLOAD_EXPORT extension hdf5();
 /// as strictly as a file.
 ///
 /// Each file gets a new process. The process is started with posix_spawn, which is safe in programs
-/// with threads. The process inherits the open file and a pipe, but no other descriptor and no
-/// environment variable. Starting the process takes some milliseconds.
+/// with threads. The process inherits the open file and a pipe, but no environment variable and,
+/// with glibc 2.34 or later, no other descriptor. Starting the process takes some milliseconds.
 struct hdf5_process {
   /// The path of the program that runs libhdf5. "ringload-hdf5-parse" is installed with the
   /// component. Another program can be used if its main() begins with a call of hdf5_parser_main().
@@ -55,8 +56,8 @@ struct hdf5_process {
 RINGLOAD_EXPORT extension hdf5(hdf5_process process);
 
 /// Call this function first in main() if the program uses itself as hdf5_process::program. Returns
-/// an empty optional if the program was started normally. Otherwise the function has parsed the
-/// file, and main() must return the value.
+/// an empty optional if the program was started normally. If the function returns a value, the
+/// function has parsed the file, and main() must return this value.
 RINGLOAD_EXPORT std::optional<int> hdf5_parser_main(int argc, char** argv);
 
 }  // namespace ringload::inline v0

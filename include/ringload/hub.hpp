@@ -16,8 +16,14 @@
 //
 // - The file is loaded only in part.
 // - The file is in the cache.
-// - Two loads of one checkpoint download the file at the same time.
 // - The option is `hub_cache::fill`, and the file cannot be written to the cache.
+//
+// Without `hub_cache::fill`, the digest is also not compared in these cases:
+//
+// - Two loads of one checkpoint download the file at the same time.
+// - The load skips more than 128 MiB of the file and reads these bytes later.
+// - More than 32 MiB of the file are read while the checkpoint is opened.
+// - More than 64 MiB of received bytes of a checkpoint wait for earlier bytes of their files.
 //
 // `load_stats::files_unverified` is the number of downloaded files whose digest was not compared.
 
@@ -30,7 +36,9 @@ namespace ringload::inline v0 {
 
 /// How the local cache of the hub is used.
 enum class hub_cache : std::uint8_t {
-  off,   // The cache is neither read nor written.
+  /// The cache is neither read nor written. However, a name `owner/model` is still loaded from the
+  /// cache if the cache has the model.
+  off,
   read,  // Files that are in the cache are not downloaded. Downloaded files are not cached.
   fill,  // Like `read`, but downloaded bytes are also written to the cache.
 };
@@ -44,8 +52,8 @@ struct hub_cached_file {
   /// The number of bytes that the cache does not have. The existing bytes are kept, and the next
   /// load downloads the rest.
   std::uint64_t missing_bytes = 0;
-  /// The error text of a failed write to the cache. Empty if the file is complete, was loaded only
-  /// in part, or has a wrong digest, which fails the load.
+  /// The error text of a failed write to the cache. Empty if the file is complete or was loaded
+  /// only in part. Also empty if the digest is wrong and a load has failed with this error.
   std::string error_text;
 };
 
@@ -62,8 +70,9 @@ struct hub_options {
   /// environment variable that is set determines the folder: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE,
   /// HF_HOME, XDG_CACHE_HOME or HOME.
   std::string cache_folder = {};
-  /// Called once for each file, when no load uses the file any more, in a thread of the component.
-  /// The function must not block. If a file cannot be written to the cache, it is still loaded.
+  /// Called once for each opened file, in a thread of the library, when no load uses the file any
+  /// more. If the file cannot be written to the cache, the function may be called earlier, and the
+  /// file is still loaded. The function must not block.
   std::function<void(const hub_cached_file&)> on_cached = {};
 };
 

@@ -76,7 +76,7 @@ struct kept_model {
   std::string name;            // The name under which the model is served.
   std::uint64_t version = 0;   // 1 for the first model of this name, plus 1 for each later model.
   std::uint64_t bytes = 0;     // The size of the model's memory.
-  std::uint64_t attached = 0;  // The number of clients that have attached this version.
+  std::uint64_t attached = 0;  // The number of clients that hold this version.
 };
 
 /// Serves models in a thread of its own. All functions are thread-safe.
@@ -84,8 +84,8 @@ class RINGLOAD_EXPORT keeper {
  public:
   /// Creates the socket and starts to serve models. If the path exists and is a socket without a
   /// keeper, the socket is replaced. The path may have at most 107 bytes. If
-  /// `options.listening_socket` is set, the path is ignored. Throws `ringload::error`, with
-  /// EADDRINUSE if another keeper uses the path.
+  /// `options.listening_socket` is set, the path is ignored. Throws `ringload::error`. The error is
+  /// EADDRINUSE if another program listens at the path, or if the path exists and is not a socket.
   explicit keeper(std::string_view socket, keeper_options options = {});
   keeper(const keeper&) = delete;
   keeper& operator=(const keeper&) = delete;
@@ -135,11 +135,12 @@ RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name,
 
 /// Attaches a model on the device `on`.
 ///
-/// A host model is copied to a GPU. A `loader` with default options makes the copy, and each tensor
-/// gets an allocation of its own. Afterwards the keeper's memory is unmapped. If this process holds
-/// the same model and has pinned it with `pin()` of `ringload/cuda.hpp`, the GPU copies from the
-/// pinned memory without the CPU. An integrated GPU shares the memory of the host. Such a GPU uses
-/// a tensor without a copy if the tensor begins at a multiple of 256 bytes.
+/// If the model is in host memory and `on` is a GPU, the model is copied to the GPU. A `loader`
+/// with default options makes the copy, and each tensor gets an allocation of its own. Afterwards
+/// the keeper's memory is unmapped. If this process holds the same model and has pinned it with
+/// `pin()` of `ringload/cuda.hpp`, the GPU copies from the pinned memory without the CPU. An
+/// integrated GPU shares the memory of the host. Such a GPU uses a tensor without a copy if the
+/// tensor begins at a multiple of 256 bytes.
 ///
 /// A GPU model is opened without a copy. Throws `errc::device_unavailable` if `on` is not the GPU
 /// (or the MIG instance) of the model. If the driver refuses to open the memory, throws the
@@ -151,7 +152,8 @@ RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name, dev
 
 /// Attaches asynchronously. The operation blocks a thread of Asio's `system_executor`, not the
 /// calling thread. A handler without an associated executor also runs on the `system_executor`.
-/// Cancellation of any type is ignored. The operation takes at most about twice the time limit.
+/// Cancellation of any type is ignored. The communication with the keeper takes at most about twice
+/// the default time limit. A copy to a GPU has no time limit.
 template <token_for<model> CompletionToken = default_token>
 auto attach_async(std::string_view socket, std::string_view name, device on,
                   CompletionToken&& token = {}) {

@@ -6,8 +6,8 @@
 //
 // `loader::stream_async` returns a tensor_stream, which returns each tensor once, in bounded
 // memory. `loader::start_async` returns a load_operation, which can also return a tensor by its
-// name, and the whole model. Both have the executor type of their loader, and so its default token
-// (`as_default_on`).
+// name, and the whole model. Both types have the executor type of the loader. The executor type
+// also determines their default completion token (`as_default_on`).
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
@@ -45,12 +45,12 @@ class RINGLOAD_EXPORT load_handle {
   explicit load_handle(std::shared_ptr<detail::job> load) noexcept : job_(std::move(load)) {}
   /// Takes over a load. Afterwards, `source` is an empty handle.
   load_handle(load_handle&& source) noexcept = default;
-  /// Cancels the own load unless it has ended, and takes over the load of `source`.
+  /// Cancels the present load unless this load has ended, and takes over the load of `source`.
   load_handle& operator=(load_handle&& source) noexcept;
   ~load_handle();
 
-  /// Returns statistics of the load. The call is cheap: it reads a few atomic variables and copies
-  /// two short strings.
+  /// Returns statistics of the load. The call is cheap: it reads atomic variables and copies a few
+  /// short strings.
   load_stats progress() const;
   /// Returns statistics of each file, in the order of `catalog().files`. Allocates memory for the
   /// list.
@@ -91,9 +91,9 @@ RINGLOAD_EXPORT void await_finish(const std::shared_ptr<job>& load,
 ///
 /// Neighbouring tensors share one allocation, of at most a sixteenth of the window. A larger tensor
 /// has an allocation of its own. The stream can reuse an allocation when all its tensors are
-/// destroyed. The window counts whole pages, so a tensor may need up to 8 KiB more than its bytes.
-/// The size of an allocation is a multiple of 4 KiB, or of 2 MiB on a GPU, with
-/// `loader_options::cached_bytes`, and with reserved huge pages.
+/// destroyed. Each tensor may need up to 8 KiB more than its bytes, because the window counts whole
+/// pages. The size of an allocation is a multiple of 4 KiB. On a GPU, with
+/// `loader_options::cached_bytes`, or with reserved huge pages, the size is a multiple of 2 MiB.
 ///
 /// A handler without an associated executor runs on the loader's executor. All functions are
 /// thread-safe, except for moving and destroying the object.

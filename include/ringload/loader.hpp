@@ -126,12 +126,13 @@ class RINGLOAD_EXPORT loader_base {
 /// the token, or both.
 ///
 /// A call without a token uses the default token of the executor (`as_default_on`). If the executor
-/// has no default token, `co_await` throws `ringload::error`, which includes the place of the
-/// failure. With any other token, wrap the token in `bind_diagnostics` to get the place, or in
-/// `as_exception` to get a `ringload::error`.
+/// has no default token, the result of the call must be awaited with `co_await`. A failure then
+/// throws `ringload::error`, which includes the place of the failure. With any other token, wrap
+/// the token in `bind_diagnostics` to get the place, or in `as_exception` to get a
+/// `ringload::error`.
 ///
-/// Cancellation of any type cancels an operation, unless the comment of the function lists the
-/// accepted types. Other types are ignored. After the completion, cancellation has no effect.
+/// Cancellation of any type cancels an operation. If the comment of a function lists the accepted
+/// types, the function ignores all other types. After the completion, cancellation has no effect.
 template <class Executor>
 class basic_loader : public detail::loader_base {
   using token_by_default = typename detail::default_token_of<Executor>::type;
@@ -197,10 +198,10 @@ class basic_loader : public detail::loader_base {
       : basic_loader(Executor(boost::asio::system_executor()), std::move(targets), limits,
                      std::move(extensions), log) {}
 
-  /// Moves a loader, and may change the type of its executor (`as_default_on`). Afterwards `source`
-  /// may only be destroyed.
+  /// Takes over a loader. Afterwards, `source` may only be destroyed.
   basic_loader(basic_loader&& source) noexcept = default;
-  /// Takes over a loader whose executor has another type. The executor is converted.
+  /// Takes over a loader whose executor has another type (`as_default_on`). The executor is
+  /// converted. Afterwards, `source` may only be destroyed.
   template <class Other>
     requires std::constructible_from<Executor, const Other&>
   explicit basic_loader(basic_loader<Other>&& source)
@@ -209,9 +210,14 @@ class basic_loader : public detail::loader_base {
   /// Cancels all operations and waits until neither the kernel nor a device writes to a buffer of
   /// the loader. Pending operations complete with `operation_aborted`.
   ///
+  /// The destructor waits for at most 30 s, because a broken drive may never complete a read.
+  /// Afterwards, a thread continues to wait. Until the read ends, its operation does not complete,
+  /// and the memory of the loader is not freed.
+  ///
   /// With `loader_options::cached_bytes`, the loader of a GPU also frees the memory in its free
-  /// list. The memory is freed only when the work of each release_after() has completed. Freeing
-  /// may also wait for other work on the GPU. Therefore the destructor waits for at most 5 s.
+  /// list. The memory is freed only when all GPU work that was declared with release_after() (see
+  /// `ringload/cuda.hpp`) has completed. Freeing may also wait for other work on the GPU. Therefore
+  /// the destructor waits for this memory for at most 5 s.
   ~basic_loader() = default;
 
   /// Returns the executor of handlers that have no associated executor.
@@ -230,7 +236,7 @@ class basic_loader : public detail::loader_base {
   }
 
   /// Loads the tensors that `options.select` selects, by default all tensors. If `from` is not
-  /// open, the checkpoint is opened as by open_async and closed when the load ends.
+  /// open, the load opens the checkpoint as open_async does, and closes the checkpoint at the end.
   ///
   /// If the load fails or is cancelled, its device memory is freed. With
   /// `loader_options::cached_bytes`, the loader may keep the memory in its free list.
@@ -267,8 +273,9 @@ class basic_loader : public detail::loader_base {
   /// and the reads are planned.
   ///
   /// `window_bytes` limits the device memory of all tensors that the stream and the program hold at
-  /// the same time. The loader must have exactly one device, and `load_options::memory` must be
-  /// `owned`. Fails with `errc::memory_exceeded` if one tensor is larger than the window.
+  /// the same time. On the host, the window is at most three quarters of the available memory. The
+  /// loader must have exactly one device, and `load_options::memory` must be `owned`. Fails with
+  /// `errc::memory_exceeded` if one tensor is larger than the window.
   template <token_for<basic_tensor_stream<Executor>> CompletionToken = token_by_default>
   auto stream_async(source from, std::uint64_t window_bytes, CompletionToken&& token = {}) {
     return stream_async(std::move(from), window_bytes, load_options(),
@@ -290,11 +297,12 @@ class basic_loader : public detail::loader_base {
   ///
   /// All names, types, shapes, sizes and overlaps are checked before the first byte is written. If
   /// a check fails, the exception is an `error`, and all destinations are unchanged. If the fill
-  /// fails later, the exception is a `fill_error`. The `fill_error` lists the destinations that are
-  /// complete.
+  /// fails after its first write, the exception is a `fill_error`. The `fill_error` lists the
+  /// destinations that are complete.
   ///
-  /// When the operation completes or is cancelled, neither the kernel nor a device writes to a
-  /// destination any more. The owners of the destinations are released before completion.
+  /// When the operation completes, also after a cancellation, neither the kernel nor a device
+  /// writes to a destination any more. The owners of the destinations are released before
+  /// completion.
   ///
   /// A read of 64 KiB or more can write directly to a host destination if the tensor needs no
   /// conversion and no rearrangement. A buffered read can write to any address. For a direct read,
@@ -318,14 +326,14 @@ class basic_loader : public detail::loader_base {
   }
 
   /// Copies a tensor into new memory of its own. The memory of the original load can then be freed.
-  /// `options` has the device of the copy and its dtype. If one of the two devices is neither the
-  /// host nor a device of the loader, the copy fails with `errc::device_unavailable`. The tensor
-  /// may have been loaded by another loader. A copy between two positions of the same GPU passes
-  /// through host memory.
+  /// `tensor_copy_options` set the device and the dtype of the copy. If the device of the tensor or
+  /// the device of the copy is neither the host nor a device of the loader, the copy fails with
+  /// `errc::device_unavailable`. The tensor may have been loaded by another loader. A copy between
+  /// two positions of the same GPU passes through host memory.
   ///
   /// The operation holds the tensor until completion, even after cancellation. All work that writes
-  /// to the tensor must have ended before the call. If the copy fails or is cancelled, its memory
-  /// is freed. memory() also counts the copies that are in host memory.
+  /// to the tensor must have ended before the call. If the copy fails or is cancelled, the new
+  /// memory is freed. memory() also counts the copies that are in host memory.
   template <token_for<tensor> CompletionToken = token_by_default>
   auto copy_async(tensor from, CompletionToken&& token = {}) {
     return copy_async(std::move(from), tensor_copy_options(), std::forward<CompletionToken>(token));
@@ -339,23 +347,24 @@ class basic_loader : public detail::loader_base {
 
   /// Saves tensors as one file, or as a folder of files: see `save_format`. `path` is a string or a
   /// `std::filesystem::path`. The output replaces the target only when the output is complete.
-  /// Until then, and after a failure or a cancellation, the target is unchanged. One failure is an
-  /// exception: if only the last flush of the folder fails (`save_options::sync`), the output has
-  /// already replaced the target.
+  /// Until then, and after a failure or a cancellation, the target is unchanged. If only the
+  /// last flush of the folder fails (`save_options::sync`), the output has already replaced the
+  /// target.
   ///
   /// A process that is killed during a save may leave a folder named `.ringload-*` next to the
   /// target. If the file system does not support unnamed files, the process may also leave a file
   /// with such a name.
   ///
   /// Each tensor must be on the host or on a device of the loader. A dense tensor in host memory is
-  /// written directly from its memory if the tensor is not converted, and if its address and its
-  /// offset in the file are equal modulo 512. Every other tensor is first copied into a slot.
-  /// Writes are direct if the file system supports direct writes. Reads of loads have priority over
-  /// writes. `loader_options::bytes_in_flight` limits the writes in flight as well.
+  /// written without a copy if the tensor is not converted, and if its address and its offset in
+  /// the file are equal modulo 512. Every other tensor is first copied into a slot. Writes use
+  /// O_DIRECT if the file system supports O_DIRECT. Reads of loads have priority over writes.
+  /// `loader_options::bytes_in_flight` limits the writes in flight as well.
   ///
-  /// Before the first write, a save can fail with `errc::invalid_tensor`, `invalid_saving`,
-  /// `duplicate_tensor`, `unsupported_dtype` or `device_unavailable`. A lack of disk space
-  /// (`ENOSPC`) is usually detected before the first write too.
+  /// All tensors and options are checked before the first write. Examples of errors are
+  /// `errc::invalid_tensor`, `invalid_saving`, `duplicate_tensor`, `unsupported_dtype` and
+  /// `device_unavailable`. A lack of disk space (`ENOSPC`) is usually detected before the first
+  /// write too.
   template <token_for<save_result> CompletionToken = token_by_default>
   auto save_async(detail::path_argument path, std::vector<tensor_ref> tensors,
                   CompletionToken&& token = {}) {

@@ -9,14 +9,13 @@
 //   ringload_loader_tensor_bytes_peak{loader}
 //   ringload_loader_tensor_allocations{loader}
 //   ringload_loader_mapped_bytes{loader}             address space of mapped files
-//   ringload_loader_pinned_bytes{loader}             slots in use
-//   ringload_loader_pinned_bytes_peak{loader}
+//   ringload_loader_pinned_bytes{loader}             all slots that are allocated so far
 //   ringload_loader_bytes_in_flight_limit{loader}    queue depth in bytes, given or tuned
 //   ringload_loader_longest_submit_seconds{loader}   longest io_uring submission
 //
 //   ringload_keeper_models                           number of models that are served
 //   ringload_keeper_model_bytes{model}
-//   ringload_keeper_model_version{model}             1 for the first model of the name
+//   ringload_keeper_model_version{model}             number of models published under the name
 //   ringload_keeper_model_attached{model}            attachments of this version
 
 #include <ringload/export.hpp>

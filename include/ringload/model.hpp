@@ -28,9 +28,10 @@ struct memory_region {
   std::uint64_t bytes = 0;  // The size of the region.
   /// The device of the memory.
   ringload::device device = host();
-  /// The descriptor of the memfd that begins with the region, if other processes can map the memory
-  /// (`ringload/keeper.hpp`). The descriptor is readable, and stays open as long as the memory
-  /// exists. If -1, the memory is not in a memfd.
+  /// The descriptor of the memfd that contains the region, or -1 if the region is not in a memfd.
+  /// Host memory that a keeper can publish is in memfds (`ringload/keeper.hpp`). The region starts
+  /// at offset 0 of the memfd. The descriptor is readable, and stays open as long as the memory
+  /// exists.
   int descriptor = -1;
 };
 
@@ -49,11 +50,13 @@ class RINGLOAD_EXPORT model {
   /// Returns the tensor `name`, or an empty handle if the model has no such tensor.
   tensor find(std::string_view name) const noexcept;
 
-  /// Return the tensor `name` on one device. `device_position` is the index in loader::devices().
-  /// Use these functions if a tensor is on several devices, as a whole or in shards. The functions
-  /// without this parameter return the tensor on the first of its devices.
+  /// Returns the tensor `name` on one device. `device_position` is the index in loader::devices().
+  /// Throws `errc::no_such_tensor` if the tensor is not on this device. If a tensor is on several
+  /// devices, as a whole or in shards, the functions without this parameter return the tensor on
+  /// the first of its devices.
   tensor at(std::string_view name, std::uint32_t device_position) const;
-  /// Returns an empty handle if the tensor is not on this device.
+  /// Returns the tensor `name` on one device, or an empty handle if the tensor is not on this
+  /// device.
   tensor find(std::string_view name, std::uint32_t device_position) const noexcept;
 
   /// Returns the number of positions. The tensors are sorted by file and offset, as in

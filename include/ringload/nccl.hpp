@@ -14,10 +14,11 @@
 
 namespace ringload::inline v0 {
 
-/// Creates a group for NCCL from `hosts`, which must be a group in host memory. All ranks of
-/// `hosts` must call this function together. The new group owns `hosts` and uses it for the setup.
-/// Each rank must have a CUDA device of its own. `library` is the name or the path of NCCL. If one
-/// rank cannot load NCCL, all ranks fail with errc::device_unavailable.
+/// Creates a group for NCCL from `hosts`. `hosts` must be a group that sends messages in host
+/// memory. All ranks of `hosts` must call this function together. The new group owns `hosts` and
+/// uses `hosts` for the setup. Each rank must have a CUDA device of its own. `library` is the name
+/// or the path of NCCL. A rank that cannot load NCCL fails with errc::device_unavailable, and all
+/// other ranks fail with errc::rank_failed.
 ///
 /// The messages must be in the memory of the device. Each call is submitted to `stream`, so the
 /// call runs after earlier work of the program on this stream. A call returns when the stream has
@@ -26,12 +27,12 @@ namespace ringload::inline v0 {
 /// that makes the calls.
 ///
 /// If a rank does not answer within `timeout`, the setup of NCCL or the call fails with
-/// errc::rank_failed. fail() and interrupt() have no effect before the setup has ended.
+/// errc::rank_failed. The setup of NCCL cannot be interrupted.
 ///
-/// The destruction of an NCCL communicator blocks until all ranks on the machine destroy theirs.
-/// Therefore destroy the groups of all ranks at about the same time. The destructor, and a call
-/// that fails, wait for the other ranks for at most 5 s. After that, a thread of the library
-/// continues to wait.
+/// The destruction of an NCCL communicator blocks until all ranks on the machine destroy their
+/// communicators. Therefore destroy the groups of all ranks at about the same time. The destructor,
+/// and a call that fails, wait for the other ranks for at most 5 s. After that, a thread of the
+/// library continues to wait.
 ///
 /// A load by ranks requires host memory. Therefore such a load refuses this group with
 /// `errc::device_unavailable`.

@@ -28,7 +28,8 @@ enum class read_engine : std::uint8_t {
 
 /// Whether reads use the page cache.
 enum class read_route : std::uint8_t {
-  /// Decides for each read: buffered if the page cache has most of the bytes, and otherwise direct.
+  /// Decides for each read. The read is buffered if the page cache has at least nine tenths of the
+  /// bytes, or has dirty pages in the range. Otherwise the read is direct.
   automatic,
   /// Uses O_DIRECT for every read. If this is impossible, the load fails with
   /// `errc::direct_unavailable`.
@@ -114,19 +115,20 @@ struct loader_options {
   /// for example to verify digests, pins 2 MiB. Each thread that decompresses pins 2 MiB.
   std::uint64_t slot_bytes = std::uint64_t{4} << 20;
   /// The limit for the bytes of direct io_uring reads in flight on one drive, over all loads. A
-  /// single read is always allowed. A limit that is too high increases latency, and reduces
-  /// throughput on some drives. `copy_threads` limits buffered reads. `reader_threads` limits reads
-  /// by threads.
+  /// read that exceeds the limit may run alone. A limit that is too high increases latency, and
+  /// reduces throughput on some drives. `copy_threads` limits buffered reads. `reader_threads`
+  /// limits reads by threads.
   ///
-  /// If 0, the loader tunes the limit while it loads, between two slots and all slots. The loader
-  /// doubles the limit if this increases the throughput, and halves the limit if this does not
-  /// decrease the throughput.
+  /// If 0, the loader tunes the limit while it loads. The limit is at least the size of two slots
+  /// and at most the size of all slots. The loader doubles the limit if this increases the
+  /// throughput, and halves the limit if this does not decrease the throughput.
   std::uint64_t bytes_in_flight = 0;
   /// The limit for the device memory of the tensors of one load, over all allocations and all
   /// devices. Mapped files do not count.
   std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();
   /// How much freed tensor memory each device keeps in a free list, for later loads. If 0, memory
-  /// is freed at once. Reuse saves the time in which the kernel zeroes new pages.
+  /// is freed at once. Host allocations of less than 2 MiB are always freed at once. Reuse saves
+  /// the time in which the kernel zeroes new pages.
   ///
   /// A load can reuse an allocation that is at most a quarter larger than needed. Reused memory is
   /// not zeroed, so the padding between tensors may contain bytes of an earlier load. GPU memory is
@@ -142,14 +144,15 @@ struct loader_options {
   /// each GPU, and at most 32 in total. Eight threads saturate the link to one GPU. With one GPU,
   /// the threads run on the GPU's NUMA node if the node has at least one processor for each thread.
   std::uint32_t copy_threads = 0;
-  /// The number of threads that read files if io_uring is not used, 1 to 64.
+  /// The number of threads that read files if io_uring is not used, 1 to 64. These threads then
+  /// also copy and populate memory, instead of `copy_threads`.
   std::uint32_t reader_threads = 8;
   read_engine engine = read_engine::automatic;  // How the loader reads files.
   /// The page size of host memory.
   ringload::huge_pages huge_pages = ringload::huge_pages::transparent;
   /// With `automatic` or `required`, the loader allocates `slots * slot_bytes` of GPU memory in
-  /// addition to the pinned host memory. The default is `off`, because no GPU has run this feature
-  /// yet.
+  /// addition to the pinned host memory. The default is `off`, because this feature has not run on
+  /// a GPU yet.
   ringload::gpu_direct gpu_direct = ringload::gpu_direct::off;
   /// Whether a GPU may copy a replicated tensor from another GPU of the loader. If the machine does
   /// not connect the two GPUs, or if `false`, each GPU copies the tensor from host memory. Before
@@ -172,9 +175,11 @@ struct open_options {
   /// If true, each checkpoint file in a folder, an S3 prefix or a model is opened as an independent
   /// file. Index files, and the numbers of split checkpoints (-00001-of-00002), are ignored.
   /// Sub-folders are searched, except for hidden folders (".git") and symlinks to folders. Opening
-  /// fails with `errc::duplicate_tensor` if two files have a tensor of the same name.
+  /// fails with `errc::duplicate_tensor` if two files have a tensor of the same name. Opening fails
+  /// with ENOTDIR if the source is a single file.
   bool independent_files = false;
-  unnamed_dtypes nameless = {};  // The dtypes of NumPy arrays whose type has no name.
+  /// The dtypes to use for NumPy arrays whose element type NumPy does not name, such as "V2".
+  unnamed_dtypes nameless = {};
 };
 
 /// The options of one load. A selection converts implicitly to load_options.
@@ -208,13 +213,13 @@ struct load_options {
   /// half a step: 65,520 becomes infinity in f16. Infinities and the sign of 0 are kept.
   ///
   /// A NaN becomes the quiet NaN with the same sign and without payload: 0x7FC00000 in f32, 0x7E00
-  /// in f16, 0x7FC0 in bf16. Dequantisation to f32 is an exception: the NaN has the bits that the
+  /// in f16, 0x7FC0 in bf16. Dequantisation to f32 is different: a NaN has the bits that the
   /// reference library produces on x86-64. Every device produces the same bits.
   std::optional<ringload::dtype> dtype = std::nullopt;
 
   /// Decides whether a tensor is converted. If empty, all convertible tensors are converted. The
-  /// function is called once for each convertible tensor, in a thread of the library, before the
-  /// first read. An exception fails the load.
+  /// function is called in a thread of the library, before the first read of the tensor, and may be
+  /// called several times for one tensor. If the function throws an exception, the load fails.
   std::function<bool(const tensor_info& tensor)> converts = nullptr;
 
   /// Which tensors share an allocation. With `per_file`, a fused tensor is in the allocation of the
@@ -224,15 +229,16 @@ struct load_options {
   /// allocate and free memory.
   ringload::allocation allocation = ringload::allocation::per_load;
 
-  /// Whether tensors are read into new memory (`owned`) or mapped from their files (`mapped`). If
-  /// the host is not the only device of the loader, a load with `mapped` fails with
-  /// `errc::device_unavailable`. A load with `mapped` reads no tensor bytes: the kernel reads each
-  /// page when the program first uses the page.
+  /// Whether tensors are read into new memory (`owned`) or mapped from their files (`mapped`). A
+  /// load maps files only if the host is the only device of the loader. For other loaders,
+  /// `on_unmappable::copy` reads all tensors into memory, and `on_unmappable::refuse` fails with
+  /// `errc::device_unavailable`. The load itself reads no bytes of a mapped tensor, unless `verify`
+  /// or `populate` is set. The kernel reads each page when the program first uses the page.
   ///
   /// A tensor cannot be mapped if the load must convert, decompress, byte-swap, fuse or transpose
-  /// the tensor. The same applies if a dimension other than the first is sliced, or if the offset
-  /// in the file is not aligned for the element type. `unmappable` decides whether the load then
-  /// fails or reads the tensor into memory.
+  /// the tensor. The same applies if a dimension other than the first is sliced, if the offset in
+  /// the file is not aligned for the element type, or if the bytes are in a store instead of a
+  /// file. `unmappable` decides whether the load then fails or reads the tensor into memory.
   ///
   /// A mapped tensor depends on its file. If another program writes to the file, the tensor may
   /// change at any time, even after its digest was verified. If the file is truncated or its drive
@@ -240,9 +246,10 @@ struct load_options {
   /// library raise SIGBUS too, for example in `verify` and copy_async. Therefore, map only files
   /// that are never modified in place. Replacing a file by renaming another file over it is safe.
   ///
-  /// Each file needs one mapping. With `allocation::per_tensor`, each tensor needs one mapping.
-  /// Linux allows a process 65,530 mappings by default (vm.max_map_count). stream_async and
-  /// fill_async do not support `mapped` and fail with `errc::invalid_options`.
+  /// With `allocation::per_tensor`, a load needs one mapping for each tensor. Otherwise, a load
+  /// needs one mapping for each file. Linux allows a process 65,530 mappings by default
+  /// (vm.max_map_count). stream_async and fill_async do not support `mapped` and fail with
+  /// `errc::invalid_options`.
   tensor_memory memory = tensor_memory::owned;
   /// Whether a program may write to mapped tensors.
   mapped_access access = mapped_access::read_only;
@@ -277,7 +284,7 @@ struct load_options {
 /// The options of loader::copy_async. A `device` converts implicitly to tensor_copy_options.
 struct tensor_copy_options {
   tensor_copy_options() noexcept {}
-  /// A copy to another device, converted to another dtype if `converted` has a value.
+  /// Options for a copy to the device `to`. If `converted` has a value, the copy has this dtype.
   tensor_copy_options(ringload::device to, std::optional<ringload::dtype> converted = {}) noexcept
       : device(to), dtype(converted) {}
 

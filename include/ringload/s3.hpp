@@ -14,15 +14,15 @@ namespace ringload::inline v0 {
 struct s3_options {
   RINGLOAD_OPTION_STRUCT(s3_options)
 
-  /// The region of the bucket. If empty, Amazon reports the region. For other endpoints, an empty
-  /// region means us-east-1.
+  /// The region of the bucket. If empty, ringload asks Amazon for the region. For other endpoints,
+  /// an empty region means us-east-1.
   std::string region = {};
   /// The address of another service, "https://host[:port]", such as
   /// "https://storage.googleapis.com". Empty means Amazon.
   std::string endpoint = {};
   /// If true, the bucket is in the path (https://host/bucket/key). If false, the bucket is in the
-  /// host name (https://bucket.host/key). If empty, the bucket is in the path if `endpoint` is set
-  /// or if the name of the bucket contains a dot.
+  /// host name (https://bucket.host/key). If empty, the bucket is in the path if `endpoint` is set,
+  /// or if the name of the bucket contains a dot, a capital letter or a '_'.
   std::optional<bool> path_style = {};
 
   /// The access key. If empty, requests are not signed, so only public objects can be read.

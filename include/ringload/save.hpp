@@ -41,7 +41,8 @@ struct RINGLOAD_EXPORT tensor_ref {
   /// The strides in elements, one for each dimension. A stride may be 0 or negative. Empty means
   /// row-major without gaps. A type with less than 8 bits must be row-major without gaps.
   std::vector<std::int64_t> strides;
-  /// The size of the memory. If the tensor needs more bytes, the save fails. 0 means no check.
+  /// The size of the memory. If the shape and the strides need more bytes, the save fails. 0 means
+  /// no check.
   std::uint64_t bytes = 0;
   /// The device of the memory.
   ringload::device on = host();
@@ -66,17 +67,17 @@ RINGLOAD_EXPORT tensor_ref view_of(std::string name, dlpack::managed_tensor* fro
 /// Returns a tensor_ref for each tensor of a model, under the tensor's own name.
 RINGLOAD_EXPORT std::vector<tensor_ref> refs_of(const model& source);
 
-/// The format of the output, and the number of files.
+/// The format of the output.
 enum class save_format : std::uint8_t {
   /// The path determines the format. "x.safetensors" is one safetensors file. "x.zt" is one .zt
   /// file. The output is a folder of safetensors files if the path ends with '/', names an existing
   /// folder, or has no '.' in its last part.
   by_name,
   safetensors,  // One file if the path ends with ".safetensors", else a folder of files.
-  /// One .zt file without compression, in input order. Several tensors with the same memory, type
-  /// and number of elements are written once. Each further tensor is a second name for the same
-  /// bytes. safetensors does not support second names, so a safetensors file stores the bytes once
-  /// for each name. Use `writer` for compression, digests in the file and sparse objects.
+  /// One .zt file without compression, in input order. Several dense tensors with the same memory,
+  /// type and number of elements are written once. Each further tensor is a second name for the
+  /// same bytes. safetensors does not support second names, so a safetensors file stores the bytes
+  /// once for each name. Use `writer` for compression, digests in the file and sparse objects.
   zt,
 };
 
@@ -84,7 +85,7 @@ enum class save_format : std::uint8_t {
 enum class tensor_order : std::uint8_t {
   /// The order of the safetensors package: by alignment of the type, descending, then by name.
   reference,
-  /// The order of the arguments.
+  /// The order in which the caller lists the tensors.
   given,
 };
 
@@ -152,7 +153,7 @@ struct save_options {
 
   /// If true, the output may replace an existing target. If false and the target exists, the save
   /// fails with `EEXIST`. A file can replace only a file. A folder can replace only a folder, which
-  /// must be empty or contain only a checkpoint.
+  /// must be empty or contain only files whose names a save uses, such as model.safetensors.
   bool replace = true;
   /// If true, the files and their folder are flushed to the drive before completion. Without the
   /// flush, a power failure may destroy the output and the previous target. A crash of the process
@@ -184,7 +185,7 @@ struct save_result {
   /// The number of write operations.
   std::uint64_t writes = 0;
   double seconds = 0;  // The time from the call to completion.
-  /// The reason why the system refused direct writes. Otherwise empty.
+  /// The reason why the system refused direct writes. Empty if the system did not refuse any.
   std::string route_reason;
 };
 

@@ -104,7 +104,8 @@ class RINGLOAD_EXPORT selection {
   selection(selection&& source) noexcept;
   /// Replaces all rules by copies of the rules of `source`.
   selection& operator=(const selection& source);
-  /// Replaces all rules. Afterwards, `source` may only be assigned to or destroyed.
+  /// Replaces all rules by the rules of `source`. Afterwards, `source` may only be assigned to or
+  /// destroyed.
   selection& operator=(selection&& source) noexcept;
   ~selection();
 
@@ -117,8 +118,9 @@ class RINGLOAD_EXPORT selection {
   /// Selects the tensors whose names match `glob`.
   selection& matching(std::string glob);
   /// Selects the tensors for which `predicate` returns true. `predicate` is called once for each
-  /// tensor of the checkpoint, in a thread of the library, before the first read. An exception
-  /// fails the load.
+  /// tensor of the checkpoint, in a thread of the library, before the first read. `predicate` may
+  /// also be called for an object that cannot be loaded. For such an object, only `name` and `file`
+  /// are set. If `predicate` throws an exception, the load fails.
   selection& where(std::function<bool(const tensor_info&)> predicate);
 
   /// Removes the tensors that match `glob` from the selected tensors.
@@ -132,8 +134,8 @@ class RINGLOAD_EXPORT selection {
   /// remainder, the lowest ranks get one more expert: 4 ranks share 10 experts as 3, 3, 2 and 2.
   selection& experts(std::uint64_t rank, std::uint64_t ranks, std::uint64_t experts = 0);
 
-  // The next functions select ranges of tensors. Ranges in different dimensions of one tensor are
-  // combined. Two ranges in the same dimension are an error.
+  // The next functions select ranges of tensors, and join tensors. Ranges in different dimensions
+  // of one tensor are combined. Two ranges in the same dimension are an error.
 
   /// Restricts the tensor `name` to the elements [first, first + count) of dimension `dim`. Also
   /// selects the tensor, even if except() or experts() removes it. The selection of other tensors
@@ -151,7 +153,8 @@ class RINGLOAD_EXPORT selection {
 
   /// Replaces the tensors `names` by one tensor `name`. The new tensor concatenates the selected
   /// ranges along `dim`, in the order of `names`. All tensors must have the same dtype and the same
-  /// size in every other dimension.
+  /// size in every other dimension. A tensor of `names` is also loaded separately if names(),
+  /// matching(), where() or slice() selects the tensor.
   selection& fused(std::string name, std::vector<std::string> names, std::uint32_t dim);
 
   // The next functions choose the devices of tensors. The position of a device is its index in
@@ -159,25 +162,28 @@ class RINGLOAD_EXPORT selection {
   //
   // If several calls match a tensor, the last call decides. A tensor without a matching call is
   // placed on the first device. A fused tensor is placed like the first of the tensors that it
-  // joins. If one of these tensors is divided, the fused tensor is placed on every device. A fill
-  // must not use these functions, because each destination determines its device.
+  // joins. If shard(glob, dim) divides one of the joined tensors, every device gets a fused tensor.
+  // This tensor joins the device's range of each divided tensor with the selected elements of the
+  // other tensors. A fill must not use these functions, because each destination determines its
+  // device.
 
-  /// Places each tensor as a whole on the device at the position `device`. With `all_devices`, each
-  /// device gets a copy.
+  /// Places each tensor that matches `glob`, as a whole, on the device at the position `device`. If
+  /// `device` is `all_devices`, each device gets a copy.
   selection& on(std::string glob, std::uint32_t device);
-  /// Places each tensor on the device whose position the function returns. The function may also
-  /// return `all_devices`. The function is called once for each selected tensor whose device this
-  /// call decides, in a thread of the library, before the first read. An exception fails the load.
+  /// Places each selected tensor on the device whose position the function returns. The function
+  /// may return `all_devices`. The function is called once for each selected tensor whose device
+  /// this call decides, in a thread of the library, before the first read. If the function throws
+  /// an exception, the load fails.
   selection& on(std::function<std::uint32_t(const tensor_info&)> device);
-  /// Places each tensor as a whole on every device. The load reads the tensor once and copies the
-  /// tensor to all devices.
+  /// Places each tensor that matches `glob`, as a whole, on every device. The load reads the tensor
+  /// once and copies the tensor to all devices.
   selection& replicate(std::string glob) { return on(std::move(glob), all_devices); }
-  /// Distributes the tensors in the order of the catalog. Each tensor is placed on the device that
-  /// has the fewest bytes so far.
+  /// Distributes the tensors that match `glob`, in the order of the catalog. Each tensor is placed
+  /// on the device that has the fewest bytes so far.
   selection& spread(std::string glob);
-  /// Divides each tensor along `dim` and places range i on device i. The ranges are the ranges of
-  /// the function shard() above, with one rank for each device. Tensors that fused() joins are
-  /// divided before they are joined.
+  /// Divides each tensor that matches `glob` along `dim`, and places range i on device i. The
+  /// ranges are the ranges of the function shard() above, with one rank for each device. Tensors
+  /// that fused() joins are divided before they are joined.
   selection& shard(std::string glob, std::uint32_t dim);
 
   /// Ignores names and globs that match no tensor. Without this call, the load fails with

@@ -34,7 +34,7 @@ class RINGLOAD_EXPORT source {
   source(std::string name);
   /// The name of a checkpoint. The name is copied.
   source(std::string_view name);
-  /// The name of a checkpoint, which ends with a 0 byte.
+  /// The name of a checkpoint, as a zero-terminated string. The name is copied.
   source(const char* name);
   /// A std::filesystem::path, or an object of a similar class.
   template <detail::path_object Path>
@@ -76,8 +76,8 @@ class RINGLOAD_EXPORT source {
 };
 
 /// Reads the catalog of a checkpoint. Needs no loader, and does not read the bytes of tensors.
-/// `extensions` has the same meaning as for a loader. Blocks during file system operations. Throws
-/// `ringload::error`.
+/// `extensions` has the same meaning as for a loader. Blocks during file system and network
+/// operations. Throws `ringload::error`.
 RINGLOAD_EXPORT catalog read_catalog(const source& from, const open_options& options = {},
                                      const std::vector<extension>& extensions = {});
 

@@ -45,8 +45,8 @@ struct load_stats {
   std::uint64_t requests = 0;
   std::uint64_t requests_repeated = 0;  // The part of `requests` that repeats a failed request.
 
-  /// The time from the call to the end of the load. During the load, the time from the call until
-  /// now.
+  /// The time from the call that began the load to the end of the load. During the load, the time
+  /// from this call until now.
   double seconds = 0;
   /// The time from the call until the first tensor was loaded. 0 until then.
   double seconds_to_first_tensor = 0;
@@ -62,15 +62,17 @@ struct load_stats {
   bool memory_kept = false;  // True if the load reused memory of an earlier load.
 
   /// The read engine in use: `ring` or `threads`. This field and the fields below describe the
-  /// whole loader.
+  /// whole loader, except for `route_reason` and `gpu_direct_reason`.
   read_engine engine = read_engine::automatic;
   std::string engine_reason;  // The reason for this read engine.
-  /// The reason why the system refused direct reads. Otherwise empty.
+  /// The reason why the system refused direct reads of this load. Empty if no read was refused.
   std::string route_reason;
-  /// The reason why GPUDirect Storage is not used. Empty if it is used or was not requested.
+  /// The reason why this load, or the whole loader, does not use GPUDirect Storage. Empty if
+  /// GPUDirect Storage is used or was not requested.
   std::string gpu_direct_reason;
   std::uint64_t pinned_bytes_peak = 0;  // The total size of all slots that are allocated so far.
-  /// The limit for bytes in flight: the value in loader_options, or the tuned value.
+  /// The limit for bytes in flight: the value in loader_options, or the tuned value. With several
+  /// drives, the largest value.
   std::uint64_t bytes_in_flight = 0;
   /// True if all used slots are registered with the io_uring. Registration saves CPU time.
   bool slots_registered = false;

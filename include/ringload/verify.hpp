@@ -32,7 +32,8 @@ enum class digest_algorithm : std::uint8_t {
 RINGLOAD_EXPORT std::string_view name(digest_algorithm algorithm) noexcept;
 
 /// Returns the CRC-32C (Castagnoli) of `bytes`. To continue a CRC, pass the CRC of the preceding
-/// bytes as `before`. Uses the instructions of the CPU if the build has ISA-L. Thread-safe.
+/// bytes as `before`. A build with ISA-L uses the fastest instructions of the CPU. Any other build
+/// uses a table and is much slower. Thread-safe.
 RINGLOAD_EXPORT std::uint32_t crc32c(std::span<const std::byte> bytes,
                                      std::uint32_t before = 0) noexcept;
 
@@ -72,7 +73,7 @@ struct checksum_list {
 /// A digest covers a whole tensor. Therefore a slice or a shard of a tensor cannot be verified.
 ///
 /// With `if_present` and `require`, the load also verifies the index tensors of sparse objects that
-/// it loads as a whole. Each index must be within the shape. In sparse_csr, the row pointers must
+/// are loaded as a whole. Each index must be within the shape. In sparse_csr, the row pointers must
 /// start at 0, must not decrease, and must end at the number of values. A load with a wrong index
 /// fails with `errc::wrong_indices`. A fill does not verify indices, because its memory belongs to
 /// the caller.

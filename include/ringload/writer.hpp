@@ -10,8 +10,8 @@
 //   ringload::write_result done = co_await out.finish_async();
 //
 // The file becomes visible at its path when finish_async completes. Until then, and if the writer
-// fails, an existing file at this path is unchanged. One failure is an exception: if only the last
-// flush of the folder fails (`writer_options::sync`), the new file is already visible.
+// fails, an existing file at this path is unchanged. However, if only the last flush of the folder
+// fails (`writer_options::sync`), the new file is already visible.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <cstddef>
@@ -37,7 +37,7 @@
 namespace ringload::inline v0 {
 
 /// Storage options of one object in a .zt file. In a safetensors file, all options must have their
-/// default values, else the step fails with `errc::unsupported_feature`.
+/// default values. Otherwise add_async fails with `errc::unsupported_feature`.
 struct object_options {
   RINGLOAD_OPTION_STRUCT(object_options)
 
@@ -67,8 +67,8 @@ struct copy_options {
   /// The level of the zstd compression, 1 to 22. 0 means no compression. If empty, the stored bytes
   /// are copied unchanged.
   std::optional<int> zstd_level = std::nullopt;
-  /// The algorithm of the new digest. Empty means the algorithm of the existing digest. If no
-  /// digest exists, no digest is stored.
+  /// The algorithm of the new digest. If empty, bytes that are encoded again get a digest with the
+  /// algorithm of their existing digest, and an object without a digest gets none.
   std::optional<digest_algorithm> digest = std::nullopt;
 };
 
@@ -90,7 +90,7 @@ struct writer_options {
   /// 64. In safetensors, the alignment applies to the first tensor only, and 0 means 8. With an
   /// alignment of 4,096, a load can read tensors directly into their final memory.
   std::uint32_t alignment = 0;
-  /// The number of compression threads, at most 16. 0 means the number of processors.
+  /// The number of compression threads, at most 16. 0 means the number of processors, up to 16.
   std::uint32_t zstd_threads = 0;
   /// Creates a hasher for SHA-256, as `checksum_list::sha256` does. Required for SHA-256 digests.
   std::function<hasher()> sha256 = {};
@@ -144,7 +144,8 @@ RINGLOAD_EXPORT void begin_finish(const std::shared_ptr<writer_state>& state,
 /// caller may reuse the memory of a tensor after its step.
 RINGLOAD_EXPORT std::vector<std::size_t> first_of_same(std::span<const tensor_ref> tensors);
 
-/// Writes one file. If the writer is destroyed before finish_async completes, no file remains.
+/// Writes one file. The destructor removes the file if the file is unfinished. An existing file at
+/// the path is then unchanged.
 ///
 /// The `_async` functions accept any completion token, as the functions of `loader` do. Each call
 /// adds a step. The steps run in the order of the calls, in a thread of the writer. A step
@@ -152,9 +153,10 @@ RINGLOAD_EXPORT std::vector<std::size_t> first_of_same(std::span<const tensor_re
 /// file.
 ///
 /// If a step is refused because of its name, options or shape, the file is unchanged, and later
-/// steps may succeed. A failure while the file is written, or the cancellation of a step, is
-/// permanent: all later steps fail too. The error names the file and the tensor. Terminal and
-/// partial cancellation cancel a step. Total cancellation is ignored.
+/// steps may succeed. After a failure while the file is written, all later steps fail. The
+/// cancellation of a step also cancels every other step that has not ended, and all later steps
+/// fail. The error names the file and the tensor. Terminal and partial cancellation cancel a step.
+/// Total cancellation is ignored.
 ///
 /// Thread-safe, except for moving and destroying the writer.
 class RINGLOAD_EXPORT writer {
@@ -171,9 +173,9 @@ class RINGLOAD_EXPORT writer {
   writer(std::string path, std::vector<planned_tensor> tensors,
          std::vector<std::pair<std::string, std::string>> metadata, writer_options options = {});
   /// Returns a writer that adds objects to the .zt file `path`. The writer changes a copy of the
-  /// file in the same folder. The copy is a clone if the file system supports clones. The copy
-  /// replaces `path` when the copy is complete. If `path` is not a .zt file of version 1.1 or 1.2,
-  /// the first step fails.
+  /// file in the same folder. The copy is a clone if the file system supports clones. finish_async
+  /// replaces the file `path` by the copy. If `path` is not a .zt file of version 1.1 or 1.2, all
+  /// steps fail.
   static writer append(std::string path, writer_options options = {});
   /// Returns a writer of a .zt file in memory. `write_result::file` receives the file.
   static writer in_memory(writer_options options = {});
@@ -184,7 +186,8 @@ class RINGLOAD_EXPORT writer {
 
   /// Takes over a file. Afterwards, `source` is an empty handle.
   writer(writer&& source) noexcept = default;
-  /// Abandons the own file unless it is finished, and takes over the file of `source`.
+  /// Abandons the file of this writer if the file is not finished. Then takes over the file of
+  /// `source`.
   writer& operator=(writer&& source) noexcept;
   ~writer();
 
@@ -212,9 +215,9 @@ class RINGLOAD_EXPORT writer {
   auto declare_async(object_info object, CompletionToken&& token = {}) {
     return step(declare_step(std::move(object)), std::forward<CompletionToken>(token));
   }
-  /// Adds a component to a declared object. The name of the component is the name of `part`.
-  /// `object_options::attributes` must be empty. finish_async checks whether the components of each
-  /// object match.
+  /// Adds a component to a declared object. `part.name` is the name of the component.
+  /// `object_options::attributes` must be empty. finish_async fails if a sparse_csr or sparse_coo
+  /// object lacks a component, or if the dtypes or sizes of its components do not fit the object.
   template <token_for<std::uint64_t> CompletionToken = default_token>
   auto add_part_async(std::string object, tensor_ref part, object_options options,
                       CompletionToken&& token = {}) {

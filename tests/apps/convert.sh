@@ -69,6 +69,25 @@ expect 0 "$ringload" convert "$data/gguf/blocks.gguf" "$work/blocks.zt"
 "$ringload" sum "$data/gguf/blocks.gguf" --dtype f32 >"$work/expected" || fail "sum --dtype f32"
 sums "$work/blocks.zt" --dtype f32 >"$work/found"
 cmp "$work/expected" "$work/found" || fail "dequantised from .zt"
+expect 0 "$ringload" convert "$data/gguf/blocks.gguf" "$work/digests.zt" --digest crc32c
+expect 0 "$ringload" convert "$work/digests.zt" "$work/digests.safetensors" --dtype f32
+sort "$work/expected" >"$work/sorted"
+sums "$work/digests.safetensors" | sort >"$work/found"
+cmp "$work/sorted" "$work/found" || fail "dequantised while the digests are verified"
+expect 0 "$ringload" convert "$data/gguf/blocks.gguf" "$work/packed.zt" --zstd 3 --digest crc32c
+"$ringload" ls "$work/packed.zt" --json >"$work/out"
+grep -q '"encoding": "zstd"' "$work/out" || fail "nothing is compressed"
+sums "$work/packed.zt" --dtype f32 | sort >"$work/found"
+cmp "$work/sorted" "$work/found" || fail "dequantised from zstd"
+expect 0 "$ringload" convert "$work/packed.zt" "$work/packed.safetensors" --dtype f32
+sums "$work/packed.safetensors" | sort >"$work/found"
+cmp "$work/sorted" "$work/found" || fail "dequantised from zstd while the digests are verified"
+for file in "$data/gguf/blocks.gguf" "$work/packed.zt" "$work/digests.zt"; do
+  sums "$file" --slice "q4_0[0:1]" >"$work/rows"
+  sums "$file" --slice "q4_0[0:1]" --dtype f32 >>"$work/rows"
+  [ ! -e "$work/first_rows" ] || cmp "$work/first_rows" "$work/rows" || fail "rows of $file"
+  mv "$work/rows" "$work/first_rows"
+done
 expect 1 "$ringload" load "$data/onnx/types.onnx" --dtype f32 --no-progress
 complains "tensor '.*': it holds .*, which cannot be converted to F32"
 

@@ -92,7 +92,7 @@ TEST_CASE("assemble: a listed tensor that is unreadable is not missing") {
   index.tensors = {{"a", 0}, {"q", 0}, {"s/indices", 0}, {"s/values", 0}, {"z", 1}};
   file_content first = file_of("1", {"a"});
   for (const char* name : {"q", "s", "unlisted", "z"}) {
-    first.entries.unreadable.push_back({name, {errc::unsupported_feature, name}, false});
+    first.entries.unreadable.push_back({name, {errc::unsupported_feature, name, "why"}, false});
   }
   const auto all = assemble_listed({first, file_of("2", {"z"})}, index);
   REQUIRE(all.has_value());
@@ -100,6 +100,7 @@ TEST_CASE("assemble: a listed tensor that is unreadable is not missing") {
   REQUIRE(all->catalog.unreadable.size() == 2);
   CHECK(all->catalog.unreadable[0].name == "q");
   CHECK(all->catalog.unreadable[0].place == "1: q");
+  CHECK(all->catalog.unreadable[0].reason == "why");
   CHECK(all->catalog.unreadable[1].name == "s");
 }
 

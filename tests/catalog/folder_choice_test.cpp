@@ -87,6 +87,10 @@ TEST_CASE("folder_choice: two series or two variants side by side are ambiguous"
   CHECK(fault_in(series + names{"model.fp16-00001-of-00001.safetensors"}).code ==
         errc::ambiguous_source);
   CHECK(fault_in(series + names{"model.fp16.safetensors"}).code == errc::ambiguous_source);
+  const fault variant = fault_in(names{"another-00001-of-00001.safetensors"} + series +
+                                 names{"model.fp16.safetensors"});
+  CHECK(variant.code == errc::ambiguous_source);
+  CHECK(mentions(variant, "'model-0"));
   CHECK(fault_in(series + names{"consolidated-00001-of-00001.safetensors"}).code ==
         errc::ambiguous_source);
 }

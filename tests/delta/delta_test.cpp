@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "delta/versions.hpp"
+#include "formats/gguf_text.hpp"
 
 namespace asio = boost::asio;
 using namespace ringload;
@@ -126,6 +127,29 @@ TEST_CASE("delta: unchanged tensors share the memory of the base, and memory() c
   CHECK(tensors_of(after) == next);
   after = {};
   CHECK(at.host_loader.memory().tensor_bytes == 0);
+}
+
+TEST_CASE("delta: the regions of the next version contain each of its tensors, once") {
+  place at;
+  version base;
+  for (unsigned t = 0; t < 5; ++t) {
+    base["t" + std::to_string(t)] = {dtype::u8, {100'000}, noise(100'000, t)};
+  }
+  version next = base;
+  next["t3"].bytes[7] ^= 1;
+  at.make("d.zt", at.save("a.safetensors", base), at.save("b.safetensors", next));
+  const model before = at.load("a.safetensors");
+  const model after = at.apply(before, "d.zt");
+  const auto regions = after.regions();
+  CHECK(regions.size() == before.regions().size() + 1);
+  for (const tensor& each : after) {
+    CAPTURE(std::string(each.name()));
+    const auto* const first = static_cast<const std::byte*>(each.data());
+    CHECK(std::ranges::count_if(regions, [&](const memory_region& region) {
+            const auto* const begin = static_cast<const std::byte*>(region.data);
+            return first >= begin && first + each.size_bytes() <= begin + region.bytes;
+          }) == 1);
+  }
 }
 
 TEST_CASE("delta: another base is refused, and nothing changes") {
@@ -315,6 +339,57 @@ TEST_CASE("delta: destinations that are not the base are refused by name") {
           update_async(at.host_loader, memory.destinations(), at.path("more.zt"), future).get();
         }) == errc::unsupported_feature);
   CHECK(memory.tensors == base);
+}
+
+TEST_CASE("delta: metadata of the next version that looks like a delta's is refused") {
+  place at;
+  version base;
+  base["a"] = {dtype::u8, {8}, noise(8, 1)};
+  at.save("a.safetensors", base);
+  save_options options;
+  options.metadata = {{"ringload.delta.note", "x"}};
+  const version_tensor& a = base["a"];
+  at.host_loader
+      .save_async(at.path("b.safetensors"), {tensor_ref("a", a.bytes.data(), a.dtype, a.shape)},
+                  options, future)
+      .get();
+  CHECK(code_of([&] { at.make("d.zt", at.path("a.safetensors"), at.path("b.safetensors")); }) ==
+        errc::unsupported_feature);
+  CHECK_FALSE(std::filesystem::exists(at.path("d.zt")));
+}
+
+TEST_CASE("delta: a changed quantised tensor of GGUF keeps its type and its shape in elements") {
+  place at;
+  std::string file = gguf_text().info("w", {64, 3}, 8, 0).file(3 * 68);  // Q8_0
+  write_file(at.path("a.gguf"), file);
+  file.back() = static_cast<char>(file.back() ^ 1);
+  write_file(at.path("b.gguf"), file);
+  at.make("d.zt", at.path("a.gguf"), at.path("b.gguf"));
+  const model next = at.load("b.gguf");
+  const model applied = at.apply(at.load("a.gguf"), "d.zt");
+  const tensor_info& right = next.catalog().tensors.at(0);
+  const tensor_info& found = applied.catalog().tensors.at(0);
+  CHECK(right.type == "q8_0");
+  CHECK(found.type == right.type);
+  CHECK(found.original_shape == right.original_shape);
+  CHECK(found.shape == right.shape);
+  CHECK(tensors_of(applied) == tensors_of(next));
+}
+
+TEST_CASE("delta: equal bytes of another quantised type, or of another shape, are a change") {
+  place at;
+  const auto save = [&](const char* name, const std::vector<std::uint64_t>& dims,
+                        std::uint32_t type) {
+    write_file(at.path(name), gguf_text().info("w", dims, type, 0).file(4 * 18));
+    return at.path(name);
+  };
+  const std::string base = save("a.gguf", {64, 2}, 2);    // Q4_0
+  const std::string other = save("b.gguf", {64, 2}, 20);  // IQ4_NL, with blocks of the same size
+  const std::string longer = save("c.gguf", {128, 1}, 2);
+  for (const std::string& next : {other, longer}) {
+    CAPTURE(next);
+    CHECK(code_of([&] { at.make("d.zt", base, next); }) == errc::unsupported_feature);
+  }
 }
 
 TEST_CASE("delta: an existing file is kept if replace is off") {

@@ -277,10 +277,12 @@ TEST_CASE("onnx: numbers that a constant has instead of a tensor are its value")
   const std::string file = onnx_model_text(
       constant("f", "value_float", one) + constant("i", "value_int", minus_two) +
       constant("fs", "value_floats", floats) + constant("ls", "value_floats", loose) +
-      constant("is", "value_ints", integers) + constant("s", "value_string", proto_bytes(4, "x")));
+      constant("is", "value_ints", integers) + constant("s", "value_string", proto_bytes(4, "x")) +
+      constant("ss", "value_strings", proto_bytes(9, "x") + proto_bytes(9, "y")) +
+      constant("no", "value_floats", ""));
   const auto found = parsed(file);
   REQUIRE(found.has_value());
-  CHECK(names_in(*found) == std::vector<std::string>{"f", "i", "fs", "ls", "is"});
+  CHECK(names_in(*found) == std::vector<std::string>{"no", "f", "i", "fs", "ls", "is"});
   const auto check = [&](std::size_t t, dtype type, const shape_type& shape,
                          const std::string& bytes) {
     CAPTURE(t);
@@ -289,11 +291,12 @@ TEST_CASE("onnx: numbers that a constant has instead of a tensor are its value")
     CHECK(dense_bytes(found->tensors[t], {file}) == bytes);
   };
   const std::string both = number_text(0x3F800000U) + number_text(0x40000000U);
-  check(0, dtype::f32, {}, number_text(0x3F800000U));
-  check(1, dtype::i64, {}, number_text(~std::uint64_t{1}));
-  check(2, dtype::f32, {2}, both);
+  check(0, dtype::f32, {0}, "");  // A tensor without elements has no place in the file.
+  check(1, dtype::f32, {}, number_text(0x3F800000U));
+  check(2, dtype::i64, {}, number_text(~std::uint64_t{1}));
   check(3, dtype::f32, {2}, both);
-  check(4, dtype::i64, {3},
+  check(4, dtype::f32, {2}, both);
+  check(5, dtype::i64, {3},
         number_text(std::uint64_t{1}) + number_text(std::uint64_t{300}) +
             number_text(~std::uint64_t{0}));
   CHECK(found->notes.size() == 1);  // Strings are left out.

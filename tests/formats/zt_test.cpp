@@ -363,6 +363,19 @@ TEST_CASE("zt: an object that cannot be read leaves the others readable") {
   }
 }
 
+TEST_CASE("zt: the version decides, also if the manifest has the objects first") {
+  const std::string component = zt_component_text("f32", 64, 13, {{"encoding", cbor_text("zstd")}});
+  const std::string objects =
+      cbor_map({{"t", zt_object_text({2, 2}, "dense", {{"data", component}})}});
+  const auto file = [&](std::string_view version) {
+    return zt_text(cbor_map({{"objects", objects}, {"version", cbor_text(version)}}),
+                   std::string(256, '\1'));
+  };
+  CHECK(parsed(file("1.1.0"))->tensors.at(0).bytes == 16);
+  CHECK(refusal(file("1.2.0")));
+  CHECK(refusal(file("2.0.0"))->code == errc::unsupported_feature);
+}
+
 TEST_CASE("zt: 1.1 says nothing of the length of parts, so it is counted") {
   // A zstd frame with one raw block, without a content size and without a checksum.
   const auto frame = [](const std::string& bytes) {

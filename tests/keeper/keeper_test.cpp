@@ -8,14 +8,17 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/use_future.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <ringload/ringload.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/packet_socket.hpp"
@@ -190,6 +193,24 @@ TEST_CASE("keeper: memory of one process alone is refused, and so are names of n
   CHECK(error_of([&] { attach(kept.socket, std::string(256, 'n')); }).code() ==
         errc::invalid_source_name);
   CHECK(kept.keeps->models().empty());
+}
+
+TEST_CASE("keeper: of several that start at once on an abandoned socket, one takes it over") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "left").string();
+  for (int round = 0; round < 100; ++round) {
+    REQUIRE(listen_at(path, 0600).has_value());  // Nobody listens after this line.
+    std::vector<std::optional<unique_fd>> listeners(4);
+    std::vector<std::thread> starting;
+    for (auto& each : listeners) {
+      starting.emplace_back([&] {
+        if (auto listener = listen_at(path, 0600)) each = std::move(*listener);
+      });
+    }
+    for (std::thread& each : starting) each.join();
+    CHECK(std::ranges::count_if(listeners, [](const auto& each) { return each.has_value(); }) == 1);
+    CHECK(connect_to(path, std::chrono::seconds(1)).has_value());
+  }
 }
 
 TEST_CASE("keeper: a path has one keeper, and one that was left behind is taken over") {

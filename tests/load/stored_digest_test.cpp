@@ -426,6 +426,26 @@ TEST_CASE("stored digests: indices of each integer type are looked at") {
               "element 0 is -9223372036854775808"));
 }
 
+TEST_CASE("stored range: a component that declares another decoded size is refused") {
+  zt_maker to;
+  const std::string content = noise(1'000, 5);
+  const std::string stored = zstd_of_stored_blocks(content);
+  to.dense("right", {1'000}, to.zstd("u8", content, false));
+  to.dense("short", {600},
+           zt_component_text(
+               "u8", zt_alignment, stored.size(),
+               {{"encoding", cbor_text("zstd")}, {"uncompressed_length", cbor_number(600)}}));
+  const zt_file file(to.text());
+  loader with(host(), small_options(2));
+  const auto code_with = [&](std::vector<std::string> names) {
+    return code_of(with.load_async(file.name(), select().names(std::move(names)), use_future));
+  };
+  CHECK_FALSE(code_with({"right"}));
+  const boost::system::error_code alone = code_with({"short"});
+  CHECK(alone);
+  CHECK(code_with({"right", "short"}) == alone);
+}
+
 TEST_CASE("index rules: coordinates of PyTorch and of ONNX have their own order") {
   const auto fault_of = [](const char* layout, std::vector<std::string> parts, const char* part,
                            std::vector<std::uint64_t> shape, std::vector<std::uint64_t> indices) {

@@ -71,13 +71,13 @@ asio::awaitable<void> apply_delta(ringload::loader& loader) {
 
 // group.hpp
 void groups_of_ranks(std::uint32_t rank, std::uint32_t ranks) {
-  // One group for each thread of a process:
+  // The ranks are threads of this process. Each thread gets one element:
   std::vector<std::unique_ptr<ringload::group>> groups = ringload::make_thread_ranks(4);
 
-  // This process' group, of the processes of a machine:
+  // The ranks are processes on one machine. Each process calls:
   std::unique_ptr<ringload::group> group = ringload::join_group("/run/job7", rank, ranks);
 
-  // This process' group, of the processes of several machines:
+  // The ranks are processes on several machines. Each process calls:
   auto machines = ringload::join_group("tcp://10.0.0.1:29500", rank, ranks);
 }
 

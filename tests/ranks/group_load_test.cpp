@@ -25,10 +25,12 @@
 #include <utility>
 #include <vector>
 
+#include "formats/gguf_text.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/rank_threads.hpp"
 #include "support/safetensors_text.hpp"
 #include "support/small_options.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;
@@ -271,6 +273,64 @@ TEST_CASE("group_load: ranks that read their own shards read no more than those"
     if (read.bytes_direct + read.bytes_buffered > 1'000'000 + 2 * 4096) return std::string("more");
     const tensor whole = get(load.push_async("b", 1, use_future));
     return std::string(load.stats().bytes == (whole ? 5'000'000 : 1'000'000) ? "" : "other bytes");
+  });
+}
+
+TEST_CASE("group_load: ranks that verify and ranks that do not are refused, and nothing is sent") {
+  const made_file file({f32("a", 1'000), f32("b", 1'000)});
+  on_threads(2, [&](group& all) {
+    loader with(host(), small_options(2, read_engine::threads));
+    group_options how;
+    if (all.rank() == 0) how.load.verify.stored = embedded_digests::if_present;
+    const auto code = code_of(load_async(with, borrowed(all), file.name(), how, use_future));
+    return std::string(code == errc::mismatched_call ? "" : "not refused: " + code.message());
+  });
+}
+
+TEST_CASE("group_load: shards of dequantised tensors are parts of the whole tensor") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "a.gguf").string();
+  const std::string blocks =
+      gguf_text().info("v", {64}, 8, 0).info("w", {64, 6}, 8, 96).file(96 + 6 * 68);  // Q8_0
+  write_file(path, blocks);
+  group_options how;
+  how.load.dtype = dtype::f32;
+  loader alone(host(), small_options(2));
+  const model whole = get(alone.load_async(path, how.load, use_future));
+  for (const group_reading reading : {group_reading::divided, group_reading::own}) {
+    CAPTURE(static_cast<int>(reading));
+    how.reading = reading;
+    std::vector<std::pair<const char*, std::uint32_t>> shards = {{"w", 0U}};
+    // A rank that reads its own shard cannot begin inside a block.
+    if (reading == group_reading::divided) shards.insert(shards.end(), {{"v", 0U}, {"w", 1U}});
+    on_threads(3, [&](group& all) {
+      loader with(host(), small_options(2, read_engine::threads));
+      group_load load = begin(with, all, path, how);
+      for (const auto& [name, dim] : shards) {
+        const tensor loaded = whole.at(name);
+        shaped right = {name, "F32", 4, {loaded.shape().begin(), loaded.shape().end()}};
+        right.bytes = bytes_of(loaded);
+        const tensor shard = get(load.shard_async(name, dim, use_future));
+        if (bytes_of(shard) != shard_of(right, dim, all.rank(), 3)) {
+          return name + std::string(" differs in dimension ") + std::to_string(dim);
+        }
+      }
+      return std::string();
+    });
+  }
+}
+
+TEST_CASE("group_load: ranks with their own reads do not divide blocks of a quantised tensor") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "a.gguf").string();
+  write_file(path, gguf_text().info("w", {1024, 4}, 8, 0).file(4 * 1088));  // Q8_0
+  on_threads(2, [&](group& all) {
+    loader with(host(), small_options(2, read_engine::threads));
+    group_options how;
+    how.reading = group_reading::own;
+    group_load load = begin(with, all, path, how);
+    const auto code = code_of(load.shard_async("w", 0, use_future));
+    return std::string(code == errc::unsupported_feature ? "" : "not refused: " + code.message());
   });
 }
 

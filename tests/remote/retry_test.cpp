@@ -50,6 +50,8 @@ TEST_CASE("retry: Retry-After is seconds or a date") {
   const std::int64_t now = 784'111'777;  // Sun, 06 Nov 1994 08:49:37 GMT.
   CHECK(parse_retry_after("0", now) == milliseconds(0));
   CHECK(parse_retry_after("120", now) == milliseconds(120'000));
+  CHECK(parse_retry_after("99999999999999999999", now) ==
+        parse_retry_after("2147483647", now));  // Longer than any limit.
   CHECK(parse_retry_after("Sun, 06 Nov 1994 08:49:47 GMT", now) == milliseconds(10'000));
   CHECK(parse_retry_after("Sun, 06 Nov 1994 08:49:27 GMT", now) == milliseconds(0));
   for (const char* malformed :

@@ -159,6 +159,12 @@ TEST_CASE("s3_address: path style where there is an endpoint or a dot, else host
         "http://127.0.0.1:9000/bucket/a/b%20c.safetensors");
   CHECK(shown_url(s3_object_url({"", "https://store.example/s3/", false}, object)) ==
         "https://bucket.store.example/s3/a/b%20c.safetensors");
+  for (const char* bucket : {"MyBucket", "my_bucket"}) {
+    CAPTURE(bucket);
+    CHECK(shown_url(s3_object_url({}, {bucket, "x"})) ==
+          "https://s3.us-east-1.amazonaws.com/" + std::string(bucket) + "/x");
+    CHECK(shown_url(s3_object_url({"", "", false}, {bucket, "x"})) == "refused");
+  }
   CHECK(shown_url(s3_object_url({"us/../east", "", {}}, object)) == "refused");
   CHECK(shown_url(s3_object_url({"", "ftp://x", {}}, object)) == "refused");
 }

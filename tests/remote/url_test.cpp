@@ -113,3 +113,17 @@ TEST_CASE("is_private: an IPv6 address that contains an IPv4 address, and its li
     CHECK(is_private_text(text));
   }
 }
+
+TEST_CASE("names_private: addresses and names of private networks, in any spelling") {
+  for (const char* host :
+       {"8.8.8.8", "huggingface.co", "huggingface.co.", "a1.example", "2606:4700::1"}) {
+    CAPTURE(host);
+    CHECK_FALSE(names_private(host));
+  }
+  for (const char* host :
+       {"localhost", "localhost.", "a.localhost", "printer.local", "127.0.0.1", "127.0.0.1.",
+        "2130706433", "0x7f000001", "127.1", "db.internal", "::1"}) {
+    CAPTURE(host);
+    CHECK(names_private(host));
+  }
+}

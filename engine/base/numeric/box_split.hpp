@@ -48,8 +48,8 @@ class range_walk {
 
   // Visits the sub-box of the dimensions [d, rank). `source` is the stored offset of its first
   // element, and `to` is the destination offset. Dimensions are sorted by descending source stride.
-  // Therefore at most two indices of a dimension are only partly in the range: at its start and
-  // end.
+  // Therefore at most two indices of a dimension are only partly in the range: at the start and at
+  // the end of the range.
   void descend(std::uint32_t d, std::uint64_t source, std::ptrdiff_t to) const {
     if (source >= first_ && source + span_[d] <= last_) return copy(d, 0, count_of(d), source, to);
     if (d == map_.rank || source >= last_ || source + span_[d] <= first_) return;
@@ -110,7 +110,8 @@ class range_walk {
   std::uint64_t span_[strided_map::dimensions_max + 1] = {};
 };
 
-// Visits each element whose stored bytes are in [first, first + bytes) in exactly one box.
+// Splits the elements whose stored bytes are in [first, first + bytes) into boxes. Each element is
+// in exactly one box. Calls `visit` for each box: see range_walk.
 template <class Visit>
 void for_each_whole_box(const strided_map& map, std::uint64_t first, std::uint64_t bytes,
                         const Visit& visit) {

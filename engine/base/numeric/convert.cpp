@@ -14,8 +14,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The loop has no branch and a constant number of iterations, so that the compiler vectorises the
-// loop in every optimised build.
+// Converts `count` elements in a loop without branches. convert_all() inlines this function with a
+// constant `count`, so that the compiler vectorises the loop in every optimised build.
 template <float_type From, float_type To>
 [[gnu::always_inline]] inline void convert_some(const std::byte* __restrict from,
                                                 std::byte* __restrict to, std::size_t count) {
@@ -59,8 +59,9 @@ void look_up_all(const std::byte* __restrict from, std::byte* __restrict to, std
 }
 
 #if defined(__x86_64__)
-// Compiles the same code for CPUs with AVX2, whose vectors are twice as wide, and which can shift
-// each element of a vector by a different number of bits.
+// Compiles the same code for CPUs with AVX2. Vectors of AVX2 are twice as wide as those of SSE2.
+// AVX2 can also shift each element by a different number of bits, which the rounding of subnormal
+// numbers needs.
 template <float_type From, float_type To>
 [[gnu::target("avx2")]] void convert_avx2(const std::byte* from, std::byte* to,
                                           std::size_t elements) {
@@ -73,8 +74,8 @@ bool has_avx2() noexcept {
 }
 #endif
 
-// Returns true if each type is f32 or a format of 8 or 16 bits. Such pairs are converted through
-// f32, with one loop for each pair.
+// Returns true if both types are floating-point types of at most 32 bits. Such pairs are converted
+// through f32, with one loop for each pair.
 constexpr bool converts_by_f32(conversion kinds) noexcept {
   return kinds.from <= element_kind::f8_e5m2 && kinds.to <= element_kind::f8_e5m2;
 }
@@ -98,8 +99,9 @@ void convert_by_f32(const std::byte* from, std::byte* to, std::size_t elements, 
   with_types(kinds, work);
 }
 
-// Elements of all other pairs are widened to a buffer of f64 and then narrowed, with one loop for
-// each source type and each target type.
+// Number of elements in the buffer of convert_by_f64(), which converts the pairs for which
+// convert() has no faster function. Elements are widened to f64 and then narrowed, with one loop
+// for each source type and one loop for each target type.
 constexpr std::size_t wide_elements = 256;
 
 template <element_kind From>

@@ -17,8 +17,8 @@ namespace ringload::inline v0 {
 std::optional<element_kind> element_kind_of(dtype type) noexcept;
 dtype dtype_of(element_kind kind) noexcept;
 
-// Returns true if a load into host memory of the caller can convert `from` to `to`. Every element
-// kind can be converted to every other element kind.
+// Returns true if a load into host memory of the caller can convert `from` to `to`: both types must
+// have an element kind, and must differ.
 bool fill_converts(dtype from, dtype to) noexcept;
 
 // Returns true if the CUDA kernels can convert `from` to `to`.

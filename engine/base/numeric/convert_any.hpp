@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Converts any element kind to any other: widens to f64, then narrows to the target with one
-// rounding. Host and GPU kernels compile this file and produce the same bits in any rounding mode.
-// CUDA compiles this file as C++17.
+// Converts any element kind, except quantised blocks, to any other: widens to f64, then narrows to
+// the target with one rounding. Host code and GPU kernels include this file, and produce the same
+// bits in any rounding mode. CUDA compiles this file as C++17.
 //
 // An f64 has the exact value of every kind except the 64-bit integers. A 64-bit integer that does
 // not fit is rounded to odd: if any dropped bit is set, the last kept bit is set. Rounding the
-// result again, to a format with at most 24 bits, gives the same value as rounding only once.
+// result again, to at most 24 significant bits, gives the same value as rounding only once.
 // Conversions from i64 or u64 to i64, u64 or f64 use integer arithmetic: see converted_integer().
 
 #include <type_traits>
@@ -51,9 +51,10 @@ RINGLOAD_ANYWHERE inline double plain(double from) noexcept {
   return number(nan ? (bits & 0x8000000000000000U) | f64_fields::nan : bits);
 }
 
-// Converts an integer that fits into an f64 without rounding. Writes the two halves of the integer
-// into the fractions of 2^52 and 2^84, then subtracts 2^52 and 2^84. A cast would be wrong: in
-// round-down mode, compilers convert 0 to -0, and they remove code that clears the sign.
+// Converts an integer to f64. An f64 must be able to represent the integer exactly. Writes the two
+// halves of the integer into the fractions of 2^52 and 2^84, then subtracts 2^52 and 2^84. A cast
+// would be wrong: in round-down mode, compilers convert 0 to -0, and they remove code that clears
+// the sign.
 RINGLOAD_ANYWHERE inline double exact(std::uint64_t from) noexcept {
   constexpr std::uint64_t two_to_52 = 0x4330000000000000U;
   constexpr std::uint64_t two_to_84 = 0x4530000000000000U;

@@ -2,7 +2,7 @@
 #pragma once
 
 // Converts between floating-point formats with operations on bits: widens to f32, which is exact,
-// then rounds once to nearest, ties to even. Host and GPU kernels compile this file. The code uses
+// then rounds once to nearest, ties to even. Host code and GPU kernels include this file. It uses
 // integer operations and one exact subtraction, so host and GPU produce the same bits in any
 // rounding mode. CUDA compiles this file as C++17.
 //
@@ -104,7 +104,8 @@ RINGLOAD_ANYWHERE inline typename To::word rounded(typename From::word from) noe
   const wide half = (wide{1} << (places - 1U)) - 1U + ((fraction >> places) & 1U);
   const wide subnormal = (fraction + half) >> places;
   const wide finite = exponent >= least ? normal : subnormal;
-  // In f8_e4m3fn, the word after 448 is NaN. In other formats, the carry ends at infinity.
+  // In f8_e4m3fn, the word after 448 is NaN. In other formats, the word after the largest number is
+  // infinity.
   const wide bounded = !To::has_infinity && finite > To::too_large ? wide{To::too_large} : finite;
   static_assert(From::has_infinity);
   const wide special = rest > From::too_large ? wide{To::nan} : wide{To::too_large};

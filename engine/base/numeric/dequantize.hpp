@@ -12,7 +12,8 @@
 
 namespace ringload::inline v0 {
 
-// Returns the block type with this name, or an empty optional if it cannot be dequantised.
+// Returns the block type with this name. Returns an empty optional if blocks of this name cannot be
+// dequantised.
 std::optional<block_type> block_type_named(std::string_view name) noexcept;
 
 struct block_size {
@@ -28,8 +29,8 @@ constexpr block_type block_of(element_kind kind) noexcept {
                                  static_cast<unsigned>(element_kind::blocks));
 }
 
-// `to_type` must be f32, f16 or bf16. Each number is computed as f32, then rounded to `to_type`.
-// The ranges must not overlap. The addresses may have any alignment.
+// Dequantises `count` blocks. `to_type` must be f32, f16 or bf16. Each element is computed as f32,
+// then rounded to `to_type`. The ranges must not overlap. The addresses may have any alignment.
 void dequantize(block_type type, const std::byte* from, std::byte* to, std::size_t count,
                 float_type to_type) noexcept;
 

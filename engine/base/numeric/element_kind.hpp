@@ -45,7 +45,7 @@ constexpr std::uint32_t bytes_of(element_kind kind) noexcept {
   return bytes[static_cast<unsigned>(kind)];
 }
 
-// Returns the number of elements in one unit.
+// Returns the number of elements in one quantised block, or 1 for any other kind.
 constexpr std::uint32_t elements_of(element_kind kind) noexcept {
   constexpr std::uint16_t elements[block_kind_count] = {32,  32,  32,  32,  32, 256, 256,
                                                         256, 256, 256, 256, 32, 256, 32};

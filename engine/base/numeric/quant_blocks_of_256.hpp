@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Quantised formats with 256 elements in a block and a scale for each run. See quant_format.hpp.
+// Quantised formats with 256 elements in a block. See quant_format.hpp.
 
 #include <cstdint>
 #include <cstring>
@@ -105,7 +105,8 @@ struct block_format<block_type::q4_k> {
   }
 };
 
-// Like q4_k, but with 32 bytes of fifth bits. Bit n of each of these bytes belongs to run n.
+// Like q4_k, but with 32 more bytes before the low bits. These bytes have the fifth bit of each
+// element. Bit n of each of these bytes belongs to run n.
 template <>
 struct block_format<block_type::q5_k> {
   static constexpr unsigned elements = blocks::elements_of(block_type::q5_k);

@@ -12,7 +12,7 @@
 namespace ringload {
 inline namespace v0 {
 
-// After the scale, a block has 16 bytes. Byte i has the elements i and i + 16.
+// The last 16 bytes of a block have 4 bits of each element. Byte i has the elements i and i + 16.
 struct nibbles_of_32 {
   static constexpr unsigned elements = 32;
   static constexpr unsigned run_elements = 16;
@@ -63,8 +63,8 @@ struct block_format<block_type::q4_1> : nibbles_of_32 {
   }
 };
 
-// A block has four bytes of fifth bits. Bit i of these bytes belongs to element i. spread() expands
-// each bit to a byte, because CPUs have no vector shift of bytes.
+// A block has four bytes with the fifth bit of each element. Bit i of these bytes belongs to
+// element i. spread() expands each bit to a byte, because CPUs have no vector shift of bytes.
 struct fifth_bits_of_32 : nibbles_of_32 {
   struct spread_run : blocks::run {
     std::uint8_t fifth[16];

@@ -10,7 +10,7 @@
 //
 // An element is scale * number, or scale * number + minimum. The computation uses f32 and rounds
 // each step to nearest. The result has the same bits as that of the Python package gguf on x86-64,
-// including NaNs. Host and GPU kernels compile this file, so the file is C++17.
+// including NaNs. Host code and GPU kernels include this file, so the file is C++17.
 
 #include <cstdint>
 #include <cstring>
@@ -28,7 +28,8 @@ RINGLOAD_ANYWHERE inline float value_of(const blocks::run& r, std::int32_t numbe
   return block_format<Type>::adds ? blocks::sum(scaled, r.minimum) : scaled;
 }
 
-// Returns the bits of an element. If the element is NaN, returns the NaN of the run.
+// Returns the bits of an element. If the element is NaN, returns the NaN bits that the run has for
+// this number.
 template <block_type Type>
 RINGLOAD_ANYWHERE inline std::uint32_t dequantized(const blocks::run& r,
                                                    std::int32_t number) noexcept {

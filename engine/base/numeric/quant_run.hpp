@@ -2,7 +2,7 @@
 #pragma once
 
 // Functions that the layouts of quantised blocks share. A run is a sequence of elements with one
-// scale and a regular bit layout. Host and GPU kernels compile this file.
+// scale and a regular bit layout. Host code and GPU kernels include this file.
 
 #include <cstdint>
 #include <cstring>
@@ -75,21 +75,22 @@ struct shared {
   float minimum = 0;
 };
 
-// The address of the elements of one run, with their scale and minimum.
+// The stored elements of one run, with their scale and minimum.
 struct run {
-  byte_pointer low = nullptr;  // Bytes with the low bits of the numbers. Each element has one byte.
-  byte_pointer high = nullptr;  // Bytes with more bits of the numbers.
+  byte_pointer low = nullptr;   // Byte i contains the low bits of element i.
+  byte_pointer high = nullptr;  // Byte i contains the high bits of element i. Can be null.
   std::uint32_t low_shift = 0;
   std::uint32_t high_shift = 0;
   float scale = 0;
   float minimum = 0;  // Added to each element.
-  // The bits of an element that is NaN. `nan_of_zero` is for elements whose number is 0.
+  // The bits of an element that is NaN. `nan_of_zero` is for elements whose stored number, before
+  // scaling, is 0.
   std::uint32_t nan = 0;
   std::uint32_t nan_of_zero = 0;
 };
 
-// Returns true if the scale and the minimum are finite. Then no element is NaN, because products
-// and sums are far below the infinity of f32.
+// Returns true if the scale and the minimum are finite. Then no element is NaN: a product of finite
+// numbers is not NaN. Formats with a minimum have f16 scales, so their sums stay finite.
 RINGLOAD_ANYWHERE inline bool finite(shared common) noexcept {
   return (bits_of(common.scale) & f32_bits::infinity) != f32_bits::infinity &&
          (bits_of(common.minimum) & f32_bits::infinity) != f32_bits::infinity;

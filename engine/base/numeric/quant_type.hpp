@@ -42,14 +42,15 @@ constexpr unsigned elements_of(block_type type) noexcept {
 
 }  // namespace blocks
 
-// The format of one type of block. Each specialisation has these members:
+// The format of one type of block. A run is a part of a block whose elements have one scale. Each
+// specialisation has these members:
 //
 // - the number of elements and bytes of a block
 // - the number of elements of a run, at most 32
-// - `adds`, which is true if a minimum is added
+// - `adds`, which is true if the minimum of a run is added to each element after scaling
 // - shared(), which returns the values that all runs of a block share
 // - run(), which returns one run of a block
-// - number(), which returns one number of a run
+// - number(), which returns the quantised integer of one element of a run, before scaling
 template <block_type>
 struct block_format;
 

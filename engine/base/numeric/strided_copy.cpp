@@ -152,7 +152,8 @@ void copy_line(const std::byte* from, std::byte* to, const axis& along) {
   }
 }
 
-// Returns the axis with the smallest `stride`. If several axes have it, returns the innermost axis.
+// Returns the index of the axis with the smallest `stride`. If several axes have the smallest
+// stride, returns the innermost of these axes.
 unsigned shortest(const whole_box& box, std::ptrdiff_t axis::* stride) {
   unsigned best = 0;
   for (unsigned d = 1; d < box.rank; ++d) {
@@ -211,7 +212,7 @@ void copy_line(const std::byte* from, std::byte* to, const axis& along, std::siz
 }
 
 // Converts elements along one dimension. Gathers, swaps, converts and scatters as many elements at
-// a time as fit in a buffer. Contiguous elements are not copied to a buffer first.
+// a time as fit in a buffer. Contiguous elements are not gathered or scattered.
 void convert_line(const strided_map& map, const std::byte* from, std::byte* to, const axis& along) {
   const std::size_t in = map.cast.from_bytes();
   const std::size_t out = map.cast.to_bytes();
@@ -245,7 +246,7 @@ void convert_line(const strided_map& map, const std::byte* from, std::byte* to, 
 
 // A conversion with a transpose works in square tiles with this number of elements in each
 // dimension. The rows of a tile are converted into a buffer. Then each column of the buffer is
-// copied to a contiguous run of at least a cache line in the destination.
+// copied to one row of the destination.
 constexpr std::size_t tile_elements = 32;
 static_assert(tile_elements * tile_elements * 8 <= 2 * buffer_bytes);
 

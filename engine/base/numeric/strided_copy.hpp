@@ -13,7 +13,7 @@
 namespace ringload::inline v0 {
 
 struct element_form {
-  // Number of stored bytes. If the element is converted, the value is cast.from_bytes().
+  // Number of stored bytes. Must be cast.from_bytes() if the element is converted.
   std::uint32_t bytes = 1;
   // Size of the units whose bytes are swapped. Must divide `bytes`. 0 for no swap.
   std::uint8_t swap_bytes = 0;
@@ -22,7 +22,7 @@ struct element_form {
 
 // The map of a box of any rank. The box may list its dimensions in any order. A map has at most
 // strided_map::dimensions_max dimensions. If the box has more dimensions, `outer` has the outermost
-// ones. The caller must use the map once for each index of the dimensions in `outer`.
+// ones. The caller must use the map once for each combination of indices in these outer dimensions.
 struct coalesced_box {
   strided_map map;
   std::vector<strided_dimension> outer;

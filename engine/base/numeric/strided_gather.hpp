@@ -15,8 +15,9 @@ namespace ringload::inline v0 {
 class strided_elements {
  public:
   strided_elements() = default;
-  // `shape` and `stride_bytes` must have equal length, and no product of them may overflow. Strides
-  // may be 0 or negative. The first element has the index 0 in every dimension.
+  // `shape` and `stride_bytes` must have equal length. The product of all sizes, and the product of
+  // a size and its stride, must not overflow. Strides may be 0 or negative. Element 0 has the
+  // index 0 in every dimension, even if strides are negative.
   strided_elements(std::uint32_t element_bytes, std::span<const std::uint64_t> shape,
                    std::span<const std::int64_t> stride_bytes);
 

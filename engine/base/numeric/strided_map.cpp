@@ -49,7 +49,7 @@ coalesced_box coalesced(std::span<const strided_dimension> box, const element_fo
   }
   std::vector<strided_dimension> dimensions(box.begin(), box.end());
   if (!element.cast.needed()) {
-    // An element that is not converted may be split into smaller units.
+    // Without a conversion, an element of the tensor may become several elements of the map.
     std::uint32_t unit = element.bytes;
     if (element.swap_bytes != 0) {
       unit = element.swap_bytes;

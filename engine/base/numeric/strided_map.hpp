@@ -2,7 +2,7 @@
 #pragma once
 
 // Describes a strided copy of an n-dimensional box. Used for slices, transposed tensors and
-// broadcasts. Host and GPU kernels compile this file, so the file is C++17.
+// broadcasts. Host code and GPU kernels include this file, so the file is C++17.
 //
 // Source offsets are relative to the first stored byte of the map. Destination offsets are relative
 // to the address of element (0, 0, ...). The source offset of element (i, j, ...) is
@@ -44,10 +44,12 @@ struct strided_map {
 
   strided_dimension dimensions[dimensions_max] = {};
   std::uint32_t rank = 0;  // Number of dimensions. 0 for a single element.
-  // Number of stored bytes of an element. An element is never split. If `cast` is a conversion, an
+  // Number of stored bytes of an element of the map. A copy never splits such an element. Without a
+  // conversion, coalesced() may choose smaller elements than the tensor has. With a conversion, an
   // element is one unit of the kind `cast.from`.
   std::uint32_t element_bytes = 1;
-  // Size of the units whose bytes are swapped before a conversion: 2, 4 or 8, or 0 for no swap.
+  // Size of the units whose bytes are swapped: 2, 4 or 8, or 0 for no swap. The swap is done before
+  // the conversion.
   std::uint8_t swap_bytes = 0;
   conversion cast = {};
 

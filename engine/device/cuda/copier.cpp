@@ -109,7 +109,8 @@ void copier::begin(copy_operation& op) {
   wait_for_oldest(kind);
 }
 
-// Keeps the first error. The stream of another lane may have failed earlier.
+// Waits until the device has ended the work of the lane. If the wait fails, sets `lost_`, unless
+// another lane has set `lost_` before.
 void copier::lose(lane& failed_lane) noexcept {
   const auto failed = failed_lane.wait_out();
   if (!lost_) lost_ = failed;

@@ -40,8 +40,8 @@ class copier {
   copier(boost::asio::io_context& loop, const pinned& slots, const allocation_log& log);
   copier(const copier&) = delete;
   copier& operator=(const copier&) = delete;
-  // No copy may be running. A thread of the library frees the streams and the memory, because the
-  // release may wait for kernels of the program.
+  // No copy may be running. A thread of the library frees the streams and their staging buffers,
+  // because the release may wait for kernels of the program.
   ~copier();
 
   // Loads the kernels, and opens the streams for copies without kernels. `device` must be the
@@ -95,14 +95,15 @@ class copier {
   bool shares_thread_ = false;
   boost::system::error_code no_kernels_;
   std::uint64_t begun_ = 0;
-  // Describe the copies of the current slot. Reused, so that a slot needs no allocations.
+  // The copies of the current slot. These members are reused, so that a slot needs no allocations.
   transfer transfer_;
   std::vector<box_piece> boxes_;
   // Set if the device has failed and may still read a slot. No copy is started afterwards. Each
   // running copy completes when its event does, and writes only to memory of a failed load.
   boost::system::error_code lost_;
   std::unique_ptr<streams> streams_ = std::make_unique<streams>();
-  // Destroyed before the streams, because a waiter refers to an event of a lane.
+  // The next two members are destroyed before the streams, because a waiter refers to an event of a
+  // lane.
   std::optional<lane_kind> direct_;
   std::optional<lane_kind> scattered_;
 };

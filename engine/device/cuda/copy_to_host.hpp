@@ -2,8 +2,8 @@
 #pragma once
 
 // Copies from device memory to host memory through pinned buffers. Used to check tensors and to
-// read small tensors. The copies have their own streams, because the default stream waits for the
-// program.
+// read small tensors. The copies have their own streams, because a copy in the default stream would
+// wait for the work of the program.
 
 #include <array>
 #include <boost/system/error_code.hpp>
@@ -53,8 +53,9 @@ class reader_rooms {
   std::array<event, rooms_count> filled_;
 };
 
-// Keeps as many reader_rooms objects as threads have copied at the same time. Thread-safe. The
-// device must be the current device of the calling thread.
+// A pool of reader_rooms objects. Each copy uses one object. The pool has at most as many objects
+// as the largest number of copies that ran at the same time. Thread-safe. The device must be the
+// current device of the calling thread.
 class read_back_pool {
  public:
   // Must be called before the first copy.
@@ -70,7 +71,7 @@ class read_back_pool {
 
  private:
   std::unique_ptr<reader_rooms> take_idle();
-  // Keeps the rooms for the next copy. Without memory for the list, frees them.
+  // Keeps the rooms for the next copy. If there is no memory for the list, frees the rooms.
   void keep(std::unique_ptr<reader_rooms> rooms) noexcept;
 
   allocation_log log_;

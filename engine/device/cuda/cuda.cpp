@@ -42,7 +42,8 @@ namespace {
 using cuda::cuda_arena;
 using cuda::device_block;
 
-// The alignment that kernels need. cudaMalloc guarantees it, and all known libraries accept it.
+// The alignment that kernels need. cudaMalloc guarantees this alignment, and it is sufficient for
+// all known libraries.
 constexpr std::uint64_t tensor_alignment = 256;
 
 std::string name_of(int index) { return "cuda:" + std::to_string(index); }
@@ -51,7 +52,8 @@ class cuda_backend final : public backend, public memory_exchange {
  public:
   cuda_backend(int index, bool shares_memory) : index_(index), shares_memory_(shares_memory) {}
   ~cuda_backend() override {
-    // The destructor of a loader waits until the memory of its free list is freed.
+    // Waits until the memory of the free list is freed, so that the destructor of a loader returns
+    // only afterwards.
     const bool keeps = kept_ && kept_->bytes() > 0;
     kept_.reset();
     if (readers_->has_rooms()) cuda::destroy_later(index_, std::move(readers_));
@@ -84,7 +86,7 @@ class cuda_backend final : public backend, public memory_exchange {
       if (*found) return make_arena(std::move(**found), true);
     }
     auto new_block = make_block(bytes);
-    // Tries again after the free list is empty and other threads have freed their memory.
+    // Empties the free list, waits for memory that other threads are freeing, then tries again.
     if (!new_block && new_block.error().code == errc::memory_exceeded) {
       if (kept_) kept_->clear();
       cuda::wait_for_returned_memory();
@@ -151,7 +153,7 @@ class cuda_backend final : public backend, public memory_exchange {
     if (auto no_device = cuda::on_device(index_, work)) failed = no_device;
     opened->address = opened->shareable->address();
     opened->keeps = std::move(keeps);
-    // From here on, a thread of the library frees the memory on the right device.
+    // The destructor of `block` lets a thread of the library free the memory on the right device.
     device_block block(std::move(opened));
     if (failed) return fault{failed, name_of(index_) + ": opening memory of another process"};
     if (uuid != exported.on) {
@@ -187,7 +189,8 @@ class cuda_backend final : public backend, public memory_exchange {
                        (*count == 1 ? "is 1" : "are " + std::to_string(*count)) +
                        ", counted from 0"};
     }
-    // Selects the device for all later calls in the engine thread, unless other devices share it.
+    // Selects the device for all later calls in the engine thread. If other devices share the
+    // thread, each call selects its device again.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     cuda::place_near(slots.near, index_);
     shares_thread_ = slots.shared;
@@ -228,8 +231,8 @@ class cuda_backend final : public backend, public memory_exchange {
     if (!cuda::is_worth_a_copy(copy, copies)) return false;
     const auto found = std::ranges::find(peers_, &peer_backend, &peer_state::peer);
     if (found == peers_.end()) return false;
-    // Tests the connection only when a copy needs it, because the test is slow and makes all later
-    // allocations accessible to the peer.
+    // Tests the connection only when a copy needs the connection, because the test is slow and
+    // makes all memory of the peer accessible to this device.
     if (!found->reachable) found->reachable = cuda::reaches(index_, found->peer->index_, log_);
     return *found->reachable;
   }
@@ -324,8 +327,8 @@ class cuda_backend final : public backend, public memory_exchange {
     return {};
   }
 
-  // Takes memory from the free list, and waits for the events in `uses`: no tensor uses the memory,
-  // but kernels of the program may still read it.
+  // Takes memory from the free list. No tensor uses this memory, but kernels of the program may
+  // still read it. Therefore waits for the events in `uses`.
   result<std::optional<device_block>> take_kept(std::uint64_t bytes) {
     auto found = kept_->take(bytes);
     if (!found) return std::optional<device_block>();
@@ -336,7 +339,8 @@ class cuda_backend final : public backend, public memory_exchange {
     return found;
   }
 
-  // Returns null unless the GPU is integrated: other GPUs would read the memory over the bus.
+  // Returns null if the memory cannot be shared. Only an integrated GPU shares memory with the
+  // host, because other GPUs would read the memory over the bus.
   std::shared_ptr<arena> share_registered(const std::shared_ptr<arena>& memory,
                                           std::span<std::byte> bytes) const {
     mapping* const mapped = memory->host_mapping();
@@ -370,7 +374,7 @@ class cuda_backend final : public backend, public memory_exchange {
   std::unique_ptr<cuda::pinned> slots_;
   allocation_log log_;
   cuda::upload_pool uploaders_;
-  // Used only in the engine thread.
+  // Only the engine thread uses the peers.
   struct peer_state {
     const cuda_backend* peer;
     std::optional<bool> reachable = std::nullopt;  // Empty until the first query.
@@ -381,18 +385,17 @@ class cuda_backend final : public backend, public memory_exchange {
   std::optional<cuda::copier> copies_;
 };
 
-}  // namespace
-
-device cuda_device(int index) noexcept {
-  return {device_kind::cuda, index, [](int device_index) -> std::unique_ptr<backend> {
-            return std::make_unique<cuda_backend>(device_index, false);
-          }};
+template <bool Shared>
+std::unique_ptr<backend> make_backend(int index) {
+  return std::make_unique<cuda_backend>(index, Shared);
 }
 
+}  // namespace
+
+device cuda_device(int index) noexcept { return {device_kind::cuda, index, make_backend<false>}; }
+
 device shared_cuda_device(int index) noexcept {
-  return {device_kind::cuda, index, [](int device_index) -> std::unique_ptr<backend> {
-            return std::make_unique<cuda_backend>(device_index, true);
-          }};
+  return {device_kind::cuda, index, make_backend<true>};
 }
 
 }  // namespace ringload::inline v0

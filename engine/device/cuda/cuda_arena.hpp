@@ -16,8 +16,9 @@ namespace ringload::inline v0::cuda {
 
 // The memory of one load on a GPU. The program calls release() when its work with the memory has
 // ended, or add_use() if the work will end on a stream. In both cases, the memory is kept for the
-// next load. Otherwise the memory is freed, because a reuse would need a wait for the whole device.
-// This wait would include unrelated work of the program, and would invalidate graph captures.
+// next load. If the program calls neither function, the memory is freed, because a reuse would need
+// a wait for the whole device. This wait would include unrelated work of the program, and would
+// invalidate graph captures.
 class cuda_arena final : public arena {
  public:
   cuda_arena(device_block memory, bool was_kept,
@@ -27,7 +28,7 @@ class cuda_arena final : public arena {
   cuda_arena& operator=(const cuda_arena&) = delete;
   ~cuda_arena() override {
     // Shareable memory is not kept, because other processes may still read it. Borrowed memory is
-    // not kept, because the memory belongs to the host.
+    // not kept, because a host arena owns the memory.
     if (!uses_are_known_ || shareable() != nullptr || memory_.memory().is_borrowed) return;
     if (const auto home = home_.lock()) home->put(std::move(memory_));
   }

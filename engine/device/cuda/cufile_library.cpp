@@ -85,7 +85,7 @@ result<functions> load_library(const std::string& name) {
   return out;
 }
 
-// Opens the driver with cuFile's compatibility mode off. Before version 1.14, only the program can
+// Opens the driver with cuFile's compatibility mode off. Before cuFile 1.14, this function cannot
 // switch the mode off, so the properties are checked.
 result<functions> open_loaded(const functions& found) {
   if (found.cuFileSetParameterBool != nullptr) {

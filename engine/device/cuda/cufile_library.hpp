@@ -84,7 +84,8 @@ boost::system::error_code code_of(const error& outcome) noexcept;
 //
 // The device must exist. Without a CUDA driver, cuFile 1.20 never returns. Therefore a separate
 // thread opens the cuFile driver, and callers wait for a limited time. This time begins at the
-// first call in the process, so callers after its end do not wait.
+// first call in the process. After this time, callers do not wait, and fail if the driver is not
+// open.
 result<const functions*> open_driver(int device);
 
 // Only for tests. Sets another library and another time limit for the next open_driver().

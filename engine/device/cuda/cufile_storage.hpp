@@ -48,7 +48,8 @@ class cufile_storage final : public direct_storage {
     const std::uint64_t slot_bytes;
     device_buffer memory;
     std::byte* first = nullptr;  // Address of the first slot.
-    // One entry for each slot. Only the reads of a slot use its entry, one after another.
+    // One entry for each slot. Needs no lock: only the reads of a slot use the entry of the slot,
+    // and these reads run one after another.
     std::vector<unsigned char> is_registered;
   };
 

@@ -26,8 +26,8 @@ namespace ringload::inline v0::cuda {
 // Linux kernels refuse more than 2 GiB.
 inline constexpr std::size_t registered_bytes_max = std::size_t{1} << 30;
 
-// An object that a thread of the library destroys. When the object is destroyed, its device must be
-// the current device, and nothing may use the object.
+// An object that a thread of the library destroys. The thread first selects `device`. If no thread
+// can be started, another device may be current. Nothing may use the object when it is destroyed.
 struct device_resource {
   explicit device_resource(int index = 0) noexcept : device(index) {}
   device_resource(const device_resource&) = delete;
@@ -38,7 +38,8 @@ struct device_resource {
   std::unique_ptr<device_resource> next;  // Next object in the queue of objects to destroy.
 };
 
-// Destroys the object in a thread of the library. May be called in any thread.
+// Destroys the object in a thread of the library, or in the calling thread if no thread can be
+// started. May be called in any thread.
 void destroy_later(std::unique_ptr<device_resource> resource) noexcept;
 
 // Destroys `value` in a thread of the library. If there is no memory for the queue, destroys
@@ -56,8 +57,8 @@ void destroy_later(int device, T value) noexcept {
   }
 }
 
-// One allocation of cudaMalloc, shareable memory, or registered host memory. When the object is
-// destroyed, its device must be the current device, and the memory must not be in use.
+// One allocation of cudaMalloc, shareable memory, or registered host memory. The destructor waits
+// for `uses`. No other work may use the memory when the object is destroyed.
 struct taken_memory final : device_resource {
   void* address = nullptr;
   std::uint64_t bytes = 0;
@@ -70,7 +71,7 @@ struct taken_memory final : device_resource {
   std::shared_ptr<const void> keeps;  // Released after the memory is freed.
   std::shared_ptr<read_back_pool> readers;
   logged_allocation logged;
-  std::vector<event> uses;  // Complete when the program no longer uses the memory.
+  std::vector<event> uses;  // After all these events, the program no longer uses the memory.
 
   taken_memory() = default;
   ~taken_memory() override;

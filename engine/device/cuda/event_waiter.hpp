@@ -7,8 +7,8 @@
 // has ended. A host function on a stream is as fast as this thread, but has two disadvantages. CUDA
 // may run the host functions of a process one after another, so functions of the program would
 // cause delays. After an error of the context, CUDA runs no host function. This thread calls
-// cudaEventSynchronize, which does not depend on the program, and which returns an error in that
-// case.
+// cudaEventSynchronize, which does not depend on functions of the program, and which returns the
+// error of the context.
 
 #include <boost/asio/io_context.hpp>
 #include <boost/system/error_code.hpp>

@@ -30,7 +30,8 @@ class host_registration final : public memory_registration {
   explicit host_registration(std::unique_ptr<taken_memory> memory) noexcept
       : memory_(std::move(memory)) {}
 
-  // Allocated in advance, because end() must not fail.
+  // The object that end() adds to the queue of the freeing threads. make() allocates the object,
+  // because end() must not fail.
   std::unique_ptr<taken_memory> memory_;
 };
 

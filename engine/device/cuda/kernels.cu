@@ -44,7 +44,7 @@ __device__ Word load_one(const unsigned char* from) {
 }
 
 // Loads words from an aligned address. For fewer than 4 words, the address must be a multiple of 4.
-// Otherwise the address must be a multiple of 16.
+// For 4 or more words, the address must be a multiple of 16.
 template <unsigned Words>
 __device__ void load_aligned(const unsigned char* from, std::uint32_t* words) {
   if constexpr (Words < 4) {
@@ -306,8 +306,8 @@ __global__ void copy_boxes(const box_table table) {
 const void* address_of_scatter() { return reinterpret_cast<const void*>(&scatter); }
 const void* address_of_boxes() { return reinterpret_cast<const void*>(&copy_boxes); }
 
-// In a large box, each thread copies eight elements. The number of thread blocks is limited to a
-// number that keeps every device busy.
+// In a large box, each thread copies about eight elements, or more if the box would need more than
+// `blocks_of_box_max` thread blocks. This number of thread blocks keeps every device busy.
 constexpr std::uint32_t elements_per_block = threads_per_block * 8;
 constexpr std::uint32_t blocks_of_box_max = 128;
 
@@ -323,7 +323,8 @@ cudaError_t launch_boxes(const box_table& table, cudaStream_t cuda_stream) {
   std::uint32_t most = 0;
   for (std::uint32_t i = 0; i < table.count; ++i) {
     const box_piece& piece = table.pieces[i];
-    // A piece counts quantised blocks. The number of thread blocks depends on their elements.
+    // For quantised blocks, piece.elements is the number of blocks. The number of thread blocks
+    // depends on the elements inside the quantised blocks.
     const std::uint32_t unit_elements = elements_of(piece.cast.from);
     const std::uint32_t elements = piece.elements < box_piece::elements_max / unit_elements
                                        ? piece.elements * unit_elements

@@ -5,10 +5,10 @@
 // kernels move many pieces of memory to their destinations, and convert the pieces if needed. One
 // kernel moves contiguous pieces. The other kernel moves strided boxes and dequantises blocks.
 //
-// If the pieces are in host memory, one copy first transfers all pieces to a staging buffer on the
-// device. Therefore thousands of small tensors need a few launches instead of one driver call for
-// each tensor. If the device has no memory for a staging buffer, the kernels read host memory
-// directly. Such reads are slower: 35 GB/s instead of 55 GB/s in a measurement.
+// If the pieces are in host memory, they are first copied to a staging buffer on the device, many
+// pieces with one copy. Therefore thousands of small tensors need a few copies and launches instead
+// of one driver call for each tensor. If the device has no memory for a staging buffer, the kernels
+// read host memory directly. Such reads are slower: 35 GB/s instead of 55 GB/s in a measurement.
 
 #include <cuda_runtime_api.h>
 
@@ -50,7 +50,7 @@ struct box_piece {
   static constexpr std::uint32_t elements_max = std::uint32_t{1} << 30;
 
   struct dimension {
-    std::uint32_t count;  // At least 2.
+    std::uint32_t count;  // Not 0.
     // The strides `from` and `to` are in bytes.
     std::uint32_t from;
     std::int64_t to;
@@ -75,7 +75,8 @@ struct box_table {
 };
 static_assert(sizeof(box_table) <= 4096);
 
-// Launches the kernel. `table` must not be empty. No two pieces may write the same byte.
+// Each of these functions launches one kernel. `table` must not be empty. No two pieces may write
+// the same byte.
 cudaError_t launch_scatter(const scatter_table& table, cudaStream_t cuda_stream);
 cudaError_t launch_boxes(const box_table& table, cudaStream_t cuda_stream);
 

@@ -13,12 +13,13 @@
 
 namespace ringload::inline v0::cuda {
 
-// Asks the kernel to place absent pages of the memory on the device's node if the node has free
-// pages. Does nothing if the machine has only one node or does not report nodes.
+// Asks Linux to place absent pages of the memory on the device's node if the node has free pages.
+// Does nothing if CUDA does not report the device's node.
 void place_near(std::span<std::byte> memory, int device) noexcept;
 
-// Returns the processors of the device's node. Returns an empty optional if the machine does not
-// report them. The kernel describes the nodes in the folder `nodes`. Tests pass another folder.
+// Returns the processors of the device's node. Returns an empty optional if CUDA does not report
+// the node, or if Linux does not list its processors. `nodes` is the folder in which Linux
+// describes the nodes. Tests pass another folder.
 std::optional<cpu_set_t> processors_near(int device,
                                          const std::string& nodes = "/sys/devices/system/node");
 

@@ -31,7 +31,7 @@ constexpr std::size_t test_bytes = std::size_t{64} << 10;
 constexpr std::chrono::seconds copy_time_max{2};
 constexpr std::chrono::microseconds query_interval{50};
 
-// Memory and a stream on one of the two devices, which must be current for open() and copy().
+// Memory and a stream on one of the two devices. This device must be current for open() and copy().
 struct test_side {
   device_buffer memory;
   stream copies;

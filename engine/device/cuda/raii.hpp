@@ -24,8 +24,8 @@ class stream {
     if (stream_) (void)code_of(cudaStreamDestroy(stream_));
   }
 
-  // Opens a stream that waits for no other stream, including the default stream. The stream has the
-  // lowest priority, so that kernels of the program run first.
+  // Opens a stream that waits for no other stream, not even for the default stream. The stream has
+  // the lowest priority, so that kernels of the program run first.
   boost::system::error_code open() {
     int lowest = 0;
     int highest = 0;
@@ -54,7 +54,7 @@ class event {
     if (event_) (void)code_of(cudaEventDestroy(event_));
   }
 
-  // Creates an event that a thread can sleep on.
+  // Creates an event. A thread that waits for the event sleeps, and uses no processor time.
   boost::system::error_code make() {
     auto failed =
         code_of(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming | cudaEventBlockingSync));

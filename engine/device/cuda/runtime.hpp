@@ -30,7 +30,8 @@ boost::system::error_code code_of(cudaError_t status) noexcept;
 boost::system::error_code use_device(int index) noexcept;
 
 // While this object exists, CUDA calls of its thread succeed during graph captures, and do not
-// invalidate the captures. The thread must have set its device.
+// invalidate the captures. The current device of the thread must be a device that the loader uses,
+// because the constructor may create a context on the current device.
 class capture_guard {
  public:
   capture_guard() noexcept { exchange(); }

@@ -27,8 +27,8 @@ namespace ringload::inline v0::cuda {
 // A driver call takes 5 us. A bus with 52 GB/s transfers this number of bytes in 5 us.
 inline constexpr std::uint32_t call_worth_bytes = 256 * 1024;
 
-// If a slot has fewer small copies, each copy has its own call, because staging costs two calls and
-// bandwidth of the device memory.
+// If a slot has fewer small copies than this number, each copy has its own call. Staging costs two
+// calls, and bandwidth of the device memory.
 inline constexpr std::size_t scattered_copies_min = 4;
 
 struct slot_range {
@@ -41,9 +41,11 @@ struct slot_range {
 struct transfer {
   std::vector<copy_op> direct;
   std::vector<copy_op> scattered;
-  // Copies with maps, dequantisations, and conversions whose destination is not aligned.
+  // Copies of elements that are not contiguous, dequantised copies, and converted copies to a
+  // destination that is not aligned.
   std::vector<copy_op> boxed;
-  std::vector<slot_range> staged;  // Every byte of `scattered` and `boxed` is in one range.
+  // The ranges to copy into the staging buffer. They contain all bytes of `scattered` and `boxed`.
+  std::vector<slot_range> staged;
 };
 
 // Distributes the copies of a slot over the lists of `plan`. `copies` must be ordered by
@@ -61,7 +63,7 @@ inline bool is_worth_a_copy(const copy_op& copy, std::size_t copies_of_slot) noe
 struct copy_part {
   std::uint32_t slot_offset;
   std::uint32_t bytes;
-  // Offset of the part in the destination, relative to the destination of the copy.
+  // Distance from the destination of the copy to the destination of the part.
   std::uint64_t landed_offset;
 };
 

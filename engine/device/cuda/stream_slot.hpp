@@ -20,7 +20,7 @@ namespace ringload::inline v0::cuda {
 
 class lane {
  public:
-  // Maximum number of bytes that one driver call copies. A call occupies the bus until its end. So
+  // Maximum number of bytes that one driver call copies. A copy occupies the bus until its end, so
   // this maximum limits the delay of a later, urgent copy to 0.3 ms.
   static constexpr std::uint32_t copy_bytes_max = std::uint32_t{16} << 20;
 
@@ -35,22 +35,22 @@ class lane {
   boost::system::error_code open() { return stream_.open(); }
 
   // Allocates a staging buffer with the size of a slot, so that the buffer never grows. A growing
-  // buffer would free memory in the engine thread, which may wait for kernels of the program. If
-  // the device has no memory for the buffer, kernels read the slots directly.
+  // buffer would call cudaFree in the engine thread, and cudaFree may wait for kernels of the
+  // program. If the device has no memory for the buffer, kernels read the slots directly.
   void take_staging(std::size_t slot_bytes, const allocation_log& log) {
     (void)staging_.take(slot_bytes, log);
   }
 
   // Launches the copies of a slot on the stream. `slot_on_device` is the device address of the
-  // slot, or null. `boxes` must be the result of add_boxes() for `slot_transfer.boxed`. After a
-  // failure, work that was launched earlier may still read the slot.
+  // slot. Null if kernels cannot read the slot. `boxes` must be the result of add_boxes() for
+  // `slot_transfer.boxed`. After a failure, work that was launched earlier may still read the slot.
   boost::system::error_code launch(const copy_operation& op, const transfer& slot_transfer,
                                    std::span<const box_piece> boxes,
                                    const std::byte* slot_on_device);
 
   boost::system::error_code record(event& ended) { return ended.record(stream_.get()); }
 
-  // Blocks until no work runs on the stream. After an error, work may still be running.
+  // Blocks until no work runs on the stream. If this function fails, work may still be running.
   boost::system::error_code wait_out() { return code_of(cudaStreamSynchronize(stream_.get())); }
 
   std::deque<under_way> running;  // In stream order. A slot has at most one entry.

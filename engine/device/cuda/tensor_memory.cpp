@@ -64,8 +64,8 @@ std::uint64_t pin(const model& host_model, int index) {
   };
   result<void> outcome;
   const auto run = [&] { outcome = catch_as_fault(work); };
-  auto failed = cuda::on_device(index, run);
-  if (!failed && !outcome) failed = outcome.error().code;
+  const auto failed = cuda::on_device(index, run);
+  if (!failed && !outcome) throw to_error(outcome.error().in("pinning the memory of a model"));
   if (failed) throw error(failed, "pinning the memory of a model", {});
   return pinned_bytes;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Copies bytes that are not in a slot (I/O buffer) to the device, such as decoded bytes. Has two
-// pinned buffers, called rooms: the thread fills one room while the device copies from the other.
+// Copies bytes that are not in a slot (I/O buffer) to the device, such as decoded bytes. An object
+// has two pinned buffers, called rooms: the calling thread fills one room while the device copies
+// from the other.
 // Each object has its own stream, so its copies do not involve the engine thread.
 //
-// The device must be current for open() and the destructor. The other functions select the device.
+// The device must be current for open() and the destructor. start() and finish() select the device.
 
 #include <array>
 #include <boost/system/error_code.hpp>
@@ -55,26 +56,28 @@ class upload_rooms final : public uploader {
   mapping memory_;
   std::optional<pinned> pinned_;
   lane lane_;
-  bool has_staging_ = false;  // True after the allocation of the staging buffer was tried.
+  bool has_staging_ = false;  // True if the allocation of the staging buffer was tried.
   std::array<event, rooms_count> ended_;
   std::array<bool, rooms_count> running_ = {};
   std::size_t next_room_ = 0;
   boost::system::error_code failed_;  // The first failure.
-  // Temporary lists, kept so that they allocate rarely.
+  // Temporary lists. They are members, so that their memory is reused.
   std::vector<copy_op> copies_;
   transfer transfer_;
   std::vector<box_piece> boxes_;
 };
 
-// The idle upload_rooms objects of a device. Thread-safe.
+// The idle upload_rooms objects of a device. take() and put() are thread-safe.
 class upload_pool {
  public:
-  // Selects the device.
+  // Returns an idle object. If there is none, selects the device and creates an object.
   result<std::unique_ptr<upload_rooms>> take(int device, boost::system::error_code no_kernels,
                                              const allocation_log& log);
-  // Keeps `rooms` for the next take(). After a failure, a thread of the library frees `rooms`.
+  // Keeps `rooms` for the next take(). If has_failed() is true, a thread of the library frees
+  // `rooms` instead.
   void put(std::unique_ptr<upload_rooms> rooms) noexcept;
-  // A thread of the library frees the idle objects of the device.
+  // A thread of the library frees the idle objects of the device. Must not be called at the same
+  // time as take() or put().
   void clear(int device) noexcept;
 
  private:

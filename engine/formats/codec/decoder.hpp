@@ -34,13 +34,16 @@ class decoder {
   struct progress {
     std::size_t taken = 0;     // Used input bytes.
     std::size_t produced = 0;  // Written output bytes.
-    bool ended = false;        // All stored bytes are decoded.
+    // True if the codec's end marker was reached. The codecs raw and varint have no end marker.
+    // With zstd, true at the end of each frame, although another frame may follow.
+    bool ended = false;
   };
 
   virtual ~decoder() = default;
 
   // Decodes until all input is used, the output is full, or the end is reached. Input and output
-  // may be small. If a call uses no input and writes no output, the decoder needs more input.
+  // may be small. If a call uses no input and writes no output although `out` has room, the decoder
+  // needs more input or has ended.
   // Returns errc::malformed_stream if the bytes cannot be decoded.
   virtual result<progress> decode(std::span<const std::byte> in, std::span<std::byte> out) = 0;
 };
@@ -48,14 +51,16 @@ class decoder {
 // `element_bytes` is the width of an element for varint: 1, 2, 4 or 8. Returns
 // errc::codec_unavailable if the library was built without the codec. With
 // decoded_into::one_memory, the buffer must not be empty. After the buffer is full, the caller may
-// pass any memory and must ignore its contents.
+// call decode() again to check that the stream ends. This call may pass any memory for the output,
+// and the caller must ignore the contents of this memory.
 result<std::unique_ptr<decoder>> make_decoder(codec stored_codec, unsigned element_bytes,
                                               decoded_into into = decoded_into::pieces);
 
 result<std::unique_ptr<decoder>> make_deflate_decoder(bool zlib_wrapper);
 result<std::unique_ptr<decoder>> make_zstd_decoder(decoded_into into);
 
-// Returns the CRC-32 of zip files. `before` is the CRC-32 of the bytes before `bytes`, or 0.
+// Returns the CRC-32 that zip files use. `before` is the CRC-32 of the preceding bytes, or 0 if
+// `bytes` is the beginning.
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t before) noexcept;
 
 }  // namespace ringload::inline v0

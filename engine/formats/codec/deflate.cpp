@@ -35,7 +35,7 @@ class deflate_decoder final : public decoder {
 
   result<progress> decode(std::span<const std::byte> in, std::span<std::byte> out) override {
     if (state_.block_state == ISAL_BLOCK_FINISH) return progress{0, 0, true};
-    // The parameter of the library is not const, although the library does not write the bytes.
+    // The type of next_in is not const, although isal_inflate() does not write to the input.
     auto* const from = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(in.data()));
     state_.next_in = from;
     state_.avail_in = at_most_32_bits(in.size());

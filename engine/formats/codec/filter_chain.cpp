@@ -36,7 +36,7 @@ class chain_decoder final : public decoder {
 
  private:
   result<void> undo_all() {
-    // Number of checksums in the chunk. The output of zlib includes these checksums.
+    // Number of checksums that are not yet removed. The output of zlib includes these checksums.
     auto sums = static_cast<std::uint64_t>(
         std::ranges::count(filters_, chain_filter::kind::fletcher32, &chain_filter::filter));
     for (std::size_t i = filters_.size(); i-- > 0;) {

@@ -41,7 +41,8 @@ class fletcher32 {
     first_ += word;
     second_ += first_;
   }
-  // Reduces both sums modulo 65,535. A nonzero multiple of 65,535 becomes 65,535 instead of 0.
+  // Makes both sums smaller, but keeps their values modulo 65,535. A sum that is not 0 never
+  // becomes 0. After two calls, each sum fits in 16 bits.
   void fold() noexcept {
     first_ = (first_ & 0xFFFFU) + (first_ >> 16U);
     second_ = (second_ & 0xFFFFU) + (second_ >> 16U);

@@ -13,7 +13,8 @@ namespace ringload::inline v0 {
 
 namespace detail {
 
-// `Width` is the width of an element, or 0 if only `width` states it.
+// `Width` is the element width if it is known at compile time, and otherwise 0. `width` is always
+// the element width.
 template <std::size_t Width>
 void gather_elements(const std::byte* planes, std::size_t count, std::size_t first,
                      std::size_t elements, std::byte* to, std::size_t width) noexcept {

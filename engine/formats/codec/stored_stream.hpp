@@ -28,7 +28,8 @@ struct stored_stream {
   std::uint32_t file = 0;
   std::uint64_t offset = 0;  // From the beginning of that file.
   std::uint64_t bytes = 0;   // Number of stored bytes.
-  // The exact number of decoded bytes. Equal to `bytes` for the codec `raw`.
+  // The exact number of decoded bytes. For the codec `raw`, this number is `bytes`, minus 4 if
+  // `fletcher32` is set.
   std::uint64_t decoded_bytes = 0;
   codec stored_codec = codec::raw;
   // Filters of HDF5 in an order that the other members cannot express, or null. If `chain` is set,

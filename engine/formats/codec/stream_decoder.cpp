@@ -115,7 +115,7 @@ void stream_decoder::give_unshuffled(decoded_output& out) const {
 
 result<void> stream_decoder::finish(decoded_output& out) {
   if (produced_ == stream_.decoded_bytes && !ended_) {
-    // The decoder may have received the end of the stream in an earlier call.
+    // The output was complete before the decoder reached the end of the stream.
     std::span<const std::byte> no_bytes;
     if (auto status = expect_end(no_bytes); !status) return status.error();
   }

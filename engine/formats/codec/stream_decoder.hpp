@@ -25,7 +25,7 @@ class decoded_output {
   // Returns the memory for the next decoded bytes. May return an empty span only if all decoded
   // bytes were written.
   virtual std::span<std::byte> next_buffer() = 0;
-  // Called after `bytes` bytes were written to the start of the last next_buffer().
+  // Called after `bytes` bytes were written to the start of the buffer that next_buffer() returned.
   virtual void filled(std::size_t bytes) = 0;
 };
 
@@ -58,7 +58,8 @@ class stream_decoder {
   std::uint32_t crc32_ = 0;
   fletcher32 sum_;
   std::uint32_t stated_sum_ = 0;
-  std::vector<std::byte> shuffled_;  // The decoded chunk before unshuffling, or empty.
+  // The decoded chunk before unshuffling. Empty if the chunk is not shuffled.
+  std::vector<std::byte> shuffled_;
 };
 
 }  // namespace ringload::inline v0

@@ -38,8 +38,8 @@ bool read_version(input_cursor& in, std::endian& order) {
   const std::uint64_t begin = in.position();
   std::uint32_t version = 0;
   if (!in.number(version)) return false;
-  // GGUF has no flag for the byte order, but the version is 2 or 3. If the lower 16 bits of the
-  // version are 0, the bytes are swapped.
+  // GGUF has no flag for the byte order. If the lower 16 bits of the version are 0, the version (2
+  // or 3) was read in the wrong byte order, so the file is big-endian.
   order = (version & 0xFFFFU) == 0 && version != 0 ? std::endian::big : std::endian::little;
   if (order == std::endian::big) version = __builtin_bswap32(version);
   if (version == 2 || version == 3) return true;
@@ -168,7 +168,7 @@ struct data_section {
   std::uint64_t filled = 0;  // Number of bytes from `begin`. A multiple of the alignment.
 };
 
-// Sets the range of the tensor, and moves `data.filled` to the end of the range.
+// Sets the range of the tensor, and moves `data.filled` to the aligned end of the range.
 std::optional<fault> place(const tensor_claim& claim, data_section& data, entry& out) {
   const auto bytes = bytes_of(claim);
   if (!bytes) return bytes.error();
@@ -281,7 +281,7 @@ result<file_entries> parse_gguf(input& from, strictness strictness) {
   }
   std::vector<tensor_claim> claims;
   if (!read_infos(in, counts, strictness, budget, claims)) return in.error();
-  // The code below does not read the file, because the whole header was read.
+  // The whole header was read. The code below uses only `claims`, and does not read the file.
 
   auto data = data_after(in.position(), alignment, file_bytes, !claims.empty());
   if (!data) return data.error();

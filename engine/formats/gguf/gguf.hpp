@@ -23,15 +23,15 @@ inline constexpr std::uint64_t gguf_header_bytes_max = 100'000'000;
 // Limits for the counts of pairs and tensors. Real models have smaller counts.
 inline constexpr std::uint64_t gguf_pairs_max = 65'536;
 inline constexpr std::uint64_t gguf_tensors_max = 250'000;
-inline constexpr std::uint64_t gguf_strings_max = 2'000'000;  // Limit for one array.
+inline constexpr std::uint64_t gguf_strings_max = 2'000'000;  // Limit for the strings of one array.
 
 // Limit for the metadata text of all key-value pairs. A pair that exceeds the limit is left out,
 // with a note.
 inline constexpr std::uint64_t gguf_metadata_bytes_max = std::uint64_t{16} << 20;
 
-// A tensor of quantised blocks ("q4_k") becomes one dimension of stored bytes. Its `type` and
-// `original_shape` describe the blocks. A fault has the tensor and the byte offset. The caller must
-// add the name of the file.
+// A tensor of quantised blocks becomes a one-dimensional u8 tensor of its stored bytes. Its `type`
+// is the type of the blocks ("q4_k"), and its `original_shape` is the shape in elements. A fault
+// has the tensor and the byte offset. The caller must add the name of the file.
 result<file_entries> parse_gguf(input& from, strictness strictness);
 
 }  // namespace ringload::inline v0

@@ -13,7 +13,8 @@ namespace ringload::inline v0::h5 {
 
 namespace {
 
-constexpr std::size_t numbers_max = 4096;  // Limit for one attribute.
+// Limits for one attribute.
+constexpr std::size_t numbers_max = 4096;
 constexpr std::size_t texts_max = 100'000;
 
 // Collects only the names, because attributes must not be read during an iteration of libhdf5.
@@ -50,8 +51,7 @@ class reader {
         space_(::H5Aget_space(attribute), &::H5Sclose),
         bytes_left_(bytes_left) {}
 
-  // Returns false if the attribute cannot be read, or if it is neither text nor a short list of
-  // numbers.
+  // Returns false if the attribute cannot be read, is too large, or has an unsupported type.
   bool read(hdf5_attribute& out) {
     if (!type_ || !space_) return false;
     const H5S_class_t extent = ::H5Sget_simple_extent_type(space_.get());

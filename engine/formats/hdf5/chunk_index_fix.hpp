@@ -19,14 +19,15 @@ struct chunk_places {
   // Maximum sizes of the dimensions. One maximum is H5S_UNLIMITED.
   std::span<const hsize_t> size_max;
   std::span<const std::uint64_t> chunk_shape;  // At least as many elements as `size_max`.
-  std::size_t stride;  // Length of one position in hdf5_dataset::chunk_origins.
+  std::size_t stride;  // Number of elements of hdf5_dataset::chunk_origins for one chunk.
 
   // Returns true if libhdf5 finds a chunk of the right size at each position. If positions are
-  // wrong, at least one lookup fails, because no chunk is at the last wrong position.
+  // wrong, at least the lookup of the last wrong position fails, because no chunk has this
+  // position.
   bool are_correct(const hdf5_dataset& description) const;
 
-  // Corrects positions that libhdf5 computed in the order of the dimensions, although the array has
-  // the unlimited dimension first. Returns false if the positions cannot be corrected.
+  // Corrects the positions. The array has the unlimited dimension first, but libhdf5 computed the
+  // positions in the order of the dimensions. Returns false if the positions cannot be corrected.
   bool reorder(std::vector<std::uint64_t>& origins) const;
 };
 

@@ -24,7 +24,7 @@ struct tree_place {
 };
 
 struct tree_chunk {
-  std::uint64_t address = 0;  // Relative to `base`.
+  std::uint64_t address = 0;  // Relative to tree_place::base.
   std::uint32_t bytes = 0;
   std::uint32_t filter_mask = 0;
 };

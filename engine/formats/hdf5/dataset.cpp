@@ -223,8 +223,9 @@ result<void> describer::read_chunks() {
 
 #else
 
-// Returns false if the file has no readable tree, or if libhdf5 reports another number of chunks or
-// another first chunk.
+// Adds the chunks from the tree. Returns false if the caller must use libhdf5 instead: if there are
+// few chunks, if no tree can be read, or if the tree has another number of chunks or another first
+// chunk than libhdf5 reports.
 result<bool> describer::read_tree(std::uint64_t count) {
   // Up to this number of chunks, libhdf5 is as fast as read_chunk_tree().
   constexpr std::uint64_t quick = 256;
@@ -277,9 +278,10 @@ result<void> describer::read_chunks() {
 
 #endif
 
-// If a dataset has one unlimited dimension, libhdf5 stores its chunks in an extensible array, with
-// this dimension first. When libhdf5 lists these chunks, it ignores this order and reports wrong
-// positions (1.10.8, 2.0.0). When libhdf5 looks up a chunk by its position, the result is correct.
+// Corrects the positions of the chunks if libhdf5 reports wrong positions. If a dataset has one
+// unlimited dimension, libhdf5 stores its chunks in an extensible array, with this dimension first.
+// When libhdf5 lists these chunks, it ignores this order and reports wrong positions (1.10.8,
+// 2.0.0). When libhdf5 looks up a chunk by its position, the result is correct.
 result<void> describer::check_places() {
   H5D_chunk_index_t kind = H5D_CHUNK_IDX_BTREE;
   if (out_.chunks.empty()) return {};

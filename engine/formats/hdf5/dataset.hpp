@@ -16,10 +16,11 @@
 namespace ringload::inline v0::h5 {
 
 struct dataset_limits {
-  // Added to chunk addresses. See address_base.hpp.
+  // The number of bytes that must be added to chunk addresses. See address_base.hpp.
   std::uint64_t user_block = 0;
   std::size_t chunks_left = hdf5_chunks_max;
-  int file = -1;  // The file from which chunk trees are read, or -1. See chunk_tree.hpp.
+  // The descriptor for reading chunk trees, or -1 if no trees are read. See chunk_tree.hpp.
+  int file = -1;
 };
 
 // An open dataset, the address of its object header if the address is known, and the dataset's name

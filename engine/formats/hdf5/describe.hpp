@@ -14,7 +14,8 @@ namespace ringload::inline v0::h5 {
 // Each hard link of a dataset is a name, and all names share the bytes of the dataset. A group with
 // several hard links is visited only through its first hard link, because links may form cycles. A
 // soft link to a dataset of the same file is also a name. A soft link to a group, or without a
-// target, is omitted. For a link to another file, returns errc::unsupported_feature.
+// target, is omitted. For an external link (to another file) or a user-defined link, returns
+// errc::unsupported_feature.
 result<hdf5_contents> describe_file(int file);
 
 }  // namespace ringload::inline v0::h5

@@ -94,7 +94,8 @@ inline herr_t iterate_links(hid_t in,
 // Returns the innermost reason for the last failure of libhdf5.
 std::string last_reason();
 
-// Returns the fault for a failed call of libhdf5. The cause of the failure must be in the file.
+// Returns the fault for a failed call of libhdf5. The code is errc::malformed_header, because the
+// file is the usual cause.
 inline fault refused(std::string where) {
   return {errc::malformed_header, std::move(where), "libhdf5: " + last_reason()};
 }

@@ -47,6 +47,7 @@ void limit(int resource, ::rlim_t value) noexcept {
 }
 
 // Limits the memory, and forbids core dumps and writes to files. Writes to the pipe stay possible.
+// The kernel kills this process if the thread that started it ends.
 void give_up_rights(std::uint64_t memory_bytes) noexcept {
   if (may_limit_addresses) limit(RLIMIT_AS, memory_bytes);
   limit(RLIMIT_CORE, 0);

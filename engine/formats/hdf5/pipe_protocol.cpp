@@ -154,7 +154,7 @@ result<hdf5_contents> decode_message(std::span<const std::byte> message) {
   if (!from.is_complete() || code == 0 || code > code_max) return malformed();
   const int value = static_cast<int>(code);
   const bool is_own_code =
-      kind == own_code_kind && code <= static_cast<std::uint64_t>(errc::wrong_digest);
+      kind == own_code_kind && code <= static_cast<std::uint64_t>(errc::rank_failed);  // The last.
   return fault{is_own_code ? make_error_code(static_cast<errc>(value)) : system_code(value),
                std::move(place), std::move(cause)};
 }

@@ -26,7 +26,8 @@ std::string encode_message(const result<hdf5_contents>& from);
 // errc::malformed_header.
 result<hdf5_contents> decode_message(std::span<const std::byte> message);
 
-// If this function returns true, the caller must ignore the exit status of the process.
+// Returns true if `message` has the prefix and all bytes after the prefix. In this case, the caller
+// must ignore the exit status, because the caller may have killed the process after the message.
 bool is_whole_message(std::span<const std::byte> message) noexcept;
 
 }  // namespace ringload::inline v0::h5

@@ -90,7 +90,7 @@ class spawn_settings {
 
 // end() kills the process if it is still running, and returns its exit status. If another part of
 // the program has already read the status, end() returns 0. The process number may then belong to
-// another process, so a descriptor identifies the process.
+// another process, so end() uses a process descriptor (pidfd) if the kernel supports it.
 class running_process {
  public:
   explicit running_process(pid_t id) noexcept
@@ -122,7 +122,8 @@ class running_process {
   const unique_fd held_;  // Empty before Linux 5.3.
 };
 
-// Reads until the other end of the pipe is closed. Returns false if the deadline is reached.
+// Reads until the other end of the pipe is closed, or more than message_bytes_max bytes were read.
+// Returns false if the deadline is reached.
 result<bool> read_to_end(int pipe, clock::time_point deadline, std::vector<std::byte>& out) {
   std::size_t arrived = 0;
   for (;;) {
@@ -175,7 +176,10 @@ result<hdf5_contents> describe_in_process(int file, const hdf5_process& settings
   running_process process(id);
   writing = unique_fd();
   std::vector<std::byte> message;
-  auto ended = read_to_end(reading.get(), clock::now() + settings.time_max, message);
+  // A longer time could overflow the clock.
+  const auto limit =
+      std::min<std::chrono::milliseconds>(settings.time_max, std::chrono::hours(24 * 365));
+  auto ended = read_to_end(reading.get(), clock::now() + limit, message);
   const int status = process.end();
   if (!ended) return ended.error();
   if (!*ended) {

@@ -58,7 +58,7 @@ struct float_layout {
   dtype type;
 };
 
-// f8_e4m3fn has no infinities, like the type with this name in HDF5 2.
+// f8_e4m3fn has no infinities, like H5T_FLOAT_F8E4M3 of HDF5 2.
 constexpr std::array<float_layout, 6> float_layouts = {{
     {4, 23, 8, 23, 127, dtype::f32},
     {8, 52, 11, 52, 1023, dtype::f64},

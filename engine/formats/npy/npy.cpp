@@ -31,7 +31,8 @@ entry entry_of(npy_header header, stored_stream from, std::uint64_t first_byte) 
     out.offset += first_byte;
     from.offset += first_byte;
     from.bytes = from.decoded_bytes = header.data_bytes;
-    // The CRC also covers the header, which is not read with the elements. No CRC is checked.
+    // The CRC also covers the header, but the elements are read without the header. Therefore the
+    // CRC is not checked.
     from.crc32.reset();
     first_byte = 0;
   }

@@ -22,8 +22,9 @@ namespace {
 
 // Chooses a unique name for each tensor. Initializers get their names first. Constants without a
 // name are next, and get the name of their output, which is unique in a valid model. Constants with
-// a name are last, because exporters use the same name ("value") for many constants. The first
-// constant with a name gets this name. Each later constant gets the name of its output.
+// a name are last, because exporters use the same name ("value") for many constants. If several
+// constants have the same name, the first gets this name, and each other constant gets the name of
+// its output.
 class namer {
  public:
   bool take(const std::string& name) { return taken_.insert(name).second; }

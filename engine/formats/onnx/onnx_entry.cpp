@@ -19,7 +19,8 @@ namespace ringload::inline v0 {
 namespace {
 
 // In raw_data, four elements of six bits use three bytes. In int32_data, each of these elements is
-// a separate integer. All other types have the same packing in both fields.
+// a separate integer. For elements of two or four bits, each integer in int32_data is one byte of
+// raw_data.
 constexpr unsigned six_bits = 6;
 
 struct onnx_type_row {
@@ -91,7 +92,8 @@ class tensor_converter {
   std::optional<fault> gather();
   std::optional<fault> check_varints(std::uint64_t stored);
   fault wrong_bytes(std::uint64_t found) const;
-  // For values that gather() has read: counts bytes, or elements of six bits.
+  // Returns the fault for a wrong number of values in gather(). For a type of six bits, `found` and
+  // `wanted` are numbers of elements. For any other type, they are numbers of bytes.
   fault wrong_values(std::uint64_t found, std::uint64_t wanted) const;
   void set_stream(stored_stream stream);
 
@@ -195,8 +197,8 @@ std::optional<fault> tensor_converter::check_varints(std::uint64_t stored) {
 
 std::optional<fault> tensor_converter::gather() {
   std::uint64_t stored = 0;
-  for (const onnx_run& run : tensor_.typed)
-    stored += run.bytes;  // The sum cannot overflow, because the runs are disjoint and in one file.
+  // The sum cannot overflow, because the runs are disjoint and in one file.
+  for (const onnx_run& run : tensor_.typed) stored += run.bytes;
   if (stored > onnx_values_bytes_max || out_.bytes > onnx_values_bytes_max) {
     return onnx_fault(tensor_, errc::unsupported_feature,
                       "its values are in " + grouped(tensor_.typed.size()) +
@@ -253,7 +255,8 @@ std::optional<fault> tensor_converter::set_typed() {
     return onnx_fault(tensor_, errc::malformed_header,
                       "values of its type cannot be in field " + grouped(tensor_.typed_field));
   }
-  // The tensor has no elements, because read_onnx_tensor() refuses all other tensors without data.
+  // Without data, the tensor has no elements: read_onnx_tensor() refuses tensors that have elements
+  // but no data.
   if (tensor_.typed.empty()) return std::nullopt;
   if (tensor_.typed.size() > 1 || type_->bits == six_bits) return gather();
   const onnx_run& run = tensor_.typed.front();

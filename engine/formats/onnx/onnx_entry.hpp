@@ -19,8 +19,8 @@ struct onnx_files {
   std::unordered_map<std::string, std::uint32_t> numbers;
 };
 
-// Returns the entry of the tensor, without its name. If the values are in several runs, reads the
-// values from the file into memory.
+// Returns the entry of the tensor, without its name. If the values are in several places of the
+// file, or are six-bit elements in int32_data, reads the values into memory.
 result<entry> entry_of(const onnx_tensor& tensor, input& from, onnx_files& external_files);
 
 }  // namespace ringload::inline v0

@@ -2,7 +2,6 @@
 #include "formats/onnx/onnx_graph.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "formats/description_budget.hpp"
@@ -25,23 +24,6 @@ enum field : std::uint32_t { node = 1, initializer = 5, sparse_initializer = 15 
 namespace node_field {
 enum field : std::uint32_t { output = 2, name = 3, type = 4, attribute = 5 };
 }
-namespace attribute_field {
-enum field : std::uint32_t {
-  name = 1,
-  number = 2,
-  integer = 3,
-  text = 4,
-  tensor = 5,
-  graph = 6,
-  numbers = 7,
-  integers = 8,
-  texts = 9,
-  tensors = 10,
-  graphs = 11,
-  sparse = 22,
-  sparses = 23,
-};
-}
 namespace function_field {
 enum field : std::uint32_t { name = 1, node = 7, domain = 10 };
 }
@@ -51,20 +33,6 @@ enum field : std::uint32_t { values = 1, indices = 2, dims = 3 };
 
 // Rank that the budget assumes for a tensor, because the shape is read later.
 constexpr std::size_t onnx_rank_usual = 4;
-
-// Attributes that state the value of a Constant node as numbers or texts instead of a tensor.
-struct value_attribute {
-  std::string_view name;
-  std::uint32_t field;
-};
-constexpr auto value_attributes = std::to_array<value_attribute>({
-    {"value_float", attribute_field::number},
-    {"value_floats", attribute_field::numbers},
-    {"value_int", attribute_field::integer},
-    {"value_ints", attribute_field::integers},
-    {"value_string", attribute_field::text},
-    {"value_strings", attribute_field::texts},
-});
 
 class graph_walker {
  public:
@@ -184,38 +152,20 @@ bool graph_walker::attribute_name(std::string& out) {
   std::uint32_t seen = 0;
   protobuf_field part;
   while (in_.next(part)) {
-    if (part.number != attribute_field::name) continue;
+    if (part.number != onnx_attribute::name) continue;
     if (!once(part, seen) || !in_.text(part, onnx_text_bytes_max, out)) return false;
   }
   in_.rewind();
   return !in_.failed();
 }
 
-// Reads the value of a Constant node from an attribute that is in `value_attributes`.
+// Reads the value of a Constant node from an attribute without a tensor.
 bool graph_walker::numbers(const protobuf_field& message, std::uint32_t field,
                            const std::string& path, const std::string& name) {
-  const bool list = field == attribute_field::numbers || field == attribute_field::integers;
-  const bool floats = field == attribute_field::number || field == attribute_field::numbers;
-  const bool text = field == attribute_field::text || field == attribute_field::texts;
   onnx_tensor value;
-  std::uint64_t count = 0;
-  protobuf_field part;
-  while (in_.next(part)) {
-    if (part.number != field) continue;
-    if (text) {
-      value.data_type = onnx_string_type;
-      count += 1;
-    } else if (!read_onnx_numbers(in_, part, floats, value, count)) {
-      return false;
-    }
-  }
-  if (in_.failed()) return false;
-  in_.leave();
-  if (count == 0) return true;
-  if (!list && count > 1) {
-    return in_.fail(message, errc::malformed_header, "duplicate value of a constant");
-  }
-  if (list) value.dims = {count};
+  bool has_value = false;
+  if (!read_onnx_value(in_, message, field, value, has_value)) return false;
+  if (!has_value) return true;
   onnx_found& found = out_.tensors.emplace_back();
   found.path = path;
   found.fallback = name;
@@ -228,9 +178,9 @@ bool graph_walker::attribute(const protobuf_field& message, const std::string& p
   if (!in_.enter(message)) return false;
   std::string name;
   if (!attribute_name(name)) return false;
-  const auto plain = std::ranges::find(value_attributes, name, &value_attribute::name);
-  if (owner.type == "Constant" && plain != value_attributes.end()) {
-    return numbers(message, plain->field, path, owner.key());
+  const std::uint32_t value_field = onnx_value_field(name);
+  if (owner.type == "Constant" && value_field != 0) {
+    return numbers(message, value_field, path, owner.key());
   }
   // The value of a Constant node has the name of the node's output.
   const std::string attribute_path = owner.key() + "/" + name;
@@ -242,18 +192,18 @@ bool graph_walker::attribute(const protobuf_field& message, const std::string& p
   while (in_.next(part)) {
     bool read = true;
     switch (part.number) {
-      case attribute_field::tensor: read = once(part, seen) && tensor(part, path, value); break;
-      case attribute_field::sparse: read = once(part, seen) && sparse(part, path, value); break;
-      case attribute_field::graph:
+      case onnx_attribute::tensor: read = once(part, seen) && tensor(part, path, value); break;
+      case onnx_attribute::sparse: read = once(part, seen) && sparse(part, path, value); break;
+      case onnx_attribute::graph:
         read = once(part, seen) && graph(part, path + attribute_path + "/");
         break;
-      case attribute_field::tensors:
+      case onnx_attribute::tensors:
         read = tensor(part, path, attribute_path + "/" + std::to_string(index++));
         break;
-      case attribute_field::sparses:
+      case onnx_attribute::sparses:
         read = sparse(part, path, attribute_path + "/" + std::to_string(index++));
         break;
-      case attribute_field::graphs:
+      case onnx_attribute::graphs:
         read = graph(part, path + attribute_path + "/" + std::to_string(index++) + "/");
         break;
       default: break;

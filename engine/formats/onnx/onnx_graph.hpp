@@ -18,9 +18,10 @@ namespace ringload::inline v0 {
 // A tensor, and the names that it may have.
 struct onnx_found {
   onnx_tensor tensor;
-  std::string path;          // Prefix of the name. Empty, or a path that ends with '/'.
-  std::string fallback;      // The name if tensor.name is empty or in use. May be empty.
-  bool initializer = false;  // The tensor is an initializer. Initializers always have a name.
+  std::string path;      // Prefix of the name. Empty, or a path that ends with '/'.
+  std::string fallback;  // The name if tensor.name is empty or in use. May be empty.
+  // True for an initializer. Every initializer in onnx_model::tensors has a name.
+  bool initializer = false;
 };
 
 struct onnx_sparse {
@@ -38,7 +39,7 @@ struct onnx_model {
   std::vector<onnx_sparse> sparse;
   std::vector<std::pair<std::string, std::string>> metadata;
   bool metadata_left_out = false;
-  std::uint64_t unnamed = 0;  // Number of initializers without a name.
+  std::uint64_t unnamed = 0;  // Number of initializers without a name, which are left out.
 };
 
 // `in` must contain the whole file. After a failure, returns false, and `in` has the fault.

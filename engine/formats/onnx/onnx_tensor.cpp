@@ -3,8 +3,8 @@
 #include "formats/onnx/onnx_tensor.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <string_view>
 #include <utility>
 
 #include "base/printable.hpp"
@@ -115,18 +115,25 @@ bool is_singular(std::uint32_t number) noexcept {
          number == onnx_field::segment;
 }
 
-}  // namespace
+struct value_attribute {
+  std::string_view name;
+  std::uint32_t field;
+};
+constexpr auto value_attributes = std::to_array<value_attribute>({
+    {"value_float", onnx_attribute::number},
+    {"value_floats", onnx_attribute::numbers},
+    {"value_int", onnx_attribute::integer},
+    {"value_ints", onnx_attribute::integers},
+    {"value_string", onnx_attribute::text},
+    {"value_strings", onnx_attribute::texts},
+});
 
-fault onnx_fault(const onnx_tensor& tensor, errc code, std::string cause) {
-  return {code, tensor_place(tensor.name) + ", byte " + grouped(tensor.file_byte),
-          std::move(cause)};
-}
-
-bool read_onnx_numbers(protobuf_reader& in, const protobuf_field& values, bool floats,
-                       onnx_tensor& out, std::uint64_t& count) {
+// Reads a field of numbers in an attribute: f32 if `floats` is true, otherwise i64. Adds the number
+// of values to `count`.
+bool read_numbers(protobuf_reader& in, const protobuf_field& values, bool floats, onnx_tensor& out,
+                  std::uint64_t& count) {
   protobuf_field typed = values;
   typed.number = floats ? onnx_field::float_data : onnx_field::int64_data;
-  out.data_type = floats ? 1 : 7;
   if (out.file_byte == 0) out.file_byte = values.offset;
   if (!read_typed(in, typed, out)) return false;
   if (floats) {
@@ -140,6 +147,43 @@ bool read_onnx_numbers(protobuf_reader& in, const protobuf_field& values, bool f
   if (!in.integers(values, onnx_values_bytes_max / sizeof(std::uint64_t), numbers)) return false;
   count += numbers.size();
   return true;
+}
+
+}  // namespace
+
+fault onnx_fault(const onnx_tensor& tensor, errc code, std::string cause) {
+  return {code, tensor_place(tensor.name) + ", byte " + grouped(tensor.file_byte),
+          std::move(cause)};
+}
+
+std::uint32_t onnx_value_field(std::string_view attribute_name) noexcept {
+  const auto found = std::ranges::find(value_attributes, attribute_name, &value_attribute::name);
+  return found == value_attributes.end() ? 0 : found->field;
+}
+
+bool read_onnx_value(protobuf_reader& in, const protobuf_field& message, std::uint32_t field,
+                     onnx_tensor& out, bool& has_value) {
+  const bool floats = field == onnx_attribute::number || field == onnx_attribute::numbers;
+  const bool text = field == onnx_attribute::text || field == onnx_attribute::texts;
+  const bool list = field == onnx_attribute::numbers || field == onnx_attribute::integers ||
+                    field == onnx_attribute::texts;
+  out.data_type = text ? onnx_string_type : floats ? onnx_f32_type : onnx_i64_type;
+  std::uint64_t count = 0;
+  protobuf_field part;
+  while (in.next(part)) {
+    if (part.number != field) continue;
+    if (text) {
+      count += 1;
+    } else if (!read_numbers(in, part, floats, out, count)) {
+      return false;
+    }
+  }
+  if (in.failed()) return false;
+  in.leave();
+  if (list) out.dims = {count};
+  has_value = list || count > 0;
+  if (list || count <= 1) return true;
+  return in.fail(message, errc::malformed_header, "duplicate value of a constant");
 }
 
 bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_tensor& out) {

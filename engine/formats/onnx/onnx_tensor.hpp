@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fault.hpp"
@@ -22,6 +23,25 @@ inline constexpr std::uint64_t onnx_name_bytes_max = std::uint64_t{16} << 20;
 
 inline constexpr std::size_t onnx_rank_max = 64;
 inline constexpr std::uint64_t onnx_text_bytes_max = std::uint64_t{64} << 10;
+
+// Field numbers of AttributeProto.
+namespace onnx_attribute {
+enum field : std::uint32_t {
+  name = 1,
+  number = 2,
+  integer = 3,
+  text = 4,
+  tensor = 5,
+  graph = 6,
+  numbers = 7,
+  integers = 8,
+  texts = 9,
+  tensors = 10,
+  graphs = 11,
+  sparse = 22,
+  sparses = 23,
+};
+}
 
 // Field numbers of TensorProto.
 namespace onnx_field {
@@ -63,6 +83,8 @@ struct onnx_tensor {
   std::optional<std::uint64_t> external_bytes;
 };
 
+constexpr std::uint64_t onnx_f32_type = 1;
+constexpr std::uint64_t onnx_i64_type = 7;
 constexpr std::uint64_t onnx_string_type = 8;
 
 // Returns a fault with the name of the tensor and its byte offset in the file.
@@ -71,9 +93,15 @@ fault onnx_fault(const onnx_tensor& tensor, errc code, std::string cause);
 // Reads the tensor in a message that in.next() has returned.
 bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_tensor& out);
 
-// Reads a field of numbers in an attribute: f32 if `floats` is true, otherwise i64. Adds the number
-// of values to `count`. The caller must set the dims of the tensor.
-bool read_onnx_numbers(protobuf_reader& in, const protobuf_field& values, bool floats,
-                       onnx_tensor& out, std::uint64_t& count);
+// If an attribute with this name states the value of a Constant node as numbers or texts, returns
+// the number of the field with this value. Otherwise, for example for a tensor, returns 0.
+std::uint32_t onnx_value_field(std::string_view attribute_name) noexcept;
+
+// Reads the value of an attribute for which onnx_value_field() has returned `field`. Reads from the
+// current field to the end of `message`, and leaves the message. Texts are not kept: the tensor has
+// their type and their count. `has_value` is false if the attribute should have one value, but has
+// none.
+bool read_onnx_value(protobuf_reader& in, const protobuf_field& message, std::uint32_t field,
+                     onnx_tensor& out, bool& has_value);
 
 }  // namespace ringload::inline v0

@@ -15,7 +15,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::size_t globals_max = 10'000;  // Pickles of PyTorch name some dozens of globals.
-constexpr std::size_t state_values = 6;      // Number of values that one state counts as.
+constexpr std::size_t state_values = 6;      // One state counts as this number of values.
 constexpr unsigned protocol_min = 2;
 constexpr unsigned protocol_max = 5;
 

@@ -6,8 +6,8 @@
 // torch_state.cpp and dcp.cpp interpret the nodes.
 //
 // The reader supports the opcodes of protocols 2 to 5 that Python writes for the values of a
-// checkpoint. Any other opcode causes a fault that has the name of the opcode. A value of any kind
-// needs 8 bytes, and the number of values is limited.
+// checkpoint. Any other opcode causes a fault that states the opcode. A value of any kind needs 8
+// bytes, and the number of values is limited.
 
 #include <cstddef>
 #include <cstdint>
@@ -60,8 +60,9 @@ class pickle_value {
   std::int64_t integer() const noexcept { return static_cast<std::int64_t>(bits_) >> 4; }
   bool boolean() const noexcept { return a() != 0; }
 
-  // For text and bytes, a() is the offset in `pickle::bytes`, and b() is the length. For other
-  // kinds, a() is the index in the vector of the kind, and b() is the number of elements.
+  // For text, bytes, and a number of more than 8 bytes, a() is the offset in `pickle::bytes`, and
+  // b() is the length. For a tuple, list, dict, global, call or persistent value, a() is an index:
+  // see the functions of `pickle`. b() is the number of elements of a tuple.
   std::uint32_t a() const noexcept { return static_cast<std::uint32_t>(bits_ >> 4); }
   std::uint32_t b() const noexcept { return static_cast<std::uint32_t>(bits_ >> 36); }
 
@@ -105,13 +106,15 @@ struct pickle {
   pickle_value identity(pickle_value v) const { return items[v.a()]; }
   // Returns the state of the object that a call created. Returns None if there is no state.
   pickle_value state(pickle_value v) const {
+    if (!v.has_kind(pickle_kind::call)) return {};
     const auto found = states.find(v.a());
     return found == states.end() ? pickle_value() : found->second;
   }
 };
 
 // Reads one pickle from the beginning of `bytes`. `bytes` must outlive the result. Returns
-// errc::truncated_file if the pickle does not end. Faults state the byte offset plus `first_byte`.
+// errc::truncated_file if `bytes` ends before the pickle ends. Faults state the byte offset plus
+// `first_byte`.
 result<pickle> read_pickle(std::span<const std::byte> bytes, std::uint64_t first_byte = 0,
                            const pickle_limits& limits = {});
 

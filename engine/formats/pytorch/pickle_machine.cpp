@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t integer_max = (std::int64_t{1} << 59) - 1;
 constexpr std::uint32_t text_bytes_max = (1U << 28) - 1;
-constexpr std::size_t container_values = 4;  // Number of values that an empty container counts as.
+constexpr std::size_t container_values = 4;  // An empty container counts as this number of values.
 
 }  // namespace
 
@@ -21,8 +21,8 @@ pickle_machine::pickle_machine(std::string_view bytes, std::uint64_t first_byte,
     : limits_(limits), first_byte_(first_byte) {
   parsed_.bytes = bytes.substr(0, limits_.bytes_max);
   longer_ = bytes.size() > limits_.bytes_max;
-  // Reserves the maximum, one value for each byte of the pickle, so that no vector is copied. The
-  // kernel provides no pages for unused memory.
+  // Reserves the maximum sizes, so that these four vectors never reallocate. A pickle has at most
+  // one value for each of its bytes. The kernel provides no pages for unused memory.
   const std::size_t most = std::min(parsed_.bytes.size(), limits_.values_max);
   stack_.reserve(std::min(most, pickle_stack_max));
   parsed_.items.reserve(most);
@@ -186,7 +186,8 @@ bool pickle_machine::build_tuple(unsigned char code) {
 // create this object, and drops its items.
 bool pickle_machine::extend(pickle_value into, std::span<const pickle_value> more) {
   if (into.has_kind(pickle_kind::call)) return true;
-  if (!charge(2 * more.size())) return false;  // Twice, because a growing vector copies its values.
+  // Charges twice, because a growing vector may hold the old and the new copy of its values.
+  if (!charge(2 * more.size())) return false;
   std::vector<pickle_value>& to = parsed_.containers[into.a()];
   to.insert(to.end(), more.begin(), more.end());
   return true;

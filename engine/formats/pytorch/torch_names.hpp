@@ -15,7 +15,7 @@ namespace ringload::inline v0 {
 
 enum class torch_role : std::uint8_t {
   unknown,
-  plain,         // A container, or a value without tensors, such as a size, a device or a set.
+  plain,         // A container, or a value without tensors, such as a device or a set.
   dtype,         // For example torch.float32.
   storage,       // For example torch.FloatStorage.
   tensor_class,  // torch.Tensor or Parameter.
@@ -43,7 +43,8 @@ struct torch_element {
   bool is_f4_pair = false;  // True if each byte contains two elements of dtype f4.
 };
 
-// Returns the element type of a storage class or of a dtype, and nothing for other names.
+// Returns the element type of a storage class or of a dtype. Returns an empty optional for any
+// other name.
 std::optional<torch_element> element_of(const pickle_global& global) noexcept;
 
 // Returns a name such as "torch.FloatStorage".

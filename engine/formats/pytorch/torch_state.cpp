@@ -19,7 +19,7 @@ namespace {
 
 constexpr unsigned state_depth_max = 100;
 constexpr std::size_t name_bytes_max = std::size_t{32} << 20;     // Limit for all tensor names.
-constexpr std::size_t joined_bytes_max = std::size_t{256} << 20;  // Limit for names of values.
+constexpr std::size_t joined_bytes_max = std::size_t{256} << 20;  // Limit for names of all values.
 
 // The number of omitted values, and the name of the first omitted value.
 struct left_out {

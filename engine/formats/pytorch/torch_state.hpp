@@ -29,10 +29,10 @@ struct torch_state_source {
 // bytes of all tensors is the size of the file, or this number if the file is smaller.
 inline constexpr std::uint64_t torch_repeated_bytes_usual = std::uint64_t{64} << 20;
 
-// `strictness::strict` refuses a file that names an unknown class or function. With `strict`, an
-// unsupported tensor is listed as unreadable, and the other tensors are read. With `reference`,
-// unknown objects and unsupported tensors are omitted. Values without tensors are always omitted.
-// Each kind of omitted object has a note.
+// `strictness::strict` refuses a file that names an unknown class or function. Unsupported tensors
+// are listed as unreadable, and the other tensors are read. With `reference`, unknown objects are
+// listed as unreadable too, and selections may omit all listed objects. Values without tensors are
+// always omitted. One note reports the omitted values, and another note the unreadable objects.
 result<file_entries> tensors_of_state(const pickle& in, const torch_storages& storages,
                                       const torch_state_source& from);
 

@@ -46,7 +46,7 @@ std::optional<std::uint64_t> elements(const entry& tensor, strictness strictness
   return product;
 }
 
-// `expected` is the end of the previous tensor.
+// `expected` is the end of the previous tensor, or 0 for the first tensor.
 std::optional<fault> check_place(const entry& tensor, const claim& c, std::uint64_t expected) {
   if (c.begin == expected && c.end >= c.begin) return std::nullopt;
   std::string cause = "its data_offsets are " + offsets(c);

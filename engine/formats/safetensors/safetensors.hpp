@@ -23,7 +23,7 @@ result<std::uint64_t> safetensors_header_end(std::span<const std::byte> prefix,
                                              std::uint64_t file_bytes);
 
 // `header` is the JSON without the prefix: the file bytes [8, 8 + header.size()). A fault has the
-// tensor and the byte offset. The caller must add the name of the file.
+// tensor and the byte offset if they are known. The caller must add the name of the file.
 result<file_entries> parse_safetensors(std::span<const std::byte> header, std::uint64_t file_bytes,
                                        strictness strictness);
 

@@ -26,13 +26,13 @@ struct claim {
 
 struct safetensors_json {
   std::vector<entry> tensors;  // In the order of the header. Offset and bytes are not set.
-  // One claim for each tensor. With `strictness::reference`, a later tensor of the same name
-  // replaces an earlier tensor. The earlier tensor has no claim.
+  // One claim for each tensor name. With `strictness::reference`, `tensors` may have several
+  // tensors of the same name. Only the last of these tensors has a claim.
   std::vector<claim> claims;
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-// `text` must be the header's JSON in valid UTF-8. The claims of the result have unique names.
+// `text` must be the header's JSON in valid UTF-8.
 result<safetensors_json> describe_header(std::string_view text, std::uint64_t file_bytes,
                                          strictness strictness);
 

@@ -210,7 +210,7 @@ bool cbor_reader::skip_value() {
   const std::size_t outside = open_.size();
   std::string ignored;
   // Each pair counts as two items here. Doubling the number of pairs cannot overflow, because the
-  // input is shorter than 2^63 bytes.
+  // number is at most the number of bytes that are left.
   do {
     if (open_.size() > outside) {
       bool more = false;
@@ -222,7 +222,10 @@ bool cbor_reader::skip_value() {
       const bool is_map = head_.major == cbor::map;
       if (!enter(head_.major, "a container")) return false;
       container& inner = open_.back();
-      if (is_map && !inner.indefinite && inner.left > in_.left()) return unexpected("a map");
+      if (is_map && !inner.indefinite && inner.left > in_.left()) {
+        return in_.fail_at(head_.begin, errc::malformed_header,
+                           "the map has more entries than the file has bytes");
+      }
       if (is_map) inner.left *= 2;
     } else if (head_.major == cbor::bytes || head_.major == cbor::text) {
       if (head_.indefinite) {

@@ -38,8 +38,10 @@ class cbor_reader {
   bool null();
   bool is_text();
 
-  // Appends any value as JSON text. A byte string becomes hexadecimal digits, and a numeric key
-  // becomes text. Fails if a key is an array or a map, or if `out` would exceed `bytes_max`.
+  // Appends any value as JSON text. A byte string becomes hexadecimal digits. A key that is a
+  // number, a boolean or null becomes text. Fails if a key is an array or a map. Also fails if
+  // `out` has more than `bytes_max` bytes before a value is appended, so the last value may exceed
+  // the limit.
   bool json(std::string& out, std::size_t bytes_max);
 
   bool failed() const noexcept { return in_.failed(); }

@@ -13,7 +13,7 @@ bool input_cursor::refill(std::size_t count) {
     return fail(errc::header_outside_file, "expected " + grouped(count) + " more bytes, but only " +
                                                grouped(left()) + " remain");
   }
-  // The size of reads grows as long as no bytes are skipped.
+  // The size of reads doubles until a skip or a seek leaves the window.
   const std::uint64_t begin = position();
   const std::uint64_t preferred_bytes = std::max<std::uint64_t>(count, next_bytes_);
   const auto read_bytes = static_cast<std::size_t>(std::min(preferred_bytes, left()));

@@ -37,7 +37,8 @@ class input_cursor {
   std::uint64_t end() const noexcept { return end_; }
   void set_end(std::uint64_t end) noexcept { end_ = end; }
 
-  // `out` is valid until the next call. The caller must limit `count`.
+  // `out` is valid until the next call. The caller must limit `count`, because all these bytes are
+  // in memory at the same time.
   bool bytes(std::size_t count, std::span<const std::byte>& out) {
     if (count > window_.size() - window_offset_ || count > left()) {
       if (!refill(count)) return false;

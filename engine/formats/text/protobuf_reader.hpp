@@ -23,7 +23,7 @@ struct protobuf_field {
   std::uint64_t value = 0;   // The value of a varint.
   std::uint64_t offset = 0;  // Position of the field's bytes in the file.
   std::uint64_t bytes = 0;
-  std::uint64_t begin = 0;  // Position of the field in the file.
+  std::uint64_t begin = 0;  // Position of the field, with its tag, in the file.
 };
 
 // Functions that return bool return false after a failure. The cursor then has the fault.
@@ -38,7 +38,7 @@ class protobuf_reader {
   bool next(protobuf_field& out);
 
   // enter() enters the message that next() has returned as `field`. After leave(), next() continues
-  // behind this message.
+  // after this message.
   bool enter(const protobuf_field& field);
   void leave() noexcept;
 
@@ -68,8 +68,8 @@ class protobuf_reader {
   bool varint(std::uint64_t& out);
 
   input_cursor& in_;
-  std::uint64_t next_byte_ =
-      0;  // Position after the last field of next(). 0 before the first call.
+  // Position from which next() reads the next field. 0 before the first call.
+  std::uint64_t next_byte_ = 0;
   std::vector<message> open_;
 };
 

@@ -19,7 +19,7 @@ class inflater {
  public:
   // The first `count` decoded bytes of the stored bytes [offset, offset + stored_bytes) of the
   // file. If the stream ends earlier, `bytes` is shorter. `bytes` is valid until the next call.
-  // `complete` is true if the stream ends within `bytes` and at its last stored byte.
+  // `complete` is true if `bytes` has all decoded bytes and no stored byte follows the stream.
   struct beginning {
     std::span<const std::byte> bytes;
     bool complete = false;

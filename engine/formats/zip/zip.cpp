@@ -158,7 +158,8 @@ result<zip_member> read_central(std::span<const std::byte> directory, std::size_
   return out;
 }
 
-// Returns true if the local header and the directory have the same sizes and the same checksum.
+// Returns true if the sizes and the checksum in the local header are those in the directory, or are
+// unknown in the local header.
 bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip_member& member) {
   const auto crc = little_endian<std::uint32_t>(local, 14);
   const bool is_same =
@@ -173,7 +174,7 @@ bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip
          open(wide.stored_bytes, member.stored_bytes);
 }
 
-// Finds the data after the local header. Both must end at or before `limit`.
+// Finds the data after the local header. The header and the data must end at or before `limit`.
 result<void> read_local(input& from, zip_member& member, std::uint64_t limit) {
   const std::string place =
       "byte " + grouped(member.header_offset) + ": " + member_place(member.name);

@@ -50,7 +50,7 @@ struct zip_directory {
   // Returns null if no member has this name.
   const zip_member* find(std::string_view name) const noexcept;
 
-  std::vector<std::uint32_t> by_name;  // Indices in `members`.
+  std::vector<std::uint32_t> by_name;  // Indices in `members`, sorted by name.
 };
 
 // Supports stored and deflated members, and zip64. Refuses archives that readers may interpret

@@ -22,7 +22,7 @@ constexpr std::size_t end_bytes = 22;
 constexpr std::size_t end64_locator_bytes = 20;
 constexpr std::size_t end64_bytes = 56;
 constexpr std::size_t comment_bytes_max = 65'535;
-// Instead of a number, this value means that the 64-bit record contains the number.
+// If a number of the 32-bit record has this value, the 64-bit record contains the number.
 constexpr std::uint32_t in_end64 = 0xFFFFFFFF;
 
 // Reads the 64-bit record if the archive has one. Each number of the 32-bit record must be equal to
@@ -88,8 +88,8 @@ result<zip_directory_place> find_zip_directory(input& from) {
       static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, end_bytes + comment_bytes));
   auto tail = from.read(file_bytes - tail_bytes, tail_bytes);
   if (!tail) return tail.error();
-  std::optional<std::size_t>
-      found;  // Position of the last record whose comment is the rest of the file.
+  // Position of the last end record whose comment ends at the end of the file.
+  std::optional<std::size_t> found;
   for (std::size_t record_offset = tail_bytes + 1 - std::min(tail_bytes + 1, end_bytes);
        record_offset-- > 0;) {
     if (little_endian<std::uint32_t>(*tail, record_offset) != end_magic) continue;

@@ -120,7 +120,7 @@ result<file_entries> parse(input& from, strictness strictness, zt_index* keep) {
   return found;
 }
 
-// A new file, whose magic number and tail can be read, but not its blobs.
+// The input for a new file. Only the magic number and the tail of the file can be read.
 class new_zt_input final : public input {
  public:
   new_zt_input(std::string_view tail, std::uint64_t file_bytes) noexcept

@@ -19,14 +19,16 @@ namespace ringload::inline v0 {
 // Each dense object becomes a tensor. The components of other objects become tensors with the name
 // "object/component". parse_zt() does not read the indices of sparse objects. If an object cannot
 // be read, it is added to file_entries::unreadable, and the other objects are still read. A fault
-// has the tensor and the byte offset in the manifest. The caller must add the name of the file.
+// has the tensor and the file offset of the error in the manifest. The caller must add the name of
+// the file.
 result<file_entries> parse_zt(input& from, strictness strictness);
 
 // Checks that strict reading accepts a new file of `file_bytes` bytes. `tail` is the result of
 // zt_tail(), and follows the blobs of the file.
 result<void> check_zt_tail(std::string_view tail, std::uint64_t file_bytes);
 
-// Returns the manifest, for writers that copy objects to another file. Fails if parse_zt() fails.
+// Returns the manifest, for writers that copy objects to another file. Fails if parse_zt() fails
+// with `strictness::strict`.
 result<zt_index> read_zt_index(input& from);
 
 }  // namespace ringload::inline v0

@@ -24,7 +24,7 @@ std::optional<zt_element> zt_element_of(ringload::dtype type) noexcept;
 std::string_view zt_dtype_name(ringload::dtype stored) noexcept;
 
 // The dtypes of a logical type such as "f8_e5m2": `stored` in the file, and `logical` in ringload.
-// zt_logical_type() does not know the logical types of other programs.
+// zt_logical_type() returns an empty optional for a logical type that ringload does not support.
 struct zt_logical {
   ringload::dtype stored;
   ringload::dtype logical;

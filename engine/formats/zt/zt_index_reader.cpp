@@ -154,7 +154,7 @@ bool zt_index_reader::read_component(zt_component& out) {
   std::vector<std::string> seen;
   while (cbor_.next_key(key)) {
     if (std::ranges::find(seen, key) != seen.end()) return reject_duplicate(true, key);
-    // All fields of the schema and at most 16 unknown keys are remembered.
+    // The duplicate check covers all fields of the schema, and at most 16 unknown keys.
     if (is_component_field(key) || seen.size() < 16) seen.push_back(key);
     if (!read_component_field(key, out)) return false;
   }
@@ -259,6 +259,7 @@ bool zt_index_reader::read(zt_blob_rules& blobs) {
   bool has_objects = false;
   bool has_attributes = false;
   bool has_tensors = false;
+  std::optional<std::uint64_t> skipped_objects;
   range ignored;
   std::string key;
   while (cbor_.next_key(key)) {
@@ -270,7 +271,10 @@ bool zt_index_reader::read(zt_blob_rules& blobs) {
              read_attributes(entries_.metadata,
                              raw_objects_ != nullptr ? raw_objects_->attribute_bytes : ignored);
     } else if (key == "objects") {
-      read = reject_duplicate(std::exchange(has_objects, true), key) && read_objects(blobs);
+      read = reject_duplicate(std::exchange(has_objects, true), key);
+      // The rules for objects depend on the version, which may follow the objects.
+      if (read && !has_version) skipped_objects = cbor_.position();
+      read = read && (has_version ? read_objects(blobs) : cbor_.skip_value());
     } else {
       has_tensors = has_tensors || key == "tensors";
       read = cbor_.skip_value();
@@ -282,7 +286,13 @@ bool zt_index_reader::read(zt_blob_rules& blobs) {
     return in_.fail(errc::unsupported_feature,
                     "this is a .zt file of version 1.0, expected 0.1, 1.1 or 1.2");
   }
-  return (has_version && has_objects) || fail("the manifest must have a version and objects");
+  if (!has_version || !has_objects) return fail("the manifest must have a version and objects");
+  if (!skipped_objects) return true;
+  const std::uint64_t end = cbor_.position();
+  in_.seek(*skipped_objects);
+  if (!read_objects(blobs)) return false;
+  in_.seek(end);
+  return true;
 }
 
 bool zt_index_reader::read_tensor_field_0_1(const std::string& key, zt_object& object,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads the CBOR index of a .zt file, which is called the manifest: the objects of versions 1.x, or
-// the list of tensors of version 0.1.
+// Reads the CBOR index of a .zt file. The format calls this index the manifest. The manifest lists
+// objects in versions 1.x, and tensors in version 0.1.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,10 +37,11 @@ class zt_index_reader {
 
   bool read(zt_blob_rules& blobs);
   bool read_0_1(const zt_blob_rules& blobs);
-  // Must be called after read(). Adds the objects that have compressed components of unknown
-  // length. To find the lengths, decodes these components from `file`.
+  // Must be called after read() or read_0_1(). Adds the objects that have compressed components of
+  // unknown length. To find the lengths, decodes these components from `file`.
   void read_unsized(input& file, const zt_blob_rules& blobs);
-  // The argument `first_parts` of separate_zt_names().
+  // Returns, for each composite, the index of its first part in the tensors of `found`. Used as the
+  // argument `first_parts` of separate_zt_names().
   const std::vector<std::size_t>& first_parts() const noexcept { return first_parts_; }
 
  private:

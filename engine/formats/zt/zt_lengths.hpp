@@ -19,7 +19,7 @@ inline constexpr std::uint64_t zt_counted_bytes_max = std::uint64_t{4} << 30;
 bool lacks_zt_lengths(const zt_object& object, const zt_blob_rules& blobs) noexcept;
 
 // Sets each missing zt_component::uncompressed_length. `budget` is the unused part of
-// zt_counted_bytes_max.
+// zt_counted_bytes_max. Subtracts the number of decoded bytes from `budget`.
 std::optional<fault> count_zt_lengths(zt_object& object, input& from, const zt_blob_rules& blobs,
                                       std::uint64_t& budget);
 

@@ -138,7 +138,7 @@ std::optional<fault> add_parts(zt_object& object, const zt_component_converter& 
     whole.type = std::ranges::find(parts, "values", &entry::name)->type;
   }
   for (entry& part : parts) {
-    // The coordinates of dimension 0 are before the coordinates of dimension 1.
+    // The file stores the coordinates of all values in dimension 0, then in dimension 1, and so on.
     if (*object.format == "sparse_coo" && part.name == "coords") {
       const std::uint64_t rank = object.shape->size();
       part.shape = {rank, rank == 0 ? 0 : part.shape[0] / rank};

@@ -72,12 +72,12 @@ void ring::wait() {
   const auto on_event = [this](boost::system::error_code failed) {
     if (failed) return;
     if (::read(event_fd_.native_handle(), &event_count_, sizeof event_count_) < 0) {
-      // EAGAIN means that the counter was already read. Completions are reaped then too.
+      // EAGAIN means that the counter was already read. Completions are reaped anyway.
     }
     reap();
     if (event_fd_.is_open()) wait();
   };
-  // Retried, because without this call no completion would be reaped again.
+  // Retries the allocation, because without this wait no completion would be reaped again.
   retry_allocation(
       [&] { event_fd_.async_wait(boost::asio::posix::stream_descriptor::wait_read, on_event); });
 }
@@ -115,16 +115,14 @@ void ring::start(const transfer& request, io_completion& op) {
 
 void ring::submit_soon() {
   if (submit_posted_) return;
-  try {
+  // A prepared entry must not stay in the queue.
+  retry_allocation([this] {
     boost::asio::post(loop_, [this] {
       submit_posted_ = false;
       submit();
     });
-    submit_posted_ = true;
-  } catch (const std::bad_alloc&) {
-    // Without memory for the post, submits now: a prepared entry must not stay in the queue.
-    if (fatal_error_ == 0) submit();
-  }
+  });
+  submit_posted_ = true;
 }
 
 void ring::submit() {
@@ -161,7 +159,8 @@ void ring::submit() {
   }
 }
 
-// The prepared entries stay in the submission queue, which is never submitted again.
+// Completes the prepared operations with the fatal error. Their entries stay in the submission
+// queue, which is never submitted again.
 void ring::fail_prepared() {
   while (first_prepared_) {
     io_completion* op = first_prepared_;

@@ -20,8 +20,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Number of bytes that are allocated in one step. Direct writes to allocated space within the file
-// size do not wait for each other.
+// The file is enlarged in steps of this many bytes, ahead of the writes. Direct writes to allocated
+// space within the file size do not wait for each other.
 constexpr std::uint64_t allocated_at_once = std::uint64_t{256} << 20;
 
 // Addresses, offsets and lengths of direct writes must be multiples of this unit.
@@ -85,9 +85,11 @@ append_file::~append_file() {
   if (ring_) ring_->stop();
   stay_.reset();
   wait_until([this] { return loop_.stopped(); });
+  pool_.join();  // A thread may still be in buffered_, which is destroyed before pool_.
 }
 
-// Works even if memory is exhausted: the `flight` of a lost operation then reports the failure.
+// Runs the event loop until met() returns true. Does not wait forever if memory is exhausted: if a
+// write cannot be started or continued, the destructor of its `flight` ends the write.
 template <class Condition>
 void append_file::wait_until(const Condition& met) noexcept {
   while (!met()) {
@@ -139,7 +141,7 @@ result<void> append_file::answer() const {
 }
 
 result<void> append_file::next_block() {
-  // A failure is ignored here. A write without space on the drive will report the failure.
+  // A failure is ignored here: if the drive has no space, the write below will fail.
   if (end() > file_.bytes) (void)allocate_up_to(file_, end() + allocated_at_once);
   start({block_offset_, static_cast<std::uint32_t>(filled_), begin_of(block_)}, block_);
   block_offset_ += filled_;
@@ -174,7 +176,7 @@ result<void> append_file::pad_to(std::uint64_t offset) {
 }
 
 result<void> append_file::finish() {
-  // Whole units are written directly. The rest may be written through the page cache.
+  // Whole units may be written directly. The rest is written through the page cache.
   const auto whole = static_cast<std::uint32_t>(round_down<std::uint64_t>(filled_, direct_unit));
   const auto rest = static_cast<std::uint32_t>(filled_ - whole);
   if (whole > 0) start({block_offset_, whole, begin_of(block_)}, block_);

@@ -2,11 +2,11 @@
 #pragma once
 
 // Writes a file sequentially in blocks. Appended bytes are copied into the current block while full
-// blocks are being written to the drive. Used by writers of .zt files.
+// blocks are being written to the drive. Used by the public class `writer`.
 //
 // Saves have another mechanism: a save plans all its writes before the first write, and uses the
-// workers and slots (I/O buffers) of a loader. A writer of .zt files has no loader, receives its
-// tensors one after another, and knows the size of a compressed component only after writing it.
+// workers and slots (I/O buffers) of a loader. A writer has no loader, receives its tensors one
+// after another, and knows the size of a compressed component only after writing the component.
 // Both mechanisms share write_fully().
 
 #include <array>
@@ -37,8 +37,9 @@ class append_file {
   // One block is filled while the other blocks are in flight.
   static constexpr std::uint32_t blocks = 6;
 
-  // Continues at `begin`, which must be the end of the file's contents. After `stop` is set, writes
-  // nothing more. `file` and `stop` must outlive this object.
+  // The object continues the file at `begin`, which must be the end of the file's contents. After
+  // `stop` is set, the object writes nothing more, and reports no fault for the missing bytes.
+  // `file` and `stop` must outlive this object.
   static result<std::unique_ptr<append_file>> make(written_file& file, std::uint64_t begin,
                                                    const std::atomic<bool>& stop);
 
@@ -47,7 +48,7 @@ class append_file {
   // Waits until no write is in flight.
   ~append_file();
 
-  // Blocks while all blocks are in flight. Returns the fault of any earlier write.
+  // Waits while all blocks are in flight. Returns the fault of any earlier write.
   result<void> append(std::span<const std::byte> bytes);
   result<void> pad_to(std::uint64_t offset);
   result<void> overwrite(std::uint64_t offset, std::span<const std::byte> bytes);
@@ -79,9 +80,10 @@ class append_file {
 
   written_file& file_;
   const std::atomic<bool>& stop_;
-  mapping memory_;                  // Memory of all blocks.
-  std::size_t block_ = 0;           // The block that is being filled.
-  std::uint64_t block_offset_ = 0;  // Offset in the file. A multiple of the unit of direct writes.
+  mapping memory_;         // Memory of all blocks.
+  std::size_t block_ = 0;  // The block that is being filled.
+  // Offset of the current block in the file. A multiple of the unit of direct writes.
+  std::uint64_t block_offset_ = 0;
   std::size_t filled_ = 0;
   std::array<bool, blocks> in_use_ = {};  // Blocks that are being written.
   std::uint32_t in_flight_ = 0;

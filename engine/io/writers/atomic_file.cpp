@@ -143,9 +143,8 @@ result<atomic_entry> atomic_entry::make(fs::path target, entry_kind kind, bool m
   return entry;
 }
 
-// Creates a file without a name. Returns false if this is not possible, for example because the
-// file system does not support it, or because /proc, where such a file has its path, is not
-// mounted.
+// Creates a file without a name, whose path is in /proc. Returns false if this is not possible, for
+// example because the file system does not support such files, or because /proc is not mounted.
 bool atomic_entry::make_unnamed() {
   const int flags = O_TMPFILE | O_RDWR | O_CLOEXEC;
   unique_fd fd(::open(folder_of(target_).c_str(), flags, file_mode));
@@ -153,7 +152,7 @@ bool atomic_entry::make_unnamed() {
   fs::path path = path_of(fd.get());
   if (::access(path.c_str(), F_OK) != 0) return false;
   fd_ = std::move(fd);
-  // Locks the file before the file has a name.
+  // The file is locked before it has a name, so that no other process can remove it.
   lock_temporary(fd_.get());
   path_ = std::move(path);
   return true;
@@ -269,7 +268,8 @@ result<void> atomic_entry::publish(bool sync) {
   }
   has_name_ = false;
   path_.clear();
-  // The lock must be released here, because other open descriptors of the file share the lock.
+  // The file must be unlocked before its descriptor is closed, because the caller may still have a
+  // duplicate of the descriptor, which would keep the lock.
   if (fd_) unlock_temporary(fd_.get());
   fd_ = unique_fd();
   lock_ = unique_fd();

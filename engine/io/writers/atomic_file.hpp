@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file or a folder that gets its final name only after it is complete. Used by saves and by
-// writers of .zt files.
+// A file or a folder that gets its final name only after it is complete. Used by saves and by the
+// public classes `writer` and `atomic_file`.
 //
 // While a file is written, it has no name (O_TMPFILE). If the process is killed, no file remains. A
 // folder, and a file on a file system without O_TMPFILE, has a temporary name in the folder of the
@@ -24,8 +24,8 @@ class atomic_entry {
  public:
   atomic_entry() = default;
   // Creates the empty file or folder. Returns EEXIST if `target` exists, unless `may_replace` is
-  // set. With `may_replace`, a file replaces a regular file. A folder replaces a folder that
-  // contains only files of a checkpoint.
+  // set. With `may_replace`, a file may replace only a regular file, and a folder may replace only
+  // a folder that contains nothing but files of a checkpoint.
   static result<atomic_entry> make(std::filesystem::path target, entry_kind kind, bool may_replace);
 
   atomic_entry(atomic_entry&& source) noexcept;
@@ -41,8 +41,8 @@ class atomic_entry {
   int fd() const noexcept { return fd_.get(); }
 
   // Gives the entry its final name. If `sync` is true, flushes the contents of a file before the
-  // file gets the name, and then flushes the name. For a folder, flushes only the list of its
-  // entries, so the caller must flush the files of the folder.
+  // file gets the name, and afterwards flushes the folder that contains the name. If the entry is a
+  // folder, flushes only the list of its entries, so the caller must flush the files in the folder.
   result<void> publish(bool sync);
 
  private:

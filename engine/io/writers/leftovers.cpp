@@ -24,7 +24,8 @@ namespace {
 
 constexpr std::string_view prefix = ".ringload-";
 
-// Returns an empty optional for a name that is not temporary.
+// Returns the number of the process in a temporary name. Returns an empty optional for any other
+// name.
 std::optional<int> process_of(std::string_view name) noexcept {
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());
@@ -61,6 +62,13 @@ void remove_if_left(int parent_fd, const std::string& name) {
   if (!opened || ::fstat(opened.get(), &status) != 0 || status.st_uid != ::geteuid()) return;
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return;
   if (::flock(opened.get(), LOCK_EX | LOCK_NB) != 0) return;
+  // Before the lock was free, the process of the entry may have published the entry under another
+  // name.
+  struct ::stat named = {};
+  if (::fstatat(parent_fd, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 ||
+      named.st_dev != status.st_dev || named.st_ino != status.st_ino) {
+    return;
+  }
   if (S_ISREG(status.st_mode)) {
     ::unlinkat(parent_fd, name.c_str(), 0);
   } else {

@@ -17,8 +17,8 @@ class replaced_file {
  public:
   replaced_file() = default;
 
-  // Locks the open file and checks that `path` names the file. Returns EBUSY if another writer has
-  // the lock. Returns errc::changed_file if the file has changed.
+  // Locks the open file `fd` and checks that `path` names this file. Returns EBUSY if another
+  // writer has the lock. Returns errc::changed_file if `path` names another file.
   result<void> take(const std::string& path, int fd);
   // Must be called immediately before the replacement. Returns errc::changed_file if the file has
   // changed since take(). Succeeds if take() was not called.

@@ -2,7 +2,7 @@
 #pragma once
 
 // Writes a block completely, with O_DIRECT if possible, and otherwise through the page cache. Used
-// by saves and by writers of .zt files.
+// by saves and by the public class `writer`.
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
@@ -27,7 +27,8 @@ struct block_of_file {
   int registered_buffer = -1;  // Index of the registered buffer that contains the memory, or -1.
 };
 
-// Returns true if a write with this offset and length can be direct, given aligned memory.
+// Returns true if a write with this offset and length can be direct. Does not check whether the
+// memory is aligned.
 bool can_be_direct(const written_file& file, std::uint64_t file_offset,
                    std::uint32_t bytes) noexcept;
 

@@ -18,8 +18,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Allocates the bytes [begin, end). Returns 0 or errno. If the file system cannot allocate, sets
-// the size.
+// Allocates the bytes [begin, end). If the file system cannot allocate space in advance, only sets
+// the file size to `end`. Returns 0 or errno.
 int allocate(int fd, std::uint64_t begin, std::uint64_t end) noexcept {
   if (begin >= end) return 0;
   const auto from = static_cast<::off_t>(begin);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An open file that a save or a writer writes. Its space is allocated as far as the size is known.
+// An open file that a save or a writer writes. Disk space is allocated before the writes, so that
+// direct writes do not wait for each other.
 
 #include <cstdint>
 #include <filesystem>
@@ -18,7 +19,7 @@ struct written_file {
   std::uint64_t bytes = 0;  // The allocated size of the file.
   unique_fd buffered;       // Open for reading and writing.
   unique_fd direct;         // The same file with O_DIRECT. Empty if direct writes are not possible.
-  // The reason why direct writes are no longer used. Empty if they are used.
+  // The reason why direct writes are not used, or are no longer used. Empty if they are used.
   std::string direct_refusal;
 };
 
@@ -26,12 +27,13 @@ result<unique_fd> open_for_writing(const std::filesystem::path& path, const std:
 // Duplicates the descriptor, so that the two descriptors can be closed separately.
 result<unique_fd> open_again(int fd, const std::string& place);
 
-// Allocates `bytes` bytes for the empty file, so that writes neither allocate blocks nor change the
-// file size. Returns ENOSPC if space is short. `path` must be a current path of the file.
+// Allocates `bytes` bytes for the empty file, and opens the file with O_DIRECT too, if possible.
+// `bytes` is 0 if the size is not known yet. Returns ENOSPC if space is short. `path` is used only
+// if /proc is not mounted, and must then lead to the file.
 result<written_file> begin_file(unique_fd file, const std::filesystem::path& path,
                                 std::string place, std::uint64_t bytes, direct_files& direct);
 
-// Allocates bytes up to `end`, which becomes the file size.
+// Allocates bytes up to `end`, which becomes the file size. Does nothing if the file is larger.
 result<void> allocate_up_to(written_file& file, std::uint64_t end);
 
 // Returns ENOSPC if the file system of `folder` has fewer than `bytes` bytes for this user.

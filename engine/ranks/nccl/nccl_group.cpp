@@ -3,8 +3,9 @@
 // Implements `group` over NCCL, for device memory. The communicator is non-blocking: each call of
 // NCCL returns at once. The rank polls NCCL until the call is launched on a CUDA stream, and then
 // polls an event of the stream. A blocking communicator would wait inside NCCL for a peer that
-// never calls. A rank aborts the communicator in three cases: NCCL reports an error, the rank is
-// interrupted, or the deadline expires. Otherwise NCCL's kernels would wait on the device forever.
+// never calls. A rank aborts the communicator after every failure: an error of NCCL or CUDA, an
+// interruption, an expired deadline, or a call of fail(). Without the abort, NCCL's kernels would
+// wait on the device forever.
 //
 // Destroying or aborting a communicator blocks until all ranks of the machine do the same.
 // Therefore these calls run in their own threads, and a rank waits for them at most end_wait_max.
@@ -41,7 +42,7 @@ namespace {
 constexpr unsigned busy_queries = 1000;
 constexpr std::chrono::microseconds between_queries{20};
 // Maximum time that a rank waits for the other ranks when a communicator ends. The limit is short,
-// because the other ranks may learn of a failure only after this rank has returned its error.
+// because the other ranks may notice a failure only after this rank has returned its error.
 constexpr std::chrono::milliseconds end_wait_max{5000};
 
 std::string rank_name(std::uint32_t rank) { return "rank " + std::to_string(rank); }
@@ -272,7 +273,9 @@ class nccl_ranks final : public group {
           (void)end(*owned);
         });
       } catch (const error&) {
-        // No thread could be started. The communicator is leaked.
+        // No thread could be started. The kernels of a broken communicator may still write to
+        // memory of the caller, so it is aborted in this thread. Another communicator is leaked.
+        if (end == nccl_->ncclCommAbort) (void)end(*comm_);
       }
     });
   }

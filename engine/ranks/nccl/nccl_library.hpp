@@ -24,7 +24,7 @@ inline constexpr result_code in_progress = 7;
 inline constexpr int byte_type = 0;  // ncclInt8.
 
 // ncclConfig_t of NCCL 2.14. Later versions of the struct have more members. NCCL uses the defaults
-// for members that end after `bytes`.
+// for the members that are not in the first `bytes` bytes.
 struct config {
   std::size_t bytes = sizeof(config);
   unsigned magic = 0xcafebeef;

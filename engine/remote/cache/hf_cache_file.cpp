@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -18,6 +19,7 @@
 #include "base/catch_as_fault.hpp"
 #include "base/file_io.hpp"
 #include "base/printable.hpp"
+#include "base/retry_allocation.hpp"
 #include "catalog/hf_cache.hpp"
 
 namespace ringload::inline v0::remote_http {
@@ -61,9 +63,25 @@ std::string read_text(const std::string& path) {
   return out;
 }
 
+constexpr std::string_view flushed_line = "flushed\n";
+
+// Returns the first line of a record whose bytes may not be flushed yet. Such a record is valid
+// only until the machine starts again. If /proc is not mounted, returns an empty string.
+std::string boot_line() {
+  const unique_fd fd(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  std::string id(64, '\0');
+  const auto count = fd ? read_fully(fd.get(), 0, std::as_writable_bytes(std::span(id))) : 0;
+  if (!count || *count == 0) return {};
+  id.resize(id.find_first_of(std::string_view("\n\0", 2)));
+  return "boot " + id + "\n";
+}
+
 // Replaces the file atomically. At any time, the file has either the old or the new content.
 result<void> replace_text(const std::string& path, std::string_view text) {
-  const std::string fresh = path + "." + std::to_string(::getpid()) + ".tmp";
+  // Makes the temporary name unique, because two files of a model may write the same reference.
+  static std::atomic<unsigned> count = 0;
+  const std::string fresh =
+      path + "." + std::to_string(::getpid()) + "." + std::to_string(count.fetch_add(1)) + ".tmp";
   const unique_fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, file_mode));
   if (!fd) return system_fault(errno, fresh);
   auto written = write_fully(fd.get(), 0, std::as_bytes(std::span(text)));
@@ -84,11 +102,13 @@ hf_cache_file::hf_cache_file(blob_place place)
       partial_(blob_ + ".ringload"),
       record_(partial_ + ".ranges"),
       bytes_(place_.file.bytes.value_or(0)),
+      boot_line_(boot_line()),
       present_(bytes_) {}
 
 hf_cache_file::~hf_cache_file() {
   // If the record cannot be written, the next load fetches the bytes again.
-  if (lock_ && fd_ && !published_ && !removed_) static_cast<void>(write_record());
+  if (!lock_ || !fd_ || published_ || removed_) return;
+  static_cast<void>(catch_as_fault([this] { return write_record(true); }));
 }
 
 fault hf_cache_file::with_path(fault failure) const {
@@ -135,8 +155,7 @@ result<void> hf_cache_file::open_partial() {
   if (!fd_ || ::fstat(fd_.get(), &status) != 0) return fault{system_code(errno), ""};
   // The record is valid only if the partial file has its full size. If the size differs, the record
   // describes another file, or a crash has cut off the end of the file.
-  auto before = range_set::from_text(read_text(record_), bytes_);
-  if (before && static_cast<std::uint64_t>(status.st_size) == bytes_) present_ = std::move(*before);
+  if (static_cast<std::uint64_t>(status.st_size) == bytes_) present_ = recorded_ranges();
   resumed_ = present_.count() > 0;
   if (::ftruncate(fd_.get(), static_cast<::off_t>(bytes_)) != 0) {
     return fault{system_code(errno), ""};
@@ -144,11 +163,24 @@ result<void> hf_cache_file::open_partial() {
   return begin_hash();
 }
 
+// Returns the ranges of the record. After a power failure, the file may lack bytes that were not
+// flushed. Therefore a record of unflushed bytes is ignored if the machine has started again.
+range_set hf_cache_file::recorded_ranges() const {
+  const std::string record = read_text(record_);
+  std::string_view ranges = record;
+  for (const std::string_view valid : {flushed_line, std::string_view(boot_line_)}) {
+    if (valid.empty() || !ranges.starts_with(valid)) continue;
+    ranges.remove_prefix(valid.size());
+    return range_set::from_text(ranges, bytes_).value_or(range_set(bytes_));
+  }
+  return range_set(bytes_);
+}
+
 result<void> hf_cache_file::begin_hash() {
-  hashed_bytes_ = 0;
   auto hasher = hub_hasher::make(place_.file.digest, bytes_);
   if (!hasher) return hasher.error();
   hasher_ = std::move(*hasher);
+  hashed_bytes_ = 0;
   return {};
 }
 
@@ -181,12 +213,26 @@ result<void> hf_cache_file::read(std::uint64_t offset, std::span<std::byte> into
 
 result<void> hf_cache_file::write(std::uint64_t offset, std::span<const std::byte> from) {
   const byte_range range = {offset, offset + from.size()};
+  std::vector<byte_range> missing;
   {
     const std::lock_guard<std::mutex> hold(mutex_);
     if (broken_) return *broken_;
-    if (present_.has(range) || present_.count() >= range_set::ranges_max) return {};
+    if (present_.count() >= range_set::ranges_max) return {};
+    missing = present_.missing_in(range);
   }
-  auto status = write_fully(fd_.get(), offset, from);
+  // Bytes that are present may be hashed already, so they are not overwritten, only compared.
+  result<void> status;
+  std::uint64_t position = offset;
+  const auto bytes_in = [&](std::uint64_t begin, std::uint64_t end) {
+    return from.subspan(static_cast<std::size_t>(begin - offset),
+                        static_cast<std::size_t>(end - begin));
+  };
+  for (const byte_range& gap : missing) {
+    if (status) status = compare(position, bytes_in(position, gap.begin));
+    if (status) status = write_fully(fd_.get(), gap.begin, bytes_in(gap.begin, gap.end));
+    position = gap.end;
+  }
+  if (status) status = compare(position, bytes_in(position, range.end));
   const std::lock_guard<std::mutex> hold(mutex_);
   if (!status) {
     broken_ = with_path(status.error());
@@ -197,7 +243,22 @@ result<void> hf_cache_file::write(std::uint64_t offset, std::span<const std::byt
   unrecorded_bytes_ += from.size();
   if (unrecorded_bytes_ < record_every_bytes || present_.whole()) return {};
   unrecorded_bytes_ = 0;
-  return write_record();
+  return write_record(false);
+}
+
+// Fails if the file does not contain these bytes at the offset.
+result<void> hf_cache_file::compare(std::uint64_t offset, std::span<const std::byte> from) const {
+  std::vector<std::byte> buffer(std::min<std::size_t>(from.size(), hash_buffer_bytes));
+  while (!from.empty()) {
+    const auto part = std::span(buffer).first(std::min(buffer.size(), from.size()));
+    if (auto status = read_all(fd_.get(), part, offset); !status) return status;
+    if (!std::ranges::equal(part, from.first(part.size()))) {
+      return fault{errc::changed_file, "", "the server has sent other bytes for the same range"};
+    }
+    offset += part.size();
+    from = from.subspan(part.size());
+  }
+  return {};
 }
 
 result<void> hf_cache_file::advance() {
@@ -211,14 +272,16 @@ result<void> hf_cache_file::advance() {
       end = present_.prefix_bytes();
       anew = std::exchange(hash_is_stale_, false);
     }
-    auto status = anew ? begin_hash() : result<void>();
+    auto status = anew ? catch_as_fault([this] { return begin_hash(); }) : result<void>();
     if (status && end == hashed_bytes_ && end < bytes_) return {};
     if (status) status = catch_as_fault([&] { return hash_up_to(end); });
     if (status && end == bytes_) status = catch_as_fault([&] { return publish(); });
     if (!status) {
       const fault& failure = status.error();
       const std::lock_guard<std::mutex> hold(mutex_);
-      broken_ = failure.code == errc::wrong_digest ? failure : with_path(failure);
+      broken_ = failure.code == errc::wrong_digest
+                    ? failure
+                    : retry_allocation([&] { return with_path(failure); });
       changed_.notify_all();
       return *broken_;
     }
@@ -230,17 +293,19 @@ bool hf_cache_file::begin_anew() {
   if (broken_ || published_) return false;
   present_ = range_set(bytes_);
   hash_is_stale_ = true;
-  // Writes the empty record now. If this process were killed first, the next load would find the
-  // old record and use the discarded bytes.
-  if (auto recorded = write_record(); !recorded) broken_ = with_path(recorded.error());
+  // Replaces the old record immediately. The next load must not use the discarded bytes, even if
+  // this process is killed.
+  if (auto recorded = write_record(false); !recorded) broken_ = with_path(recorded.error());
+  changed_.notify_all();
   return std::exchange(resumed_, false);
 }
 
 result<void> hf_cache_file::wait_until_published() const {
   std::unique_lock<std::mutex> hold(mutex_);
-  changed_.wait(hold, [this] { return published_ || broken_; });
+  changed_.wait(hold, [this] { return published_ || broken_ || !present_.whole(); });
   if (published_) return {};
-  return *broken_;
+  if (broken_) return *broken_;
+  return fault{errc::changed_file, printable_path(partial_), "another load fetches it again"};
 }
 
 result<void> hf_cache_file::hash_up_to(std::uint64_t end) {
@@ -305,8 +370,12 @@ result<void> hf_cache_file::write_ref() const {
   return replace_text(path, place_.commit);
 }
 
-result<void> hf_cache_file::write_record() const {
-  return replace_text(record_, present_.to_text());
+// Writes the record. If `flush` is true, first flushes the bytes to the drive, so that the record
+// stays valid after a restart of the machine.
+result<void> hf_cache_file::write_record(bool flush) const {
+  const bool is_flushed = (flush || boot_line_.empty()) && ::fdatasync(fd_.get()) == 0;
+  return replace_text(record_,
+                      (is_flushed ? std::string(flushed_line) : boot_line_) + present_.to_text());
 }
 
 void hf_cache_file::remove_partial() const noexcept {

@@ -50,7 +50,7 @@ class hf_cache_file {
   // or load holds the lock. Returns a fault if the cache is not writable.
   static result<std::shared_ptr<hf_cache_file>> open(blob_place place);
 
-  // Writes the record of the received ranges.
+  // Writes the record of the received ranges, unless the file was published or deleted.
   ~hf_cache_file();
 
   // The functions below are thread-safe. Only one thread at a time may call advance().
@@ -58,18 +58,22 @@ class hf_cache_file {
   bool has(std::uint64_t offset, std::size_t bytes) const;
   std::vector<byte_range> missing_in(byte_range part) const;
   result<void> read(std::uint64_t offset, std::span<std::byte> into) const;
-  // After a failure, every call returns the same failure and writes nothing.
+  // If the bytes cannot be written, every later call returns the same failure and writes nothing.
+  // If the file already has range_set::ranges_max ranges, writes nothing and returns success.
   result<void> write(std::uint64_t offset, std::span<const std::byte> from);
   // Hashes the bytes before the first gap. If all bytes are present, compares the digest. If the
   // digest is correct, publishes the file: renames it to blobs/<digest>, and creates the link and
-  // the ref. If the digest is wrong, deletes the file and returns wrong_digest without a place.
+  // the ref. If the digest is wrong, deletes the file and returns wrong_digest with an empty
+  // where().
   result<void> advance();
-  // Discards all received bytes. Returns true if some of these bytes were from an earlier load.
+  // Discards all received bytes, unless the file is published or a call has failed. Returns true if
+  // some of these bytes were from an earlier load.
   bool begin_anew();
 
   std::vector<byte_range> missing() const;
   bool published() const;
-  // Waits until the file is published or a call has failed. Returns the failure, if any.
+  // Must be called when all bytes are present. Waits until the file is published, a call has
+  // failed, or begin_anew() has discarded the bytes. Returns a fault if the file is not published.
   result<void> wait_until_published() const;
 
  private:
@@ -79,12 +83,14 @@ class hf_cache_file {
 
   result<bool> take_lock();
   result<void> open_partial();
+  result<void> compare(std::uint64_t offset, std::span<const std::byte> from) const;
+  range_set recorded_ranges() const;
   result<void> begin_hash();
   result<void> hash_up_to(std::uint64_t end);
   result<void> publish();
   result<void> link_snapshot() const;
   result<void> write_ref() const;
-  result<void> write_record() const;
+  result<void> write_record(bool flush) const;
   void remove_partial() const noexcept;
   fault with_path(fault failure) const;
 
@@ -95,16 +101,18 @@ class hf_cache_file {
   const std::string partial_;
   const std::string record_;
   const std::uint64_t bytes_;
+  const std::string boot_line_;  // Begins a record of bytes that are not flushed.
   unique_fd lock_;
   unique_fd fd_;
 
-  // Used only by advance().
+  // Used only by open(), advance() and the destructor.
   std::optional<hub_hasher> hasher_;
   std::uint64_t hashed_bytes_ = 0;
   bool removed_ = false;
 
-  mutable std::mutex mutex_;                 // Guards the members below.
-  mutable std::condition_variable changed_;  // Notified when published_ or broken_ is set.
+  mutable std::mutex mutex_;  // Guards the members below.
+  // Notified when published_ or broken_ is set, and when begin_anew() discards bytes.
+  mutable std::condition_variable changed_;
   range_set present_;
   std::uint64_t unrecorded_bytes_ = 0;
   bool resumed_ = false;        // Some of the bytes are from an earlier load.

@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <boost/asio/post.hpp>
+#include <exception>
 #include <future>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/catch_as_fault.hpp"
 #include "base/retry_allocation.hpp"
 
 namespace ringload::inline v0::remote_http {
@@ -31,10 +33,16 @@ struct caching {
         name(std::move(shown)) {}
   caching(const caching&) = delete;
   caching& operator=(const caching&) = delete;
-  ~caching() { tell(); }
+  ~caching() {
+    const auto work = [this]() -> result<void> {
+      tell();
+      return {};
+    };
+    static_cast<void>(catch_as_fault(work));  // A destructor cannot report a failure.
+  }
 
-  void write(const source_read& request);
-  void advance();
+  void write(const source_read& request) noexcept;
+  void advance() noexcept;
   // Called after the last read, and before the digest check. If at most gaps_bytes_max bytes are
   // missing and no read has failed, fetches the missing bytes, such as padding.
   void finish();
@@ -51,19 +59,19 @@ struct caching {
   std::atomic<bool> raised = false;   // A load has reported the wrong digest to its caller.
 };
 
-// A failure is ignored here, because `blob` stores the failure and tell() reports it. The load
-// continues without the cache.
-void caching::write(const source_read& request) {
-  static_cast<void>(blob->write(request.offset, request.into));
+// Ignores a failure, because the load can continue without the cache. If the bytes cannot be
+// written, `blob` stores the failure, and tell() reports it.
+void caching::write(const source_read& request) noexcept {
+  static_cast<void>(catch_as_fault([&] { return blob->write(request.offset, request.into); }));
 }
 
-void caching::advance() {
+void caching::advance() noexcept {
   // If another thread runs the loop below, that thread calls blob->advance() again.
   if (pending_advances.fetch_add(1) > 0) return;
   std::uint32_t seen = 1;
   do {
     seen = pending_advances.load();
-    static_cast<void>(blob->advance());
+    static_cast<void>(catch_as_fault([this] { return blob->advance(); }));
   } while (!pending_advances.compare_exchange_strong(seen, 0));
 }
 
@@ -152,13 +160,20 @@ class hf_cache_source final : public byte_source {
 };
 
 hf_cache_source::~hf_cache_source() {
-  asio::post(threads_->hashing, [state = std::move(state_)] { state->finish(); });
+  const auto finish = [state = std::move(state_)] {
+    const auto work = [&]() -> result<void> {
+      state->finish();
+      return {};
+    };
+    static_cast<void>(catch_as_fault(work));  // The next load fetches the missing bytes.
+  };
+  retry_allocation([&] { asio::post(threads_->hashing, finish); });
 }
 
 // Receives bytes from the network, writes them into the cache, then calls `done`.
 void fetch(const std::shared_ptr<caching>& state, cache_threads& threads,
-           const source_read& request, byte_source::read_handler done) {
-  const auto shared_done = std::make_shared<byte_source::read_handler>(std::move(done));
+           const source_read& request,
+           const std::shared_ptr<byte_source::read_handler>& shared_done) {
   const auto keep = [state, &threads, request, shared_done] {
     state->write(request);
     retry_allocation([&] { asio::post(threads.hashing, [state] { state->advance(); }); });
@@ -204,13 +219,17 @@ source_read part_of(const source_read& request, byte_range range) {
 
 void read_cached(const std::shared_ptr<caching>& state, cache_threads& threads,
                  const source_read& request, byte_source::read_handler done) {
-  asio::post(threads.writing, [state, &threads, request, done = std::move(done)]() mutable {
-    if (!state->blob->read(request.offset, request.into)) {
-      fetch(state, threads, request, std::move(done));
-      return;
+  auto shared_done = std::make_shared<byte_source::read_handler>(std::move(done));
+  asio::post(threads.writing, [state, &threads, request, shared_done = std::move(shared_done)] {
+    try {
+      if (!state->blob->read(request.offset, request.into)) {
+        return fetch(state, threads, request, shared_done);
+      }
+      asio::post(threads.hashing, [state] { state->advance(); });
+    } catch (...) {
+      return std::move(*shared_done)(std::current_exception());
     }
-    asio::post(threads.hashing, [state] { state->advance(); });
-    std::move(done)(nullptr);
+    std::move (*shared_done)(nullptr);
   });
 }
 
@@ -221,7 +240,7 @@ void hf_cache_source::read_async(const source_read& request, read_handler done) 
   if (missing.empty()) return read_cached(state_, *threads_, request, std::move(done));
   // For many small gaps, one request for the whole read is faster than a request for each gap.
   if (missing.size() > parts_max || missing.front() == requested) {
-    return fetch(state_, *threads_, request, std::move(done));
+    return fetch(state_, *threads_, request, std::make_shared<read_handler>(std::move(done)));
   }
   const auto whole = std::make_shared<joined_read>(std::move(done));
   const auto begin = [&](byte_range range, auto read_part) {
@@ -230,16 +249,27 @@ void hf_cache_source::read_async(const source_read& request, read_handler done) 
       const std::lock_guard<std::mutex> hold(whole->mutex);
       ++whole->left;
     }
-    read_part(state_, *threads_, part_of(request, range),
-              [whole](std::exception_ptr failure) { whole->end(std::move(failure)); });
+    // If a part cannot be started, the read fails, but only after the other parts have ended.
+    try {
+      read_part(range, [whole](std::exception_ptr failure) { whole->end(std::move(failure)); });
+    } catch (...) {
+      whole->end(std::current_exception());
+    }
+  };
+  const auto cached = [&](byte_range range, read_handler part_done) {
+    read_cached(state_, *threads_, part_of(request, range), std::move(part_done));
+  };
+  const auto fetched = [&](byte_range range, read_handler part_done) {
+    fetch(state_, *threads_, part_of(request, range),
+          std::make_shared<read_handler>(std::move(part_done)));
   };
   std::uint64_t position = requested.begin;
   for (const byte_range& gap : missing) {
-    begin({position, gap.begin}, read_cached);
-    begin(gap, fetch);
+    begin({position, gap.begin}, cached);
+    begin(gap, fetched);
     position = gap.end;
   }
-  begin({position, requested.end}, read_cached);
+  begin({position, requested.end}, cached);
   whole->end(nullptr);
 }
 
@@ -257,16 +287,16 @@ std::shared_ptr<byte_source> make_hf_cache_source(std::shared_ptr<byte_source> f
   if (!place.file.bytes) place.file.bytes = from->bytes();
   if (place.file.digest.empty()) {
     report_failure(threads->on_cached, name, "the hub does not report a digest");
-    return from;
+    return nullptr;
   }
   auto blob = hf_cache_file::open(std::move(place));
   if (!blob) {
     report_failure(threads->on_cached, name, message_of(blob.error()));
-    return from;
+    return nullptr;
   }
   if (!*blob) {
     report_failure(threads->on_cached, name, "another program or load is writing the file");
-    return from;
+    return nullptr;
   }
   auto state = std::make_shared<caching>(std::move(from), std::move(*blob), threads->on_cached,
                                          std::move(name));

@@ -14,9 +14,9 @@
 namespace ringload::inline v0::remote_http {
 
 // The threads that write received bytes to the cache and hash them. A read completes only after its
-// bytes are written, so bytes that are not yet written need no memory except the buffers of the
-// reads. The destructor waits until all bytes are written and hashed, so the destructor must not
-// run in one of these threads.
+// bytes are written. Therefore unwritten bytes need no memory except the buffers of the reads. The
+// destructor waits until all bytes are written and hashed, so the destructor must not run in one of
+// these threads.
 class cache_threads {
  public:
   explicit cache_threads(std::function<void(const hub_cached_file&)> report)
@@ -31,7 +31,7 @@ class cache_threads {
 };
 
 // Returns a source that fills the cache file of `place` with the bytes of `from`. If the cache file
-// cannot be opened, reports the reason through on_cached and returns `from`.
+// cannot be opened, reports the reason through on_cached and returns null.
 std::shared_ptr<byte_source> make_hf_cache_source(std::shared_ptr<byte_source> from,
                                                   blob_place place,
                                                   std::shared_ptr<cache_threads> threads);

@@ -67,8 +67,6 @@ class digest_passes : public std::enable_shared_from_this<digest_passes> {
       : from(std::move(source)), digest_(std::move(digest)), copied_(std::move(copied)) {
     begin_pass();
   }
-  digest_passes(const digest_passes&) = delete;
-  digest_passes& operator=(const digest_passes&) = delete;
 
   void read(const source_read& request, read_handler done, asio::thread_pool& threads);
   // If all bytes are hashed, ends the pass, and throws wrong_digest if the digest is wrong. Throws
@@ -106,9 +104,9 @@ class digest_passes : public std::enable_shared_from_this<digest_passes> {
   std::size_t in_flight_ = 0;
   std::atomic<bool> is_unverified_ = false;  // A load has read bytes that were not verified.
   repeated_bytes repeated_;
-  bool is_complete_ = false;   // False after give_up().
+  bool is_complete_ = false;   // False if this pass cannot hash all bytes: see give_up().
   bool is_hashing_ = false;    // True while a thread runs hash().
-  bool is_finishing_ = false;  // If true, also hashes bytes of header_ after the last chunk.
+  bool is_finishing_ = false;  // If true, hash() also hashes bytes of header_ after the last chunk.
 };
 
 void digest_passes::begin_pass() {
@@ -120,7 +118,8 @@ void digest_passes::begin_pass() {
   repeated_.begin_pass();
 }
 
-// Ends the hashing of this pass. The caller must unlock the mutex and then complete() the chunks.
+// Ends the hashing of this pass. Returns the chunks whose reads wait for hashing. The caller must
+// unlock the mutex and then pass them to complete().
 chunks digest_passes::give_up() noexcept {
   is_complete_ = false;
   return std::exchange(chunks_, {});
@@ -153,8 +152,8 @@ std::optional<byte_range> digest_passes::new_part_of(byte_range range) const {
   return is_right ? std::optional(out) : std::nullopt;
 }
 
-// Adds a chunk for the new part of `range`, and returns the key of the chunk. Returns an empty
-// optional if the bytes will not be hashed.
+// Adds a chunk for the new part of `range`, unless this part is empty. Returns the offset of the
+// part, which is the key of the chunk. Returns an empty optional if the bytes will not be hashed.
 std::optional<std::uint64_t> digest_passes::add_chunk(byte_range range, chunks& released) {
   const bool can_begin_pass = in_flight_ == 0 && !is_hashing_ && !repeated_.is_contradictory;
   if (can_begin_pass && !(is_complete_ && new_part_of(range))) begin_pass();
@@ -248,12 +247,12 @@ bool digest_passes::keep(const source_read& request, std::uint64_t key, read_han
   chunk& arrived = found->second;
   arrived.has_arrived = true;
   arrived.bytes = bytes.subspan(before, end - before);
-  arrived.done.swap(done);  // In some versions of Asio, the move assignment never returns.
+  arrived.done.swap(done);  // The move assignment of a handler recurses infinitely in Boost 1.81.
   return true;
 }
 
-// Completes the reads that wait for earlier bytes that no read has requested, and copies the bytes
-// of the completed reads. Called when no read is in flight, because the load may need the memory of
+// A read waits if no read has requested an earlier byte. Copies the bytes of the waiting reads, and
+// completes these reads. Called when no read is in flight, because the load may need the memory of
 // the waiting reads for its next reads.
 void digest_passes::release_waiting(chunks& released) {
   std::vector<byte_range> missing;
@@ -331,6 +330,8 @@ void digest_passes::fetch_gaps(std::unique_lock<std::mutex>& hold) {
     const auto outcome = read_object(*from, source_read(gap.begin, memory));
     hold.lock();
     if (!outcome || !is_complete_) return;
+    // Another load may have begun in the meantime and requested these bytes.
+    if (gap.begin < front_ || missing_in(gap) != std::vector{gap}) return;
     chunk fetched{.end = gap.end, .has_arrived = true};
     if (!fetched.copy.assign(memory, copied_)) return;
     fetched.bytes = fetched.copy.bytes();

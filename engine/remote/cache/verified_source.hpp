@@ -23,12 +23,13 @@ struct file_hashing {
 };
 
 // Returns `from` if the hub does not state the digest. Otherwise returns a source whose identity()
-// compares digests if all bytes of the file were read since the last comparison. identity() throws
-// wrong_digest if the digest of these bytes is not `file.digest`.
+// compares the digest if all bytes of the file were read since the last comparison. If the digest
+// of these bytes is not `file.digest`, identity() throws wrong_digest.
 //
-// Bytes are hashed in the order of the file. A read completes when its bytes are hashed. If a read
-// waits for an earlier byte that no read has requested, the bytes of the waiting read are copied,
-// and the read completes at once. If too many bytes would be copied, the digest is not compared.
+// Bytes are hashed in the order of the file. A read completes when its bytes are hashed. A read may
+// wait for an earlier byte that no read has requested. When no read is in flight any more, the
+// bytes of the waiting read are copied, and the read completes. If too many bytes would be copied,
+// the digest is not compared.
 std::shared_ptr<byte_source> make_verified_source(std::shared_ptr<byte_source> from,
                                                   const hub_file& file,
                                                   std::shared_ptr<file_hashing> hashing);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <string>
 
 namespace ringload::inline v0::remote_http {
 
@@ -68,6 +69,19 @@ bool is_private(const boost::asio::ip::address& address) noexcept {
   const std::uint32_t prefix = number_at(bytes, 0);
   return bytes[0] >> 5 != 1 || prefix >> 9 == 0x20010000U >> 9 || prefix == 0x20010DB8 ||
          prefix >> 12 == 0x3FFF0;
+}
+
+bool names_private(std::string_view host) {
+  if (host.ends_with('.')) host.remove_suffix(1);
+  boost::system::error_code code;
+  const auto address = boost::asio::ip::make_address(std::string(host), code);
+  if (!code) return is_private(address);
+  // Many resolvers accept an IPv4 address as one number, with fewer parts, or in hexadecimal
+  // digits.
+  const std::string_view last = host.substr(host.rfind('.') + 1);
+  if (!last.empty() && last.front() >= '0' && last.front() <= '9') return true;
+  return host == "localhost" || host.ends_with(".localhost") || host.ends_with(".local") ||
+         host.ends_with(".internal");
 }
 
 }  // namespace ringload::inline v0::remote_http

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Receives an HTTP body in order. Each read requests a part of the body and receives a copy of its
-// bytes. Received bytes are kept in blocks for a while, because a read may start after its bytes
+// Receives an HTTP body in order. Each read requests a part of the body and receives a copy of this
+// part. Received bytes are kept in blocks for a while, because a read may start after its bytes
 // were received. Does no I/O.
 //
 //   0 ... |  kept blocks  |  not yet received
 //                         ^ position()
 //
-// A read receives its bytes in order. If its next byte was received but is no longer kept, the read
-// must wait until the body is received again from the first byte.
+// A read receives its bytes in order. If the next byte of a read was received but is no longer
+// kept, the read must wait until the body is received again from the first byte.
 
 #include <algorithm>
 #include <cstddef>
@@ -46,8 +46,9 @@ class body_window {
   std::uint64_t position() const noexcept { return position_; }
   bool keeps_all() const noexcept { return end_ <= kept_bytes_max_; }
 
-  // Restarts at the first byte. If `failed` is true, take() counts only bytes that were not
-  // received before the restart. If `failed` is false, take() counts all bytes again.
+  // Restarts at the first byte. `failed` must be true if a transfer was interrupted. Then take()
+  // counts only bytes that were not received before the restart. If `failed` is false, take()
+  // counts all bytes again.
   void begin_anew(bool failed);
 
   // Copies the kept bytes to the part. Keeps a pointer to the part if the part is not complete.

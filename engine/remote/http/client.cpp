@@ -21,8 +21,14 @@ namespace asio = boost::asio;
 
 net_thread_pool::net_thread_pool(client_settings options)
     : settings(std::make_shared<const client_settings>(std::move(options))) {
-  for (std::uint32_t i = 0; i < settings->threads; ++i)
-    threads_.push_back(net_thread::make(settings));
+  try {
+    threads_.reserve(settings->threads);
+    for (std::uint32_t i = 0; i < settings->threads; ++i)
+      threads_.push_back(net_thread::make(settings));
+  } catch (...) {
+    for (const auto& thread : threads_) thread->close();
+    throw;
+  }
 }
 
 net_thread_pool::~net_thread_pool() {

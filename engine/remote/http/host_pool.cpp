@@ -46,8 +46,9 @@ void host_pool::fail(http_exchange& exchange) noexcept {
   end(exchange);
 }
 
-// Opens a connection if none is idle and the limit is not reached. Otherwise wakes an idle or
-// parked connection. If all connections are busy, the first free connection takes the exchange.
+// Opens a connection if none is idle and the limit is not reached. Otherwise wakes an idle
+// connection or, if none is idle, a connection that waits for its caller: see park(). If all
+// connections are busy, the first free connection takes the exchange.
 void host_pool::find_connection() {
   if (idle_.empty() && connections_ < settings.connections) return connect(false);
   wake_connection();
@@ -77,7 +78,8 @@ void host_pool::prepare(std::uint64_t count) noexcept try {
 void host_pool::release_slot() noexcept {
   --connections_;
   // The ended connection may have been woken for a queued exchange, so another connection is woken.
-  // If no connection is left, an earlier allocation has failed, and the queued exchanges fail.
+  // If exchanges are queued but no connection is left, the coroutine of the last connection had no
+  // memory. The queued exchanges then fail.
   if (has_work() && connections_ > 0) {
     wake_connection();
     return;

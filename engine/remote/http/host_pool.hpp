@@ -104,7 +104,8 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   void fail(http_exchange& exchange) noexcept;
   void find_connection();
   void connect(bool connect_early);
-  // Wakes an idle or parked connection: see park(). Returns false if the pool has neither.
+  // Wakes an idle connection or, if none is idle, a connection that waits for its caller: see
+  // park(). Returns false if the pool has neither.
   bool wake_connection() noexcept;
 
   std::deque<http_exchange*> awaited_;

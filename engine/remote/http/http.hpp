@@ -10,10 +10,10 @@
 //   credentials. The function is called in threads of the client. The function must not block and
 //   must be thread-safe.
 // - http_client::fetch receives a small body, such as the JSON of an API or the XML of a listing.
-//   The function blocks. Only byte_store::find, byte_folder::names and byte_folder::open may call
-//   fetch, and they must pass their stop_token. The function handles redirects, timeouts and
-//   retries. If the server responds with 401, 403 or 404, fetch returns the response and not a
-//   fault, because the caller interprets the status.
+//   The function blocks, so only functions of byte_store and byte_folder that may block call it.
+//   They must pass their stop_token. The function handles redirects, timeouts and retries. A
+//   response with an error status, such as 404, is not a fault, because the caller interprets the
+//   status.
 // - http_client::open opens a file and returns the byte_source that loads read from. The function
 //   makes the first request, so the object's size and ETag are known when open returns.
 // - A fault never contains a header that was sent, a query or a body. Faults name the object by
@@ -72,8 +72,8 @@ struct remote_object {
 struct small_request {
   remote_object object;
   bool head = false;  // Sends HEAD instead of GET. The response to HEAD has no body.
-  // If set, follows redirects to any origin. Otherwise follows only redirects to the same origin,
-  // as for metadata of the hub.
+  // If true, follows redirects to any origin. If false, follows only redirects to the same origin,
+  // and returns every other redirect as the response.
   bool follows = true;
   std::uint64_t bytes_max = 1 << 20;  // Maximum size of the body. A longer body is a fault.
   // The fields must not contain credentials, because they are sent to every host.
@@ -82,7 +82,8 @@ struct small_request {
 
 struct small_response {
   unsigned status = 0;
-  std::vector<header_field> fields;  // Names are in lower case. At most header_bytes_max bytes.
+  // Names are in lower case. The whole header of a response has at most header_bytes_max bytes.
+  std::vector<header_field> fields;
   std::string body;
   http_url from;  // Address after redirects.
 

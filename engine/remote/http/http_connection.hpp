@@ -2,7 +2,7 @@
 #pragma once
 
 // A connection to one origin. connection.cpp opens the connection. http_receive.cpp sends requests
-// and receives responses. Only these two source files include Beast and TLS.
+// and receives responses. Only these two source files include Beast.
 
 #include <cstddef>
 #include <cstdint>
@@ -56,7 +56,7 @@ class http_connection {
   // The caller must call begin_exchange() before perform(), and end_exchange() after perform().
   void begin_exchange(http_exchange& exchange) noexcept;
   void end_exchange() noexcept;
-  // The request that was sent ahead: see http_receive.cpp. This connection receives its response
+  // The request that was sent ahead: see http_receive.cpp. The response to this request is received
   // next. If this connection is closed, another connection sends the request again.
   http_exchange* sent_ahead() const noexcept { return ahead_; }
   http_exchange* take_sent_ahead() noexcept { return std::exchange(ahead_, nullptr); }

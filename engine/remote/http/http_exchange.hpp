@@ -64,16 +64,16 @@ class http_connection;  // See http_connection.hpp.
 struct http_exchange {
   // The request.
   std::string request;  // Complete head of the request.
-  bool head = false;    // The request is a HEAD request, so the response has no body.
+  bool head = false;    // True for a HEAD request, whose response has no body.
   bool awaited = false;
-  // Called when the head of the response is received.
+  // Called when the head of the response is received. Returns the destination of the body.
   std::function<body_place(const response_head&)> place;
 
   // The outcome. Valid when `done` is called.
   std::optional<exchange_failure> failure;
   response_head response;     // Status 0 if there is no response.
   std::uint64_t arrived = 0;  // Number of body bytes that were received into their destination.
-  bool private_peer = false;  // The server has a private address: see is_private().
+  bool private_peer = false;  // True if the server has a private address: see is_private().
 
   // Used by the pool and its connections. `done` is an optional, because the assignment of a
   // handler recurses infinitely in Boost 1.81.

@@ -24,7 +24,7 @@ struct divided_read {
   std::optional<callback> on_stop;
 
   std::mutex mutex;
-  // Guarded by the mutex.
+  // The mutex guards the members below.
   std::size_t left;
   std::exception_ptr failed;
 

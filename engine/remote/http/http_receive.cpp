@@ -3,10 +3,10 @@
 // Sends requests on a connection and receives the responses. A server may close an idle connection
 // before a request is sent. The request then returns to the front of the queue, at most once.
 //
-// While a connection receives a range, it may send the next request ahead. Otherwise the connection
-// would be idle for a round trip between two requests. A request is sent ahead if the request waits
-// and no connection is free. If the connection breaks, the request that was sent ahead returns to
-// the front of the queue.
+// While a connection receives a range, it may send the next request ahead, so that it is not idle
+// for a round trip between two requests. A request is sent ahead only if more requests wait than
+// connections are free. If the connection breaks, the request that was sent ahead returns to the
+// front of the queue.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>

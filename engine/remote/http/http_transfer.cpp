@@ -38,16 +38,6 @@ bool clean(const header_field& field) noexcept {
          std::ranges::none_of(field.value, forbidden);
 }
 
-// Returns true if the host has a private address or a name that is usual in private networks. Used
-// with a proxy, because the address of the host is not known behind a proxy.
-bool names_private(const std::string& host) {
-  boost::system::error_code code;
-  const auto address = asio::ip::make_address(host, code);
-  if (!code) return is_private(address);
-  return host == "localhost" || host.ends_with(".localhost") || host.ends_with(".local") ||
-         host.ends_with(".internal");
-}
-
 std::optional<milliseconds> wanted_delay(const response_head& head) {
   const std::string* const text = head.field("retry-after");
   if (text == nullptr) return std::nullopt;

@@ -43,7 +43,7 @@ class object_address {
 
  private:
   mutable std::mutex mutex_;
-  // Guarded by the mutex.
+  // The mutex guards the members below.
   std::optional<http_url> moved_;
   std::optional<bool> private_;
 };
@@ -54,7 +54,7 @@ class transfer_kind {
   virtual ~transfer_kind() = default;
 
   virtual bool head() const noexcept { return false; }
-  // False if redirects to other origins are refused.
+  // Returns false if redirects to other origins are refused.
   virtual bool follows() const noexcept { return true; }
   // Returns the number of requests to the same server that will follow this request soon.
   virtual std::uint64_t followed_by() const noexcept { return 0; }
@@ -63,9 +63,10 @@ class transfer_kind {
 
   virtual void arrived(std::uint64_t bytes) = 0;
   enum class state : std::uint8_t { done, unfinished, failed };
-  // Evaluates a response. Not called for a redirect that is followed, or for response_kind::again.
+  // Evaluates a response. Not called for a redirect that is followed. Not called for a status after
+  // which a later request may succeed (response_kind::again, for example 503).
   virtual state settle(const response_head& head, fault& failure) = 0;
-  // Evaluates a response of response_kind::again if no retry is left.
+  // Evaluates a response with such a status if no retry is left.
   virtual state settle_refused(const response_head& head, fault& failure) = 0;
 };
 
@@ -137,7 +138,8 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
   bool uses_known_redirect_ = false;
   std::uint32_t redirects_ = 0;
   std::optional<retry_state> tries_;
-  http_exchange* current_ = nullptr;  // In the queue or on a connection of pool_, or null.
+  // The exchange that is in the queue or on a connection of pool_. Null if there is none.
+  http_exchange* current_ = nullptr;
   host_pool* pool_ = nullptr;
   // Time of the start, or of the last renew_deadline().
   std::chrono::steady_clock::time_point start_time_ = {};
@@ -173,7 +175,8 @@ class transfer_handler {
   function done_;
 };
 
-// Runs the transfer in the network thread. If no memory is left, calls `done` before returning.
+// Runs the transfer in the network thread. May be called in any thread. If no memory is left, calls
+// `done` before returning.
 void start(net_thread& thread, const std::shared_ptr<http_transfer>& task,
            transfer_handler::function done) noexcept;
 

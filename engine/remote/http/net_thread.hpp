@@ -27,8 +27,9 @@ class net_thread {
   const std::shared_ptr<const client_settings> settings;
   boost::asio::io_context loop{1};
 
-  // Ends all connections. Ends the thread when no operation is in flight. Waits for this end,
-  // unless called in the network thread. Must be called once. May be called in any thread.
+  // Ends all connections. Ends the thread when no operation is in flight. Waits until the thread
+  // has ended, unless called in the network thread. Must be called once. May be called in any
+  // thread.
   void close();
 
   // ---- Only in the network thread ----

@@ -221,7 +221,7 @@ result<void> object_body::first_part(const response_head& head) {
   return check_expected();
 }
 
-// Checks the response of a later transfer, after an interruption or a restart.
+// Checks every later response, after an interruption or a restart.
 result<void> object_body::next_response(const response_head& head) {
   const asked_range asked = {window_.position(), window_.end(), properties_->bytes,
                              properties_->etag, properties_->modified};

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Receives the body of the request that opens an object: the first bytes of the object or, if the
-// server does not support ranges, the whole object. Copies the body to the waiting reads.
+// Receives the body of the response that opens an object, and copies the body to the waiting reads.
+// The body has the first bytes of the object. If the server does not support ranges, the body has
+// the whole object.
 //
-// The object is open when the head of the response is received, so the caller can parse the file's
-// header while the body is received. The first bytes are received even if no read has requested
+// If the head of the response states the object's size, the object is open when the head is
+// received. The caller can then parse the file's header while the body is received. Otherwise the
+// object is open at the end of the body. The first bytes are received even if no read has requested
 // them. If the server of a large object does not support ranges, the other bytes are received only
 // while reads wait for them. If no read waits, the connection stays open for a while. If a read
 // needs bytes that are no longer kept, the body is received again from the first byte. Received
@@ -104,7 +106,7 @@ class object_body final : public transfer_kind,
   bool ranged_ = false;
   bool sized_ = false;  // True if the size was known before the end of the body.
 
-  // Only the network thread uses the members below.
+  // Only the network thread uses the members below, except that end() reads the end of window_.
   std::function<void(const result<void>&)> opened_;  // Empty if already called.
   std::shared_ptr<http_transfer> transfer_;          // Null if no transfer is in progress.
   body_window window_;
@@ -113,7 +115,8 @@ class object_body final : public transfer_kind,
   fault refused_;
   std::uint64_t since_renewal_bytes_ = 0;
   mutable bool has_requested_ = false;  // The current transfer has sent a request.
-  bool given_up_ = false;               // True if no read needs the rest of the body now.
+  // True if the transfer ends before the end of the body, because no read waits for later bytes.
+  bool given_up_ = false;
   bool closed_ = false;
 };
 

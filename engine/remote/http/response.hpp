@@ -23,7 +23,8 @@ struct response_head {
   const std::string* field(std::string_view name) const noexcept;
 };
 
-// The value of Content-Range: "bytes 0-99/1000". "bytes */1000" has no `first` and no `last`.
+// The value of Content-Range: "bytes 0-99/1000". For "bytes */1000", `first` is empty. `last` is
+// valid only if `first` is set.
 struct content_range {
   std::optional<std::uint64_t> first;
   std::uint64_t last = 0;

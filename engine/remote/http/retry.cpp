@@ -59,8 +59,10 @@ std::optional<milliseconds> retry_state::failed(
 std::optional<milliseconds> parse_retry_after(std::string_view text, std::int64_t now) noexcept {
   if (text.empty()) return std::nullopt;
   if (text.front() >= '0' && text.front() <= '9') {
+    const bool is_number = std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+    if (!is_number) return std::nullopt;
     const auto seconds = number(text);
-    if (!seconds) return std::nullopt;
+    if (!seconds) return milliseconds(seconds_max * 1000);  // More than an int.
     return milliseconds(std::min<std::int64_t>(*seconds, seconds_max) * 1000);
   }
   const auto date = parse_date(text);

@@ -15,7 +15,8 @@ struct retry_rules {
   std::uint32_t tries_max = 6;  // Maximum number of attempts without progress, including the first.
   std::chrono::milliseconds delay_first{250};
   std::chrono::milliseconds delay_max{8000};
-  // The transfer ends if the server requests a longer delay (Retry-After).
+  // Maximum delay that a server may request (Retry-After). The transfer ends if the server requests
+  // a longer delay.
   std::chrono::milliseconds requested_max{60'000};
 };
 
@@ -24,21 +25,22 @@ class retry_state {
  public:
   explicit retry_state(const retry_rules& rules) noexcept : rules_(rules) {}
 
-  // Reports how many bytes an attempt received. progress_bytes or more bytes reset failures().
+  // Reports how many bytes an attempt received. If there are at least progress_bytes bytes,
+  // failures() becomes 0.
   void progressed(std::uint64_t bytes) noexcept {
     if (bytes >= progress_bytes) failures_ = 0;
   }
 
   // Reports that an attempt failed. Returns the delay before the next attempt, or an empty optional
   // if no attempt is left. `chance` is a random number in [0, 1) that determines half of the delay.
-  // `requested_delay` is the delay that the server requested.
+  // `requested_delay` is the delay that the server requested, if there is one.
   std::optional<std::chrono::milliseconds> failed(
       double chance, std::optional<std::chrono::milliseconds> requested_delay = {}) noexcept;
 
   std::uint32_t failures() const noexcept { return failures_; }
 
-  // Fewer bytes are no progress, so the attempts also run out if a server closes each connection
-  // after a few bytes.
+  // An attempt that receives fewer bytes is not progress. Therefore the attempts also run out if a
+  // server closes each connection after a few bytes.
   static constexpr std::uint64_t progress_bytes = 64 << 10;
 
  private:

@@ -27,7 +27,8 @@ struct client_settings {
   std::chrono::milliseconds silence_time_max{30'000};
   std::chrono::milliseconds stall_time_max{60'000};
   std::chrono::milliseconds request_time_max{600'000};
-  // Most servers close a connection that is idle for longer.
+  // A connection is closed after this idle time. Most servers keep an idle connection open for
+  // longer, so a request rarely uses a connection that the server has closed.
   std::chrono::milliseconds idle_time_max{20'000};
   retry_rules retries;
   std::uint32_t redirects_max = 8;

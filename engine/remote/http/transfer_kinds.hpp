@@ -15,21 +15,21 @@
 
 namespace ringload::inline v0::remote_http {
 
-// Properties of an open object. Never changed after the first response.
+// Properties of an open object. Constant after the object was opened.
 struct object_properties {
   std::uint64_t bytes = 0;
   std::string etag;  // ETag of the first response. Empty if there was no ETag.
-  // Last-Modified of the first response. Used only if the response has no ETag.
+  // Last-Modified of the first response. Empty if the response has an ETag.
   std::string modified;
 };
 
 header_field range_field(std::uint64_t begin, std::uint64_t end);
 
-// Adds If-Match for a strong ETag, and If-Unmodified-Since for a date. The server then refuses the
-// request if the object has changed.
+// Adds If-Match if `etag` is strong, and If-Unmodified-Since if `modified` is not empty. The server
+// then refuses the request if the object has changed.
 void add_conditions(std::vector<header_field>& to, const object_properties& properties);
 
-// Receives a small body. Any status is a success.
+// Receives a small body. A response with any status is a success.
 class small_body_kind final : public transfer_kind {
  public:
   small_body_kind(const small_request& request, small_response& into)

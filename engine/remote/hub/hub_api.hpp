@@ -32,7 +32,8 @@ struct hub_listing {
   const hub_file* find(std::string_view name) const noexcept;
 };
 
-// Appends the first part of the path `name`. Does nothing if this part is already the last entry.
+// Appends the first part of the path `name` to `to`, a list of the entries in the model's folder.
+// Does nothing if this part is already the last entry.
 void add_entry(std::string_view name, std::vector<std::string>& to);
 
 // Returns the address of the listing, which has the commit and the files of the revision.
@@ -43,8 +44,9 @@ std::string hub_listing_address(std::string_view endpoint, const model_name& mod
 std::string hub_file_address(std::string_view endpoint, const std::string& repository,
                              std::string_view revision, std::string_view file);
 
-// Parses the JSON from hub_listing_address(). Returns malformed_answer if the JSON is not a valid
-// listing, has more than 100,000 files, or has a file name that leaves the model's folder.
+// Parses the JSON that the hub returns for hub_listing_address(). Returns malformed_answer if the
+// JSON is not a valid listing, has more than 100,000 files, or has a file name that leaves the
+// model's folder.
 result<hub_listing> parse_hub_listing(std::string_view json);
 
 struct hub_refusal {

@@ -15,14 +15,16 @@ namespace {
 
 constexpr std::string_view scheme = "s3://";
 constexpr std::size_t bucket_bytes_min = 3;
-// New buckets have at most 63 characters. Buckets from before 2018 may have longer names.
+// Names of new buckets have at most 63 characters. Buckets from before 2018 may have longer names.
 constexpr std::size_t bucket_bytes_max = 255;
 constexpr std::size_t key_bytes_max = 1024;
 
 fault refused(std::string cause) { return {errc::invalid_source_name, "", std::move(cause)}; }
 
+bool is_capital(char c) noexcept { return c >= 'A' && c <= 'Z'; }
+
 bool is_alphanumeric(char c) noexcept {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  return (c >= 'a' && c <= 'z') || is_capital(c) || (c >= '0' && c <= '9');
 }
 
 // Names of old buckets may have capitals and '_'.
@@ -35,8 +37,8 @@ bool is_bucket(std::string_view name) noexcept {
          is_alphanumeric(name.back()) && name.find("..") == name.npos;
 }
 
-// S3 allows a part that is empty, "." or "..". ringload refuses such a key, because joining a
-// folder and a name would remove the part.
+// S3 allows keys with a part that is empty, "." or "..". ringload refuses such a key, because
+// joining a folder and a name would remove the part.
 bool has_odd_part(std::string_view key) noexcept {
   while (!key.empty()) {
     const std::size_t slash = key.find('/');
@@ -67,13 +69,19 @@ result<http_url> bucket_url(const s3_place& place, const std::string& bucket) {
   if (url->target.find('?') != url->target.npos)
     return refused("the endpoint has a query; expected scheme, host, port and path");
   if (!url->target.ends_with('/')) url->target += '/';
+  // A host name has no capitals and no '_'. A certificate for the hosts of all buckets is not valid
+  // for a bucket with a '.'.
+  const bool is_host =
+      std::ranges::none_of(bucket, [](char c) { return is_capital(c) || c == '_'; });
   const bool dotted = bucket.find('.') != bucket.npos;
-  if (place.path_style.value_or(!place.endpoint.empty() || dotted)) {
+  if (place.path_style.value_or(!place.endpoint.empty() || dotted || !is_host)) {
     url->target += percent_encoded(bucket) + "/";
+  } else if (!is_host) {
+    return refused("the name of the bucket needs path_style, because it has a capital or a '_'");
   } else {
     std::string host = bucket + "." + url->host;
     std::ranges::transform(host, host.begin(), [](char c) {
-      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+      return is_capital(c) ? static_cast<char>(c - 'A' + 'a') : c;
     });
     url->host = std::move(host);
   }

@@ -29,8 +29,9 @@ struct s3_place {
   std::string region;    // Empty means the region that the server reports, or us-east-1.
   std::string endpoint;  // For example "https://host:9000". Empty: Amazon's endpoint of the region.
   // If true, addresses have the form https://host/bucket/key. If false, https://bucket.host/key.
-  // Empty means true for a custom `endpoint`, and for a bucket name that contains '.', because
-  // certificates do not match the host name of such a bucket.
+  // Empty means true for a custom `endpoint`, and for a bucket name that contains a capital, '_' or
+  // '.'. Capitals and '_' are invalid in a host name. Certificates do not match the host name of a
+  // bucket with '.'.
   std::optional<bool> path_style;
 };
 
@@ -41,11 +42,11 @@ result<http_url> s3_object_url(const s3_place& place, const s3_address& object);
 
 enum class s3_depth : std::uint8_t {
   one,  // Objects and sub-folders of the folder itself.
-  all,  // Also objects of all sub-folders.
+  all,  // Objects of the folder and of all its sub-folders. No sub-folders are listed.
 };
 
 // Returns the address of a ListObjectsV2 request for a folder. `prefix` is empty or ends with '/'.
-// `token` is the token of the previous page. `token` is empty for the first page.
+// `token` is `s3_page::next` of the previous page, or empty for the first page.
 result<http_url> s3_list_url(const s3_place& place, const std::string& bucket,
                              std::string_view prefix, std::string_view token, s3_depth depth);
 

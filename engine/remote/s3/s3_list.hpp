@@ -24,12 +24,12 @@ struct s3_object {
 
 struct s3_page {
   std::vector<s3_object> objects;
-  std::vector<std::string> prefixes;  // Sub-folders. Each name ends with '/'.
+  std::vector<std::string> prefixes;  // Sub-folders, as key prefixes. S3 ends each with '/'.
   std::string next;                   // Token of the next page. Empty if this page is the last.
 };
 
-// Returns malformed_answer if the body is not a valid ListObjectsV2 response. Decodes the keys if
-// the page declares an encoding.
+// Returns malformed_answer if the body is not a valid ListObjectsV2 response. Percent-decodes the
+// keys and prefixes if the page declares the encoding "url".
 result<s3_page> parse_s3_page(std::string_view xml);
 
 struct s3_error {

@@ -47,7 +47,7 @@ class element_walk {
                                    });
   }
 
-  // Returns the first fault of a callback, or throws its exception.
+  // Returns the fault that a callback returned, or rethrows the exception that a callback threw.
   result<void> outcome() const {
     if (thrown_) std::rethrow_exception(thrown_);
     return outcome_;

@@ -22,7 +22,8 @@ namespace ringload::inline v0 {
 // All public functions must be called in the same thread.
 class frame_queue {
  public:
-  // Number of bytes in one frame. The window of zstd at level 3 has the same size.
+  // Maximum number of uncompressed bytes in one frame. The window of zstd at level 3 has the same
+  // size.
   static constexpr std::size_t chunk_bytes = std::size_t{2} << 20;
   static constexpr std::uint32_t encoders_max = 16;
 

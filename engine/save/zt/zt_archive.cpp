@@ -294,7 +294,6 @@ result<void> zt_archive::finish() {
   if (auto status = check_zt_tail(*tail, file_->end() + tail->size()); !status) {
     return status.error().in(place_);
   }
-  // If the file has no data, the index directly follows the magic number of the file.
   if (auto status = file_->append(std::as_bytes(std::span<const char>(*tail))); !status) {
     return status.error();
   }

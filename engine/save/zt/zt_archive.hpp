@@ -64,12 +64,12 @@ class zt_archive {
                                                   archive_settings settings,
                                                   const std::atomic<bool>& stop);
 
-  // Adds an object, with the components that are already in the file. Fails with
-  // errc::duplicate_tensor if the name exists.
+  // Adds an object, and returns its index. The components of `object` must already be in the file.
+  // Fails with errc::duplicate_tensor if the name exists.
   result<std::uint32_t> declare(zt_object object);
   std::optional<std::uint32_t> index_of(const std::string& name) const noexcept;
   const zt_object* find(const std::string& name) const noexcept;
-  // Returns true if the object has this component, even if it is not written yet.
+  // Returns true if the object has this component, even if the component is not written yet.
   bool has_part(std::uint32_t object, const std::string& name) const noexcept;
 
   // Writes a component of `bytes` bytes, compressed if `encoding` requires it. The offset and the
@@ -99,7 +99,8 @@ class zt_archive {
   void set_version(std::string version) { version_ = std::move(version); }
 
   result<void> take_all_frames();
-  // Fails if the components of an object do not match. The queue of frames must be empty.
+  // Fails if an object is invalid, for example because a component is missing. The queue of frames
+  // must be empty.
   result<void> check_objects() const;
   // Writes all frames in the queue and the index, and ends the file.
   result<void> finish();

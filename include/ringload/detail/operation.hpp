@@ -45,8 +45,8 @@ class RINGLOAD_EXPORT cancel_request {
  public:
   /// Requests cancellation. Calls the function that was passed to arm(), at most once. Thread-safe.
   void request();
-  /// Sets the function that request() calls. If cancellation was already requested, calls `wake` at
-  /// once.
+  /// Makes `wake` the function that request() calls. If cancellation was already requested, calls
+  /// `wake` at once.
   void arm(std::function<void()> wake);
 
  private:
@@ -134,8 +134,8 @@ class operation final : public pending_operation {
             std::shared_ptr<cancel_request> cancelled)
       : pending_operation(std::move(in), std::move(body), std::move(cancelled)) {}
 
-  /// Post the handler to its executor. The engine must call either complete() or fail(), exactly
-  /// once, from any thread.
+  /// Each function posts the handler to its executor. The engine must call either complete() or
+  /// fail(), exactly once, from any thread.
   void complete(T value) { post(operation_failure(), std::move(value)); }
   void fail(operation_failure failure) { post(std::move(failure), T()); }
 
