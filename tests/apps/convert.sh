@@ -74,15 +74,16 @@ expect 0 "$ringload" convert "$work/digests.zt" "$work/digests.safetensors" --dt
 sort "$work/expected" >"$work/sorted"
 sums "$work/digests.safetensors" | sort >"$work/found"
 cmp "$work/sorted" "$work/found" || fail "dequantised while the digests are verified"
-expect 0 "$ringload" convert "$data/gguf/blocks.gguf" "$work/packed.zt" --zstd 3 --digest crc32c
-"$ringload" ls "$work/packed.zt" --json >"$work/out"
+expect 0 "$ringload" convert "$data/gguf/blocks.gguf" "$work/blocks_zstd.zt" --zstd 3 \
+  --digest crc32c
+"$ringload" ls "$work/blocks_zstd.zt" --json >"$work/out"
 grep -q '"encoding": "zstd"' "$work/out" || fail "nothing is compressed"
-sums "$work/packed.zt" --dtype f32 | sort >"$work/found"
+sums "$work/blocks_zstd.zt" --dtype f32 | sort >"$work/found"
 cmp "$work/sorted" "$work/found" || fail "dequantised from zstd"
-expect 0 "$ringload" convert "$work/packed.zt" "$work/packed.safetensors" --dtype f32
-sums "$work/packed.safetensors" | sort >"$work/found"
+expect 0 "$ringload" convert "$work/blocks_zstd.zt" "$work/blocks_zstd.safetensors" --dtype f32
+sums "$work/blocks_zstd.safetensors" | sort >"$work/found"
 cmp "$work/sorted" "$work/found" || fail "dequantised from zstd while the digests are verified"
-for file in "$data/gguf/blocks.gguf" "$work/packed.zt" "$work/digests.zt"; do
+for file in "$data/gguf/blocks.gguf" "$work/blocks_zstd.zt" "$work/digests.zt"; do
   sums "$file" --slice "q4_0[0:1]" >"$work/rows"
   sums "$file" --slice "q4_0[0:1]" --dtype f32 >>"$work/rows"
   [ ! -e "$work/first_rows" ] || cmp "$work/first_rows" "$work/rows" || fail "rows of $file"
