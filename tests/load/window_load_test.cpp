@@ -73,11 +73,11 @@ TEST_CASE("window: what may lie before a long run of neighbours counts, unless t
 
 TEST_CASE("window: a message about too small a window has the number that is compared") {
   std::uint32_t culprit = 0;
-  const auto refused = detail::make_window_groups({24}, 8192, 4096, culprit, 4 * mib);
+  const auto refused = detail::make_window_groups({24}, 12'288, 4096, culprit, 4 * mib);
   REQUIRE(!refused.has_value());
-  CHECK(holds(refused.error().cause(), "12,288 bytes"));
-  CHECK(holds(refused.error().cause(), "8,192"));
-  CHECK(detail::make_window_groups({24}, 12'288, 4096, culprit, 4 * mib).has_value());
+  CHECK(holds(refused.error().cause(), "16,384 bytes"));
+  CHECK(holds(refused.error().cause(), "12,288"));
+  CHECK(detail::make_window_groups({24}, 16'384, 4096, culprit, 4 * mib).has_value());
 }
 
 TEST_CASE("window: memory of the host is taken in pages of 4 KiB, unless huge ones are kept") {
@@ -93,12 +93,12 @@ TEST_CASE("window: memory of the host is taken in pages of 4 KiB, unless huge on
 }
 
 TEST_CASE("window: a small one holds small tensors, several to a load") {
-  // A sixteenth of 31 MiB has room for 125 tensors of 8,000 bytes, and no load has fewer.
+  // A sixteenth of 31 MiB has room for 100 tensors of 8,000 bytes, and no load has fewer.
   std::uint32_t culprit = 0;
   const std::vector<std::uint64_t> many(2'000, 8'000);
   const auto groups = detail::make_window_groups(many, 31 * mib, 4096, culprit, 4 * mib);
   REQUIRE(groups.has_value());
-  CHECK(groups->size() == 16);
+  CHECK(groups->size() == 20);
 
   const made_file file(equal_tensors(100, 24));
   loader with(host(), small_options());
