@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <new>
 #include <optional>
 #include <ringload/checkpoint.hpp>
 #include <ringload/delta.hpp>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "base/catch_as_fault.hpp"
+#include "base/end_operation.hpp"
 #include "base/fault.hpp"
 #include "base/retry_allocation.hpp"
 #include "runtime/cancel_step.hpp"

@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <future>
 #include <memory>
-#include <new>
 #include <optional>
 #include <ringload/keeper.hpp>
 #include <ringload/loader.hpp>
@@ -22,6 +21,7 @@
 #include <utility>
 
 #include "base/catch_as_fault.hpp"
+#include "base/end_operation.hpp"
 #include "base/packet_socket.hpp"
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
@@ -251,18 +251,13 @@ void begin_attach(const boost::asio::system_executor& executor, attach_request r
         : request(std::move(r)), waiting(std::move(w)) {}
 
     const attach_request request;
-    const std::unique_ptr<operation<model>> waiting;
+    std::unique_ptr<operation<model>> waiting;
 
     // Must not throw, because an exception in this thread would end the process.
     void run() noexcept {
       auto attached_model = catch_as_fault(
           [&] { return attach_now(request.socket, request.name, request.on, request.timeout); });
-      try {
-        if (!attached_model) return waiting->fail(attached_model.error());
-        waiting->complete(std::move(*attached_model));
-      } catch (const std::bad_alloc&) {
-        // Without memory for the result, the handler is destroyed without a call, as in Asio.
-      }
+      end_operation(waiting, std::move(attached_model));
     }
   };
   const auto state = retry_allocation(
@@ -279,12 +274,8 @@ void begin_attach(const boost::asio::system_executor& executor, attach_request r
     }
   });
   if (!refused) return;
-  const fault failure = retry_allocation([&] { return thread_refused(refused.value()); });
-  try {
-    state->waiting->fail(failure);
-  } catch (const std::bad_alloc&) {
-    // Without memory for the result, the handler is destroyed without a call, as in Asio.
-  }
+  end_operation(state->waiting,
+                result<model>(retry_allocation([&] { return thread_refused(refused.value()); })));
 }
 
 }  // namespace detail

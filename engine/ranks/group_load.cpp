@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/end_operation.hpp"
 #include "ranks/group_job.hpp"
 
 namespace ringload::inline v0 {

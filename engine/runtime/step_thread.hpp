@@ -9,28 +9,12 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <utility>
 
 #include "base/signals_blocked.hpp"
 
 namespace ringload::inline v0::detail {
-
-// Completes an operation with a result. Without memory to post the handler, destroys the handler
-// without a call, as Asio does.
-template <class Operation, class Result>
-void end_operation(std::unique_ptr<Operation>& waiting, Result outcome) noexcept {
-  try {
-    if (outcome) {
-      waiting->complete(std::move(*outcome));
-    } else {
-      waiting->fail(outcome.error());
-    }
-  } catch (const std::bad_alloc&) {
-    waiting.reset();
-  }
-}
 
 class step_thread {
  public:
