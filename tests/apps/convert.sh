@@ -97,6 +97,11 @@ expect 0 "$ringload" convert "$data/torch/sparse.pt" "$work/sparse.safetensors"
 "$ringload" ls "$work/sparse.safetensors" >"$work/out"
 grep -q '^metadata: ringload: .*"layout": "sparse_csr", "shape": \[2, 3\]' "$work/out" ||
   fail "sparse as safetensors: $(cat "$work/out")"
+# A second conversion, which loses nothing more, keeps this.
+expect 0 "$ringload" convert "$work/sparse.safetensors" "$work/sparse_again.safetensors"
+"$ringload" ls "$work/sparse.safetensors" | grep '^metadata: ' >"$work/expected"
+"$ringload" ls "$work/sparse_again.safetensors" | grep '^metadata: ' >"$work/found"
+cmp "$work/expected" "$work/found" || fail "metadata after two conversions"
 
 # Attributes of GGUF keep their types.
 expect 0 "$ringload" convert "$data/gguf/plain.gguf" "$work/typed_metadata.zt"
@@ -240,4 +245,27 @@ expect 0 "$ringload" replace "$work/x.zt" "$name" --from "$work/y.safetensors"
 sums "$work/x.zt" >"$work/found"
 cmp "$work/expected" "$work/found" || fail "replace"
 expect 1 "$ringload" replace "$work/x.zt" nobody --from "$work/y.safetensors"
+
+# Damaged elements are refused, not stored with a new digest.
+expect 0 "$ringload" convert "$work/y.safetensors" "$work/damaged_elements.zt" --digest sha256
+offset=$("$ringload" ls "$work/damaged_elements.zt" --json |
+  sed -n "s/^{\"name\": \"$name\".*\"offset\": \([0-9]*\).*/\1/p")
+byte=$(od -A n -t u1 -j "$offset" -N 1 "$work/damaged_elements.zt")
+printf "\\$(printf %o $((byte ^ 1)))" |
+  dd of="$work/damaged_elements.zt" bs=1 seek="$offset" conv=notrunc 2>/dev/null
+cp "$work/x.zt" "$work/before.zt"
+expect 1 "$ringload" replace "$work/x.zt" "$name" --from "$work/damaged_elements.zt"
+complains "$name.*digest"
+cmp "$work/x.zt" "$work/before.zt" || fail "damaged elements were stored"
+
+# The file keeps the logical type, so elements of another one are refused: here u4 becomes i4, the
+# next type of ONNX, whose elements have the same number of bytes.
+LC_ALL=C sed 's/\x10\x15/\x10\x16/g' "$data/onnx/types.onnx" >"$work/other_types.onnx"
+expect 0 "$ringload" convert "$data/onnx/types.onnx" "$work/types.zt"
+expect 0 "$ringload" convert "$work/other_types.onnx" "$work/other_types.zt"
+cp "$work/types.zt" "$work/before.zt"
+expect 1 "$ringload" replace "$work/types.zt" uint4.raw --from "$work/other_types.zt"
+complains "uint4.raw.*'i4' instead of 'u4'"
+cmp "$work/types.zt" "$work/before.zt" || fail "elements of another type were stored"
+expect 0 "$ringload" replace "$work/types.zt" uint4.raw --from "$data/onnx/types.onnx"
 [ -z "$(ls -A "$work" | grep '^\.ringload')" ] || fail "left over: $(ls -A "$work")"
