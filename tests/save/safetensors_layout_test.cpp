@@ -154,49 +154,6 @@ TEST_CASE("safetensors layout: settings that contradict themselves are refused")
   CHECK(refusal({}, how) == errc::invalid_saving);
 }
 
-TEST_CASE("safetensors layout: a header of more than 100,000,000 bytes is refused") {
-  safetensors_settings how;
-  const text_pairs large = {{"a", std::string(100'000'000, 'a')}};
-  how.metadata = large;
-  CHECK(refusal({}, how) == errc::header_too_large);
-}
-
-TEST_CASE("safetensors layout: a file that strict reading would refuse is not laid out") {
-  std::vector<std::string> names(150'000);
-  for (std::size_t i = 0; i < names.size(); ++i) names[i] = std::to_string(i);
-  std::vector<layout_tensor> tensors;
-  for (const std::string& name : names) tensors.push_back({name, dtype::u8, {0}});
-  CHECK(refusal(tensors) == errc::header_too_large);
-  safetensors_settings shards;
-  shards.folder = true;
-  shards.shards.count = 2;
-  CHECK(refusal(tensors, shards) == errc::header_too_large);
-  tensors.push_back({"with bytes", dtype::u8, {30 << 20}});
-  CHECK(parsed(laid_out(tensors).files.front()).tensors.size() == tensors.size());
-  tensors.resize(120'000);
-  CHECK_FALSE(refusal(tensors));
-
-  text_pairs many_keys;
-  for (std::size_t i = 0; i <= 100'000; ++i) many_keys.emplace_back(std::to_string(i), "");
-  safetensors_settings settings;
-  settings.metadata = many_keys;
-  CHECK(refusal({}, settings) == errc::malformed_header);
-}
-
-TEST_CASE("safetensors layout: an index of more than 100,000,000 bytes is refused") {
-  const std::string long_name(60'000'000, 'n');
-  const std::string other_name = "x" + long_name;
-  const std::vector<layout_tensor> tensors = {{long_name, dtype::u8, {60 << 20}},
-                                              {other_name, dtype::u8, {60 << 20}}};
-  safetensors_settings shards;
-  shards.folder = true;
-  shards.shards.count = 2;
-  const auto layout = lay_out_safetensors(tensors, shards);
-  REQUIRE_FALSE(layout.has_value());
-  CHECK(layout.error().code == errc::header_too_large);
-  CHECK(layout.error().where() == "model.safetensors.index.json");
-}
-
 TEST_CASE("safetensors layout: shards have names and an index as transformers writes them") {
   safetensors_settings how;
   how.folder = true;
