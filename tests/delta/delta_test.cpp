@@ -392,6 +392,36 @@ TEST_CASE("delta: equal bytes of another quantised type, or of another shape, ar
   }
 }
 
+TEST_CASE("delta: attributes of new, changed and unchanged tensors are those of the next version") {
+  place at;
+  const auto save = [&](const char* name, std::int64_t scale,
+                        const std::vector<const char*>& names) {
+    writer out(at.path(name));
+    for (const char* tensor_name : names) {
+      const bool is_kept = std::string_view(tensor_name) == "kept";
+      object_options options;
+      options.attributes = {{"scale", attribute(is_kept ? 7 : scale)}};
+      const std::string bytes = noise(64, is_kept ? 7 : static_cast<std::uint64_t>(scale));
+      out.add_async(tensor_ref(tensor_name, bytes.data(), dtype::u8, {64}), options, future).get();
+    }
+    out.finish_async(future).get();
+    return at.path(name);
+  };
+  const std::string base = save("a.zt", 1, {"changed", "kept"});
+  const std::string next = save("b.zt", 2, {"changed", "kept", "new"});
+  at.make("d.zt", base, next);
+  const model applied = at.apply(at.load("a.zt"), "d.zt");
+  const model right = at.load("b.zt");
+  CHECK(tensors_of(applied) == tensors_of(right));
+  for (const tensor_info& info : right.catalog().tensors) {
+    CAPTURE(info.name);
+    REQUIRE(info.attributes.size() == 1);
+    const auto found = std::ranges::find(applied.catalog().tensors, info.name, &tensor_info::name);
+    REQUIRE(found != applied.catalog().tensors.end());
+    CHECK(found->attributes == info.attributes);
+  }
+}
+
 TEST_CASE("delta: an existing file is kept if replace is off") {
   place at;
   version base;

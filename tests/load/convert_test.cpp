@@ -91,6 +91,22 @@ TEST_CASE("convert: the predicate chooses, and is called for convertible tensors
   CHECK(difference(loaded.at("norm"), loaded.catalog().tensors[1], loaded.catalog()) == "");
 }
 
+TEST_CASE("convert: a fused tensor of which only some parts are converted is refused") {
+  loader with(host(), small_options());
+  const made_file file(std::vector<made_tensor>{f32("q", 8), f32("k", 8), f32("v", 8)});
+  load_options options = converting_to(dtype::f16);
+  options.select.fused("qkv", {"q", "k", "v"}, 0);
+  options.converts = [](const tensor_info& info) { return info.name != "k"; };
+  const auto failed = failure_of(with.load_async(file.name(), options, use_future));
+  REQUIRE(failed.has_value());
+  CHECK(failed->code() == errc::invalid_selection);
+  CHECK(std::string(failed->what()).find("'k'") != std::string::npos);
+  options.converts = [](const tensor_info&) { return true; };
+  const model loaded = get(with.load_async(file.name(), options, use_future));
+  CHECK(loaded.at("qkv").dtype() == dtype::f16);
+  CHECK(loaded.at("qkv").size_bytes() == 48);
+}
+
 TEST_CASE("convert: a predicate that throws fails its load") {
   loader with(host(), small_options());
   const made_file file(std::vector<made_tensor>{f32("w", 9)});
