@@ -11,6 +11,7 @@
 
 #include "base/printable.hpp"
 #include "catalog/series_number.hpp"
+#include "catalog/version_name.hpp"
 #include "formats/pytorch/dcp.hpp"
 
 namespace ringload::inline v0 {
@@ -200,6 +201,13 @@ result<folder_choice> choose_only(const sorted_names& found) {
 }  // namespace
 
 result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
+  // The only full file of such a folder is often the oldest version.
+  for (const std::string& name : names) {
+    if (!version_named(name, delta_ending)) continue;
+    return fault{errc::ambiguous_source, "",
+                 "it is a version folder, with '" + printable(name) +
+                     "': load a version of it, or name the file of a full version"};
+  }
   std::vector<sorted_names> groups;
   for (const file_kind& kind : file_kinds) {
     sorted_names found = sort_out(names, kind.suffix);

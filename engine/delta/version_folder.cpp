@@ -5,14 +5,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
-#include <optional>
 #include <ringload/delta.hpp>
 #include <utility>
 
 #include "base/folder_names.hpp"
 #include "base/printable.hpp"
+#include "catalog/version_name.hpp"
 #include "delta/delta_job.hpp"
 #include "delta/loaded_delta.hpp"
 
@@ -22,26 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view delta_ending = ".delta.zt";
 constexpr std::string_view full_endings[] = {".safetensors", ".zt", ""};
-
-// Returns the number in a text such as "v12". A number with leading zeros is invalid, so that each
-// version has only one name.
-std::optional<std::uint64_t> version_number(std::string_view text) {
-  if (text.size() < 2 || text.front() != 'v') return std::nullopt;
-  text.remove_prefix(1);
-  if (text.front() == '0' && text.size() > 1) return std::nullopt;
-  std::uint64_t number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-// Returns the version number if the name consists of "v", the number and the ending.
-std::optional<std::uint64_t> version_named(std::string_view name, std::string_view ending) {
-  if (!name.ends_with(ending)) return std::nullopt;
-  return version_number(name.substr(0, name.size() - ending.size()));
-}
 
 bool is_folder(const fs::path& path) noexcept {
   struct ::stat status = {};

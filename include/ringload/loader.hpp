@@ -365,6 +365,9 @@ class basic_loader : public detail::loader_base {
   /// `errc::invalid_tensor`, `invalid_saving`, `duplicate_tensor`, `unsupported_dtype` and
   /// `device_unavailable`. A lack of disk space (`ENOSPC`) is usually detected before the first
   /// write too.
+  ///
+  /// g++ 12 has a bug: it refuses a list of tensors in braces inside a co_await expression. Make
+  /// the vector in an earlier statement there.
   template <token_for<save_result> CompletionToken = token_by_default>
   auto save_async(detail::path_argument path, std::vector<tensor_ref> tensors,
                   CompletionToken&& token = {}) {

@@ -113,7 +113,8 @@ class RINGLOAD_EXPORT selection {
   // tensor. If none of these functions is called, all tensors are selected. slice() selects its
   // tensor in addition.
 
-  /// Selects the tensors with these names.
+  /// Selects the tensors with these names. g++ 12 has a bug: it refuses a list in braces inside a
+  /// co_await expression. Make the selection in an earlier statement there.
   selection& names(std::vector<std::string> names);
   /// Selects the tensors whose names match `glob`.
   selection& matching(std::string glob);

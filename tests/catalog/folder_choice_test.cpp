@@ -125,6 +125,16 @@ TEST_CASE("folder_choice: more than one candidate is ambiguous, and they are nam
   CHECK(mentions(fault_in(many), "'13.safetensors' and 46 more"));
 }
 
+TEST_CASE("folder_choice: a version folder is ambiguous, also with one full version") {
+  const fault refused = fault_in({"v0.safetensors", "v1.delta.zt"});
+  CHECK(refused.code == errc::ambiguous_source);
+  CHECK(mentions(refused, "'v1.delta.zt': load a version of it"));
+  CHECK(fault_in({"model.safetensors", "v12.delta.zt"}).code == errc::ambiguous_source);
+  CHECK(fault_in({"v1.delta.zt"}).code == errc::ambiguous_source);
+  CHECK(files_in({"v0.safetensors", "v01.delta.zt", "v.delta.zt"}) == names{"v0.safetensors"});
+  CHECK(files_in({"v0.safetensors", "v1.delta.zt.part"}) == names{"v0.safetensors"});
+}
+
 TEST_CASE("folder_choice: a folder without tensors says what it holds") {
   const fault other = fault_in({"config.json", "tokenizer.model"});
   CHECK(other.code == errc::not_a_checkpoint);
