@@ -182,8 +182,8 @@ struct open_options {
   unnamed_dtypes nameless = {};
 };
 
-/// The options of one load. A selection converts implicitly to load_options. Designated initialisers
-/// need clang, or g++ from 14 on (see RINGLOAD_OPTION_STRUCT).
+/// The options of one load. A selection converts implicitly to load_options. Designated
+/// initialisers need clang, or g++ from 14 on (see RINGLOAD_OPTION_STRUCT).
 struct load_options {
   RINGLOAD_OPTION_STRUCT(load_options)
 
