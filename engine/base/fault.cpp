@@ -33,7 +33,7 @@ std::string category_type::message(int value) const {
     case errc::not_a_checkpoint: return "not a checkpoint";
     case errc::ambiguous_source: return "more than one checkpoint";
     case errc::incomplete_series: return "a shard is missing";
-    case errc::invalid_source_name: return "neither a path nor the name of a model";
+    case errc::invalid_source_name: return "not a valid name of a checkpoint";
     case errc::path_outside_source: return "a path leaves the model's folder";
     case errc::not_a_regular_file: return "not a regular file";
     case errc::header_too_small: return "too short to hold a header";

@@ -26,7 +26,8 @@ selection::operator load_options() const {
   return options;
 }
 
-selection& selection::names(std::vector<std::string> list) {
+selection& selection::names(detail::list_argument<std::string> names) {
+  std::vector<std::string> list = std::move(names).take();
   for (std::string& name : list) requests_.names.push_back(std::move(name));
   // An empty list selects no tensor. Without this predicate, an empty selection would select all
   // tensors.
@@ -66,9 +67,9 @@ selection& selection::shard(std::string glob, std::uint32_t dim, std::uint64_t r
   return *this;
 }
 
-selection& selection::fused(std::string fused_name, std::vector<std::string> names,
+selection& selection::fused(std::string fused_name, detail::list_argument<std::string> names,
                             std::uint32_t dim) {
-  requests_.fused.push_back({std::move(fused_name), std::move(names), dim});
+  requests_.fused.push_back({std::move(fused_name), std::move(names).take(), dim});
   return *this;
 }
 

@@ -12,8 +12,8 @@
 namespace ringload::inline v0 {
 
 tensor_ref::tensor_ref(std::string n, const void* d, ringload::dtype t,
-                       std::vector<std::uint64_t> s, ringload::device o)
-    : name(std::move(n)), data(d), dtype(t), shape(std::move(s)), on(o) {}
+                       detail::list_argument<std::uint64_t> s, ringload::device o)
+    : name(std::move(n)), data(d), dtype(t), shape(std::move(s).take()), on(o) {}
 tensor_ref::tensor_ref(const tensor& loaded) : tensor_ref(std::string(loaded.name()), loaded) {}
 tensor_ref::tensor_ref(std::string n, const tensor& loaded)
     : name(std::move(n)),

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ringload/detail/list_argument.hpp>
 #include <ringload/detail/operation.hpp>
 #include <ringload/detail/path_object.hpp>
 #include <ringload/export.hpp>
@@ -182,16 +183,16 @@ auto apply_async(basic_loader<Executor>& host_loader, model base, source delta,
 /// next version, or all tensors have their old bytes. No other thread may use the memory during the
 /// operation.
 template <class Executor, token_for<update_result> CompletionToken = default_token>
-auto update_async(basic_loader<Executor>& host_loader, std::vector<destination> into, source delta,
-                  apply_options options, CompletionToken&& token = {}) {
+auto update_async(basic_loader<Executor>& host_loader, detail::list_argument<destination> into,
+                  source delta, apply_options options, CompletionToken&& token = {}) {
   return detail::initiate<update_result, &detail::begin_update>(
       std::forward<CompletionToken>(token), host_loader.get_executor(), host_loader.loader_engine(),
-      detail::update_request{std::move(into), std::move(delta), options});
+      detail::update_request{std::move(into).take(), std::move(delta), options});
 }
 /// Updates memory with default options.
 template <class Executor, token_for<update_result> CompletionToken = default_token>
-auto update_async(basic_loader<Executor>& host_loader, std::vector<destination> into, source delta,
-                  CompletionToken&& token = {}) {
+auto update_async(basic_loader<Executor>& host_loader, detail::list_argument<destination> into,
+                  source delta, CompletionToken&& token = {}) {
   return update_async(host_loader, std::move(into), std::move(delta), apply_options(),
                       std::forward<CompletionToken>(token));
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ringload/detail/list_argument.hpp>
 #include <ringload/device.hpp>
 #include <ringload/dlpack.hpp>
 #include <ringload/dtype.hpp>
@@ -26,8 +27,8 @@ namespace ringload::inline v0 {
 struct RINGLOAD_EXPORT destination {
   destination() {}
   /// A row-major, dense destination in the memory of the device `on`.
-  destination(std::string name, void* data, ringload::dtype dtype, std::vector<std::uint64_t> shape,
-              ringload::device on = host());
+  destination(std::string name, void* data, ringload::dtype dtype,
+              detail::list_argument<std::uint64_t> shape, ringload::device on = host());
 
   std::string name;                   // The name of the tensor that the memory receives.
   void* data = nullptr;               // The element whose index is 0 in every dimension.

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <ringload/catalog.hpp>
+#include <ringload/detail/list_argument.hpp>
 #include <ringload/detail/operation.hpp>
 #include <ringload/export.hpp>
 #include <ringload/group.hpp>
@@ -131,10 +132,11 @@ class RINGLOAD_EXPORT group_load {
   /// have different types. Fails with `errc::wrong_shape` if their shapes differ in a dimension
   /// other than `dim`.
   template <token_for<tensor> CompletionToken = default_token>
-  auto fused_async(std::string_view name, std::vector<std::string> names, std::uint32_t dim,
-                   CompletionToken&& token = {}) {
-    return call({detail::group_call::what::fused, std::move(names), dim, 0, std::string(name)},
-                std::forward<CompletionToken>(token));
+  auto fused_async(std::string_view name, detail::list_argument<std::string> names,
+                   std::uint32_t dim, CompletionToken&& token = {}) {
+    return call(
+        {detail::group_call::what::fused, std::move(names).take(), dim, 0, std::string(name)},
+        std::forward<CompletionToken>(token));
   }
 
   /// Completes with the whole tensor on the rank `to`, and with an empty handle on all other ranks.

@@ -15,6 +15,7 @@
 #include <optional>
 #include <ringload/allocation_log.hpp>
 #include <ringload/checkpoint.hpp>
+#include <ringload/detail/list_argument.hpp>
 #include <ringload/detail/operation.hpp>
 #include <ringload/detail/path_object.hpp>
 #include <ringload/device.hpp>
@@ -312,17 +313,18 @@ class basic_loader : public detail::loader_base {
   /// Terminal and partial cancellation stop the fill. Total cancellation is ignored, because a
   /// stopped fill may leave destinations that are partly written.
   template <token_for<fill_result> CompletionToken = token_by_default>
-  auto fill_async(source from, std::vector<destination> into, CompletionToken&& token = {}) {
+  auto fill_async(source from, detail::list_argument<destination> into,
+                  CompletionToken&& token = {}) {
     return fill_async(std::move(from), std::move(into), fill_options(),
                       std::forward<CompletionToken>(token));
   }
   /// Fills memory with options.
   template <token_for<fill_result> CompletionToken = token_by_default>
-  auto fill_async(source from, std::vector<destination> into, fill_options options,
+  auto fill_async(source from, detail::list_argument<destination> into, fill_options options,
                   CompletionToken&& token = {}) {
     return detail::initiate<fill_result, &detail::begin_fill, detail::cancel_with_effects>(
         std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(from),
-        std::move(into), std::move(options));
+        std::move(into).take(), std::move(options));
   }
 
   /// Copies a tensor into new memory of its own. The memory of the original load can then be freed.
@@ -365,22 +367,19 @@ class basic_loader : public detail::loader_base {
   /// `errc::invalid_tensor`, `invalid_saving`, `duplicate_tensor`, `unsupported_dtype` and
   /// `device_unavailable`. A lack of disk space (`ENOSPC`) is usually detected before the first
   /// write too.
-  ///
-  /// g++ 12 has a bug: it refuses a list of tensors in braces inside a co_await expression. Make
-  /// the vector in an earlier statement there.
   template <token_for<save_result> CompletionToken = token_by_default>
-  auto save_async(detail::path_argument path, std::vector<tensor_ref> tensors,
+  auto save_async(detail::path_argument path, detail::list_argument<tensor_ref> tensors,
                   CompletionToken&& token = {}) {
     return save_async(std::move(path), std::move(tensors), save_options(),
                       std::forward<CompletionToken>(token));
   }
   /// Saves tensors with options.
   template <token_for<save_result> CompletionToken = token_by_default>
-  auto save_async(detail::path_argument path, std::vector<tensor_ref> tensors, save_options options,
-                  CompletionToken&& token = {}) {
+  auto save_async(detail::path_argument path, detail::list_argument<tensor_ref> tensors,
+                  save_options options, CompletionToken&& token = {}) {
     return detail::initiate<save_result, &detail::begin_save>(
         std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(path).take(),
-        std::move(tensors), std::move(options));
+        std::move(tensors).take(), std::move(options));
   }
 
  private:

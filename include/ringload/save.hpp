@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ringload/detail/list_argument.hpp>
 #include <ringload/device.hpp>
 #include <ringload/dlpack.hpp>
 #include <ringload/dtype.hpp>
@@ -28,7 +29,7 @@ struct RINGLOAD_EXPORT tensor_ref {
   tensor_ref() {}
   /// A row-major, dense tensor in the memory of the device `on`.
   tensor_ref(std::string name, const void* data, ringload::dtype dtype,
-             std::vector<std::uint64_t> shape, ringload::device on = host());
+             detail::list_argument<std::uint64_t> shape, ringload::device on = host());
   /// A loaded tensor under its own name. The tensor_ref keeps the tensor alive.
   tensor_ref(const tensor& source);  // Implicit, so that a tensor can be passed as a tensor_ref.
   /// A loaded tensor under another name. The tensor_ref keeps the tensor alive.

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <ringload/catalog.hpp>
+#include <ringload/detail/list_argument.hpp>
 #include <ringload/export.hpp>
 #include <string>
 #include <string_view>
@@ -113,9 +114,8 @@ class RINGLOAD_EXPORT selection {
   // tensor. If none of these functions is called, all tensors are selected. slice() selects its
   // tensor in addition.
 
-  /// Selects the tensors with these names. g++ 12 has a bug: it refuses a list in braces inside a
-  /// co_await expression. Make the selection in an earlier statement there.
-  selection& names(std::vector<std::string> names);
+  /// Selects the tensors with these names: a vector, or a list in braces.
+  selection& names(detail::list_argument<std::string> names);
   /// Selects the tensors whose names match `glob`.
   selection& matching(std::string glob);
   /// Selects the tensors for which `predicate` returns true. `predicate` is called once for each
@@ -156,7 +156,7 @@ class RINGLOAD_EXPORT selection {
   /// ranges along `dim`, in the order of `names`. All tensors must have the same dtype and the same
   /// size in every other dimension. A tensor of `names` is also loaded separately if names(),
   /// matching(), where() or slice() selects the tensor.
-  selection& fused(std::string name, std::vector<std::string> names, std::uint32_t dim);
+  selection& fused(std::string name, detail::list_argument<std::string> names, std::uint32_t dim);
 
   // The next functions choose the devices of tensors. The position of a device is its index in
   // loader::devices(). A position that does not exist fails with errc::invalid_selection.

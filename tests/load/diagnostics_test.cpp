@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -15,6 +16,8 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <future>
 #include <optional>
@@ -26,6 +29,7 @@
 #include "support/made_checkpoint.hpp"
 #include "support/sender_token.hpp"
 #include "support/small_options.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
 
 namespace asio = boost::asio;
@@ -235,6 +239,54 @@ TEST_CASE("source: several files are one checkpoint") {
   CHECK(get(with.load_async({a, b}, use_future)).size() == 2);
   CHECK(get(with.load_async({a.c_str(), b.c_str()}, use_future)).size() == 2);
   CHECK(get(with.open_async(std::vector{a, b}, use_future)).size() == 2);
+}
+
+TEST_CASE("loader: an argument can be a list in braces inside a co_await expression") {
+  const made_file file(some_tensors());
+  const temporary_folder folder;
+  const std::string a_to_c = (folder.path() / "a_to_c.safetensors").string();
+  const std::string b_and_x = (folder.path() / "b_and_x.safetensors").string();
+  std::vector<std::byte> a(1000);
+  std::vector<std::byte> c(7);
+  loader with(host(), small_options());
+  const auto program = [&]() -> asio::awaitable<void> {
+    model loaded;
+    loaded = co_await with.load_async(file.name(),
+                                      select().names({"c", file.name(), "a"}).allow_missing());
+    CHECK(loaded.size() == 2);
+    loaded = co_await with.load_async(file.name(), select().fused("ac", {"a", "c"}, 0));
+    CHECK(loaded.at("ac").size_bytes() == 1007);
+    loaded = co_await with.load_async(file.name(), select().names({}));
+    CHECK(loaded.size() == 0);
+    loaded = co_await with.load_async(file.name());
+    const float x[6] = {};
+    const std::vector<std::uint64_t> shape{3, 2};
+    co_await with.save_async(a_to_c, {loaded.at("a"), loaded.at("b"), loaded.at("c")});
+    co_await with.save_async(b_and_x, {loaded.at("b"),
+                                       {"w", loaded.at("c")},
+                                       {"x", x, dtype::f32, {2, 3}},
+                                       {"y", x, dtype::f32, {shape.begin(), shape.end()}}});
+    co_await with.fill_async(file.name(), {{"a", a.data(), dtype::u8, {1000}},
+                                           destination("c", c.data(), dtype::u8, {7})});
+  };
+  run(program());
+  const model copy = get(with.load_async(a_to_c, use_future));
+  CHECK(copy.size() == 3);
+  CHECK(std::ranges::equal(copy.at("a").as<std::byte>(), a));
+  CHECK(std::ranges::equal(copy.at("c").as<std::byte>(), c));
+  const model second = get(with.load_async(b_and_x, use_future));
+  CHECK(second.size() == 4);
+  CHECK(std::ranges::equal(second.at("w").as<std::byte>(), c));
+  CHECK(std::ranges::equal(second.at("x").shape(), std::vector<std::uint64_t>{2, 3}));
+  CHECK(std::ranges::equal(second.at("y").shape(), std::vector<std::uint64_t>{3, 2}));
+}
+
+TEST_CASE("source: an empty list of files is refused") {
+  loader with(host(), small_options());
+  const auto failed = failure_of(with.load_async(std::vector<std::string>(), use_future));
+  CHECK(failed->code() == errc::invalid_source_name);
+  CHECK(failed->code().message() == "not a valid name of a checkpoint");
+  CHECK(holds(failed->what(), "the list of files is empty"));
 }
 
 TEST_CASE("fill_async: opens a checkpoint that is not open") {
