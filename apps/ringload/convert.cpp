@@ -144,6 +144,12 @@ asio::awaitable<void> write_shards(
       co_await s.out.add_async(std::move(view));
       --left;
     }
+    // A load can fail after its last tensor, for example if a file does not have the digest of the
+    // hub. The call after the last tensor throws the error.
+    for (bool more = true; more;) {
+      auto next = co_await s.load.next_async();
+      more = next.has_value();
+    }
   }
   co_await finish_file(s);
 }
