@@ -377,3 +377,13 @@ def test_copy_has_memory_of_its_own(sample, arrays):
         copy = loader.copy(tensor, dtype="f16").result()
         assert copy.data_ptr != tensor.data_ptr
         assert same(copy.numpy(), arrays[tensor.name].astype(numpy.float16))
+
+
+def test_complex_numbers_have_the_alignment_that_pytorch_needs(tmp_path):
+    arrays = {"a": numpy.arange(1.0), "c": numpy.arange(7) * (1 + 1j)}
+    ringload.save(tmp_path / "c.zt", arrays, zstd_level=1)
+    with ringload.Loader() as loader:
+        for allocation in ("per_load", "per_file", "per_tensor"):
+            tensor = loader.load(tmp_path / "c.zt", allocation=allocation).result()["c"]
+            assert tensor.data_ptr % 16 == 0
+            assert same(tensor.numpy(), arrays["c"])
