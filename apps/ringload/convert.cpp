@@ -28,6 +28,7 @@
 #include "openssl_hasher.hpp"
 #include "progress_bar.hpp"
 #include "text.hpp"
+#include "written_files.hpp"
 
 namespace ringload::tool {
 
@@ -408,6 +409,8 @@ void convert_checkpoint(const convert_request& request, output& out) {
     throw error({EEXIST, boost::system::system_category()}, printable(request.to),
                 "the path exists already");
   }
+  check_written_files(request.load.from.sources,
+                      {{"the result", request.to}, {"--checksums", request.checksums}});
   std::optional<atomic_file> list;
   if (!request.checksums.empty()) list.emplace(request.checksums, entry_kind::file, true);
   const conversion_memory memory = memory_for(available_host_bytes());
