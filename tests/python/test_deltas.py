@@ -248,3 +248,19 @@ def test_follow_raises_at_a_missing_link_and_the_last_version_stays(versions):
         asyncio.run(run())
     assert [number for number, _ in held] == [1]
     assert_equal(held[0][1], made[1])
+
+
+def test_a_delta_of_zt_files_has_new_tensors_of_all_types(tmp_path):
+    base = {"a": numpy.ones(3, numpy.float32)}
+    new = {
+        "f8": numpy.arange(3).astype(ml_dtypes.float8_e4m3fn),
+        "complex": numpy.arange(2) * (1 + 1j),
+        "bool": numpy.array([True, False]),
+    }
+    ringload.save(tmp_path / "base.zt", base)
+    ringload.save(tmp_path / "next.zt", {**base, **new})
+    ringload.save_delta(tmp_path / "d.zt", tmp_path / "base.zt", tmp_path / "next.zt")
+    newer = ringload.load(tmp_path / "base.zt").apply(tmp_path / "d.zt")
+    for name, array in new.items():
+        assert newer[name].numpy().dtype == array.dtype
+        assert newer[name].numpy().tobytes() == array.tobytes()
