@@ -66,7 +66,9 @@ result<std::size_t> sample_size(std::span<const std::byte> bytes, int level) {
 class delta_maker {
  public:
   delta_maker(const delta_services& services, const delta_request& request)
-      : services_(services), request_(request) {}
+      : services_(services),
+        request_(request),
+        verify_(embedded_digests::if_present, request.options.sha256) {}
 
   delta_result run();
 
@@ -89,6 +91,7 @@ class delta_maker {
 
   const delta_services& services_;
   const delta_request& request_;
+  const verification verify_;
   checkpoint base_;
   checkpoint next_;
   version_tensors base_version_;
@@ -232,8 +235,8 @@ void delta_maker::add_group(writer& out, const names& group) {
   for (const std::string& name : group) {
     if (base_.contains(name)) in_base.push_back(name);
   }
-  const model before = services_.load(base_, in_base);
-  const model after = services_.load(next_, group);
+  const model before = services_.load(base_, in_base, verify_);
+  const model after = services_.load(next_, group, verify_);
   std::vector<comparison> compared;
   for (const tensor& each_tensor : after) {
     comparison& next = compared.emplace_back();
@@ -260,7 +263,7 @@ void delta_maker::add_group(writer& out, const names& group) {
 // Records the digests of tensors that only the base version has.
 void delta_maker::add_removed(const names& group) {
   services_.check_cancelled();
-  const model before = services_.load(base_, group);
+  const model before = services_.load(base_, group, verify_);
   for (const tensor& removed : before) {
     base_version_.emplace(removed.name(), describe(removed));
     ++result_.tensors_removed;

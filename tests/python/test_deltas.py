@@ -264,3 +264,21 @@ def test_a_delta_of_zt_files_has_new_tensors_of_all_types(tmp_path):
     for name, array in new.items():
         assert newer[name].numpy().dtype == array.dtype
         assert newer[name].numpy().tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("digest", ["crc32c", "sha256"])
+def test_no_delta_of_a_version_that_has_not_its_own_digests(tmp_path, digest):
+    for name, array in {"base": numpy.arange(100.0), "next": numpy.arange(100.0) + 1}.items():
+        ringload.save(tmp_path / f"{name}.zt", {"x": array}, digest=digest)
+    path = tmp_path / "d.zt"
+    ringload.save_delta(path, tmp_path / "base.zt", tmp_path / "next.zt")
+    path.unlink()
+    with ringload.open(tmp_path / "next.zt") as checkpoint:
+        offset = checkpoint["x"].info.offset
+    damaged = bytearray((tmp_path / "next.zt").read_bytes())
+    damaged[offset + 80] ^= 1
+    (tmp_path / "next.zt").write_bytes(damaged)
+    for pair in (("base", "next"), ("next", "base")):
+        with pytest.raises(ringload.Error, match=f"next.zt: tensor 'x': its {digest} is"):
+            ringload.save_delta(path, *(tmp_path / f"{name}.zt" for name in pair))
+        assert not path.exists()
