@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <ringload/save.hpp>
 #include <ringload/verify.hpp>
 #include <ringload/writer.hpp>
 #include <span>
 #include <string>
+#include <system_error>
 #include <unordered_set>
 
 #include "base/printable.hpp"
@@ -105,6 +107,16 @@ void check_level(const delta_request& request) {
   throw error(errc::invalid_saving, printable_path(request.path),
               "zstd_level is " + std::to_string(level) + ", expected 1 to " +
                   grouped(zstd_level_max) + ", or 0 for no compression");
+}
+
+// Throws if the delta would replace a file of the version. Nobody could apply the delta then.
+void require_other_path(const checkpoint& version, const std::string& path) {
+  for (const file_info& file : version.catalog().files) {
+    std::error_code failed;
+    if (!std::filesystem::equivalent(file.path, path, failed) || failed) continue;
+    throw error(errc::invalid_saving, printable_path(path),
+                "the delta would replace a file of a version that it is made of");
+  }
 }
 
 void require_readable(const checkpoint& source) {
@@ -276,6 +288,8 @@ delta_result delta_maker::run() {
   check_level(request_);
   base_ = services_.open(request_.base);
   next_ = services_.open(request_.next);
+  require_other_path(base_, request_.path);
+  require_other_path(next_, request_.path);
   require_readable(base_);
   require_readable(next_);
   require_no_delta_keys(next_);

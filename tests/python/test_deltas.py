@@ -282,3 +282,15 @@ def test_no_delta_of_a_version_that_has_not_its_own_digests(tmp_path, digest):
         with pytest.raises(ringload.Error, match=f"next.zt: tensor 'x': its {digest} is"):
             ringload.save_delta(path, *(tmp_path / f"{name}.zt" for name in pair))
         assert not path.exists()
+
+
+def test_a_delta_does_not_replace_its_versions(tmp_path):
+    paths = [tmp_path / "base.zt", tmp_path / "next.zt"]
+    for at, path in enumerate(paths):
+        ringload.save(path, {"x": numpy.arange(100.0) + at})
+    before = [path.read_bytes() for path in paths]
+    (tmp_path / "link.zt").symlink_to(paths[0])
+    for path in (*paths, tmp_path / "link.zt"):
+        with pytest.raises(ringload.UsageError, match="would replace a file of a version"):
+            ringload.save_delta(path, *paths)
+    assert [path.read_bytes() for path in paths] == before
