@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 // The endings of files that a folder with a checkpoint consists of. Other files of the folder, such
 // as an older checksum list, may be replaced.
 constexpr std::array<std::string_view, 14> checkpoint_endings = {
-    ".safetensors", ".json", ".gguf", ".pt", ".pth",  ".bin",  ".npy",
+    ".safetensors", ".json", ".gguf", ".pt", ".pth",  ".bin",   ".npy",
     ".npz",         ".onnx", ".zt",   ".h5", ".hdf5", ".keras", ".distcp"};
 
 // A path that does not exist, or cannot be read, is not the same file as another path.

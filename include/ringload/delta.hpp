@@ -43,8 +43,8 @@ struct delta_options {
   bool replace = true;
   bool sync = true;  // If true, the file and its folder are flushed to the drive before completion.
   /// Creates hashers for SHA-256 digests in the files of both versions. Digests in files are
-  /// verified, because a delta of damaged bytes would have correct digests. If empty, a version with
-  /// SHA-256 digests fails with `errc::digest_unavailable`.
+  /// verified, because a delta of damaged bytes would have correct digests. If empty, a version
+  /// with SHA-256 digests fails with `errc::digest_unavailable`.
   std::function<hasher()> sha256 = {};
 };
 

@@ -110,10 +110,8 @@ void bind_selection(nb::module_& in) {
            same, "Loads block i along `dim` of matching tensors to device i.")
       .def(
           "fused",
-          [](selection& self, std::string as_name, name_list names,
-             std::uint32_t dim) -> selection& {
-            return self.fused(std::move(as_name), std::move(names), dim);
-          },
+          [](selection& self, std::string as_name, name_list names, std::uint32_t dim)
+              -> selection& { return self.fused(std::move(as_name), std::move(names), dim); },
           nb::arg("as_name"), nb::arg("names"), nb::arg("dim"), same,
           "Joins several tensors along `dim` into one tensor.")
       .def("allow_missing", &selection::allow_missing, same,
