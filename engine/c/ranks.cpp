@@ -54,11 +54,11 @@ ringload::group_reading reading_of(ringload_group_reading from) {
 
 // Calls `make` with the load and the completion handler. Throws the exceptions of
 // begin_operation().
-template <class Make>
+template <class T = ringload::tensor, class Make>
 ringload_status begin_call(ringload_group_loading* loading, ringload_operation** operation,
                            Make make) {
   const ringload_group_loading& handle = required(loading, "the loading is null");
-  return begin_operation<ringload::tensor>(
+  return begin_operation<T>(
       handle.thread, operation,
       [load = handle.value.get(), make = std::move(make)](auto handler) mutable {
         make(load->value, std::move(handler));
@@ -67,6 +67,13 @@ ringload_status begin_call(ringload_group_loading* loading, ringload_operation**
 }
 
 std::string name_of(const char* name) { return &required(name, "the name is null"); }
+
+std::vector<std::string> names_of(const char* const* names, size_t count) {
+  if (count > 0) required(names, "the names are null");
+  std::vector<std::string> out;
+  for (size_t i = 0; i < count; ++i) out.push_back(name_of(names[i]));
+  return out;
+}
 
 }  // namespace
 
@@ -207,11 +214,8 @@ ringload_status ringload_group_loading_fused_begin(ringload_group_loading* loadi
                                                    size_t count, uint32_t dim,
                                                    ringload_operation** operation) {
   return guarded([&] {
-    if (count > 0) required(names, "the names are null");
-    std::vector<std::string> tensor_names;
-    for (size_t i = 0; i < count; ++i) tensor_names.push_back(name_of(names[i]));
     return begin_call(loading, operation,
-                      [name = name_of(name), tensor_names = std::move(tensor_names), dim](
+                      [name = name_of(name), tensor_names = names_of(names, count), dim](
                           ringload::group_load& load, auto handler) mutable {
                         load.fused_async(name, std::move(tensor_names), dim, std::move(handler));
                       });
@@ -245,4 +249,28 @@ ringload_status ringload_group_loading_push(ringload_group_loading* loading, con
         return ringload_group_loading_push_begin(loading, name, to, operation);
       },
       ringload_operation_tensor, loaded);
+}
+
+ringload_status ringload_group_loading_model_begin(ringload_group_loading* loading,
+                                                   const char* const* names, size_t count,
+                                                   ringload_operation** operation) {
+  return guarded([&] {
+    return begin_call<ringload::model>(
+        loading, operation,
+        [takes_all = names == nullptr && count == 0, tensor_names = names_of(names, count)](
+            ringload::group_load& load, auto handler) mutable {
+          if (takes_all) return load.model_async(std::move(handler));
+          load.model_async(std::move(tensor_names), std::move(handler));
+        });
+  });
+}
+
+ringload_status ringload_group_loading_model(ringload_group_loading* loading,
+                                             const char* const* names, size_t count,
+                                             ringload_model** loaded) {
+  return begin_and_wait(
+      [&](ringload_operation** operation) {
+        return ringload_group_loading_model_begin(loading, names, count, operation);
+      },
+      ringload_operation_model, loaded);
 }

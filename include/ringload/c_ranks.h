@@ -125,6 +125,17 @@ RINGLOAD_C_EXPORT ringload_status ringload_group_loading_push_begin(ringload_gro
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_push(ringload_group_loading* loading,
                                                               const char* name, uint32_t to,
                                                               ringload_tensor** loaded);
+/// Starts a call that gives every rank a model of the `count` tensors `names`, whole, in host
+/// memory. If `names` is null, the model has all tensors. One call for many tensors is faster than
+/// a call for each tensor.
+RINGLOAD_C_EXPORT ringload_status
+ringload_group_loading_model_begin(ringload_group_loading* loading, const char* const* names,
+                                   size_t count, ringload_operation** operation);
+/// Makes the same call and waits for its end.
+RINGLOAD_C_EXPORT ringload_status ringload_group_loading_model(ringload_group_loading* loading,
+                                                               const char* const* names,
+                                                               size_t count,
+                                                               ringload_model** loaded);
 
 #ifdef __cplusplus
 }

@@ -19,6 +19,7 @@
 #include <ringload/export.hpp>
 #include <ringload/group.hpp>
 #include <ringload/loader.hpp>
+#include <ringload/model.hpp>
 #include <ringload/options.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>
@@ -59,7 +60,7 @@ namespace detail {
 class group_job;
 
 struct group_call {
-  enum class what : std::uint8_t { tensor, shard, fused, push };
+  enum class what : std::uint8_t { tensor, shard, fused, push, model };
 
   group_call(what k, std::vector<std::string> n, std::uint32_t d, std::uint32_t t, std::string a)
       : kind(k), names(std::move(n)), dim(d), to(t), fused_name(std::move(a)) {}
@@ -76,11 +77,14 @@ RINGLOAD_EXPORT void begin_group_load(loader* host_loader, std::shared_ptr<group
                                       std::unique_ptr<operation<group_load>> waiting);
 RINGLOAD_EXPORT void begin_group_call(const std::shared_ptr<group_job>& job, group_call request,
                                       std::unique_ptr<operation<tensor>> waiting);
+RINGLOAD_EXPORT void begin_group_model(const std::shared_ptr<group_job>& job, group_call request,
+                                       std::unique_ptr<operation<model>> waiting);
 
 }  // namespace detail
 
 /// A load by a group of ranks, as seen by one rank. The object is a handle and is cheap to copy.
-/// The tensors are in host memory, and each tensor has its own allocation.
+/// The tensors are in host memory. Each tensor has its own allocation, except that all tensors of a
+/// model_async() share one allocation.
 ///
 /// All ranks must make the same calls in the same order. A rank must also make the calls that
 /// return nothing to this rank. A call may be started before earlier calls complete. The calls run
@@ -146,6 +150,20 @@ class RINGLOAD_EXPORT group_load {
                 std::forward<CompletionToken>(token));
   }
 
+  /// Completes with a model that has all tensors of the checkpoint, whole, on every rank. One call
+  /// for many tensors is faster than a call for each tensor: the ranks check the call only once,
+  /// and the bytes that a rank has read are broadcast as one message.
+  template <token_for<model> CompletionToken = default_token>
+  auto model_async(CompletionToken&& token = {}) {
+    return call_model(all_names(), std::forward<CompletionToken>(token));
+  }
+  /// Completes with a model that has the tensors `names`, whole, on every rank. The order of the
+  /// tensors is the order of the catalog.
+  template <token_for<model> CompletionToken = default_token>
+  auto model_async(detail::list_argument<std::string> names, CompletionToken&& token = {}) {
+    return call_model(std::move(names).take(), std::forward<CompletionToken>(token));
+  }
+
   /// Returns the catalog of the checkpoint. The catalogs of all ranks are equal, except for the
   /// paths of files. The reference is valid as long as this object exists.
   const ringload::catalog& catalog() const noexcept;
@@ -154,6 +172,15 @@ class RINGLOAD_EXPORT group_load {
   load_stats stats() const;
 
  private:
+  std::vector<std::string> all_names() const;
+
+  template <class CompletionToken>
+  auto call_model(std::vector<std::string> names, CompletionToken&& token) {
+    return detail::initiate<model, &detail::begin_group_model, detail::cancel_with_effects>(
+        std::forward<CompletionToken>(token), executor_, job_,
+        detail::group_call(detail::group_call::what::model, std::move(names), 0, 0, {}));
+  }
+
   template <class CompletionToken>
   auto call(detail::group_call request, CompletionToken&& token) {
     return detail::initiate<tensor, &detail::begin_group_call, detail::cancel_with_effects>(
