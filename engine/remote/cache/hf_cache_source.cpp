@@ -130,7 +130,7 @@ void check_digest(const std::shared_ptr<caching>& state, cache_threads& threads)
   // While a checkpoint is opened, most bytes of a file are missing, so nothing is fetched.
   if (missing_bytes <= state->from->bytes() / 2) state->finish();
   if (!state->blob->missing().empty()) return;
-  asio::post(threads.hashing, [state] { state->advance(); });
+  asio::post(threads.hashing.get_executor(), [state] { state->advance(); });
   const auto outcome = state->blob->wait_until_published();
   if (outcome || outcome.error().code != errc::wrong_digest) return;
   state->raised = true;
@@ -167,7 +167,7 @@ hf_cache_source::~hf_cache_source() {
     };
     static_cast<void>(catch_as_fault(work));  // The next load fetches the missing bytes.
   };
-  retry_allocation([&] { asio::post(threads_->hashing, finish); });
+  retry_allocation([&] { asio::post(threads_->hashing.get_executor(), finish); });
 }
 
 // Receives bytes from the network, writes them into the cache, then calls `done`.
@@ -176,18 +176,19 @@ void fetch(const std::shared_ptr<caching>& state, cache_threads& threads,
            const std::shared_ptr<byte_source::read_handler>& shared_done) {
   const auto keep = [state, &threads, request, shared_done] {
     state->write(request);
-    retry_allocation([&] { asio::post(threads.hashing, [state] { state->advance(); }); });
+    retry_allocation(
+        [&] { asio::post(threads.hashing.get_executor(), [state] { state->advance(); }); });
     std::move (*shared_done)(nullptr);
   };
-  state->from->read_async(request,
-                          [state, &threads, shared_done, keep](std::exception_ptr failure) {
-                            if (failure) {
-                              state->failed = true;
-                              std::move (*shared_done)(std::move(failure));
-                              return;
-                            }
-                            retry_allocation([&] { asio::post(threads.writing, keep); });
-                          });
+  state->from->read_async(
+      request, [state, &threads, shared_done, keep](std::exception_ptr failure) {
+        if (failure) {
+          state->failed = true;
+          std::move (*shared_done)(std::move(failure));
+          return;
+        }
+        retry_allocation([&] { asio::post(threads.writing.get_executor(), keep); });
+      });
 }
 
 // A read whose bytes are partly in the cache and partly received from the network.
@@ -220,17 +221,18 @@ source_read part_of(const source_read& request, byte_range range) {
 void read_cached(const std::shared_ptr<caching>& state, cache_threads& threads,
                  const source_read& request, byte_source::read_handler done) {
   auto shared_done = std::make_shared<byte_source::read_handler>(std::move(done));
-  asio::post(threads.writing, [state, &threads, request, shared_done = std::move(shared_done)] {
-    try {
-      if (!state->blob->read(request.offset, request.into)) {
-        return fetch(state, threads, request, shared_done);
-      }
-      asio::post(threads.hashing, [state] { state->advance(); });
-    } catch (...) {
-      return std::move(*shared_done)(std::current_exception());
-    }
-    std::move (*shared_done)(nullptr);
-  });
+  asio::post(threads.writing.get_executor(),
+             [state, &threads, request, shared_done = std::move(shared_done)] {
+               try {
+                 if (!state->blob->read(request.offset, request.into)) {
+                   return fetch(state, threads, request, shared_done);
+                 }
+                 asio::post(threads.hashing.get_executor(), [state] { state->advance(); });
+               } catch (...) {
+                 return std::move(*shared_done)(std::current_exception());
+               }
+               std::move (*shared_done)(nullptr);
+             });
 }
 
 void hf_cache_source::read_async(const source_read& request, read_handler done) {

@@ -4,11 +4,11 @@
 // Wraps a source of network bytes: writes all received bytes into the local Hugging Face cache, and
 // reads bytes from the cache if an interrupted load has written them there. Used by the hub store.
 
-#include <boost/asio/thread_pool.hpp>
 #include <memory>
 #include <ringload/byte_source.hpp>
 #include <ringload/hub.hpp>
 
+#include "io/threads.hpp"
 #include "remote/cache/hf_cache_file.hpp"
 
 namespace ringload::inline v0::remote_http {
@@ -26,8 +26,8 @@ class cache_threads {
   const std::function<void(const hub_cached_file&)> on_cached;
   // Each pool has two threads, so that one thread can compute while the other waits for the drive.
   // The pools are separate, so that hashing does not delay the writing of received bytes.
-  boost::asio::thread_pool writing{2};
-  boost::asio::thread_pool hashing{2};
+  threads writing{2};
+  threads hashing{2};
 };
 
 // Returns a source that fills the cache file of `place` with the bytes of `from`. If the cache file

@@ -68,10 +68,10 @@ class digest_passes : public std::enable_shared_from_this<digest_passes> {
     begin_pass();
   }
 
-  void read(const source_read& request, read_handler done, asio::thread_pool& threads);
+  void read(const source_read& request, read_handler done, threads& pool);
   // If all bytes are hashed, ends the pass, and throws wrong_digest if the digest is wrong. Throws
   // changed_file if two reads of the same bytes returned different bytes.
-  void finish(asio::thread_pool& threads);
+  void finish(threads& pool);
   bool has_unverified_bytes() const noexcept { return is_unverified_; }
 
   const std::shared_ptr<byte_source> from;
@@ -83,13 +83,13 @@ class digest_passes : public std::enable_shared_from_this<digest_passes> {
   std::optional<byte_range> new_part_of(byte_range range) const;
   std::optional<std::uint64_t> add_chunk(byte_range range, chunks& released);
   void end_read(const source_read& request, std::optional<std::uint64_t> key,
-                std::exception_ptr failure, read_handler done, asio::thread_pool& threads);
+                std::exception_ptr failure, read_handler done, threads& pool);
   bool keep(const source_read& request, std::uint64_t key, read_handler& done);
   void release_waiting(chunks& released);
   std::vector<byte_range> missing_in(byte_range range) const;
   void fetch_gaps(std::unique_lock<std::mutex>& hold);
   std::optional<chunk> take_next();
-  void start_hashing(asio::thread_pool& threads);
+  void start_hashing(threads& pool);
   void hash();
 
   const std::string digest_;
@@ -167,8 +167,7 @@ std::optional<std::uint64_t> digest_passes::add_chunk(byte_range range, chunks& 
   return part->begin;
 }
 
-void digest_passes::read(const source_read& request, read_handler done,
-                         asio::thread_pool& threads) {
+void digest_passes::read(const source_read& request, read_handler done, threads& pool) {
   const auto shared_done = std::make_shared<read_handler>(std::move(done));
   std::optional<std::uint64_t> key;
   chunks released;
@@ -184,8 +183,8 @@ void digest_passes::read(const source_read& request, read_handler done,
   complete(std::move(released));
   try {
     from->read_async(request, [self = shared_from_this(), request, key, shared_done,
-                               &threads](std::exception_ptr failure) {
-      self->end_read(request, key, std::move(failure), std::move(*shared_done), threads);
+                               &pool](std::exception_ptr failure) {
+      self->end_read(request, key, std::move(failure), std::move(*shared_done), pool);
     });
   } catch (...) {
     chunks stopped;
@@ -200,8 +199,7 @@ void digest_passes::read(const source_read& request, read_handler done,
 }
 
 void digest_passes::end_read(const source_read& request, std::optional<std::uint64_t> key,
-                             std::exception_ptr failure, read_handler done,
-                             asio::thread_pool& threads) {
+                             std::exception_ptr failure, read_handler done, threads& pool) {
   chunks released;
   {
     const std::lock_guard<std::mutex> hold(mutex_);
@@ -218,7 +216,7 @@ void digest_passes::end_read(const source_read& request, std::optional<std::uint
       is_kept = false;
     }
     if (!is_kept) released = give_up();
-    start_hashing(threads);
+    start_hashing(pool);
     if (is_complete_ && in_flight_ == 0) release_waiting(released);
   }
   if (done) std::move(done)(std::move(failure));
@@ -273,10 +271,11 @@ void digest_passes::release_waiting(chunks& released) {
   }
 }
 
-void digest_passes::start_hashing(asio::thread_pool& threads) {
+void digest_passes::start_hashing(threads& pool) {
   if (is_hashing_ || !is_complete_) return;
   is_hashing_ = true;
-  retry_allocation([&] { asio::post(threads, [self = shared_from_this()] { self->hash(); }); });
+  retry_allocation(
+      [&] { asio::post(pool.get_executor(), [self = shared_from_this()] { self->hash(); }); });
 }
 
 // Returns the next bytes in the order of the file, or an empty optional if they are not present.
@@ -339,15 +338,21 @@ void digest_passes::fetch_gaps(std::unique_lock<std::mutex>& hold) {
   }
 }
 
-void digest_passes::finish(asio::thread_pool& threads) {
+void digest_passes::finish(threads& pool) {
   const std::lock_guard<std::mutex> alone(finishing_);
   std::unique_lock<std::mutex> hold(mutex_);
   const auto wait = [&] { changed_.wait(hold, [this] { return !is_hashing_; }); };
   wait();
   if (is_complete_ && in_flight_ == 0) {
     is_finishing_ = true;
-    fetch_gaps(hold);
-    start_hashing(threads);
+    try {
+      fetch_gaps(hold);
+    } catch (...) {
+      if (!hold.owns_lock()) hold.lock();
+      is_finishing_ = false;
+      throw;
+    }
+    start_hashing(pool);
     wait();
     is_finishing_ = false;
   }
@@ -372,11 +377,11 @@ class verified_source final : public byte_source {
 
   std::uint64_t bytes() const noexcept override { return passes_->from->bytes(); }
   std::string identity() const override {
-    passes_->finish(hashing_->threads);
+    passes_->finish(hashing_->pool);
     return passes_->from->identity();
   }
   void read_async(const source_read& request, read_handler done) override {
-    passes_->read(request, std::move(done), hashing_->threads);
+    passes_->read(request, std::move(done), hashing_->pool);
   }
   bool has_unverified_bytes() const noexcept override { return passes_->has_unverified_bytes(); }
   bool drop_copy() override { return passes_->from->drop_copy(); }
