@@ -8,7 +8,7 @@
 //   check_queue     tensors whose digest or indices must be checked
 //   load_drives     the drives of the files, each with a limit on its workers
 //   load_delivery   the operations that wait for tensors, for the start or for the end
-//   load_counters   statistics, also for each file
+//   load_counters   statistics of the load and of each file
 //   stop_state      whether and why the load was stopped, and whether it has finished
 //   fill_state      only for a fill (a load into the caller's memory)
 
@@ -64,8 +64,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   const named_catalog& named() const noexcept { return *named_; }
   file_counters& per_file() const noexcept { return *counters.per_file; }
   bool stopped() const noexcept { return outcome_.stopped(); }
-  // Returns a token that receives a stop request when the load stops. The stop request cancels
-  // pending requests to an object store.
+  // Returns a token that signals that the load has stopped. Pending requests to an object store are
+  // then cancelled.
   const std::stop_token& stop_token() const noexcept { return stop_token_; }
   // True if this job loads one group of a load with a window.
   const bool is_group;
@@ -87,9 +87,10 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // Takes over the opened files and the plan. Afterwards, workers may take reads.
   void begin(opened_load opened);
   const open_file& file(const read_op& read) const noexcept { return from_->files[read.file]; }
-  // Returns the function that supplies the bytes, or null if a file or a store's object is read.
+  // Returns the function that supplies the bytes of the read. Returns null if the bytes are read
+  // from a file or from an object of a store.
   const byte_supply* supply(const read_op& read) const noexcept;
-  // True if the bytes should not stay in the page cache.
+  // Returns true if the bytes of the read should not stay in the page cache.
   bool is_uncached(const read_op& read) const noexcept {
     return !uncached_files_.empty() && uncached_files_[read.file];
   }
@@ -139,7 +140,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
   void end(std::uint32_t read, const result<void>& outcome) override;
   // Returns the limit on the bytes in flight for the drive of the read. Must not be called if the
-  // bytes come from memory.
+  // bytes of the read are in memory.
   admission_control& gate(const read_op& read) const noexcept {
     return drives_.drive_of(read.file)->admission;
   }
@@ -197,8 +198,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   bool quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
 
-  // Returns the files, or null if they are not open. The caller can close them in a thread that may
-  // block.
+  // Returns the files, or null if no files are open. The caller can close the files in a thread
+  // that may block.
   std::shared_ptr<const opened_checkpoint> opened() const noexcept { return from_; }
   void release_files() noexcept { from_.reset(); }
   // A fill or a copy uses memory of the caller and keeps the owners of this memory alive.
@@ -254,8 +255,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   plan plan_;
   destinations into_;
 
-  // Only the engine thread uses the members below, except for functions above that any thread may
-  // call.
+  // Only the engine thread uses the members below. Exceptions are the functions above that any
+  // thread may call.
   std::shared_ptr<const opened_checkpoint> from_;  // Null before begin() and after the load.
   // Null before begin(), and after release_storage() or release_storage_if_stopped().
   std::shared_ptr<model_storage> storage_;

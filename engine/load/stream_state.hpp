@@ -29,7 +29,7 @@ class stream_state final : public decoded_output {
   // The size allows efficient copies to a device, and fits into the processor's cache.
   static constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
 
-  // Starts copies of ranges of `from`. The function must have read `from` before it returns,
+  // Starts copies of ranges of `from`. The function must not read `from` after it has returned,
   // because the caller then overwrites `from`.
   using copier =
       std::function<boost::system::error_code(const std::byte* from, std::span<const copy_op>)>;
@@ -37,7 +37,7 @@ class stream_state final : public decoded_output {
 
   // `op` is a stream of `plan_ops`. The plan, `verify` and all objects that `stored` points to must
   // outlive this object. `memory` is the destination of the first output, or null if the host
-  // cannot write to it.
+  // cannot write to this destination.
   stream_state(const plan& plan_ops, const stream_op& op, const plan_input_builder::stream& stored,
                const verification& verify, std::byte* memory, copier copy,
                finisher finish_copies = {});
