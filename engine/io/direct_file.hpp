@@ -39,9 +39,9 @@ class direct_files {
 
  private:
   std::mutex mutex_;
-  // The reason why the trial read of a file system failed, or an empty string. Guarded by the
-  // mutex.
-  std::map<::dev_t, std::string> verdicts_;
+  // Indexed by file system: the reason why its trial read failed, or an empty string if the trial
+  // read succeeded. Guarded by the mutex.
+  std::map<::dev_t, std::string> refusals_;
 };
 
 }  // namespace ringload::inline v0

@@ -42,7 +42,7 @@ class pool_io final : public io_queue {
   // FIFO list of operations that have ended but are not completed. Guarded by the mutex.
   io_completion* first_ended_ = nullptr;
   io_completion* last_ended_ = nullptr;
-  std::uint32_t ended_ = 0;
+  std::uint32_t ended_count_ = 0;
 };
 
 }  // namespace ringload::inline v0

@@ -32,7 +32,7 @@ class admission_control {
   std::uint64_t bytes_max() const noexcept { return tuner_ ? tuner_->bytes() : fixed_bytes_max_; }
 
  private:
-  bool has_room_for(std::uint64_t bytes) const noexcept {
+  bool can_admit(std::uint64_t bytes) const noexcept {
     return bytes_in_flight_ == 0 || bytes_in_flight_ + bytes <= bytes_max();
   }
   void admit_waiting();

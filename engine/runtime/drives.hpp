@@ -31,7 +31,8 @@ struct drive {
 
 class drives {
  public:
-  // Maximum number of entries. If a loader reads from more drives, the rest share the last entry.
+  // Maximum number of entries. If a loader reads from more drives, the last entry also represents
+  // all further drives.
   static constexpr std::size_t drives_max = 64;
 
   drives(boost::asio::io_context& loop, const loader_options& options)

@@ -20,8 +20,9 @@ class queue_depth_tuner {
  public:
   using clock = std::chrono::steady_clock;
 
-  // All values are in bytes. 0 < least <= first <= most must hold.
-  queue_depth_tuner(std::uint64_t least, std::uint64_t first, std::uint64_t most) noexcept;
+  // All values are in bytes. 0 < bytes_min <= bytes_at_start <= bytes_max must hold.
+  queue_depth_tuner(std::uint64_t bytes_min, std::uint64_t bytes_at_start,
+                    std::uint64_t bytes_max) noexcept;
 
   // Returns how many bytes may be in flight at present. May be called from any thread.
   std::uint64_t bytes() const noexcept { return current_; }
@@ -56,9 +57,9 @@ class queue_depth_tuner {
   void decide(direction& dir) noexcept;
   void apply(std::uint64_t bytes) noexcept;
 
-  const std::uint64_t least_;
-  const std::uint64_t most_;
-  std::uint64_t chosen_;                // The chosen value.
+  const std::uint64_t bytes_min_;
+  const std::uint64_t bytes_max_;
+  std::uint64_t chosen_;
   std::atomic<std::uint64_t> current_;  // chosen_, or the candidate during its measurement.
 
   // The next four members describe the current measurement. skip_ is the number of bytes that must

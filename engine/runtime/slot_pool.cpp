@@ -43,7 +43,7 @@ result<void> slot_pool::make_ready(std::uint32_t slot, const device_set& devices
 }
 
 void slot_pool::open_registration(ring* io_ring) {
-  if (!io_ring) return refused("threads read");
+  if (!io_ring) return refused("io_uring is not used");
   const auto failed = io_ring->open_buffers(count_);
   if (failed) return refused("io_uring_register_buffers_sparse: " + failed.message());
   ring_ = io_ring;

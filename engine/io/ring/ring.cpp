@@ -115,7 +115,7 @@ void ring::start(const transfer& request, io_completion& op) {
 
 void ring::submit_soon() {
   if (submit_posted_) return;
-  // A prepared entry must not stay in the queue.
+  // The allocation is retried, because otherwise the prepared entries would never be submitted.
   retry_allocation([this] {
     boost::asio::post(loop_, [this] {
       submit_posted_ = false;

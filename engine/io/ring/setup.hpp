@@ -13,7 +13,8 @@
 namespace ringload::inline v0 {
 
 struct ring_setup {
-  // True with IORING_SETUP_DEFER_TASKRUN: the kernel posts completions only on request.
+  // True if the ring has the flag IORING_SETUP_DEFER_TASKRUN. The kernel then posts completions
+  // only on request.
   bool deferred = false;
   std::string flags;  // For example "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL". For messages.
 };

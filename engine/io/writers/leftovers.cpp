@@ -62,8 +62,8 @@ void remove_if_left(int parent_fd, const std::string& name) {
   if (!opened || ::fstat(opened.get(), &status) != 0 || status.st_uid != ::geteuid()) return;
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return;
   if (::flock(opened.get(), LOCK_EX | LOCK_NB) != 0) return;
-  // Before the lock was free, the process of the entry may have published the entry under another
-  // name.
+  // Before the process of the entry released the lock, the process may have published the entry
+  // under another name.
   struct ::stat named = {};
   if (::fstatat(parent_fd, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 ||
       named.st_dev != status.st_dev || named.st_ino != status.st_ino) {
