@@ -18,7 +18,8 @@ class arena;
 struct exported_memory {
   std::string on;  // The device's name, which is the same in all processes.
   std::uint64_t bytes = 0;
-  // Keeps the memory alive. Sent to another process separately from the other members.
+  // Keeps the memory alive. The descriptor is sent to another process separately from the other
+  // members.
   unique_fd descriptor;
 };
 

@@ -78,7 +78,7 @@ class host_backend final : public backend {
   }
 
   void keep(std::uint64_t bytes_max) override {
-    // Other processes may still use shared memory, so it is not kept for later loads.
+    // Shared memory is not kept for later loads, because other processes may still use the memory.
     if (shared_) return;
     kept_ = std::make_shared<free_list<mapping>>(bytes_max, huge_page_bytes);
   }
@@ -123,9 +123,9 @@ class host_backend final : public backend {
 
   void log_to(const allocation_log& log) override { log_ = log; }
 
-  // Private memory does not use reserved huge pages (hugetlb), because most systems have too few of
-  // them. Shared memory may use reserved huge pages, because the kernel uses transparent huge pages
-  // for shared memory only if an administrator has enabled them.
+  // Private memory does not use reserved huge pages (hugetlb), because most systems have too few
+  // reserved huge pages. Shared memory may use reserved huge pages, because the kernel uses
+  // transparent huge pages for shared memory only if an administrator has enabled them.
   void use_pages(huge_pages pages) override {
     pages_ = pages == huge_pages::none ? page_kind::small : page_kind::transparent;
     reserved_ = shared_ && pages == huge_pages::reserved;

@@ -184,7 +184,7 @@ result<kept_description> unpack_description(std::span<const std::byte> bytes,
   if (!head.is_complete() || !body.is_complete())
     return wrong("the model description is truncated or out of range");
   if (out.tensors.size() != out.contents.tensors.size()) {
-    return wrong("there are " + grouped(out.tensors.size()) + " places, expected " +
+    return wrong("there are " + grouped(out.tensors.size()) + " tensor placements, expected " +
                  grouped(out.contents.tensors.size()));
   }
   for (const composite_info& c : out.contents.composites) {

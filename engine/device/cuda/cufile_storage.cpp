@@ -32,7 +32,7 @@ struct registered_file {
   cufile::handle file = nullptr;
 };
 
-// Page size of GPU memory when a drive writes to it. If a buffer shares such a page with other
+// Page size of GPU memory to which a drive writes. If a buffer shares such a page with other
 // memory, cuFile writes through host memory.
 constexpr std::uint64_t gpu_page_bytes = 64 * 1024;
 

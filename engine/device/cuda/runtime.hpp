@@ -63,10 +63,10 @@ boost::system::error_code on_device(int index, Work work) {
       return errc::memory_exceeded;
     }
   };
-  int now = -1;
-  boost::system::error_code failed = code_of(cudaGetDevice(&now));
-  if (!failed && now == index) {
-    const capture_guard meanwhile;
+  int current_index = -1;
+  boost::system::error_code failed = code_of(cudaGetDevice(&current_index));
+  if (!failed && current_index == index) {
+    const capture_guard guard;
     return run();
   }
   try {

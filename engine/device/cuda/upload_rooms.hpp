@@ -55,7 +55,7 @@ class upload_rooms final : public uploader {
   const allocation_log log_;
   mapping memory_;
   std::optional<pinned> pinned_;
-  lane lane_;
+  copy_stream stream_;
   bool has_staging_ = false;  // True if the allocation of the staging buffer was tried.
   std::array<event, rooms_count> ended_;
   std::array<bool, rooms_count> running_ = {};
@@ -70,7 +70,7 @@ class upload_rooms final : public uploader {
 // The idle upload_rooms objects of a device. take() and put() are thread-safe.
 class upload_pool {
  public:
-  // Returns an idle object. If there is none, selects the device and creates an object.
+  // Returns an idle object. If no object is idle, selects the device and creates an object.
   result<std::unique_ptr<upload_rooms>> take(int device, boost::system::error_code no_kernels,
                                              const allocation_log& log);
   // Keeps `rooms` for the next take(). If has_failed() is true, a thread of the library frees
