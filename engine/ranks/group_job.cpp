@@ -161,7 +161,8 @@ result<tensor> group_job::make(const group_call& call, cancel_request& cancel) {
     require_same_call(*ranks_, text_of(call));
     const auto tensors = find(call);
     check(call, tensors);
-    // All ranks have passed the same checks, so each sends the messages that the others expect.
+    // All ranks have passed the same checks, so each rank sends the messages that the other ranks
+    // expect.
     return run(call, tensors);
   });
 }

@@ -44,7 +44,7 @@ constexpr int unknown_rank = -1;
 // The first tests of a pending message are done without a pause. A message between two processes of
 // one machine arrives within a few hundred tests.
 constexpr unsigned busy_tests = 2000;
-constexpr std::chrono::microseconds between_tests{50};
+constexpr std::chrono::microseconds test_interval{50};
 // Time limit for reporting a failure to one rank. A live rank needs some microseconds.
 constexpr std::chrono::milliseconds notify_timeout{100};
 
@@ -224,12 +224,12 @@ class mpi_ranks final : public group {
         give_up(request, is_collective, peer,
                 "no message arrived within " + std::to_string(timeout_.count()) + " ms");
       }
-      std::this_thread::sleep_for(between_tests);
+      std::this_thread::sleep_for(test_interval);
     }
   }
 
-  // Returns a failure that another rank has reported, if there is one. If MPI itself returns an
-  // error, this rank is the failed rank.
+  // Returns a failure that another rank has reported, or an empty optional. If MPI itself returns
+  // an error, this rank is the failed rank.
   std::optional<failure> next_failure() {
     int is_pending = 0;
     MPI_Status status = {};
@@ -246,8 +246,8 @@ class mpi_ranks final : public group {
   }
 
   // Stops waiting for a message. MPI can cancel a message whose transfer has not begun. A transfer
-  // that has begun may continue. Therefore the buffer is leaked, and so is the request of a
-  // collective call.
+  // that has begun may continue. Therefore the buffer and the request of a collective call are
+  // leaked.
   void abandon(MPI_Request& request, bool is_collective) noexcept {
     if (request == MPI_REQUEST_NULL && !is_collective) return;
     if (!is_collective) {
@@ -278,7 +278,7 @@ class mpi_ranks final : public group {
       int done = 0;
       while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0 &&
              std::chrono::steady_clock::now() < until) {
-        std::this_thread::sleep_for(between_tests);
+        std::this_thread::sleep_for(test_interval);
       }
       if (done == 0) MPI_Request_free(&request);
     }

@@ -79,7 +79,7 @@ result<bool> add_member(const rendezvous& place, const token_field& token, arriv
     return fault{errc::mismatched_call, "", reason};
   }
   const auto endpoint = remote_endpoint(peer.connection);
-  // The peer has ended before it was added to `members`, so the same rank may join again.
+  // The peer ended before the peer was added to `members`, so the same rank may join again.
   if (!endpoint) return false;
   const auto ip = ip_of(*endpoint);
   if (!ip) return ip.error();

@@ -39,7 +39,7 @@ struct tcp_endpoint {
 // Looks up a name. Blocks until the resolver of the system returns.
 result<std::vector<tcp_endpoint>> resolve_host(const std::string& host, const std::string& port);
 
-// `port` replaces the port of the endpoint. If `port` is 0, the kernel chooses a port.
+// Returns a copy of the endpoint with another port. If `port` is 0, the kernel chooses a port.
 tcp_endpoint with_port(tcp_endpoint endpoint, std::uint16_t port);
 std::uint16_t port_of(const tcp_endpoint& endpoint);
 

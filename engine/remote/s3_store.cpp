@@ -126,8 +126,8 @@ fault s3_folder::explained(fault failure, const std::string& name,
   request.object = object(name);
   request.fields = {{"Range", "bytes=0-0"}};
   const auto response = client_->fetch(request, stop);
-  // If the server ignores Range, it sends the whole object. If the object exceeds bytes_max,
-  // `response` is a fault.
+  // If the server ignores Range, the server sends the whole object. If the object exceeds
+  // bytes_max, `response` is a fault.
   if (!response || response->status < 300) return failure;
   return explained(*response, path_of(name));
 }

@@ -7,8 +7,9 @@
 // interruption, an expired deadline, or a call of fail(). Without the abort, NCCL's kernels would
 // wait on the device forever.
 //
-// Destroying or aborting a communicator blocks until all ranks of the machine do the same.
-// Therefore these calls run in their own threads, and a rank waits for them at most end_wait_max.
+// Destroying or aborting a communicator blocks until all ranks of the machine destroy or abort the
+// communicator. Therefore these calls run in their own threads, and a rank waits for them at most
+// end_wait_max.
 
 #include <algorithm>
 #include <atomic>
@@ -217,7 +218,7 @@ class nccl_ranks final : public group {
     }
   }
 
-  // Waits until the call is on the stream. The communicator must not be used before then.
+  // Waits until the call is on the stream. The communicator must not be used earlier.
   void wait_for_launch(nccl::result_code outcome, const char* call,
                        std::chrono::steady_clock::time_point until) {
     require(outcome, call);
@@ -274,7 +275,8 @@ class nccl_ranks final : public group {
         });
       } catch (const error&) {
         // No thread could be started. The kernels of a broken communicator may still write to
-        // memory of the caller, so it is aborted in this thread. Another communicator is leaked.
+        // memory of the caller, so a broken communicator is aborted in this thread. An intact
+        // communicator is leaked.
         if (end == nccl_->ncclCommAbort) (void)end(*comm_);
       }
     });

@@ -2,7 +2,8 @@
 #pragma once
 
 // Wraps a source of network bytes: writes all received bytes into the local Hugging Face cache, and
-// reads bytes from the cache if an interrupted load has written them there. Used by the hub store.
+// reads bytes from the cache if an interrupted load has written these bytes to the cache. Used by
+// the hub store.
 
 #include <boost/asio/thread_pool.hpp>
 #include <memory>

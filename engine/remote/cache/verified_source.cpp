@@ -77,7 +77,7 @@ class digest_passes : public std::enable_shared_from_this<digest_passes> {
   const std::shared_ptr<byte_source> from;
 
  private:
-  // The caller of a function below must hold mutex_, except for end_read() and hash().
+  // All functions below must be called with mutex_ locked. Exceptions are end_read() and hash().
   void begin_pass();
   chunks give_up() noexcept;
   std::optional<byte_range> new_part_of(byte_range range) const;
@@ -99,7 +99,7 @@ class digest_passes : public std::enable_shared_from_this<digest_passes> {
   std::condition_variable changed_;  // Notified when is_hashing_ becomes false.
   std::optional<hub_hasher> hasher_;
   header_copy header_;
-  chunks chunks_;            // All begin at or after front_.
+  chunks chunks_;            // All chunks begin at or after front_.
   std::uint64_t front_ = 0;  // All earlier bytes are hashed or are being hashed.
   std::size_t in_flight_ = 0;
   std::atomic<bool> is_unverified_ = false;  // A load has read bytes that were not verified.

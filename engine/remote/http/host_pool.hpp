@@ -34,7 +34,7 @@ struct origin {
   }
 };
 
-// Keeps a pointer to a timer in a list while this object lives. If the waiting coroutine is
+// Keeps a pointer to a timer in a list while this object exists. If the waiting coroutine is
 // destroyed, the destructor runs too, so the list never has a pointer to a destroyed timer.
 class listed_timer {
  public:
@@ -141,8 +141,8 @@ class connection_slot {
 // waits, unless `connect_early` is set.
 boost::asio::awaitable<void> serve(connection_slot slot, bool connect_early);
 void abort(http_connection& connection) noexcept;
-// Drops the response to `exchange` if its request was sent ahead on this connection. Otherwise
-// returns false. http_receive.cpp explains requests that are sent ahead.
+// Drops the response to `exchange`. Returns false if the request of `exchange` was not sent ahead
+// on this connection. http_receive.cpp explains requests that are sent ahead.
 bool drop_sent_ahead(http_connection& connection, const http_exchange& exchange) noexcept;
 
 }  // namespace ringload::inline v0::remote_http
