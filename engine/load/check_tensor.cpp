@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Implements job::check_work::run(), which checks one tensor in a check thread. A tensor is checked
-// when all its bytes are in memory and before the caller receives it. The digest of the tensor is
-// compared with the digest in the checksum list or in the file. For a sparse tensor, the indices
-// are checked too.
+// when all its bytes are in memory, and before the caller receives the tensor. The digest of the
+// tensor is compared with the digest in the checksum list or in the file. For a sparse tensor, the
+// indices are checked too.
 //
 // If the file contains a digest of a compressed tensor, this digest covers the compressed bytes.
 // The class stream_state checks this digest while the bytes are decoded.

@@ -148,8 +148,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // Makes all later reads of the load buffered.
   void refuse_direct(const std::string& reason);
   bool direct_refused() const noexcept { return direct_refused_; }
-  // Returns the bytes of the read if they are in host memory that is registered with the GPU, or
-  // null. The GPU can copy registered memory without a slot.
+  // Returns the bytes of the read if these bytes are in host memory that is registered with the
+  // GPU. Otherwise returns null. The GPU can copy registered memory without a slot.
   const std::byte* registered_memory(const read_op& read) const noexcept;
   // Returns the GPUDirect Storage function of the file, or null if the file must be read into host
   // memory first.
@@ -159,15 +159,15 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   }
   // Makes all later reads of the load use host memory.
   void refuse_storage(const std::string& reason);
-  // Returns the reads of GPUDirect Storage, so that the caller can destroy them in a thread that
-  // may block.
+  // Returns the reads of GPUDirect Storage, so that the caller can destroy these reads in a thread
+  // that may block.
   std::unique_ptr<storage_reads> release_storage_reads() noexcept {
     return std::move(storage_reads_);
   }
 
   // Returns true at the first call only. In this case, the caller must start a coroutine that
-  // populates the memory of the tensors before reads write to it. The coroutine must stop when
-  // needs_prefault() returns false. At its end, the coroutine must call end_prefault().
+  // populates the memory of the tensors before reads write to this memory. The coroutine must stop
+  // when needs_prefault() returns false. At its end, the coroutine must call end_prefault().
   bool begin_prefault() noexcept {
     const bool first = !prefault_begun_;
     if (first) prefault_begun_ = prefaulting_ = true;
@@ -183,7 +183,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   model loaded_model() const { return model(storage_); }
   bool is_loaded(std::uint32_t t) const noexcept { return progress_ && progress_->is_loaded(t); }
   std::optional<std::uint32_t> take_loaded();
-  // Makes the reads of a tensor, or its check, the next steps of the load.
+  // Makes the reads or the check of a tensor the next steps of the load.
   void prioritize(std::uint32_t t);
   fill_state* fill_progress() noexcept { return fill_ ? &*fill_ : nullptr; }
   std::shared_ptr<const opened_checkpoint> release_opened() noexcept { return std::move(from_); }
@@ -211,8 +211,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
     request_.copy.reset();
   }
   // Returns the job's reference to the memory of the tensors. After a failure, the caller can thus
-  // free the memory in a thread that may block. Tensors that the program holds keep their memory
-  // alive.
+  // free the memory in a thread that may block. Tensors that the program still has keep their
+  // memory alive.
   std::shared_ptr<const model_storage> release_storage() noexcept { return std::move(storage_); }
   void release_storage_if_stopped() noexcept {
     if (stopped()) storage_.reset();
@@ -249,7 +249,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // Constant, except that `fill` and `copy` are released at the end of the load.
   load_request request_;
 
-  // begin() sets named_, plan_ and into_. Afterwards they are constant.
+  // begin() sets named_, plan_ and into_. Afterwards these members are constant.
   std::shared_ptr<const named_catalog> named_;
   // `plan_.tensors` is empty, because storage_ contains the placements of the tensors.
   plan plan_;

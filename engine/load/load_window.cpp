@@ -143,7 +143,7 @@ void load_window::take_steps() {
 }
 
 // Completion handler of an operation on a job. If no memory is left to post the handler, the
-// handler is destroyed without a call, and its destructor reports the failure to the window.
+// handler is destroyed without a call. Its destructor then reports the failure to the window.
 template <class Then>
 class load_window::answer {
  public:
@@ -286,8 +286,8 @@ void load_window::cancel() noexcept {
   }
   if (failure_) return;
   set_failure(boost::asio::error::operation_aborted);
-  // If awaiting_ is true, a handler is pending, and this handler fails all waiting operations. If
-  // the handler belongs to an operation on a job, it runs after all reads and checks of the job.
+  // If awaiting_ is true, a handler is pending, and this handler fails all waiting operations. A
+  // handler of an operation on a job runs after all reads and checks of the job.
   if (!awaiting_) fail_all();
 }
 

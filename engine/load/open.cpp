@@ -138,8 +138,8 @@ result<mapping_request> refs_of(const load_request& request, const device_set& d
       "files are mapped only if the host is the only device, but " + devices.description()};
 }
 
-// If a file is an object of an object store, which cannot be mapped, sets `views` to `none`. Fails
-// if a mapping is required.
+// Sets `views` to `none` if a file is an object of an object store, because such an object cannot
+// be mapped. Fails if a mapping is required.
 result<void> check_mappable(const opened_checkpoint& from, const load_options& options,
                             mapping_request& views) {
   if (views == mapping_request::none) return {};

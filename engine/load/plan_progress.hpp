@@ -65,8 +65,8 @@ class plan_progress {
   void end_read() noexcept { reads_.done(); }
   std::uint32_t in_flight() const noexcept { return reads_.in_progress(); }
 
-  // Must be called once for each read, when its bytes are in place. Calls `complete(tensor)` for
-  // each tensor that now has all its bytes.
+  // Must be called once for each read, when its bytes are in their destinations. Calls
+  // `complete(tensor)` for each tensor that now has all its bytes.
   template <class Complete>
   void arrived(std::uint32_t read, const Complete& complete) {
     const range parts = parts_of_read_[read];
@@ -76,7 +76,7 @@ class plan_progress {
     }
   }
 
-  // Must be called when the stream has been decoded and its bytes are in place. Calls
+  // Must be called when the stream has been decoded and the decoded bytes are in the tensors. Calls
   // `complete(tensor)` for each tensor that now has all its bytes.
   template <class Complete>
   void decoded(std::uint32_t stream, const Complete& complete) {
@@ -92,7 +92,7 @@ class plan_progress {
   std::uint32_t tensors() const noexcept { return static_cast<std::uint32_t>(missing_.size()); }
   bool has_all_bytes(std::uint32_t tensor) const noexcept { return missing_[tensor] == 0; }
 
-  // Must be called once for each tensor, when it has all its bytes and its check has ended.
+  // Must be called once for each tensor, when the tensor has all its bytes and its check has ended.
   void set_loaded(std::uint32_t tensor);
   bool is_loaded(std::uint32_t tensor) const noexcept { return loaded_[tensor]; }
   bool all_loaded() const noexcept { return order_.size() == missing_.size(); }

@@ -220,8 +220,8 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
 
 // Returns the copies of the plan. If a straight read had to use the slot, returns one copy of the
 // whole range instead. A straight read has copies in the plan if a tensor has several destinations.
-// Such a read never has to use the slot: its tensor is in an arena and is not shifted, so the
-// destination is aligned.
+// A read of such a tensor never has to use the slot: the tensor is in an arena and is not shifted,
+// so the destination is aligned.
 std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
   if (!t.read.straight() || t.straight) return t.load.copies(t.read);
   whole.destination_offset = t.read.destination_offset;

@@ -24,8 +24,8 @@ class traced_step {
   }
 
   explicit operator bool() const noexcept { return callback_ != nullptr; }
-  // Returns the object in which the working thread must record its times, or null if the load is
-  // not traced.
+  // Returns the object in which the working thread must record the times of its work. Returns null
+  // if the load is not traced.
   work_interval* times() noexcept { return callback_ ? &times_ : nullptr; }
   // Records that the work begins now. Must be called if no thread of the loader does the work, for
   // example if the kernel reads, because no thread then writes to times().

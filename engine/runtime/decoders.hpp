@@ -77,8 +77,8 @@ class decoders {
   // pieces.
   boost::asio::awaitable<void> decode(running_stream& stream, stream_piece& piece);
 
-  // Ends the stream. Completes the pieces that no thread has started, without decoding them. No
-  // piece may be added afterwards.
+  // Ends the stream. Completes the pieces that no thread has started. These pieces are not decoded.
+  // No piece may be added afterwards.
   void give_up(running_stream& stream);
 
  private:

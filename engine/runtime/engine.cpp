@@ -66,9 +66,9 @@ loader_options options_for(const loader_options& options, const std::vector<devi
   return options.slots == 0 ? with_slots_within(chosen, available_bytes()) : chosen;
 }
 
-// Spawns the coroutine that `make_coroutine` returns, and spawns it again until the coroutine
-// returns normally. If memory is exhausted, co_spawn may throw, end the coroutine with an
-// exception, or destroy the coroutine without a notice.
+// Spawns the coroutine that `make_coroutine` returns. Repeats this step until a coroutine returns
+// normally. If memory is exhausted, co_spawn may throw, end the coroutine with an exception, or
+// destroy the coroutine without a notice.
 template <class Life>
 void spawn_until_done(boost::asio::io_context& loop, const Life& make_coroutine) {
   struct ending {

@@ -96,12 +96,12 @@ class engine : public std::enable_shared_from_this<engine> {
   void add_user(std::shared_ptr<engine_user> user);
   void remove_user(const engine_user& user);
 
-  // Each function creates its threads and workers at its first call.
+  // Each function creates threads and workers at the first call.
   result<void> start_checking();
   result<void> start_decoding();
   result<void> start_saving();
 
-  // Reads of loads and writes of saves. The workers that own a slot carry them out.
+  // Reads of loads and writes of saves. The workers that own a slot carry out these steps.
   schedule read_schedule{loop};
   // Tensors whose digests or indices must be checked. Workers without a slot carry out the checks.
   schedule check_schedule{loop};

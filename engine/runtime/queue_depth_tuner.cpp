@@ -21,8 +21,8 @@ constexpr double halving_ratio_min = 0.97;
 constexpr double standard_errors = 2;
 
 // The assumed relative difference between two measurements under the same conditions. error() adds
-// the square of this difference to the sum of squared deviations, so that few trials do not look
-// certain.
+// the square of this difference to the sum of squared deviations, so that the result of a few
+// trials is not regarded as certain.
 constexpr double spread_expected = 0.15;
 constexpr std::uint32_t trials_min = 2;
 // After 32 trials, older trials lose weight, because the speed of a drive can change.

@@ -63,7 +63,7 @@ class queue_depth_tuner {
   std::atomic<std::uint64_t> current_;  // chosen_, or the candidate during its measurement.
 
   // The next four members describe the current measurement. skip_ is the number of bytes that must
-  // complete before the measurement starts, because they were requested with the previous value.
+  // complete before the measurement starts. These bytes were requested with the previous value.
   std::uint64_t skip_ = 0;
   std::uint64_t counted_ = 0;
   bool running_ = false;
