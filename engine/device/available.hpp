@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Returns how much memory the process can still use. A load checks this number before it allocates
-// host memory: Linux lets a process allocate more memory than the machine has, but the OOM killer
-// ends the process when the process writes to that memory.
+// Returns how much memory the process can still use. A load checks this number before the load
+// allocates host memory: Linux lets a process allocate more memory than the machine has, but the
+// OOM killer ends the process when the process writes to that memory.
 
 #include <cstdint>
 #include <filesystem>

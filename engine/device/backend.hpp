@@ -189,7 +189,7 @@ class backend {
   // The engine thread calls attach(), then start() for each copy, then detach() after all copies.
 
   // Opens the device. Afterwards, handlers in `loop` may call `done`. The slots have no pages yet.
-  // The device may set the memory policy of the slots, but must not access them.
+  // The device may set the memory policy of the slots, but must not access the slots.
   virtual result<void> attach(boost::asio::io_context& loop, slot_region slots) = 0;
   // Finds out whether this device can copy from the memory of `peer`. Called in the engine thread
   // when both devices are attached.

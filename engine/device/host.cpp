@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The host as a device. Most reads write directly to an arena (an allocation for tensors). Other
-// reads write to a slot (I/O buffer), and memcpy or a conversion moves the bytes to the arena. The
-// memory is private, except that other processes can map the memory of shared_host().
+// Implements the host as a device. Most reads write directly to an arena (an allocation for
+// tensors). Other reads write to a slot (I/O buffer), and memcpy or a conversion moves the bytes to
+// the arena. The memory is private, except that other processes can map the memory of
+// shared_host().
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -29,7 +30,8 @@ namespace {
 // Up to this size, a copy in the engine thread takes no longer than a post to another thread.
 constexpr std::uint64_t inline_copy_bytes_max = 64 * 1024;
 
-// Smaller loads do not query the available memory, because the query takes longer than such a load.
+// Smaller loads do not query the available memory, because the query would take longer than the
+// load.
 constexpr std::uint64_t unchecked_bytes_max = std::uint64_t{1} << 20;
 
 // Smaller arenas are allocated on the heap, because whole pages would waste memory.

@@ -22,9 +22,9 @@ namespace {
 constexpr long tmpfs_magic = 0x01021994;
 constexpr long ramfs_magic = 0x858458f6;
 
-// Returns the reason if statx reports that direct reads of this file are impossible, or that they
-// need more alignment than block_bytes. Otherwise returns an empty string, and sets
-// `address_alignment` if statx reports it. Many NVMe drives report 4.
+// Returns the reason if statx reports that direct reads of this file are impossible, or that direct
+// reads need more alignment than block_bytes. Otherwise returns an empty string, and sets
+// `address_alignment` if statx reports the alignment. Many NVMe drives report 4.
 std::string alignment_refusal(int fd, std::uint32_t& address_alignment) {
   struct ::statx answer = {};
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &answer) != 0) return {};

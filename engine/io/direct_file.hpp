@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Opens a file a second time with O_DIRECT. Direct reads are used if the file can be opened in this
-// way, if a trial read succeeds, and if statx does not report an unsuitable alignment. One trial
-// read is made per file system.
+// Opens a file a second time with O_DIRECT. Direct reads are used if three conditions hold: the
+// file can be opened with O_DIRECT, a trial read succeeds, and statx does not report an unsuitable
+// alignment. One trial read is made per file system.
 
 #include <sys/types.h>
 

@@ -72,9 +72,9 @@ class io_queue {
   virtual ~io_queue() = default;
   virtual void start(operation& op) = 0;  // Must not throw.
 
-  // Returns true if a thread of the queue populates memory before it writes to the memory. If the
-  // result is false, the caller must populate the memory before the read, because otherwise the
-  // engine thread would handle the page faults one after another.
+  // Returns true if a thread of the queue populates memory before the thread writes to the memory.
+  // If the result is false, the caller must populate the memory before the read, because otherwise
+  // the engine thread would handle the page faults one after another.
   virtual bool populates() const noexcept = 0;
 };
 

@@ -93,8 +93,8 @@ void pool_io::start(operation& op) {
   retry_allocation([&] { boost::asio::post(threads_.get_executor(), work); });
 }
 
-// Adds the operation to the batch of completions. Posts the batch if it is full, if no operation
-// waits for a thread, or if the completion must not be delayed.
+// Adds the operation to the batch of completions. Posts the batch if the batch is full, if no
+// operation waits for a thread, or if the completion must not be delayed.
 void pool_io::end(operation& op, int result) noexcept {
   bool must_post = op.request.awaited || op.request.direct;
   {

@@ -12,10 +12,11 @@ namespace ringload::inline v0 {
 
 enum class residency : std::uint8_t {
   cold,  // No other value applies.
-  // At least 90 % of the pages are in the page cache and none is dirty, or both ends of a long
+  // At least 90 % of the pages are in the page cache and no page is dirty, or both ends of a long
   // range are cached and clean. Copying from the page cache is faster than reading from the drive.
   cached,
-  // Some counted pages are not yet written to the drive. A direct read would first write them.
+  // Some counted pages are not yet written to the drive. A direct read would first write these
+  // pages.
   dirty,
   unknown,  // The kernel has no cachestat (Linux before 6.5), or the file has another owner.
 };

@@ -22,7 +22,7 @@ constexpr std::size_t head_bytes = 16;
 constexpr std::size_t device_text_max = 256;
 constexpr std::uint64_t kind_last = element_kind_count + block_kind_count - 1;
 
-// The functions pass_...() write a description to a packer, or read it from an unpacker.
+// The functions pass_...() write a description to a packer, or read a description from an unpacker.
 
 void pass_value(packer& archive, const attribute& value) { archive.text(value.encoded()); }
 void pass_value(unpacker& archive, attribute& value) {

@@ -22,8 +22,8 @@ namespace detail {
 
 namespace {
 
-// Returns the region index of each arena. A null arena has no tensors and no region: its index must
-// not be used.
+// Returns the region index of each arena. A null arena has no tensors and no region, so the index
+// of a null arena must not be used.
 std::vector<std::uint32_t> region_indices(const model_storage& storage) {
   std::vector<std::uint32_t> out;
   std::uint32_t next = 0;

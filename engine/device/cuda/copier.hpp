@@ -32,8 +32,9 @@ class pinned;
 class copier {
  public:
   // Each kind of copy has two streams: while the first stream pauses between two copies, the second
-  // stream uses the bus. The kernels of one stream can also run during the copies of the other. The
-  // streams for kernels are opened on first use, because a device has few hardware queues.
+  // stream uses the bus. The kernels of one stream can also run during the copies of the other
+  // stream. The streams for kernels are opened on first use, because a device has few hardware
+  // queues.
   static constexpr std::size_t streams_of_a_kind = 2;
 
   // `slots` must outlive this object. Slots that are not pinned are copied more slowly.

@@ -216,7 +216,7 @@ class cuda_backend final : public backend, public memory_exchange {
 
   void meet(const backend& peer_backend) noexcept override {
     const auto* const peer = dynamic_cast<const cuda_backend*>(&peer_backend);
-    // Shareable memory is mapped only for its own device, so no peer can read it.
+    // Shareable memory is mapped only for its own device, so no peer can read the memory.
     if (peer == nullptr || peer->shares_memory_) return;
     try {
       peers_.push_back({peer});
@@ -327,7 +327,7 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
   // Takes memory from the free list. No tensor uses this memory, but kernels of the program may
-  // still read it. Therefore waits for the events in `uses`.
+  // still read the memory. Therefore the function waits for the events in `uses`.
   result<std::optional<device_block>> take_kept(std::uint64_t bytes) {
     auto found = kept_->take(bytes);
     if (!found) return std::optional<device_block>();

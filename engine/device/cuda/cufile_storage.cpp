@@ -36,7 +36,7 @@ struct registered_file {
 // memory, cuFile writes through host memory.
 constexpr std::uint64_t gpu_page_bytes = 64 * 1024;
 
-// Returns true if the error comes from cuFile, and false if it comes from the drive.
+// Returns true if cuFile has caused the error, and false if the drive has caused the error.
 bool is_refusal(int reason) noexcept {
   return reason == EINVAL || reason == EOPNOTSUPP || reason == ENOSYS || reason == EPERM;
 }

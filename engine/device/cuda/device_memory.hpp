@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Owns device memory and frees it in threads of the library.
+// Owns device memory, and frees the memory in threads of the library.
 //
 // cudaFree may wait for work of the device. The thread that destroys the last reference to a tensor
 // must not wait for such work, because this thread may run an event loop or hold the lock of an

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Pins slots (I/O buffers), so that the device can copy them by DMA and its kernels can read them.
+// Pins slots (I/O buffers), so that the device can copy the slots by DMA, and kernels of the device
+// can read the slots.
 
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>

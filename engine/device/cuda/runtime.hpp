@@ -2,7 +2,7 @@
 #pragma once
 
 // Wraps the CUDA runtime for the other files of this folder: converts errors to error codes, counts
-// devices, and selects a device without disturbing threads of the program.
+// devices, and selects a device without side effects on threads of the program.
 
 #include <cuda_runtime_api.h>
 

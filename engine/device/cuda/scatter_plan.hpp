@@ -54,8 +54,8 @@ struct transfer {
 void plan_transfer(std::span<const copy_op> copies, std::span<std::byte* const> destinations,
                    transfer& plan);
 
-// Returns true if the copy has its own driver call, and false if it shares a call with other small
-// copies. `copy` must not convert elements.
+// Returns true if the copy has its own driver call, and false if the copy shares a call with other
+// small copies. `copy` must not convert elements.
 inline bool is_worth_a_copy(const copy_op& copy, std::size_t copies_of_slot) noexcept {
   return copy.bytes >= call_worth_bytes || copies_of_slot < scattered_copies_min;
 }

@@ -3,8 +3,8 @@
 
 // Copies bytes that are not in a slot (I/O buffer) to the device, such as decoded bytes. An object
 // has two pinned buffers, called rooms: the calling thread fills one room while the device copies
-// from the other.
-// Each object has its own stream, so its copies do not involve the engine thread.
+// from the other room. Each object has its own stream, so its copies do not involve the engine
+// thread.
 //
 // The device must be current for open() and the destructor. start() and finish() select the device.
 
@@ -61,7 +61,7 @@ class upload_rooms final : public uploader {
   std::array<bool, rooms_count> running_ = {};
   std::size_t next_room_ = 0;
   boost::system::error_code failed_;  // The first failure.
-  // Temporary lists. They are members, so that their memory is reused.
+  // Temporary lists. These lists are members, so that their memory is reused.
   std::vector<copy_op> copies_;
   transfer transfer_;
   std::vector<box_piece> boxes_;

@@ -73,7 +73,8 @@ result<void> check_reads(::io_uring& ring) {
   return {};
 }
 
-// Tests io_uring_enter, which a seccomp filter may refuse although it allows io_uring_setup.
+// Tests io_uring_enter, which a seccomp filter may refuse although the filter allows
+// io_uring_setup.
 result<void> check_use(::io_uring& ring) {
   ::io_uring_prep_nop(::io_uring_get_sqe(&ring));
   int answer = 0;

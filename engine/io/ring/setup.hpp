@@ -2,7 +2,7 @@
 #pragma once
 
 // Creates an io_uring for class `ring`. Tries several sets of setup flags until the kernel accepts
-// one of them. If the kernel refuses all of them, explains the refusal.
+// a set. If the kernel refuses all sets, explains the refusal.
 
 #include <liburing.h>
 

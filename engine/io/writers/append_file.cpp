@@ -29,7 +29,8 @@ constexpr std::uint64_t direct_unit = ringload::block_bytes;
 
 }  // namespace
 
-// Counts one write as in flight until its destruction, even if the coroutine never starts.
+// Counts one write as in flight until this object is destroyed, even if the coroutine of the write
+// never starts.
 class append_file::flight {
  public:
   flight(append_file& owner, std::optional<std::size_t> block) noexcept

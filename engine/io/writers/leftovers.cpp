@@ -44,7 +44,7 @@ bool is_of_a_save(int folder_fd, const std::string& name) {
          S_ISREG(status.st_mode);
 }
 
-// Removes a folder and its files, unless it contains a file that no save creates.
+// Removes a folder and its files, unless the folder contains a file that no save creates.
 void remove_folder(int parent_fd, const std::string& folder_name, int folder_fd) {
   const auto names = folder_names(folder_fd);
   if (!names) return;
