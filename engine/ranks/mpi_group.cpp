@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Implements `group` over MPI. MPI cannot wait for a message, the failure of another rank and a
-// deadline at the same time, so this group polls for them.
+// deadline at the same time. Therefore this group polls for all three events.
 //
 // broadcast() uses MPI_Ibcast and scatter() uses MPI_Iscatterv. barrier() is inherited from `group`
 // and uses messages, because MPI_Ibarrier takes the same time
-// (bench/results/2026-11-24-group-calls.md), and cannot tell which rank is missing.
+// (bench/results/2026-11-24-group-calls.md) and cannot report which rank is missing.
 //
 // All messages are copied through one buffer of the group, in two halves: a half is copied while
 // MPI uses the other half. MPI forbids MPI_Cancel and MPI_Request_free for a collective call, and
@@ -36,7 +36,7 @@ namespace {
 
 constexpr int message_tag = 1;
 constexpr int failure_tag = 2;
-// A piece of this size stays in the processor's cache while it is copied.
+// A piece of this size stays in the processor's cache during the copy.
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 constexpr std::size_t pieces = 2;
 // Used if MPI does not report which rank is missing.

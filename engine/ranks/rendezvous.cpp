@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Creates the groups of ranks that are connected by sockets. If the ranks are threads, their
-// sockets are created directly. If they are processes of several machines, tcp_rendezvous.cpp
-// connects them. If they are processes of one machine, rank 0 listens on a Unix socket. Every other
-// rank connects and sends its rank number. For each peer, the rank then receives one packet with
-// its two sockets to this peer. Rank 0 creates and sends the sockets of one pair at a time, so rank
-// 0 never holds the sockets of all pairs.
+// sockets are created directly. If the ranks are processes of several machines, tcp_rendezvous.cpp
+// connects the processes. If the ranks are processes of one machine, rank 0 listens on a Unix
+// socket. Every other rank connects and sends its rank number. For each peer, the rank then
+// receives one packet with the two sockets that connect the rank to this peer. Rank 0 creates and
+// sends the sockets of one pair at a time, so rank 0 never holds the sockets of all pairs.
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -126,7 +126,8 @@ void socket_group::check() const {
   if (interrupted_) throw error(system_code(ECANCELED), "group", "interrupted");
 }
 
-// Ends the group. Reports the failure to all ranks, because some ranks may not know about it yet.
+// Ends the group. Reports the failure to all ranks, because some ranks may not have received a
+// report yet.
 void socket_group::give_up(std::uint32_t because_of, const std::string& reason) {
   notify_all(event_kind::failed, because_of, reason);
   ended_.emplace(errc::rank_failed, rank_name(because_of), reason);

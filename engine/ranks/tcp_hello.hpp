@@ -2,8 +2,8 @@
 #pragma once
 
 // The first bytes of the TCP connections between ranks. tcp_rendezvous.cpp describes the protocol.
-// The structs are sent as they are in memory. A peer with another byte order is refused, because
-// its magic number differs.
+// The structs are sent in the format that they have in memory. A peer with another byte order is
+// refused, because its magic number differs.
 
 #include <poll.h>
 

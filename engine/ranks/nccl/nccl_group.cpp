@@ -8,8 +8,8 @@
 // wait on the device forever.
 //
 // Destroying or aborting a communicator blocks until all ranks of the machine destroy or abort the
-// communicator. Therefore these calls run in their own threads, and a rank waits for them at most
-// end_wait_max.
+// communicator. Therefore these calls run in their own threads, and a rank waits at most
+// end_wait_max for these calls.
 
 #include <algorithm>
 #include <atomic>
@@ -49,7 +49,7 @@ constexpr std::chrono::milliseconds end_wait_max{5000};
 std::string rank_name(std::uint32_t rank) { return "rank " + std::to_string(rank); }
 
 // Runs `work` in a new thread. Returns false if the thread has not ended within `limit`. The thread
-// then continues, so `work` must own everything it uses. `work` must not throw.
+// then continues, so `work` must own all objects that `work` uses. `work` must not throw.
 template <class Work>
 bool ends_within(std::chrono::milliseconds limit, Work work) {
   struct progress {
@@ -196,8 +196,8 @@ class nccl_ranks final : public group {
     if (thrown) std::rethrow_exception(thrown);
   }
 
-  // Launches a call on the stream and waits until it completes. A call with 0 bytes is skipped,
-  // because it has 0 bytes on all ranks.
+  // Launches a call on the stream and waits until the call completes. A call with 0 bytes is
+  // skipped, because the call has 0 bytes on all ranks.
   template <class Call>
   void carry_out(std::size_t bytes, const char* name, const Call& call) {
     check_ended();

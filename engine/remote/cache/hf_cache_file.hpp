@@ -62,8 +62,8 @@ class hf_cache_file {
   // If the file already has range_set::ranges_max ranges, writes nothing and returns success.
   result<void> write(std::uint64_t offset, std::span<const std::byte> from);
   // Hashes the bytes before the first gap. If all bytes are present, compares the digest. If the
-  // digest is correct, publishes the file: renames it to blobs/<digest>, and creates the link and
-  // the ref. If the digest is wrong, deletes the file and returns wrong_digest with an empty
+  // digest is correct, publishes the file: renames the file to blobs/<digest>, and creates the link
+  // and the ref. If the digest is wrong, deletes the file and returns wrong_digest with an empty
   // where().
   result<void> advance();
   // Discards all received bytes, unless the file is published or a call has failed. Returns true if

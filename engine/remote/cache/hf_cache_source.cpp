@@ -60,7 +60,7 @@ struct caching {
 };
 
 // Ignores a failure, because the load can continue without the cache. If the bytes cannot be
-// written, `blob` stores the failure, and report_state() reports it.
+// written, `blob` stores the failure, and report_state() reports the failure.
 void caching::write(const source_read& request) noexcept {
   static_cast<void>(catch_as_fault([&] { return blob->write(request.offset, request.into); }));
 }
@@ -170,7 +170,7 @@ hf_cache_source::~hf_cache_source() {
   retry_allocation([&] { asio::post(threads_->hashing, finish); });
 }
 
-// Receives bytes from the network, writes them into the cache, then calls `done`.
+// Receives bytes from the network, writes the bytes into the cache, then calls `done`.
 void fetch(const std::shared_ptr<caching>& state, cache_threads& threads,
            const source_read& request,
            const std::shared_ptr<byte_source::read_handler>& shared_done) {

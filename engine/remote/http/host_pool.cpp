@@ -47,9 +47,9 @@ void host_pool::fail(http_exchange& exchange) noexcept {
   end(exchange);
 }
 
-// Opens a connection if none is idle and the limit is not reached. Otherwise wakes an idle
-// connection or, if none is idle, a connection that waits for its caller: see park(). If all
-// connections are busy, the first free connection takes the exchange.
+// Opens a connection if no connection is idle and the limit is not reached. Otherwise wakes an idle
+// connection. If no connection is idle, wakes a connection that waits for its caller: see park().
+// If all connections are busy, the first free connection takes the exchange.
 void host_pool::find_connection() {
   if (idle_.empty() && connections_ < settings.connections) return connect(false);
   wake_connection();

@@ -85,9 +85,9 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   // Removes the next exchange from the queue. An exchange for which a caller waits is taken before
   // background exchanges. Returns null if the queue is empty.
   http_exchange* take();
-  // Removes the next background exchange, so that a busy connection can send its request ahead.
-  // Returns null if no background exchange is queued, or if there are enough free connections for
-  // all queued exchanges.
+  // Removes the next background exchange, so that a busy connection can send the request of this
+  // exchange ahead. Returns null if no background exchange is queued, or if there are enough free
+  // connections for all queued exchanges.
   http_exchange* take_to_send_ahead();
   void begin_exchange() noexcept { ++busy_connections_; }
   void end_exchange() noexcept { --busy_connections_; }
@@ -104,8 +104,8 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   void fail(http_exchange& exchange) noexcept;
   void find_connection();
   void connect(bool connect_early);
-  // Wakes an idle connection or, if none is idle, a connection that waits for its caller: see
-  // park(). Returns false if the pool has neither.
+  // Wakes an idle connection. If no connection is idle, wakes a connection that waits for its
+  // caller: see park(). Returns false if the pool has neither kind of connection.
   bool wake_connection() noexcept;
 
   std::deque<http_exchange*> awaited_;

@@ -3,7 +3,7 @@
 
 // Runs the requests of one transfer: follows redirects, waits, and retries, until the transfer_kind
 // reports success or failure. Used by the HTTP client and by sources of objects. Only the network
-// thread may call a function, unless the comment of the function says otherwise.
+// thread may call a function, unless the comment of the function states otherwise.
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Pure functions for the API of the Hugging Face hub: they build addresses, parse the listing of a
-// model, and convert error responses to faults.
+// Pure functions for the API of the Hugging Face hub. The functions build addresses, parse the
+// listing of a model, and convert error responses to faults.
 
 #include <cstdint>
 #include <optional>
