@@ -10,8 +10,7 @@
 // While the caller waits for a tensor, the next groups are started if their memory fits into the
 // window. A group occupies memory of the window while the group is loaded, and afterwards while the
 // caller holds tensors of the group. Most groups are much smaller than the window, so that many
-// groups are loaded at the same time. A tensor that is larger than this group size is a group of
-// its own.
+// groups are loaded at the same time. A larger tensor is a group of its own.
 
 #include <cstdint>
 #include <deque>

@@ -45,7 +45,8 @@ constexpr int unknown_rank = -1;
 // one machine arrives within a few hundred tests.
 constexpr unsigned busy_tests = 2000;
 constexpr std::chrono::microseconds test_interval{50};
-// Time limit for reporting a failure to one rank. A live rank needs some microseconds.
+// Time limit for reporting a failure to one rank. A report to a running rank takes some
+// microseconds.
 constexpr std::chrono::milliseconds notify_timeout{100};
 
 std::string name_of(int rank) {

@@ -67,8 +67,8 @@ loader_options options_for(const loader_options& options, const std::vector<devi
 }
 
 // Spawns the coroutine that `make_coroutine` returns. Repeats this step until a coroutine returns
-// normally. If memory is exhausted, co_spawn may throw, end the coroutine with an exception, or
-// destroy the coroutine without a notice.
+// normally. If memory is exhausted, co_spawn may throw, the coroutine may end with an exception, or
+// the coroutine may be destroyed without a notice.
 template <class Life>
 void spawn_until_done(boost::asio::io_context& loop, const Life& make_coroutine) {
   struct ending {

@@ -29,8 +29,8 @@ class queue_depth_tuner {
 
   // Reports that `bytes` were read or written. `idle` must be true if no bytes are in flight and no
   // read or write is waiting. If `idle` is true, discards the current measurement, because the time
-  // until the next read or write would distort the measurement. If this was the measurement of the
-  // candidate, the trial ends without a result.
+  // until the next read or write would distort the measurement. If the discarded measurement was
+  // the measurement of the candidate, the trial ends without a result.
   void completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept;
 
  private:
@@ -47,7 +47,8 @@ class queue_depth_tuner {
     void add(double ratio) noexcept;
     double error() const noexcept;  // Returns the standard error of `mean`.
   };
-  // The measurements of a trial: with the chosen value, the candidate, the chosen value again.
+  // The three measurements of a trial: `before` with the chosen value, `trial` with the candidate,
+  // and `after` with the chosen value again.
   enum class phase : std::uint8_t { before, trial, after };
 
   std::uint64_t candidate(const direction& dir) const noexcept;

@@ -8,7 +8,7 @@
 // If the pieces are in host memory, one copy first transfers many pieces to a staging buffer on the
 // device. Therefore thousands of small tensors need a few copies and launches instead of one driver
 // call for each tensor. If the device has no memory for a staging buffer, the kernels read host
-// memory directly. Such reads are slower: 35 GB/s instead of 55 GB/s in a measurement.
+// memory directly. These reads are slower: 35 GB/s instead of 55 GB/s in a measurement.
 
 #include <cuda_runtime_api.h>
 

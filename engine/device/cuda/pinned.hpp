@@ -34,8 +34,8 @@ class pinned {
   // not pinned can be used too, but its copies are slower.
   boost::system::error_code pin(std::span<std::byte> slot) {
     std::byte* const memory = slot.data();
-    // Child processes do not inherit slots, because fork() would copy pinned pages at once. Before
-    // Linux 5.9, the device could use the pages of the child after fork().
+    // Child processes do not inherit slots, because fork() would copy pinned pages immediately.
+    // Before Linux 5.9, the device could use the pages of the child after fork().
     (void)::madvise(memory, slot.size(), MADV_DONTFORK);
     const unsigned flags = cudaHostRegisterMapped | (slots_.shared ? cudaHostRegisterPortable : 0U);
     const cudaError_t outcome = cudaHostRegister(memory, slot.size(), flags);

@@ -25,8 +25,8 @@ boost::system::error_code code_of(cudaError_t status) noexcept;
 // even while another thread captures a graph, and do not invalidate the capture.
 //
 // Sets the device before any other call: a thread starts with device 0, and nearly every other call
-// would create a context on device 0. A context takes half a GiB, possibly on a card that the
-// loader must not use.
+// would create a context on device 0. A context takes half a GiB of memory, and device 0 may be a
+// card that the loader must not use.
 boost::system::error_code use_device(int index) noexcept;
 
 // While this object exists, CUDA calls of its thread succeed during graph captures, and do not

@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 constexpr ::mode_t file_mode = 0666;  // The umask of the process removes bits.
 
 // Maximum number of temporary names to try. A name consists of the process number and a count.
-// Other threads may use some names, and a crashed process with the same number may have left some.
+// Other threads may use some of these names, and a crashed process with the same number may have
+// left entries with some of these names.
 constexpr int names_to_try = 1000;
 
 fs::path folder_of(const fs::path& target) {

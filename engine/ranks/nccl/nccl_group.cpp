@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Implements `group` over NCCL, for device memory. The communicator is non-blocking: each call of
-// NCCL returns at once. The rank polls NCCL until the call is launched on a CUDA stream, and then
-// polls an event of the stream. A blocking communicator would wait inside NCCL for a peer that
+// NCCL returns immediately. The rank polls NCCL until the call is launched on a CUDA stream, and
+// then polls an event of the stream. A blocking communicator would wait inside NCCL for a peer that
 // never calls. A rank aborts the communicator after every failure: an error of NCCL or CUDA, an
 // interruption, an expired deadline, or a call of fail(). Without the abort, NCCL's kernels would
 // wait on the device forever.

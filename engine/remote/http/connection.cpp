@@ -5,7 +5,8 @@
 // http_receive.cpp sends the requests and receives the responses.
 //
 // A connection takes a request from the queue only after the connection is open. During name
-// resolution and the TLS handshake, the request is still in the queue and can be cancelled at once.
+// resolution and the TLS handshake, the request is still in the queue and can be cancelled
+// immediately.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>

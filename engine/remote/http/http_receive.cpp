@@ -150,8 +150,8 @@ bool http_connection::drop_sent_ahead(const http_exchange& exchange) noexcept {
   return true;
 }
 
-// Receives a body of known length that is not for a sink. A body for memory is received directly
-// into the memory, except for the bytes that were received together with the head.
+// Receives a body of known length whose destination is not a sink. A body for memory is received
+// directly into the memory, except for the bytes that were received together with the head.
 asio::awaitable<std::optional<exchange_failure>> http_connection::receive_sized(
     http_exchange& exchange, const body_place& place) {
   std::vector<std::byte> scratch;

@@ -299,8 +299,8 @@ transfer_kind::state object_body::settle_refused(const response_head& head, faul
   return state::failed;
 }
 
-// Returns true if the next bytes are received although no read waits for these bytes. This applies
-// to the first bytes of an object, and to all bytes of a small object.
+// Returns true if the next bytes are received although no read waits for these bytes. The result is
+// true for the first bytes of an object, and for all bytes of a small object.
 bool object_body::receives_without_reads() const noexcept {
   const bool keeps_body = ranged_ || window_.keeps_all();
   return keeps_body || window_.position() < std::min(first_bytes, settings().whole_bytes_max);

@@ -39,8 +39,8 @@ class retry_state {
 
   std::uint32_t failures() const noexcept { return failures_; }
 
-  // An attempt that receives fewer bytes does not count as progress. Therefore the attempts also
-  // run out if a server closes each connection after a few bytes.
+  // An attempt that receives fewer bytes does not count as progress. Therefore the transfer also
+  // fails if a server closes each connection after a few bytes.
   static constexpr std::uint64_t progress_bytes = 64 << 10;
 
  private:
