@@ -2,8 +2,8 @@
 
 // Attaches to a model of a keeper, which is a process that shares loaded models with other
 // processes. Sends the name of a model to the keeper, receives descriptors, maps the memory, and
-// checks the description of the model. Host memory is sealed, so no process can change it. The
-// result is a model in the shared memory, or a copy of the model on the requested device.
+// checks the description of the model. Host memory is sealed, so no process can change the memory.
+// The result is a model in the shared memory, or a copy of the model on the requested device.
 
 #include <array>
 #include <boost/asio/post.hpp>

@@ -14,7 +14,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Along a tree, messages are sent in pieces. A rank forwards a piece while the next one arrives.
+// Along a tree, messages are sent in pieces. A rank forwards a piece while the next piece arrives.
 constexpr std::size_t tree_piece_bytes = std::size_t{1} << 20;
 // Along a chain, pieces are smaller, because each rank delays the message by the time of one piece.
 constexpr std::size_t chain_piece_bytes = std::size_t{1} << 17;
@@ -32,7 +32,7 @@ broadcast_route chain_route(std::uint32_t position, std::uint32_t ranks) {
   return route;
 }
 
-// A binomial tree. With 8 ranks, there are three rounds:
+// Returns the route along a binomial tree. With 8 ranks, there are three rounds:
 //
 //   0 -> 4    0 -> 2, 4 -> 6    0 -> 1, 2 -> 3, 4 -> 5, 6 -> 7
 //

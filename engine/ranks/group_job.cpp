@@ -36,9 +36,9 @@ bool may_split(const group_options& options) noexcept {
   return options.load.verify.stored == embedded_digests::none;
 }
 
-// Returns a text that is equal on two ranks if their catalogs have the same tensors, and their
-// options have the same dtypes, the same `reading` and the same may_split(). The paths of their
-// files may differ.
+// Returns a text that is equal on two ranks if three conditions hold: the catalogs have the same
+// tensors, the options have the same dtypes and the same `reading`, and may_split() returns the
+// same value. The paths of the files may differ.
 std::string identity_of(const catalog& contents, const group_options& options) {
   packer archive;
   for (const tensor_info& t : contents.tensors) {
@@ -164,7 +164,8 @@ result<T> group_job::make(const group_call& call, cancel_request& cancel) {
     require_same_call(*ranks_, text_of(call));
     const auto tensors = find(call);
     check(call, tensors);
-    // All ranks have passed the same checks, so each sends the messages that the others expect.
+    // All ranks have passed the same checks, so each rank sends the messages that the other ranks
+    // expect.
     return run<T>(call, tensors);
   });
 }

@@ -69,7 +69,7 @@ class group_job {
   const std::unique_ptr<backend> memory_;
   const std::shared_ptr<step_cancellation> cancellation_;
   checkpoint file_;
-  // Empty if each rank reads the tensors it needs, without exchanging data.
+  // Empty if each rank reads all bytes that the rank needs, so that the ranks exchange no data.
   std::optional<redistribution> redistribution_;
   mutable std::mutex mutex_;
   // Statistics of calls without redistribution. Guarded by the mutex.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Implements `group` over MPI. MPI cannot wait for a message, the failure of another rank and a
-// deadline at the same time, so this group polls for them.
+// deadline at the same time. Therefore this group polls for all three events.
 //
 // broadcast() uses MPI_Ibcast on one machine and for few bytes, and a chain of messages for many
 // bytes between machines. With 8 machines, the chain takes 0.41 of the time of MPI_Ibcast
 // (bench/results/2026-11-26-machines.md). scatter() uses MPI_Iscatterv. barrier() is inherited from
 // `group` and uses messages, because MPI_Ibarrier takes the same time
-// (bench/results/2026-11-24-group-calls.md), and cannot tell which rank is missing.
+// (bench/results/2026-11-24-group-calls.md) and cannot report which rank is missing.
 //
 // All messages are copied through one buffer of the group, in two halves: a half is copied while
 // MPI uses the other half. MPI forbids MPI_Cancel and MPI_Request_free for a collective call, and
@@ -39,7 +39,7 @@ namespace {
 
 constexpr int message_tag = 1;
 constexpr int failure_tag = 2;
-// A piece of this size stays in the processor's cache while it is copied.
+// A piece of this size stays in the processor's cache during the copy.
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 constexpr std::size_t pieces = 2;
 // Used if MPI does not report which rank is missing.
@@ -47,8 +47,9 @@ constexpr int unknown_rank = -1;
 // The first tests of a pending message are done without a pause. A message between two processes of
 // one machine arrives within a few hundred tests.
 constexpr unsigned busy_tests = 2000;
-constexpr std::chrono::microseconds between_tests{50};
-// Time limit for reporting a failure to one rank. A live rank needs some microseconds.
+constexpr std::chrono::microseconds test_interval{50};
+// Time limit for reporting a failure to one rank. A report to a running rank takes some
+// microseconds.
 constexpr std::chrono::milliseconds notify_timeout{100};
 
 std::string name_of(int rank) {
@@ -279,12 +280,12 @@ class mpi_ranks final : public group {
         give_up(request, is_collective, peer,
                 "no message arrived within " + std::to_string(timeout_.count()) + " ms");
       }
-      std::this_thread::sleep_for(between_tests);
+      std::this_thread::sleep_for(test_interval);
     }
   }
 
-  // Returns a failure that another rank has reported, if there is one. If MPI itself returns an
-  // error, this rank is the failed rank.
+  // Returns a failure that another rank has reported, or an empty optional. If MPI itself returns
+  // an error, this rank is the failed rank.
   std::optional<failure> next_failure() {
     int is_pending = 0;
     MPI_Status status = {};
@@ -301,8 +302,8 @@ class mpi_ranks final : public group {
   }
 
   // Stops waiting for a message. MPI can cancel a message whose transfer has not begun. A transfer
-  // that has begun may continue. Therefore the buffer is leaked, and so is the request of a
-  // collective call.
+  // that has begun may continue. Therefore the buffer and the request of a collective call are
+  // leaked.
   void abandon(MPI_Request& request, bool is_collective) noexcept {
     if (request == MPI_REQUEST_NULL && !is_collective) return;
     if (!is_collective) {
@@ -333,7 +334,7 @@ class mpi_ranks final : public group {
       int done = 0;
       while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0 &&
              std::chrono::steady_clock::now() < until) {
-        std::this_thread::sleep_for(between_tests);
+        std::this_thread::sleep_for(test_interval);
       }
       if (done == 0) MPI_Request_free(&request);
     }

@@ -44,8 +44,8 @@ shard_part shard_part_of(const read_piece& piece, const tensor_info& info, std::
                          index_range block) {
   shard_part out;
   std::vector<std::uint64_t> shape = info.shape;
-  // `piece.rows` counts rows as they are stored. A quantised tensor has other rows after the load,
-  // so such a tensor is always read as a whole.
+  // `piece.rows` counts stored rows. A quantised tensor has other rows after the load, so a
+  // quantised tensor is always read as a whole.
   const index_range rows = piece.whole ? index_range{0, shape.front()} : piece.rows;
   shape.front() = rows.count;
   // around() returns a value here, because the caller has checked the shape.

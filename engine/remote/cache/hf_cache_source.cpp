@@ -23,7 +23,7 @@ namespace asio = boost::asio;
 constexpr std::uint64_t gaps_bytes_max = std::uint64_t{1} << 20;
 constexpr std::size_t parts_max = 4;  // Maximum number of separate fetches for one read.
 
-// State of one cached file. Lives until the last write and the last hash are complete.
+// State of one cached file. Exists until the last write and the last hash are complete.
 struct caching {
   caching(std::shared_ptr<byte_source> source, std::shared_ptr<hf_cache_file> into,
           std::function<void(const hub_cached_file&)> report, std::string shown)
@@ -35,7 +35,7 @@ struct caching {
   caching& operator=(const caching&) = delete;
   ~caching() {
     const auto work = [this]() -> result<void> {
-      tell();
+      report_state();
       return {};
     };
     static_cast<void>(catch_as_fault(work));  // A destructor cannot report a failure.
@@ -46,7 +46,7 @@ struct caching {
   // Called after the last read, and before the digest check. If at most gaps_bytes_max bytes are
   // missing and no read has failed, fetches the missing bytes, such as padding.
   void finish();
-  void tell() const;
+  void report_state() const;
 
   const std::shared_ptr<byte_source> from;
   const std::shared_ptr<hf_cache_file> blob;
@@ -54,13 +54,13 @@ struct caching {
   const std::string name;
   // Number of unfinished calls of advance(). The first call also does the work of the later calls.
   std::atomic<std::uint32_t> pending_advances = 0;
-  std::atomic<bool> is_read = false;  // A load has read the file.
-  std::atomic<bool> failed = false;   // A read failed or was cancelled.
-  std::atomic<bool> raised = false;   // A load has reported the wrong digest to its caller.
+  std::atomic<bool> is_read = false;  // True if a load has read the file.
+  std::atomic<bool> failed = false;   // True if a read failed or was cancelled.
+  std::atomic<bool> raised = false;   // True if a load has reported the wrong digest.
 };
 
 // Ignores a failure, because the load can continue without the cache. If the bytes cannot be
-// written, `blob` stores the failure, and tell() reports it.
+// written, `blob` stores the failure, and report_state() reports the failure.
 void caching::write(const source_read& request) noexcept {
   static_cast<void>(catch_as_fault([&] { return blob->write(request.offset, request.into); }));
 }
@@ -101,7 +101,7 @@ void caching::finish() {
   advance();
 }
 
-void caching::tell() const {
+void caching::report_state() const {
   if (!on_cached) return;
   hub_cached_file out;
   out.name = name;
@@ -170,7 +170,7 @@ hf_cache_source::~hf_cache_source() {
   retry_allocation([&] { asio::post(threads_->hashing.get_executor(), finish); });
 }
 
-// Receives bytes from the network, writes them into the cache, then calls `done`.
+// Receives bytes from the network, writes the bytes into the cache, then calls `done`.
 void fetch(const std::shared_ptr<caching>& state, cache_threads& threads,
            const source_read& request,
            const std::shared_ptr<byte_source::read_handler>& shared_done) {

@@ -77,7 +77,7 @@ class digest_passes : public std::enable_shared_from_this<digest_passes> {
   const std::shared_ptr<byte_source> from;
 
  private:
-  // The caller of a function below must hold mutex_, except for end_read() and hash().
+  // All functions below must be called with mutex_ locked. Exceptions are end_read() and hash().
   void begin_pass();
   chunks give_up() noexcept;
   std::optional<byte_range> new_part_of(byte_range range) const;
@@ -99,7 +99,7 @@ class digest_passes : public std::enable_shared_from_this<digest_passes> {
   std::condition_variable changed_;  // Notified when is_hashing_ becomes false.
   std::optional<hub_hasher> hasher_;
   header_copy header_;
-  chunks chunks_;            // All begin at or after front_.
+  chunks chunks_;            // All chunks begin at or after front_.
   std::uint64_t front_ = 0;  // All earlier bytes are hashed or are being hashed.
   std::size_t in_flight_ = 0;
   std::atomic<bool> is_unverified_ = false;  // A load has read bytes that were not verified.
@@ -119,7 +119,7 @@ void digest_passes::begin_pass() {
 }
 
 // Ends the hashing of this pass. Returns the chunks whose reads wait for hashing. The caller must
-// unlock the mutex and then pass them to complete().
+// unlock the mutex and then pass the chunks to complete().
 chunks digest_passes::give_up() noexcept {
   is_complete_ = false;
   return std::exchange(chunks_, {});
@@ -223,10 +223,10 @@ void digest_passes::end_read(const source_read& request, std::optional<std::uint
   complete(std::move(released));
 }
 
-// Keeps the bytes of a completed read until they are hashed. `key` is the key of the read's chunk.
-// Takes `done`, which is called after the hashing, so that the memory of the read stays valid.
-// Compares the bytes that another read has also returned. Returns false if these bytes can no
-// longer be compared.
+// Keeps the bytes of a completed read until the bytes are hashed. `key` is the key of the read's
+// chunk. Takes `done`, which is called after the hashing, so that the memory of the read stays
+// valid. Compares the bytes that another read has also returned. Returns false if these bytes can
+// no longer be compared.
 bool digest_passes::keep(const source_read& request, std::uint64_t key, read_handler& done) {
   const std::span<const std::byte> bytes = request.into;
   const std::size_t before = key - request.offset;
@@ -251,7 +251,7 @@ bool digest_passes::keep(const source_read& request, std::uint64_t key, read_han
 
 // A read waits if no read has requested an earlier byte. Copies the bytes of the waiting reads, and
 // completes these reads. Called when no read is in flight, because the load may need the memory of
-// the waiting reads for its next reads.
+// the waiting reads for later reads.
 void digest_passes::release_waiting(chunks& released) {
   std::vector<byte_range> missing;
   try {
@@ -278,7 +278,8 @@ void digest_passes::start_hashing(threads& pool) {
       [&] { asio::post(pool.get_executor(), [self = shared_from_this()] { self->hash(); }); });
 }
 
-// Returns the next bytes in the order of the file, or an empty optional if they are not present.
+// Returns the next bytes in the order of the file, or an empty optional if these bytes are not
+// present.
 std::optional<chunk> digest_passes::take_next() {
   if (!is_complete_) return std::nullopt;
   const auto first = chunks_.begin();

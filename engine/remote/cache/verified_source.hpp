@@ -14,7 +14,7 @@
 namespace ringload::inline v0::remote_http {
 
 // The threads that hash the files of a checkpoint. The destructor joins the threads, so the
-// destructor must not run in one of them.
+// destructor must not run in one of these threads.
 struct file_hashing {
   threads pool{2};
   // A counted_copy shares only this counter and not the threads, because one of the threads may
