@@ -45,27 +45,27 @@ void cancel_request::arm(std::function<void()> wake) {
 pending_operation::pending_operation(std::shared_ptr<pending_list> list,
                                      std::unique_ptr<handler_body> body,
                                      std::shared_ptr<cancel_request> cancelled)
-    : cancel(std::move(cancelled)), in_(std::move(list)), body_(std::move(body)) {
+    : cancel(std::move(cancelled)), list_(std::move(list)), body_(std::move(body)) {
   std::unique_ptr<handler_body> unwanted;  // Destroyed after the lock is released.
-  const std::lock_guard lock(in_->mutex);
-  if (in_->closed) {
+  const std::lock_guard lock(list_->mutex);
+  if (list_->closed) {
     unwanted = std::move(body_);
     return;
   }
-  next_ = in_->first;
+  next_ = list_->first;
   if (next_) next_->back_ = &next_;
-  back_ = &in_->first;
-  in_->first = this;
+  back_ = &list_->first;
+  list_->first = this;
 }
 
 pending_operation::~pending_operation() {
-  const std::lock_guard lock(in_->mutex);
+  const std::lock_guard lock(list_->mutex);
   unlink();
 }
 
 pending_operation::claim pending_operation::take() {
   claim claimed;
-  claimed.lock = std::unique_lock(in_->mutex);
+  claimed.lock = std::unique_lock(list_->mutex);
   unlink();
   claimed.body = std::move(body_);
   return claimed;
