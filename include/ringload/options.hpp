@@ -280,7 +280,7 @@ struct load_options {
   /// Called for each step of the load: see `trace_event`. If null, the load is not traced.
   trace_function trace = nullptr;
   /// The `context` argument of `trace`. The caller must keep the object alive until the load has
-  /// ended. An object that outlives the loader is always safe.
+  /// ended. An object that outlives the loader meets this condition.
   void* trace_with = nullptr;
 };
 
