@@ -30,8 +30,8 @@ std::int64_t nanoseconds(trace_event::clock::time_point time) noexcept {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
-// Returns a copy of the name that ends with a 0 byte. Returns "" if there is no memory for the
-// copy. The copy is valid until the next call in this thread.
+// Returns a copy of `name` that ends with a 0 byte. Returns "" if no memory is left for the copy.
+// The copy is valid until the next call in this thread.
 const char* terminated(std::string_view name) noexcept {
   thread_local std::string copy;
   try {
