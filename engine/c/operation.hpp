@@ -158,9 +158,9 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void on_end(std::unique_ptr<end_callback> callback);
 
   /// Calls `use` with the result, and returns what `use` returns. If the operation has no result,
-  /// returns the status of the operation instead. An operation has no result while it is pending,
-  /// after a failure, and at the end of a stream. Throws invalid_argument if the result has another
-  /// type or was already taken.
+  /// returns the status of the operation instead. A pending operation, a failed operation and an
+  /// operation at the end of a stream have no result. Throws invalid_argument if the result has
+  /// another type or was already taken.
   template <class T, class Use>
   ringload_status with_result(Use use) {
     const ringload_status now = status();

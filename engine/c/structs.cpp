@@ -356,7 +356,7 @@ ringload_file_stats stats_of(const file_stats& from, const file_info& file) noex
 }  // namespace ringload::c
 
 const char* ringload_dtype_name(ringload_dtype type) {
-  // Every name is a string literal, so it ends with a 0 byte.
+  // The names are string literals, which end with a 0 byte.
   return type < RINGLOAD_BOOL || type > RINGLOAD_C128
              ? ""
              : ringload::name(ringload::c::dtype_of(type)).data();

@@ -74,6 +74,6 @@ void set_trace(load_options& options, const ringload_trace* trace) {
 
 const char* ringload_step_name(ringload_step step) {
   if (step < RINGLOAD_STEP_OPENED || step > RINGLOAD_STEP_HANDED_OUT) return "unknown";
-  // Every name is a string literal, so it ends with a 0 byte.
+  // The names are string literals, which end with a 0 byte.
   return ringload::name(static_cast<ringload::load_step>(step)).data();
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The memory of each destination of a plan, and the backend (host or GPU) that copies into it.
+// The memory of each destination of a plan, and the backend (host or GPU) that copies into the
+// memory.
 //
 // If several devices need the same bytes, the first device copies the bytes from the slot (I/O
 // buffer). The backend of each other device chooses between two sources: the memory of an earlier

@@ -11,8 +11,8 @@ namespace ringload::inline v0 {
 namespace {
 
 // Returns the position after the closing bracket of the set that begins at `position`. Returns 0 if
-// the set has no closing bracket: the opening bracket then matches itself. A closing bracket at the
-// beginning of the set is an element of the set.
+// the set has no closing bracket. In this case, the opening bracket matches itself. A closing
+// bracket at the beginning of the set is an element of the set.
 std::size_t end_of_set(std::string_view glob, std::size_t position) noexcept {
   std::size_t first = position + 1;
   if (first < glob.size() && glob[first] == '!') ++first;

@@ -15,7 +15,7 @@
 
 namespace ringload::inline v0 {
 
-// A tensor and the destination that it fills.
+// A tensor and its destination.
 struct matched_tensor {
   std::uint32_t destination;  // Index in the list of destinations.
   std::uint32_t tensor;       // Index in catalog::tensors.
@@ -25,7 +25,7 @@ struct matched_tensor {
   std::vector<std::uint64_t> shape;
   std::vector<std::int64_t> stride_bytes;  // The strides of the destination in bytes.
   // An element is true if the tensor has size 1 in the dimension and the destination has another
-  // size. The fill then repeats the tensor in this dimension.
+  // size. The fill repeats the tensor in this dimension.
   std::vector<bool> repeated;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file or a folder that becomes visible at its path only when it is complete. The outputs of
-// `save_async` and `writer` also become visible in this way. Use this class for additional files of
-// a checkpoint.
+// A file or a folder that becomes visible at its path only when the contents are complete.
+// `save_async` and `writer` publish their outputs in the same way. Use this class for additional
+// files of a checkpoint.
 
 #include <cstdint>
 #include <memory>

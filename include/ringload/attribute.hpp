@@ -37,8 +37,8 @@ class RINGLOAD_EXPORT attribute {
                                        : static_cast<std::uint64_t>(value)) {}
 
   /// Parses JSON text. The members of an object keep their order. A number without fraction and
-  /// exponent becomes an integer if it fits in 64 bits. Every other number becomes a floating-point
-  /// number. Throws `errc::malformed_header` if the text is not valid JSON.
+  /// exponent becomes an integer if the number fits in 64 bits. Every other number becomes a
+  /// floating-point number. Throws `errc::malformed_header` if the text is not valid JSON.
   static attribute json(std::string_view text);
   /// Creates an attribute from CBOR. `encoded` must be exactly one complete value. Throws
   /// `errc::malformed_header` if the CBOR is not valid. Throws `errc::header_not_utf8` if a text in

@@ -49,11 +49,11 @@ struct source_read {
   std::uint64_t offset;  // The offset of the first byte in the object.
   /// The memory for the bytes. Its size is the size of the range. The range is within the object.
   std::span<std::byte> into;
-  /// True if a caller is waiting for these bytes. The source should then prefer this read to other
+  /// True if a caller is waiting for these bytes. The source should process this read before other
   /// reads.
   bool awaited = false;
-  /// A stop is requested when the bytes are no longer needed. The read must then end soon, with or
-  /// without an error.
+  /// A stop is requested when the bytes are no longer needed. After the request, the read must end
+  /// soon, with or without an error.
   std::stop_token stop = {};
   transfer_counts* counts = nullptr;  // The counters that the source should update, or null.
 };
@@ -81,11 +81,11 @@ class RINGLOAD_EXPORT byte_source {
   /// Starts a read and returns without blocking. Must call `done` exactly once, in any thread, but
   /// not inside this function. If this function throws an exception, the read fails, and `done`
   /// must not be called. The argument of `done` is null if `request.into` is filled completely.
-  /// Otherwise the argument is the exception of the failure. If the object has changed since it was
-  /// opened, the exception must be errc::changed_file.
+  /// Otherwise the argument is the exception of the failure. If the object has changed since the
+  /// opening, the exception must be errc::changed_file.
   ///
-  /// The source may write to `request.into` until it calls `done`, but not afterwards, even if the
-  /// read was stopped. One loader has at most loader_options::slots reads of tensors in flight.
+  /// The source may write to `request.into` until the call of `done`, but not afterwards, even if
+  /// the read was stopped. One loader has at most loader_options::slots reads of tensors in flight.
   ///
   /// To start a coroutine that returns `boost::asio::awaitable<void>`, call
   /// `boost::asio::co_spawn(executor, coroutine(request), std::move(done))`.

@@ -115,7 +115,8 @@ typedef enum ringload_status RINGLOAD_OF_INT {
   RINGLOAD_UNSUPPORTED = 7,
   /// The host or the device does not have enough memory, or a limit is too low.
   RINGLOAD_NO_MEMORY = 8,
-  RINGLOAD_CHANGED_FILE = 9,  // A file was truncated, changed or replaced after it was opened.
+  /// A file was truncated, changed or replaced after the checkpoint was opened.
+  RINGLOAD_CHANGED_FILE = 9,
   RINGLOAD_UNAVAILABLE = 10,  // The requested device, io_uring or direct reads are not available.
   /// Tensors do not match their destinations, or ranks made different calls.
   RINGLOAD_MISMATCH = 11,
@@ -228,8 +229,8 @@ typedef struct ringload_loader_options {
   /// The number of slots. 0 means 16 for the host, or 32 for each GPU, but at most 128. If little
   /// memory is available, 0 means fewer slots.
   uint32_t slots;
-  /// The number of threads that copy from the page cache. 0 means 3 for the host, and 3 or more for
-  /// GPUs.
+  /// The number of threads that copy bytes from the page cache. 0 means 3 for the host, and 3 or
+  /// more for GPUs.
   uint32_t copy_threads;
   /// The number of threads that read if io_uring is not used. 0 means 8.
   uint32_t reader_threads;
@@ -272,8 +273,8 @@ typedef struct ringload_stats {
   uint64_t bytes_buffered;  // Bytes that were read through the page cache.
   /// The number of reads of files.
   uint64_t reads;
-  uint64_t pinned_bytes_peak;      // The total size of all slots that are allocated so far.
-  double seconds;                  // The time of the whole load so far.
+  uint64_t pinned_bytes_peak;  // The total size of all allocated slots.
+  double seconds;              // The time from the start of the load to its end, or to the present.
   double seconds_to_first_tensor;  // The time until the first tensor was loaded.
   double seconds_opening;          // The time until the catalog was read.
   ringload_engine engine;          // RINGLOAD_ENGINE_RING or RINGLOAD_ENGINE_THREADS.
@@ -309,8 +310,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_operation_wait(ringload_operation* op
 /// Returns the status of the operation, or RINGLOAD_PENDING if the operation has not ended.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_status(const ringload_operation* operation);
 /// Returns a file descriptor for poll, epoll or an event loop. The descriptor becomes readable when
-/// the operation ends, and stays readable. The operation owns the descriptor: the caller must
-/// neither read from the descriptor nor close it.
+/// the operation ends, and stays readable. The operation owns the descriptor: the caller must not
+/// read from the descriptor, and must not close the descriptor.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_descriptor(ringload_operation* operation,
                                                                 int* descriptor);
 /// Sets the callback `then` of an operation. `then` is called once, when the operation has ended.
@@ -375,7 +376,7 @@ typedef struct ringload_open_options {
   int as_reference;
   int independent_files;  // If not 0, opens each file of a folder as an independent file.
   /// The 8-bit dtype of NumPy arrays of type "V1". The type "V1" states only the width of an
-  /// element. If 0, a file with such an array fails to open with RINGLOAD_UNSUPPORTED.
+  /// element. If 0, opening a file with an array of type "V1" fails with RINGLOAD_UNSUPPORTED.
   ringload_dtype unnamed_one_byte;
   /// The 16-bit dtype of NumPy arrays of type "V2".
   ringload_dtype unnamed_two_bytes;
@@ -480,10 +481,10 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_matching(ringload_selection
                                                               const char* glob);
 /// Adds the tensors for which `wanted` returns a number other than 0. `wanted` is called once for
 /// each tensor of the checkpoint, before the first read of a load. `wanted` may also be called for
-/// an object that cannot be loaded. For such an object, only `name` and `file_position` are set.
-/// Several threads may call `wanted` at the same time if several loads use the selection. `tensor`
-/// is valid during the call only. `wanted` must not call the library. `context` must stay valid
-/// until the selection is released and all its loads have ended.
+/// an object that cannot be loaded. For an object that cannot be loaded, only `name` and
+/// `file_position` are set. Several threads may call `wanted` at the same time if several loads use
+/// the selection. `tensor` is valid during the call only. `wanted` must not call the library.
+/// `context` must stay valid until the selection is released and all its loads have ended.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_where(
     ringload_selection* selection, int (*wanted)(void* context, const ringload_tensor_info* tensor),
     void* context);
@@ -513,8 +514,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_fused(ringload_selection* s
 RINGLOAD_C_EXPORT ringload_status ringload_selection_experts(ringload_selection* selection,
                                                              uint64_t rank, uint64_t ranks,
                                                              uint64_t experts);
-/// Ignores names and globs that match no tensor. Without this call, such a name or glob fails the
-/// load with RINGLOAD_NOT_FOUND.
+/// Ignores names and globs that match no tensor. Without this call, a name or glob that matches no
+/// tensor fails the load with RINGLOAD_NOT_FOUND.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_allow_missing(ringload_selection* selection);
 
 // --- Loads

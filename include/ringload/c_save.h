@@ -38,7 +38,7 @@ struct ringload_sha256 {
 };
 
 /// Reads a checksum list from a file. The file has one line for each tensor of a checkpoint.
-/// `ringload sum --checksums` writes such a file.
+/// `ringload sum --checksums` writes a checksum list.
 ///
 ///     crc32c 8a9136aa  model.norm.weight
 ///
@@ -96,7 +96,7 @@ typedef struct ringload_save_options {
   /// The number of shards. If this number and `shard_bytes` are 0, the save writes one file.
   uint32_t shard_count;
   /// In safetensors, the alignment of the first tensor in each file. 0 means 8. In .zt, the
-  /// alignment of every tensor. A value below 64 then means 64.
+  /// alignment of every tensor. In .zt, a value below 64 means 64.
   uint32_t alignment;
   ringload_dtype dtype;  // If not RINGLOAD_AS_STORED, floating-point tensors get this type.
   int in_given_order;    // If not 0, a safetensors file has the tensors in input order.

@@ -63,7 +63,7 @@ typedef struct ringload_store {
   /// Starts a read and returns without blocking. The program must call ringload_store_read_done()
   /// or ringload_store_read_failed() exactly once for each read, in any thread, also after a
   /// cancellation. The program may also call these functions inside `begin_read`. The program may
-  /// write to `into` until it calls one of these functions. Set either `read` or `begin_read`.
+  /// write to `into` until the call of one of these functions. Set either `read` or `begin_read`.
   void (*begin_read)(void* object, uint64_t offset, void* into, uint64_t bytes,
                      ringload_store_read* read);
 
@@ -106,7 +106,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_store_extension(const ringload_store*
 RINGLOAD_C_EXPORT ringload_status ringload_store_fail(ringload_store_call* call,
                                                       ringload_status status, const char* reason);
 /// Returns 1 if the result of `call` is no longer needed, because the load was cancelled or has
-/// failed. The store's function should then return soon, with any status.
+/// failed. In this case, the function of the store should return soon, with any status.
 RINGLOAD_C_EXPORT int ringload_store_is_cancelled(const ringload_store_call* call);
 /// Adds the name of a file, without the folder, to the result of `list`. Returns
 /// RINGLOAD_INVALID_ARGUMENT if `call` is not a call of `list`.

@@ -14,10 +14,10 @@
 // type or a shape, the file is unchanged and later steps may succeed. A failure while the file is
 // written is permanent: all later steps fail too.
 //
-// The file becomes visible at its path when the writer has finished. Until then, and if the writer
-// fails, an existing file at this path is unchanged. If only the last flush of the folder fails,
-// the new file is already visible. To remove objects from a file, copy all other objects into a new
-// file with the same path.
+// The file becomes visible at its path when the writer has finished. Before this time, and if the
+// writer fails, an existing file at this path is unchanged. If only the last flush of the folder
+// fails, the new file is already visible. To remove objects from a file, copy all other objects
+// into a new file with the same path.
 
 #include <ringload/c_save.h>
 

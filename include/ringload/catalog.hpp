@@ -30,13 +30,13 @@ enum class strictness : std::uint8_t {
 
 /// `strictness::strict` limits the memory for the names, shapes and metadata of a checkpoint. The
 /// limit is the total size of its files, plus this number of bytes. Each tensor counts as at least
-/// 512 bytes, and each metadata key counts as at least 256 bytes. A checkpoint that needs more
-/// memory cannot be opened or written: both fail with `errc::header_too_large`.
+/// 512 bytes, and each metadata key counts as at least 256 bytes. If a checkpoint needs more
+/// memory, opening or writing the checkpoint fails with `errc::header_too_large`.
 inline constexpr std::uint64_t description_bytes_max = std::uint64_t{64} << 20;
 
 /// The dtypes of NumPy arrays whose type has no name in NumPy. Arrays of the package ml_dtypes
 /// store bfloat16 as "V2" and most 8-bit floats as "V1". These names state only the width of an
-/// element. If no dtype is set for the width, opening a file with such an array fails with
+/// element. If no dtype is set for the width, opening the file fails with
 /// `errc::unsupported_feature`. ml_dtypes stores float8_e5m2 as "f1". The name "f1" is accepted if
 /// `one_byte` or `two_bytes` is set.
 struct unnamed_dtypes {
@@ -112,9 +112,9 @@ struct composite_info {
 };
 
 /// An object that cannot be loaded. A load that selects this object fails with the error below.
-/// Other loads are not affected. With `strictness::reference`, a load fails only if the load
-/// selects the object by its exact name, or by a glob that matches no tensor. All other selections
-/// omit the object.
+/// Other loads are not affected. With `strictness::reference`, a load fails only if the selection
+/// contains the exact name of the object, or a glob that matches the object but no tensor. All
+/// other selections omit the object.
 struct unreadable_info {
   std::string name;                     // The name of the object.
   std::uint32_t file = 0;               // The index of the file in catalog::files.

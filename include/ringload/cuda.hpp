@@ -61,9 +61,9 @@ RINGLOAD_EXPORT const boost::system::error_category& cuda_category() noexcept;
 
 /// Copies `into.size()` bytes of the tensor `source` to the host memory `into`. `from` is the
 /// offset of the first byte in the tensor. The tensor must be completely loaded and on a CUDA
-/// device. The function returns when the copy is complete. The function waits only for its own CUDA
-/// stream. Therefore all work of the program that writes to the tensor must have completed before
-/// the call.
+/// device. The function returns when the copy is complete. The function waits only for the CUDA
+/// stream of the copy. Therefore all work of the program that writes to the tensor must have
+/// completed before the call.
 ///
 /// Use this function for checks and for small tensors. Each concurrent call pins 2 MiB of host
 /// memory, which stays pinned until the loader and all its tensors are destroyed. Thread-safe.
@@ -71,7 +71,7 @@ RINGLOAD_EXPORT const boost::system::error_category& cuda_category() noexcept;
 RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t from,
                                   std::span<std::byte> into);
 
-/// Registers the host memory of a model with the CUDA driver. GPUs then copy from this memory
+/// Registers the host memory of a model with the CUDA driver, so that GPUs copy from this memory
 /// without the CPU. Use this function for a model that is copied to a GPU several times.
 /// `loader::copy_async` copies from the registered memory. `attach()` for a GPU also copies from
 /// the registered memory, if this process holds the model. The call takes 30 to 100 ms for each

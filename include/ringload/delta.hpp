@@ -12,7 +12,7 @@
 //
 // A delta is a .zt file. A delta can be read from every source of checkpoints, such as a file or a
 // server. The file contains the digests of all tensors of both versions. If a delta is damaged, or
-// is applied to another version, the operation fails and changes nothing.
+// belongs to another base version, the operation fails and changes nothing.
 
 #include <cstdint>
 #include <memory>

@@ -104,7 +104,7 @@ RINGLOAD_EXPORT data_type type_of(dtype type) noexcept;
 RINGLOAD_EXPORT dlpack::managed_tensor_versioned* to_dlpack(const tensor& from);
 
 /// Exports a tensor for consumers that support DLPack 0.x only. DLPack 0.x has no floating-point
-/// types of less than 16 bits, so such a consumer may refuse a tensor of these types. The
+/// types of less than 16 bits. Therefore a consumer may refuse a tensor of these types. The
 /// unversioned form has no flag for read-only memory.
 RINGLOAD_EXPORT dlpack::managed_tensor* to_legacy_dlpack(const tensor& from);
 

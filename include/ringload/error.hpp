@@ -62,7 +62,7 @@ enum class errc {
   missing_tensor,    // The index lists a tensor, but the shard does not have the tensor.
 
   // Errors of loading.
-  truncated_file,       // The file became shorter after it was opened.
+  truncated_file,       // The file became shorter after the checkpoint was opened.
   changed_file,         // The file was changed or replaced during the load.
   malformed_stream,     // Compressed bytes are damaged, or have another size after decompression.
   codec_unavailable,    // This build does not support the compression of a tensor.

@@ -80,8 +80,8 @@ struct fill_options {
   /// is unchanged.
   on_missing missing = on_missing::error;
   /// The action for a tensor without a destination. `ignore`: the tensor is not loaded. `report`:
-  /// the tensor is not loaded, and `fill_result::unexpected` lists it. `error`: the fill fails with
-  /// `errc::unexpected_tensor`.
+  /// the tensor is not loaded, and `fill_result::unexpected` lists the tensor. `error`: the fill
+  /// fails with `errc::unexpected_tensor`.
   on_unexpected unexpected = on_unexpected::ignore;
   /// The action if a tensor and its destination have different element types. `exact`: the fill
   /// fails with `errc::wrong_dtype`. `convert`: the elements are converted.

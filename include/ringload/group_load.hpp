@@ -30,10 +30,10 @@ namespace ringload::inline v0 {
 
 /// How the ranks of a group divide the reads of a checkpoint.
 enum class group_reading : std::uint8_t {
-  /// Each rank reads an equal part of the bytes when the load starts. Each byte is read once and
-  /// then sent to the other ranks through memory. A compressed or quantised tensor is read as a
-  /// whole by one rank. If digests in the files are verified, each tensor is read as a whole by one
-  /// rank. Use this value if all ranks share a drive, or if all ranks need all tensors.
+  /// Each rank reads an equal part of the bytes when the load starts. Each byte is read once, and
+  /// sent to the other ranks through memory. A compressed or quantised tensor is read as a whole by
+  /// one rank. If digests in the files are verified, each tensor is read as a whole by one rank.
+  /// Use this value if all ranks share a drive, or if all ranks need all tensors.
   divided,
   /// Each rank reads the bytes of a tensor when the rank requests the tensor. The ranks exchange no
   /// bytes. Use this value if each rank needs mainly its own shards, or if each rank has its own

@@ -13,8 +13,8 @@
 //   // In another process:
 //   ringload::model qwen = ringload::attach("/run/models", "qwen");
 //
-// The memory exists as long as any process maps it. Attached models remain valid if the keeper
-// crashes, ends or is replaced.
+// The memory exists as long as any process maps the memory. Attached models remain valid if the
+// keeper crashes, ends or is replaced.
 //
 // A keeper can also publish a model in GPU memory that was loaded for `shared_cuda_device()`.
 // Another process can attach this model on the same GPU without a copy. GPU memory cannot be
@@ -62,10 +62,10 @@ struct keeper_options {
   /// The effective user ids that may attach models. A user also needs the permission of `mode`.
   /// Empty means every user who can connect.
   std::vector<unsigned> users = {};
-  /// A Unix SOCK_SEQPACKET socket that is already listening, for example from systemd. The keeper
-  /// then creates no socket. The keeper duplicates the descriptor, and does not remove the file of
-  /// the socket. Clients can connect at any time, but the keeper answers no client before the first
-  /// model is published. If -1, the keeper creates a socket.
+  /// A Unix SOCK_SEQPACKET socket that is already listening, for example from systemd. If set, the
+  /// keeper creates no socket. The keeper duplicates the descriptor, and does not remove the file
+  /// of the socket. Clients can connect at any time, but the keeper answers no client before the
+  /// first model is published. If -1, the keeper creates a socket.
   int listening_socket = -1;
   /// The maximum number of connections. A process holds one connection for each attached model.
   /// Further processes wait until a connection is closed.
@@ -138,10 +138,10 @@ RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name,
 ///
 /// If the model is in host memory and `on` is a GPU, the model is copied to the GPU. A `loader`
 /// with default options makes the copy, and each tensor gets an allocation of its own. Afterwards
-/// the keeper's memory is unmapped. If this process holds the same model and has pinned it with
-/// `pin()` of `ringload/cuda.hpp`, the GPU copies from the pinned memory without the CPU. An
-/// integrated GPU shares the memory of the host. Such a GPU uses a tensor without a copy if the
-/// tensor begins at a multiple of 256 bytes.
+/// the keeper's memory is unmapped. If this process holds the same model, pinned with `pin()` of
+/// `ringload/cuda.hpp`, the GPU copies from the pinned memory without the CPU. An integrated GPU
+/// shares the memory of the host. Such a GPU uses a tensor without a copy if the tensor begins at a
+/// multiple of 256 bytes.
 ///
 /// A GPU model is opened without a copy. Throws `errc::device_unavailable` if `on` is not the GPU
 /// (or the MIG instance) of the model. If the driver refuses to open the memory, throws the

@@ -92,8 +92,8 @@ RINGLOAD_EXPORT void await_finish(const std::shared_ptr<job>& load,
 ///
 /// Neighbouring tensors share one allocation, of at most a sixteenth of the window. A larger tensor
 /// has an allocation of its own. The stream can reuse an allocation when all its tensors are
-/// destroyed. Each tensor may need up to 12 KiB more than its bytes, because it may begin and end
-/// within a page. The size of an allocation is a multiple of 4 KiB. On a GPU, with
+/// destroyed. Each tensor may need up to 12 KiB more than its size, because a tensor may begin and
+/// end within a page. The size of an allocation is a multiple of 4 KiB. On a GPU, with
 /// `loader_options::cached_bytes`, or with reserved huge pages, the size is a multiple of 2 MiB.
 ///
 /// A handler without an associated executor runs on the loader's executor. All functions are

@@ -123,13 +123,13 @@ class RINGLOAD_EXPORT loader_base {
 /// without a run() of the loader's context.
 ///
 /// Each operation has two overloads, without and with options, because a call may omit the options,
-/// the token, or both.
+/// the token, or the options and the token.
 ///
 /// A call without a token uses the default token of the executor (`as_default_on`). If the executor
-/// has no default token, the result of the call must be awaited with `co_await`. A failure then
-/// throws `ringload::error`, which includes the place of the failure. With any other token, wrap
-/// the token in `bind_diagnostics` to get the place, or in `as_exception` to get a
-/// `ringload::error`.
+/// has no default token, the result of the call must be awaited with `co_await`. The `co_await` of
+/// a failed operation throws `ringload::error`, which includes the place of the failure. With any
+/// other token, wrap the token in `bind_diagnostics` to get the place, or in `as_exception` to get
+/// a `ringload::error`.
 ///
 /// Cancellation of any type cancels an operation. If the comment of a function lists the accepted
 /// types, the function ignores all other types. After the completion, cancellation has no effect.
@@ -184,8 +184,8 @@ class basic_loader : public detail::loader_base {
                      std::move(extensions), log) {}
 
   /// Creates a loader with a `boost::asio::system_executor`, for programs without an execution
-  /// context. A handler without an associated executor then runs in a thread of the system
-  /// executor. Several handlers may run at the same time.
+  /// context. A handler without an associated executor runs in a thread of the system executor.
+  /// Several handlers may run at the same time.
   explicit basic_loader(ringload::device target = host(), const loader_options& limits = {},
                         std::vector<extension> extensions = {}, const allocation_log& log = {})
     requires std::constructible_from<Executor, boost::asio::system_executor>
@@ -347,13 +347,13 @@ class basic_loader : public detail::loader_base {
 
   /// Saves tensors as one file, or as a folder of files: see `save_format`. `path` is a string or a
   /// `std::filesystem::path`. The output replaces the target only when the output is complete.
-  /// Until then, and after a failure or a cancellation, the target is unchanged. If only the
-  /// last flush of the folder fails (`save_options::sync`), the output has already replaced the
-  /// target.
+  /// Before the replacement, and after a failure or a cancellation, the target is unchanged. If
+  /// only the last flush of the folder fails (`save_options::sync`), the output has already
+  /// replaced the target.
   ///
   /// A process that is killed during a save may leave a folder named `.ringload-*` next to the
   /// target. If the file system does not support unnamed files, the process may also leave a file
-  /// with such a name.
+  /// named `.ringload-*`.
   ///
   /// Each tensor must be on the host or on a device of the loader. A dense tensor in host memory is
   /// written without a copy if the tensor is not converted, and if its address and its offset in

@@ -120,10 +120,9 @@ struct loader_options {
   /// high increases latency, and reduces throughput on some drives. `copy_threads` limits buffered
   /// reads. `reader_threads` limits reads by threads.
   ///
-  /// If 0, the loader tunes the limit while it loads. The limit is at least the size of two slots
-  /// and at most the size of all slots. The loader doubles the limit if a doubled limit increases
-  /// the throughput. The loader halves the limit if a halved limit does not decrease the
-  /// throughput.
+  /// If 0, the loader tunes the limit during loads. The limit is at least the size of two slots and
+  /// at most the size of all slots. The loader doubles the limit if a doubled limit increases the
+  /// throughput. The loader halves the limit if a halved limit does not decrease the throughput.
   std::uint64_t bytes_in_flight = 0;
   /// The limit for the device memory of the tensors of one load, over all allocations and all
   /// devices. Mapped files do not count.
@@ -135,7 +134,7 @@ struct loader_options {
   /// A load can reuse an allocation that is at most a quarter larger than needed. Reused memory is
   /// not zeroed, so the padding between tensors may contain bytes of an earlier load. GPU memory is
   /// kept only if the program has called release() or release_after() of `ringload/cuda.hpp`.
-  /// Without such a call, work on the GPU may still use the memory.
+  /// Without this call, work on the GPU may still use the memory.
   std::uint64_t cached_bytes = 0;
   /// The number of threads that copy from the page cache and populate host memory, 1 to 64. The
   /// loader creates the same number of threads for decompression, but at most one for each
@@ -212,8 +211,9 @@ struct load_options {
   /// `catalog::notes` of the model states the number of these tensors.
   ///
   /// Each number is rounded once, to the nearest value, ties to even. Subnormal numbers are rounded
-  /// in the same way. A number becomes infinity if it exceeds the largest finite number by at least
-  /// half a step: 65,520 becomes infinity in f16. Infinities and the sign of 0 are kept.
+  /// in the same way. A number that exceeds the largest finite number by at least half a step
+  /// becomes infinity. For example, 65,520 becomes infinity in f16. Infinities and the sign of 0
+  /// are kept.
   ///
   /// A NaN becomes the quiet NaN with the same sign and without payload: 0x7FC00000 in f32, 0x7E00
   /// in f16, 0x7FC0 in bf16. Dequantisation to f32 is different: a NaN has the bits that the
@@ -248,7 +248,8 @@ struct load_options {
   /// change at any time, even after its digest was verified. If the file is truncated or its drive
   /// fails, an access to a missing page raises SIGBUS, which ends the process. Accesses by the
   /// library raise SIGBUS too, for example in `verify` and copy_async. Therefore, map only files
-  /// that are never modified in place. Replacing a file by renaming another file over it is safe.
+  /// that are never modified in place. A rename of another file to the path of a mapped file is
+  /// safe.
   ///
   /// A load with `allocation::per_tensor` needs one mapping for each tensor. Any other load needs
   /// one mapping for each file. Linux allows a process 65,530 mappings by default

@@ -83,7 +83,8 @@ enum class save_format : std::uint8_t {
 
 /// The order of tensors in a safetensors file.
 enum class tensor_order : std::uint8_t {
-  /// The order of the safetensors package: by alignment of the type, descending, then by name.
+  /// The order of the safetensors package: sorted by descending alignment of the type. Tensors of
+  /// the same alignment are sorted by name.
   reference,
   /// The order in which the caller lists the tensors.
   given,
@@ -121,9 +122,9 @@ struct save_options {
   /// power of two up to 2 MiB.
   ///
   /// With an alignment of 4,096 or more, and with the order `reference`, tensors whose size is a
-  /// multiple of 4,096 bytes are stored first. Each of these tensors then begins at a multiple of
-  /// 4,096, so a load can read the tensor directly into its final memory. safetensors allows no
-  /// gaps, so every other tensor begins where the previous tensor ends. The offsets of these
+  /// multiple of 4,096 bytes are stored first. Each of these tensors begins at a multiple of 4,096.
+  /// Therefore a load can read these tensors directly into their final memory. safetensors allows
+  /// no gaps, so every other tensor begins where the previous tensor ends. The offsets of these
   /// tensors are aligned for their types only in the order `reference`.
   ///
   /// In .zt, every tensor begins at a multiple of the alignment. In .zt, an alignment below 64
@@ -135,8 +136,8 @@ struct save_options {
   ///
   /// `shard_bytes` limits the bytes of the tensors in one shard. Only a shard with a single tensor
   /// may be larger. The number of shards is small, but not always the smallest possible. At most
-  /// one of `shard_bytes` and `shard_count` may be set. If both are 0, or if one shard is enough,
-  /// the save writes one file.
+  /// one of `shard_bytes` and `shard_count` may be set. If both options are 0, or if one shard is
+  /// enough, the save writes one file.
   std::uint64_t shard_bytes = 0;
   /// The number of shards. The save writes fewer shards if a shard would be empty. The tensors are
   /// distributed evenly, largest tensor first.

@@ -121,15 +121,15 @@ class RINGLOAD_EXPORT selection {
   selection& matching(std::string glob);
   /// Selects the tensors for which `predicate` returns true. `predicate` is called once for each
   /// tensor of the checkpoint, in a thread of the library, before the first read. `predicate` may
-  /// also be called for an object that cannot be loaded. For such an object, only `name` and `file`
-  /// are set. If `predicate` throws an exception, the load fails.
+  /// also be called for an object that cannot be loaded. For an object that cannot be loaded, only
+  /// `name` and `file` are set. If `predicate` throws an exception, the load fails.
   selection& where(std::function<bool(const tensor_info&)> predicate);
 
   /// Removes the tensors that match `glob` from the selected tensors.
   selection& except(std::string glob);
 
   /// Keeps only the routed experts of one rank. A tensor belongs to expert n if its name contains
-  /// `.experts.<n>.`. Tensors without such a name are not affected.
+  /// `.experts.<n>.`. All other tensors are not affected.
   ///
   /// `experts` is the number of experts. If `experts` is 0, the number is the largest index in the
   /// checkpoint plus 1. Each rank gets a contiguous range of experts. If the division leaves a

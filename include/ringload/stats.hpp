@@ -28,8 +28,8 @@ struct load_stats {
   std::uint64_t bytes_gpu_direct = 0;
   std::uint64_t bytes_mapped = 0;  // The total size of loaded tensors that are mapped from files.
   std::uint64_t bytes_remote = 0;  // Bytes that were read from a store, such as an HTTP server.
-  /// The number of started reads. If a failed direct read is repeated through the page cache, both
-  /// reads count.
+  /// The number of started reads. If a failed direct read is repeated through the page cache, the
+  /// two reads are counted.
   std::uint64_t reads = 0;
   /// The number of reads that returned fewer bytes than requested and were resumed.
   std::uint64_t short_reads = 0;
@@ -73,7 +73,7 @@ struct load_stats {
   /// The reason why this load, or the whole loader, does not use GPUDirect Storage. Empty if
   /// GPUDirect Storage is used or was not requested.
   std::string gpu_direct_reason;
-  std::uint64_t pinned_bytes_peak = 0;  // The total size of all slots that are allocated so far.
+  std::uint64_t pinned_bytes_peak = 0;  // The total size of all allocated slots.
   /// The limit for bytes in flight: the value in loader_options, or the tuned value. If the loader
   /// reads from several drives, this is the largest value.
   std::uint64_t bytes_in_flight = 0;
@@ -112,8 +112,8 @@ struct file_stats {
   }
 };
 
-/// The memory that one loader uses. Unless stated otherwise, the memory is on the device of the
-/// loader.
+/// The memory that one loader uses at present. Unless stated otherwise, the memory is on the device
+/// of the loader.
 struct memory_use {
   std::uint64_t tensor_bytes = 0;  // Memory that is held by loads in progress, models and tensors.
   std::uint64_t tensor_bytes_peak = 0;   // The highest value of `tensor_bytes` so far.

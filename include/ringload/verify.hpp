@@ -99,9 +99,9 @@ struct verification {
   const checksum_list* checksums = nullptr;
   /// Whether the digests that files store are verified.
   embedded_digests stored = embedded_digests::none;
-  /// Creates a hasher for SHA-256 digests in files. Called once for each tensor with such a digest,
-  /// by several threads at the same time. If empty, `checksum_list::sha256` is used. If both
-  /// functions are empty, a load that needs a hasher fails with `errc::digest_unavailable`.
+  /// Creates a hasher for SHA-256 digests in files. Called once for each tensor with a SHA-256
+  /// digest, by several threads at the same time. If empty, `checksum_list::sha256` is used. If
+  /// both functions are empty, a load that needs a hasher fails with `errc::digest_unavailable`.
   std::function<hasher()> sha256 = {};
 };
 

@@ -9,9 +9,9 @@
 //   co_await out.add_async(tensor, options);
 //   ringload::write_result done = co_await out.finish_async();
 //
-// The file becomes visible at its path when finish_async completes. Until then, and if the writer
-// fails, an existing file at this path is unchanged. However, if only the last flush of the folder
-// fails (`writer_options::sync`), the new file is already visible.
+// The file becomes visible at its path when finish_async completes. Before this time, and if the
+// writer fails, an existing file at this path is unchanged. However, if only the last flush of the
+// folder fails (`writer_options::sync`), the new file is already visible.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <cstddef>
@@ -146,8 +146,8 @@ RINGLOAD_EXPORT void begin_finish(const std::shared_ptr<writer_state>& state,
 /// caller may reuse the memory of a tensor after its step.
 RINGLOAD_EXPORT std::vector<std::size_t> first_of_same(std::span<const tensor_ref> tensors);
 
-/// Writes one file. The destructor removes the file if the file is unfinished. An existing file at
-/// the path is then unchanged.
+/// Writes one file. The destructor removes the file if the file is unfinished. In this case, an
+/// existing file at the path is unchanged.
 ///
 /// The `_async` functions accept any completion token, as the functions of `loader` do. Each call
 /// adds a step. The steps run in the order of the calls, in a thread of the writer. A step

@@ -76,8 +76,8 @@ template <class T>
 class handler_body_for : public handler_body {
  public:
   // Posts the handler to its executor. `self` must own this object. The executor receives the
-  // ownership with the handler, so that the handler is destroyed on its own executor and not in the
-  // engine thread.
+  // handler and the ownership. Therefore the handler is destroyed on the handler's executor, not in
+  // the engine thread.
   virtual void post(std::unique_ptr<handler_body> self, operation_failure failure, T value) = 0;
 };
 
@@ -106,7 +106,7 @@ class RINGLOAD_EXPORT pending_operation {
 
  protected:
   // Exclusive access to the handler of an operation. The lock of the list is held while the handler
-  // is posted, so that the handler's context cannot be destroyed meanwhile.
+  // is posted. The lock prevents the destruction of the handler's context.
   struct claim {
     std::unique_lock<std::mutex> lock;
     std::unique_ptr<handler_body> body;  // If null, the handler was destroyed with its context.
@@ -266,7 +266,7 @@ class handler_body_of final
           value_(std::move(value)),
           memory_(memory) {}
 
-    // g++ 12 warns of an uninitialised value if it inlines the move of an empty std::optional.
+    // If g++ 12 inlines the move of an empty std::optional, g++ 12 warns of an uninitialised value.
     [[gnu::noinline]] call(call&& source) = default;
 
     allocator_type get_allocator() const noexcept { return memory_; }
