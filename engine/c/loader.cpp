@@ -17,7 +17,7 @@ namespace {
 
 const char* const no_loader = "the loader is null";
 const char* const no_checkpoint = "the checkpoint is null";
-const char* const no_loading = "the loading is null";
+const char* const no_loading = "the handle of the load is null";
 
 ringload::selection selection_of(const ringload_selection* from) {
   return from ? from->value : ringload::selection();

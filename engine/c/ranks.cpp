@@ -57,7 +57,7 @@ ringload::group_reading reading_of(ringload_group_reading from) {
 template <class Initiate>
 ringload_status begin_call(ringload_group_loading* loading, ringload_operation** operation,
                            Initiate initiate) {
-  const ringload_group_loading& handle = required(loading, "the loading is null");
+  const ringload_group_loading& handle = required(loading, "the handle of the load is null");
   return begin_operation<ringload::tensor>(
       handle.thread, operation,
       [load = handle.value.get(), initiate = std::move(initiate)](auto handler) mutable {
@@ -140,7 +140,7 @@ ringload_status ringload_group_load(ringload_loader* loader, ringload_group* gro
 ringload_status ringload_operation_group_loading(ringload_operation* operation,
                                                  ringload_group_loading** result) {
   return guarded([&] {
-    required(result, "the output pointer for the loading is null") = nullptr;
+    required(result, "the output pointer for the load is null") = nullptr;
     operation_state& state = *required(operation, "the operation is null").state;
     return state.with_result<ringload::group_load>([&](ringload::group_load& loaded) {
       auto loader = std::static_pointer_cast<ringload::loader>(state.kept());
@@ -157,7 +157,8 @@ void ringload_group_loading_release(ringload_group_loading* loading) { delete lo
 ringload_status ringload_group_loading_stats(const ringload_group_loading* loading,
                                              ringload_stats* into) {
   return guarded([&] {
-    write_struct(into, stats_of(required(loading, "the loading is null").value->value.stats()));
+    write_struct(
+        into, stats_of(required(loading, "the handle of the load is null").value->value.stats()));
     return RINGLOAD_OK;
   });
 }
