@@ -57,7 +57,8 @@ result<std::vector<device_choice>> choose_devices(
     place.everywhere = place.dim.has_value() || place.device == all_devices;
     if (place.everywhere) place.device = 0;
     if (place.device >= devices) return no_such_device(from, info, place.device, devices);
-    // A tensor on all devices is not counted, because it adds about the same size to each device.
+    // A tensor on all devices is not counted, because the tensor adds about the same size to each
+    // device.
     if (!place.everywhere) bytes_on[place.device] += info.bytes;
   }
   const auto unused = std::ranges::find(used, false);

@@ -5,7 +5,7 @@
 // part of the bytes. Then the ranks exchange the bytes that they need, unless `group_reading::own`
 // is chosen.
 //
-//   // On every rank, and the same calls on all of them:
+//   // All ranks make the same calls:
 //   auto load = co_await ringload::load_async(loader, group, "Qwen/Qwen3-8B");
 //   auto norm = co_await load.tensor_async("model.norm.weight");
 //   auto q = co_await load.shard_async("model.layers.0.self_attn.q_proj.weight", 0);
@@ -32,14 +32,14 @@ namespace ringload::inline v0 {
 
 /// How the ranks of a group divide the reads of a checkpoint.
 enum class group_reading : std::uint8_t {
-  /// Each rank reads an equal part of the bytes when the load starts. Each byte is read once and
-  /// then sent to the other ranks through memory. One rank reads the whole of a compressed or
-  /// quantised tensor. If digests in the files are verified, one rank reads the whole of each
-  /// tensor. Use this value if all ranks share a drive, or if all ranks need all tensors.
+  /// Each rank reads an equal part of the bytes when the load starts. Each byte is read once, and
+  /// sent to the other ranks through memory. A compressed or quantised tensor is read as a whole by
+  /// one rank. If digests in the files are verified, each tensor is read as a whole by one rank.
+  /// Use this value if all ranks share a drive, or if all ranks need all tensors.
   divided,
   /// Each rank reads the bytes of a tensor when the rank requests the tensor. The ranks exchange no
-  /// bytes. Use this value if each rank needs little more than its shards, or if each rank has its
-  /// own drive.
+  /// bytes. Use this value if each rank needs mainly its own shards, or if each rank has its own
+  /// drive.
   own,
 };
 
@@ -86,19 +86,20 @@ RINGLOAD_EXPORT void begin_group_model(const std::shared_ptr<group_job>& job, gr
 /// The tensors are in host memory. Each tensor has its own allocation, except that all tensors of a
 /// model_async() share one allocation.
 ///
-/// All ranks must make the same calls in the same order. A rank must also make the calls that
-/// return nothing to this rank. A call may be started before earlier calls complete. The calls run
-/// in the order in which they are started.
+/// All ranks must make the same calls in the same order. A rank must also make a call whose result
+/// is empty on this rank. A call may be started before earlier calls complete. The calls run in the
+/// order in which they are started.
 ///
-/// If a call differs between ranks, the call fails with `errc::mismatched_call` on all ranks. If a
-/// call is invalid on all ranks, for example because the tensor does not exist, the call fails on
-/// all ranks. The group can still be used after these two kinds of failure. Any other failure of
-/// one rank ends the group. The failed rank gets the error itself. The other ranks get
-/// `errc::rank_failed`.
+/// If a call differs between ranks, the call fails with `errc::mismatched_call` on all ranks. If
+/// the arguments are the same on all ranks but invalid, for example because the tensor does not
+/// exist, the call fails on all ranks. After these two kinds of failure, the group can still be
+/// used. Any other failure of one rank ends the group. On the failed rank, the call fails with the
+/// original error. On the other ranks, calls fail with `errc::rank_failed`.
 ///
 /// Terminal and partial cancellation of a call end the group too. The call completes with
 /// `operation_aborted` when the rank has stopped its work. The other ranks get `errc::rank_failed`.
-/// A call that has not started is cancelled when its turn comes. Total cancellation is ignored.
+/// A cancelled call that waits for earlier calls completes after the earlier calls. Total
+/// cancellation is ignored.
 class RINGLOAD_EXPORT group_load {
  public:
   /// The type of the loader's executor.
