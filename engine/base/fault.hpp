@@ -48,7 +48,7 @@ RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept
 
 // Returns the fault for a thread that could not start. For EAGAIN, the cause names the limits that
 // may have been reached.
-fault thread_refused(int error_number);
+RINGLOAD_EXPORT fault thread_refused(int error_number);
 
 // Returns true if `bytes` more bytes would exceed the limit of address space (ulimit -v).
 bool exceeds_address_space(std::uint64_t bytes);

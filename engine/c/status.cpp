@@ -22,7 +22,10 @@ class fixed_text {
  public:
   void clear() noexcept { end_ = 0; }
   void append(std::string_view text) noexcept {
-    const std::size_t kept = std::min(text.size(), bytes_.size() - 1 - end_);
+    std::size_t kept = std::min(text.size(), bytes_.size() - 1 - end_);
+    // A text that is too long ends before a character of UTF-8, not inside it.
+    const auto continues = [&](std::size_t at) { return (text[at] & 0xC0) == 0x80; };
+    while (kept > 0 && kept < text.size() && continues(kept)) --kept;
     text.copy(bytes_.data() + end_, kept);
     end_ += kept;
     bytes_[end_] = 0;

@@ -113,10 +113,11 @@ void caching::report_state() const {
 }
 
 void report_failure(const std::function<void(const hub_cached_file&)>& on_cached,
-                    const std::string& name, std::string reason) {
+                    const std::string& name, std::uint64_t missing_bytes, std::string reason) {
   if (!on_cached) return;
   hub_cached_file out;
   out.name = name;
+  out.missing_bytes = missing_bytes;
   out.error_text = std::move(reason);
   on_cached(out);
 }
@@ -287,17 +288,18 @@ std::shared_ptr<byte_source> make_hf_cache_source(std::shared_ptr<byte_source> f
                                                   std::shared_ptr<cache_threads> threads) {
   std::string name = place.model.repository + "/" + place.file.name;
   if (!place.file.bytes) place.file.bytes = from->bytes();
+  const std::uint64_t bytes = *place.file.bytes;
   if (place.file.digest.empty()) {
-    report_failure(threads->on_cached, name, "the hub does not report a digest");
+    report_failure(threads->on_cached, name, bytes, "the hub does not report a digest");
     return nullptr;
   }
   auto blob = hf_cache_file::open(std::move(place));
   if (!blob) {
-    report_failure(threads->on_cached, name, message_of(blob.error()));
+    report_failure(threads->on_cached, name, bytes, message_of(blob.error()));
     return nullptr;
   }
   if (!*blob) {
-    report_failure(threads->on_cached, name, "another program or load is writing the file");
+    report_failure(threads->on_cached, name, bytes, "another program or load is writing the file");
     return nullptr;
   }
   auto state = std::make_shared<caching>(std::move(from), std::move(*blob), threads->on_cached,
