@@ -136,9 +136,10 @@ class basic_tensor_stream : public detail::load_handle {
   /// Returns the executor of the loader.
   executor_type get_executor() const noexcept { return executor_; }
 
-  /// Completes with the next tensor. After the last tensor, completes with an empty optional. Each
-  /// tensor is returned once. The stream of `loader::stream_async` returns the tensors in the order
-  /// of the checkpoint. A load_operation returns the tensors in the order in which they are loaded.
+  /// Completes with the next tensor. After the last tensor, completes with an empty optional.
+  /// next_async returns each tensor once, also a tensor that tensor_async has returned. The stream
+  /// of `loader::stream_async` returns the tensors in the order of the checkpoint. A load_operation
+  /// returns the tensors in the order in which they are loaded.
   ///
   /// Cancellation of any type cancels this operation, but not the load. If the tensors that the
   /// program holds fill the window, the operation fails with `errc::memory_exceeded`. After the

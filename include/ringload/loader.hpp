@@ -127,10 +127,10 @@ class RINGLOAD_EXPORT loader_base {
 /// the token, or the options and the token.
 ///
 /// A call without a token uses the default token of the executor (`as_default_on`). If the executor
-/// has no default token, the result of the call must be awaited with `co_await`. The `co_await` of
-/// a failed operation throws `ringload::error`, which includes the place of the failure. With any
-/// other token, wrap the token in `bind_diagnostics` to get the place, or in `as_exception` to get
-/// a `ringload::error`.
+/// has no default token, the result of the call can be awaited with `co_await`, also as an operand
+/// of the awaitable operators `&&` and `||`. The `co_await` of a failed operation throws
+/// `ringload::error`, which includes the place of the failure. With any other token, wrap the token
+/// in `bind_diagnostics` to get the place, or in `as_exception` to get a `ringload::error`.
 ///
 /// Cancellation of any type cancels an operation. If the comment of a function lists the accepted
 /// types, the function ignores all other types. After the completion, cancellation has no effect.
@@ -291,10 +291,10 @@ class basic_loader : public detail::loader_base {
         std::move(options), window_bytes);
   }
 
-  /// Loads tensors into memory of the caller. Each destination receives the tensor of the same
-  /// name. Tensors that `options.load.select` does not select are ignored. The fill allocates no
-  /// memory for tensors. If a destination is neither on the host nor on a device of the loader, the
-  /// fill fails with `errc::device_unavailable`.
+  /// Loads tensors into memory of the caller. `into` is a vector, or a list in braces. Each
+  /// destination receives the tensor of the same name. Tensors that `options.load.select` does not
+  /// select are ignored. The fill allocates no memory for tensors. If a destination is neither on
+  /// the host nor on a device of the loader, the fill fails with `errc::device_unavailable`.
   ///
   /// All names, types, shapes, sizes and overlaps are checked before the first byte is written. If
   /// a check fails, the exception is an `error`, and all destinations are unchanged. If the fill
@@ -348,10 +348,10 @@ class basic_loader : public detail::loader_base {
   }
 
   /// Saves tensors as one file, or as a folder of files: see `save_format`. `path` is a string or a
-  /// `std::filesystem::path`. The output replaces the target only when the output is complete.
-  /// Before the replacement, and after a failure or a cancellation, the target is unchanged. If
-  /// only the last flush of the folder fails (`save_options::sync`), the output has already
-  /// replaced the target.
+  /// `std::filesystem::path`. `tensors` is a vector, or a list in braces. The output replaces the
+  /// target only when the output is complete. Before the replacement, and after a failure or a
+  /// cancellation, the target is unchanged. If only the last flush of the folder fails
+  /// (`save_options::sync`), the output has already replaced the target.
   ///
   /// A process that is killed during a save may leave a folder named `.ringload-*` next to the
   /// target. If the file system does not support unnamed files, the process may also leave a file

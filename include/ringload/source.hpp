@@ -46,14 +46,14 @@ class RINGLOAD_EXPORT source {
   /// Refers to several files by their paths. `Path` is std::filesystem::path or a similar class.
   template <detail::path_object Path>
   source(const std::vector<Path>& files) : source(detail::names_of(files)) {}
-  /// Refers to several files by their names, for example `{"a.safetensors", "b.safetensors"}`. This
-  /// constructor is a template, because g++ 12 refuses a std::initializer_list in a co_await
-  /// expression.
-  template <std::convertible_to<std::string_view>... More>
+  /// Refers to several files by their names or paths, for example
+  /// `{"a.safetensors", folder / "b.safetensors"}`. This constructor is a template, because g++ 12
+  /// refuses a std::initializer_list in a co_await expression.
+  template <std::convertible_to<detail::path_argument>... More>
     requires(sizeof...(More) > 0)
-  source(std::string_view first, const More&... more)
-      : source(
-            std::vector<std::string>{std::string(first), std::string(std::string_view(more))...}) {}
+  source(detail::path_argument first, const More&... more)
+      : source(std::vector<std::string>{std::move(first).take(),
+                                        detail::path_argument(more).take()...}) {}
 
   /// Refers to an object of a store, or to a file in memory: see <ringload/byte_source.hpp>.
   source(found_source object);
