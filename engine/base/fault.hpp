@@ -43,11 +43,11 @@ struct RINGLOAD_EXPORT fault {
 template <class T>
 using result = boost::system::result<T, fault>;
 
-// Converts a positive errno value to an error code.
+// Converts an errno value to an error code.
 RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept;
 
-// Returns the fault for a thread that could not start. For EAGAIN, the cause names the limits that
-// may have been reached.
+// Returns the fault for a thread that could not start. If the error is EAGAIN, the cause names the
+// limits that may have been reached.
 fault thread_refused(int error_number);
 
 // Returns true if `bytes` more bytes would exceed the limit of address space (ulimit -v).

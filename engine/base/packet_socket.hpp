@@ -28,7 +28,7 @@ result<unique_fd> listen_at(const std::string& path, unsigned mode);
 result<unique_fd> adopt_listening(int descriptor);
 
 // `timeout` limits this call, and each later send and receive on the returned socket. A call that
-// takes longer returns ETIMEDOUT.
+// exceeds the limit returns ETIMEDOUT.
 result<unique_fd> connect_to(const std::string& path, std::chrono::milliseconds timeout);
 
 result<void> send_packet(const unique_fd& socket, std::span<const std::byte> bytes,

@@ -86,7 +86,7 @@ bool begins_like_pickle(std::string_view first) noexcept {
   return byte_at(first, 0) == 0x80 && protocol >= 2 && protocol <= 5 && byte_at(first, 2) != 0;
 }
 
-// An ONNX file is a protobuf and has no magic number. Every exporter writes field 1 first, which is
+// An ONNX file is a protobuf and has no magic number. Every exporter first writes field 1, which is
 // the version of the format. Only versions 3 to 31 are accepted. Version 1 is refused, because a
 // TensorFlow model begins with the same field and the value 1. The next field must be another field
 // of ModelProto.

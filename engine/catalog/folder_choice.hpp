@@ -20,9 +20,9 @@ struct folder_choice {
   std::vector<std::string> files;
 };
 
-// Returns the first of the following that the folder has. A series is a set of files with the
-// numbers 1 to y of the same total y.
-// 1. `model.safetensors.index.json`, then `model.safetensors`, then the complete series
+// Returns the first of these candidates that the folder has. A series is a set of files with the
+// numbers 1 to y of the same total y. 1. `model.safetensors.index.json`, then `model.safetensors`,
+// then the complete series
 //    `model-0000x-of-0000y.safetensors`
 // 2. the only `*.safetensors.index.json`, the only series, or the only `*.safetensors`
 // 3. as in step 1, with `pytorch_model` instead of `model`, and `.bin` instead of `.safetensors`

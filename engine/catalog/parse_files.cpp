@@ -75,8 +75,8 @@ result<void> locate_items(file_content& content, std::span<const source_file> ex
   return {};
 }
 
-// Opens the external data files of the file that was added to `to` last. `name` is the name of this
-// file in the folder.
+// Opens the external data files of the last file in `to`. `name` is the name of this file in the
+// folder.
 result<void> add_external_files(opened_files& to, const source_folder& folder,
                                 const std::string& name, const source_options& options) {
   file_content& content = to.contents.back();

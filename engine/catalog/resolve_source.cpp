@@ -209,7 +209,8 @@ result<parsed_source> resolve_source(std::string_view source, const source_optio
   }
   if (has_scheme(source) && !cacheable) return unknown_scheme(source);
   if (looks_like_path(source) && !cacheable) return no_such_path(path);
-  // The cache may have only some of a model's independent files. The store lists all of them.
+  // The cache may have only some of a model's independent files. The store lists all independent
+  // files.
   if (!options.independent_files || store == nullptr) {
     auto cached = cacheable ? from_hub_address(path, options, variables)
                             : from_model_name(path, options, variables);

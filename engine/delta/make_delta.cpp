@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Makes a delta file from two versions of a checkpoint. Loads groups of tensors of both versions,
-// compares them, and writes the differences.
+// compares the versions, and writes the differences.
 
 #include <algorithm>
 #include <chrono>
@@ -143,8 +143,8 @@ result<void> delta_maker::compare(comparison& compared) const {
   compared.is_changed = changed > 0;
   if (changed == 0) return {};
   // A changed element takes about width + 1 bytes in the sparse encoding. If the sparse encoding
-  // takes at most a quarter of the tensor's size, it is chosen without a sample, because the other
-  // encodings contain all elements.
+  // takes at most a quarter of the tensor's size, this encoding is chosen without a sample, because
+  // the other encodings contain all elements.
   if (changed * (width + 1) <= after.size_bytes() / 4) {
     compared.kind = form::sparse;
     compared.change = encode_sparse(host_bytes(before), host_bytes(after), width, changed);

@@ -10,7 +10,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Stores for each read a range of parts that contains all parts that need the read.
+// Sets the range [parts_begin, parts_end) of each read, so that the range contains all parts that
+// need the read.
 void join_parts(plan& new_plan) {
   for (read_op& read : new_plan.reads) {
     read.parts_begin = no_index;

@@ -29,7 +29,7 @@
 // present.
 //
 // A compressed stream is decoded from its first byte to its last, so its reads are taken in file
-// order. If a read completes early, it keeps its slot until the previous read is decoded. A
+// order. If a read completes early, the read keeps its slot until the previous read is decoded. A
 // stream that fits in one read may share that read with other bytes. A longer stream is a chain:
 // its reads contain no other bytes. The earliest waiting read of a chain waits only for a read that
 // was already taken. Therefore every taken read is eventually decoded, with any number of slots and
@@ -55,14 +55,16 @@ struct read_op {
   std::uint32_t destination;         // Used only for a straight read.
   std::uint32_t file;
   std::uint32_t bytes;  // Number of requested bytes: a multiple of block_bytes, at most one slot.
-  // Number of bytes up to the last wanted byte. The file may end there.
+  // Number of bytes up to the last wanted byte. The file may have no bytes after the last wanted
+  // byte.
   std::uint32_t bytes_needed;
   // The copies of this read are plan::copies[copies_begin, copies_end).
   std::uint32_t copies_begin;
   std::uint32_t copies_end;
   std::uint32_t feeds_begin;  // The feeds of this read are plan::feeds[feeds_begin, feeds_end).
   std::uint32_t feeds_end;
-  // The parts of this read are in plan::parts[parts_begin, parts_end). See fed_by().
+  // All parts that need this read are in plan::parts[parts_begin, parts_end). This range may also
+  // have other parts: see part::fed_by().
   std::uint32_t parts_begin;
   std::uint32_t parts_end;
 
@@ -108,7 +110,7 @@ struct stream_output {
 };
 
 struct stream_op {
-  std::uint32_t stream;  // Index in plan_input::streams, which has the codec and in-memory bytes.
+  std::uint32_t stream;  // Index in plan_input::streams.
   // The reads of the stream are plan::reads[reads_begin, reads_end), in this order.
   std::uint32_t reads_begin;
   std::uint32_t reads_end;
@@ -164,8 +166,9 @@ struct placement {
 
 // An allocation for tensors. For mapped tensors, a mapped range of a file.
 struct planned_arena {
-  std::uint64_t bytes = 0;      // 0 if no tensor is in the arena. The arena is then not allocated.
-  std::uint32_t alignment = 1;  // Alignment of the address: a power of two, at most block_bytes.
+  // 0 if no tensor is in the arena. An arena of 0 bytes is not allocated.
+  std::uint64_t bytes = 0;
+  std::uint32_t alignment = 1;    // Alignment of the address: a power of two, at most block_bytes.
   std::uint32_t file = no_index;  // The mapped file, or no_index.
   std::uint64_t file_offset = 0;  // Start of the mapping: a multiple of block_bytes.
 
@@ -199,8 +202,8 @@ struct plan {
   std::uint64_t bytes_read = 0;    // Number of bytes that the reads request.
 };
 
-// Returns a staged read of 0 bytes. The copies and feeds of this read must be added to `new_plan`
-// next.
+// Returns a staged read of 0 bytes. The caller must add the copies and feeds of this read to
+// `new_plan` before those of any other read.
 inline read_op empty_read(std::uint32_t file, std::uint64_t file_offset, const plan& new_plan) {
   const auto copies = static_cast<std::uint32_t>(new_plan.copies.size());
   const auto feeds = static_cast<std::uint32_t>(new_plan.feeds.size());

@@ -225,8 +225,9 @@ result<void> piece_splitter::add_box(std::span<const strided_dimension> box,
                                      const wanted_stream* source, std::uint32_t stream,
                                      std::uint64_t first, std::uint64_t last,
                                      std::uint64_t destination) {
-  const std::uint64_t room = source ? source->decoded_bytes : tensor_->offset + tensor_->bytes;
-  if (last > room) return outside();
+  const std::uint64_t source_end =
+      source ? source->decoded_bytes : tensor_->offset + tensor_->bytes;
+  if (last > source_end) return outside();
   std::uint64_t distinct = box_.element.bytes;
   for (const strided_dimension& d : box) distinct *= d.source_stride == 0 ? 1 : d.count;
   output_.bytes_wanted += distinct;

@@ -71,8 +71,8 @@ struct split_tensors {
   std::uint64_t bytes_wanted = 0;
 };
 
-// Fails with the faults of make_plan() that concern sizes and ranges, and then sets `culprit` to
-// the index of the tensor.
+// Returns the faults of make_plan() that concern sizes and ranges. If a tensor causes a fault, sets
+// `culprit` to the index of the tensor.
 result<split_tensors> split_pieces(const plan_input& input, std::uint32_t* culprit);
 
 }  // namespace ringload::inline v0

@@ -73,13 +73,13 @@ class save_job final : public work,
 
   // Moves the files out of the job, so that the caller can close them in a thread that may block.
   save_files release_files() noexcept;
-  struct remains {
+  struct released_tensors {
     std::shared_ptr<write_group> group;
     std::vector<tensor_ref> tensors;
   };
   // Moves the tensors and their sources out of the job, so that the caller can destroy them in a
   // thread that may block.
-  remains release_tensors() noexcept;
+  released_tensors release_tensors() noexcept;
   void set_paths(std::vector<std::string> paths) noexcept { result_.files = std::move(paths); }
 
   // Completes the waiting operation with the result or with the failure.
@@ -109,8 +109,8 @@ class save_job final : public work,
   const std::chrono::steady_clock::time_point begun_at_ = std::chrono::steady_clock::now();
   stop_state outcome_;
 
-  // Only the engine thread uses the members below, except for functions above that other threads
-  // may call.
+  // Only the engine thread uses the following members, except in functions that other threads may
+  // call.
   save_setup work_;
   bool has_begun_ = false;
   std::uint32_t next_ = 0;

@@ -52,7 +52,7 @@ sharding spread(std::span<const std::uint64_t> tensor_bytes, const shard_limits&
         std::max<std::uint64_t>(1, total / limits.bytes + (total % limits.bytes != 0));
     out.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(least, tensors));
     // Usually the minimum number of shards or slightly more is sufficient. The loop ends at the
-    // latest when each shard has one tensor. The step grows, which limits the number of iterations.
+    // latest when each shard has one tensor. The step grows, so that the loop has few iterations.
     for (;;) {
       out.of_tensor = spread_over(out.count, tensor_bytes, order, limits.bytes);
       if (!out.of_tensor.empty()) break;

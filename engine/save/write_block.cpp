@@ -101,8 +101,8 @@ struct compare_task {
   }
 };
 
-// Returns the address of a tensor's bytes if they can be written without a copy. Returns null if
-// the write needs the slot.
+// Returns the address of the tensor's bytes if the write needs no copy. Returns null if the write
+// needs the slot.
 const std::byte* unchanged_memory(const write_task& t) {
   const auto gathers = t.gathers();
   if (gathers.size() != 1) return nullptr;

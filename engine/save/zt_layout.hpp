@@ -23,7 +23,7 @@ struct zt_settings {
 };
 
 // The tensors keep their order. Tensors with the same bytes have the same offset. Errors name the
-// tensor, and the caller adds the path. Fails with errc::unsupported_dtype if an element has less
+// tensor. The caller must add the path. Fails with errc::unsupported_dtype if an element has less
 // than a byte.
 result<checkpoint_layout> lay_out_zt(std::span<const layout_tensor> tensors,
                                      const zt_settings& settings);

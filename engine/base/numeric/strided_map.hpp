@@ -2,7 +2,7 @@
 #pragma once
 
 // Describes a strided copy of an n-dimensional box. Used for slices, transposed tensors and
-// broadcasts. Host code and GPU kernels include this file, so the file is C++17.
+// broadcasts. Host code and GPU kernels include this file. CUDA compiles this file as C++17.
 //
 // Source offsets are relative to the first stored byte of the map. Destination offsets are relative
 // to the address of element (0, 0, ...). The source offset of element (i, j, ...) is

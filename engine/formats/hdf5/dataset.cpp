@@ -94,7 +94,7 @@ result<void> describer::read_shape() {
 }
 
 // If the elements are arrays, their fill value is an array of numbers. These numbers must be equal,
-// and out_.fill is one of them.
+// and out_.fill is one of these numbers.
 result<void> describer::read_fill() {
   H5D_fill_value_t kind = H5D_FILL_VALUE_ERROR;
   if (::H5Pfill_value_defined(creation_.get(), &kind) < 0) return failed();
@@ -280,8 +280,8 @@ result<void> describer::read_chunks() {
 
 // Corrects the positions of the chunks if libhdf5 reports wrong positions. If a dataset has one
 // unlimited dimension, libhdf5 stores its chunks in an extensible array, with this dimension first.
-// When libhdf5 lists these chunks, it ignores this order and reports wrong positions (1.10.8,
-// 2.0.0). When libhdf5 looks up a chunk by its position, the result is correct.
+// When libhdf5 1.10.8 and 2.0.0 list these chunks, they ignore this order and report wrong
+// positions. A lookup of a chunk by its position is correct.
 result<void> describer::check_places() {
   H5D_chunk_index_t kind = H5D_CHUNK_IDX_BTREE;
   if (out_.chunks.empty()) return {};
@@ -329,7 +329,7 @@ result<described> describer::describe() {
       break;
     }
     default: {
-      // Without stored bytes, H5Dget_offset() returns no meaningful address.
+      // If no bytes are stored, H5Dget_offset() returns no meaningful address.
       out_.bytes = ::H5Dget_storage_size(dataset_);
       const haddr_t offset = ::H5Dget_offset(dataset_);
       if (out_.bytes > 0 && offset == HADDR_UNDEF) {

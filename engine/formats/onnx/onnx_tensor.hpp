@@ -98,9 +98,9 @@ bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_t
 std::uint32_t onnx_value_field(std::string_view attribute_name) noexcept;
 
 // Reads the value of an attribute for which onnx_value_field() has returned `field`. Reads from the
-// current field to the end of `message`, and leaves the message. Texts are not kept: the tensor has
-// their type and their count. `has_value` is false if the attribute should have one value, but has
-// none.
+// current field to the end of `message`, and leaves the message. Does not store texts: `out` has
+// only the type and the number of the texts. Sets `has_value` to false if the attribute should have
+// one value but has no value.
 bool read_onnx_value(protobuf_reader& in, const protobuf_field& message, std::uint32_t field,
                      onnx_tensor& out, bool& has_value);
 

@@ -9,8 +9,9 @@
 //  __0_0.distcp   | item 1 | item 3 |      each item is an archive of torch.save with one tensor
 //  __1_0.distcp   | item 2 |
 //
-// `.metadata` is a pickle. Its functions are not called. parse_dcp() reads `.metadata` first.
-// When the other files are open, locate_dcp_tensors() finds the bytes of the tensors in the items.
+// `.metadata` is a pickle. The functions that the pickle names are not called. parse_dcp() reads
+// `.metadata` first. After the other files are opened, locate_dcp_tensors() finds the bytes of the
+// tensors in the items.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>

@@ -19,8 +19,8 @@ struct role_row {
 
 constexpr std::string_view utils = "torch._utils";
 
-// The names above the blank line do not build tensors. They are listed, because PyTorch's loader
-// with weights_only=True accepts them.
+// The functions and classes above the blank line do not build tensors. They are listed, because
+// PyTorch's loader with weights_only=True accepts them.
 constexpr std::array<role_row, 33> roles = {{
     {"collections", "OrderedDict", torch_role::plain},
     {"collections", "Counter", torch_role::plain},

@@ -21,7 +21,8 @@ class input {
   virtual std::uint64_t bytes() const noexcept = 0;
 
   // Returns exactly `count` bytes, which are valid until the next call. Returns
-  // errc::truncated_file past the end of the file. The parser must limit `count`.
+  // errc::truncated_file if these bytes end past the end of the file. The parser must limit
+  // `count`.
   virtual result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) = 0;
 
   virtual result<void> read_into(std::uint64_t offset, std::span<std::byte> into) {

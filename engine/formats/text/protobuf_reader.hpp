@@ -26,15 +26,16 @@ struct protobuf_field {
   std::uint64_t begin = 0;  // Position of the field, with its tag, in the file.
 };
 
-// Functions that return bool return false after a failure. The cursor then has the fault.
+// Functions that return bool return false after a failure. After a failure, the cursor has the
+// fault.
 class protobuf_reader {
  public:
   static constexpr std::size_t depth_max = 64;
 
   explicit protobuf_reader(input_cursor& in) noexcept : in_(in) {}
 
-  // Use: while (in.next(field)) { ... }. Afterwards, failed() is true if the message is malformed,
-  // and false if the message has ended.
+  // Example: while (in.next(field)) { ... }. Afterwards, failed() is true if the message is
+  // malformed, and false if the message has ended.
   bool next(protobuf_field& out);
 
   // enter() enters the message that next() has returned as `field`. After leave(), next() continues

@@ -17,10 +17,10 @@
 namespace ringload::inline v0 {
 
 // Each dense object becomes a tensor. The components of other objects become tensors with the name
-// "object/component". parse_zt() does not read the indices of sparse objects. If an object cannot
-// be read, it is added to file_entries::unreadable, and the other objects are still read. A fault
-// has the tensor and the file offset of the error in the manifest. The caller must add the name of
-// the file.
+// "object/component". parse_zt() does not read the indices of sparse objects. An object that cannot
+// be read is added to file_entries::unreadable. The other objects are still read. A fault has the
+// tensor and the file offset of the error in the manifest. The caller must add the name of the
+// file.
 result<file_entries> parse_zt(input& from, strictness strictness);
 
 // Checks that strict reading accepts a new file of `file_bytes` bytes. `tail` is the result of
