@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Completes an operation in a library thread. An uncaught exception in such a thread would end the
-// process.
+// Completes an operation in a library thread. An uncaught exception in a library thread would end
+// the process.
 
 #include <memory>
 #include <new>

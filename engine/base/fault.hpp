@@ -54,7 +54,8 @@ fault thread_refused(int error_number);
 bool exceeds_address_space(std::uint64_t bytes);
 
 // Returns the place and the cause: "model.gguf: the key 'a' is missing". If the cause is empty, the
-// message of the code replaces the cause. For EMFILE and ENFILE, this message names the limit too.
+// message of the code replaces the cause. For EMFILE and ENFILE, the message of the code also names
+// the limit.
 RINGLOAD_EXPORT std::string message_of(const fault& problem);
 
 RINGLOAD_EXPORT error to_error(const fault& problem);

@@ -40,9 +40,9 @@ class file_mapping {
   std::byte* data_ = nullptr;
 };
 
-// Reads the pages of `memory` from the file, so that later accesses raise no SIGBUS. `memory` must
-// be in a file_mapping. Returns EFAULT if the file has no such pages, or if the pages cannot be
-// read. Does nothing before Linux 5.14. Thread-safe.
+// Reads the pages of `memory` from the file, and maps the pages. `memory` must be in a
+// file_mapping. Returns EFAULT if the file has no such pages, or if the pages cannot be read. Does
+// nothing before Linux 5.14. Thread-safe.
 boost::system::error_code present(std::span<const std::byte> memory) noexcept;
 
 }  // namespace ringload::inline v0

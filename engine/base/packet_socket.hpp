@@ -44,7 +44,7 @@ struct received_packet {
 // receive all descriptors of the packet (ulimit -n).
 result<received_packet> receive_packet(const unique_fd& socket, std::span<std::byte> buffer);
 
-// Returns the user id that the other process had when it connected.
+// Returns the user id that the other process had at the time of the connection.
 result<unsigned> peer_user_id(const unique_fd& socket);
 
 }  // namespace ringload::inline v0

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Retries a small allocation until it succeeds. Used by code that cannot report std::bad_alloc.
-// Example: a function starts an awaited operation and owns the handler of the coroutine. If the
-// function throws, the destructor of the handler destroys the coroutine. The exception would then
-// resume the destroyed coroutine.
+// Retries a small allocation until the allocation succeeds. Used by code that cannot report
+// std::bad_alloc. Example: a function starts an awaited operation and owns the handler of the
+// coroutine. If the function throws, the destructor of the handler destroys the coroutine. The
+// exception would then resume the destroyed coroutine.
 
 #include <new>
 #include <thread>

@@ -4,8 +4,9 @@
 // Converts numbers, texts and lists to bytes for another process, and back. The classes `packer`
 // and `unpacker` have the same functions, so that one template works with both.
 //
-// An unpacker checks every value. After the first error, it returns only zeros and empty values,
-// and is_complete() returns false. A list allocates memory in proportion to the received bytes.
+// An unpacker checks every value. After the first error, the unpacker returns only zeros and empty
+// values, and is_complete() returns false. A list allocates memory in proportion to the received
+// bytes.
 
 #include <concepts>
 #include <cstddef>
@@ -93,7 +94,7 @@ class unpacker {
     std::uint64_t count = 0;
     number(count);
     // Each element contains at least one number, so `count` cannot be greater than the number of
-    // 8-byte words.
+    // remaining 8-byte words.
     if (count > left_.size() / sizeof(std::uint64_t)) return fail(items);
     for (std::uint64_t i = 0; i < count && !failed_; ++i) convert(*this, items.emplace_back());
   }

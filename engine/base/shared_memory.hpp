@@ -17,7 +17,7 @@ namespace ringload::inline v0 {
 
 class shared_memory {
  public:
-  // Creates zeroed memory of whole pages without populating them. Memory of 2 MiB or more is
+  // Creates zeroed memory of whole pages without populating the pages. Memory of 2 MiB or more is
   // aligned to 2 MiB. Fails for `hugetlb` if too few reserved pages are free.
   static result<shared_memory> make(std::uint64_t bytes, page_kind kind);
 

@@ -69,7 +69,7 @@ unsigned byte_at(std::string_view text, std::size_t position) noexcept {
 }
 
 // A safetensors file begins with the length of its header, followed by white space or '{'. No file
-// of another format begins in this way.
+// of another format begins like this.
 bool begins_like_safetensors(std::string_view first) noexcept {
   if (first.size() <= safetensors_prefix_bytes) return false;
   std::uint64_t header_bytes = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Chooses the parser of a file and calls it.
+// Chooses the parser of a file and calls the parser.
 
 #include <cstddef>
 #include <ringload/catalog.hpp>

@@ -136,7 +136,7 @@ fault unknown_scheme(std::string_view source) {
         "loading over the network needs the component remote: the loader was made without the "
         "extension ringload::remote(), or this ringload was built without it";
   }
-  // The fault does not show a query or a user name, because they may be credentials.
+  // The fault does not show a query or a user name, because these texts may be credentials.
   std::string_view shown = source.substr(0, source.find_first_of("?#"));
   const std::size_t host = source.find("://") + 3;
   if (shown.find('@', host) < shown.find('/', host)) shown = source.substr(0, host);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Encodes the difference between two versions of a tensor, and applies such a difference. Pure
+// Encodes the difference between two versions of a tensor, and applies an encoded difference. Pure
 // functions.
 //
 // For each changed element, the difference contains the exclusive or (XOR) of the old and the new

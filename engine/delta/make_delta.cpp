@@ -159,7 +159,7 @@ result<void> delta_maker::choose_dense_form(comparison& compared, std::uint32_t 
   auto planes = encode_dense(host_bytes(compared.before), host_bytes(after), width);
   const int level = request_.options.zstd_level;
   // The sample is encoded as a small tensor of its own. The beginning of `planes` cannot be used,
-  // because it contains only byte 0 of each element.
+  // because the beginning contains only byte 0 of each element.
   const std::size_t sample = std::min<std::size_t>(after.size_bytes(), sample_bytes);
   const auto change = sample_size(encode_dense(host_bytes(compared.before).first(sample),
                                                host_bytes(after).first(sample), width),

@@ -142,9 +142,9 @@ result<void> planner::place_blocks() {
 }
 
 // Returns the number of bytes by which a tensor is shifted so that its elements are aligned, or 0.
-// Tensors in NumPy archives need such shifts. A shift is about half a block. A tensor is not
-// shifted if it is too short for its own reads, if it is replicated, if tensors are mapped, or if
-// direct reads need an alignment.
+// Tensors in NumPy archives need these shifts. A shift is about half a block. A tensor is not
+// shifted if the tensor is too short for its own reads or is replicated. No tensor is shifted if
+// tensors are mapped, or if direct reads need an alignment.
 std::uint32_t planner::shift_of(const stored_item& item) const {
   const std::uint64_t alignment = alignment_of(item);
   const bool lands = limits_.direct_alignment == 1 && input_.mapping == mapping_request::none;

@@ -17,9 +17,9 @@ struct placement_rules {
   std::uint64_t tensor_alignment = 1;
   bool straight = false;  // True if reads can write directly to the arena.
   // Straight reads are split at arena offsets that are multiples of the slot size. A run of tensors
-  // with at least `aligned_run_bytes` begins at such a multiple, so that its reads fill whole huge
-  // pages. Shorter runs are not aligned. With slots of 4 MiB, the alignment therefore wastes at
-  // most a sixteenth of the memory.
+  // with at least `aligned_run_bytes` begins at a multiple of the slot size, so that its reads fill
+  // whole huge pages. Shorter runs are not aligned. With slots of 4 MiB, the alignment therefore
+  // wastes at most a sixteenth of the memory.
   std::uint64_t aligned_run_bytes = std::uint64_t{64} << 20;
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 // A plan lists all reads of a load, and the destination of each byte, before any byte is read.
-// make_plan() creates the plan, and the load carries it out.
+// make_plan() creates the plan, and the load executes the plan.
 //
 //  file      |..aaaaaaaaaaa|bb.cccccc....|     wanted bytes
 //  reads     |------0------|------1------|     aligned, at most one slot long
@@ -11,10 +11,11 @@
 // A straight read writes to its destination directly. The destination is an arena or caller memory.
 // In an arena, the tensor has the same offset within a 4 KiB block as in the file. If the elements
 // would be misaligned at that offset, the tensor is shifted (make_plan.cpp). Caller memory must
-// have an address that allows direct reads. All other bytes are staged: they are read into a slot
-// and copied from the slot. A tensor is also staged if it is converted, or if its elements are not
-// contiguous, because the copies convert and reorder elements. Bytes for several arenas are staged
-// too, or are read into the first arena and copied from there.
+// have an address that allows direct reads. All other bytes are staged: the load reads the bytes
+// into a slot, and copies the bytes from the slot. A tensor is also staged if the tensor is
+// converted, or if its elements are not contiguous, because the copies convert and reorder
+// elements. Bytes for several arenas are also staged, or are read into the first arena and copied
+// from the first arena.
 //
 // An arena is an allocation for tensors. Caller memory is memory that exists before the load. A
 // block of an arena is memory that several tensors share. Tensors that load the same stored bytes
@@ -25,8 +26,8 @@
 // larger numbers are the other arenas.
 //
 // A mapped tensor needs no read. The tensor is in a mapping of its file, and the mapping is an
-// arena too. A plan may still have reads of mapped tensors, whose only purpose is to make the pages
-// present.
+// arena too. A plan may still have reads of mapped tensors. The only purpose of these reads is to
+// make the pages present.
 //
 // A compressed stream is decoded from its first byte to its last, so its reads are taken in file
 // order. If a read completes early, the read keeps its slot until the previous read is decoded. A
@@ -123,7 +124,7 @@ struct stream_op {
   bool chain() const noexcept { return reads_end - reads_begin > 1; }
 };
 
-// Elements that have no stored bytes. They are written before the first read is taken.
+// Elements that have no stored bytes. These elements are written before the first read is taken.
 struct fill_op {
   std::uint64_t destination_offset;
   std::uint32_t destination;
@@ -203,7 +204,7 @@ struct plan {
 };
 
 // Returns a staged read of 0 bytes. The caller must add the copies and feeds of this read to
-// `new_plan` before those of any other read.
+// `new_plan` before the caller adds any other read.
 inline read_op empty_read(std::uint32_t file, std::uint64_t file_offset, const plan& new_plan) {
   const auto copies = static_cast<std::uint32_t>(new_plan.copies.size());
   const auto feeds = static_cast<std::uint32_t>(new_plan.feeds.size());

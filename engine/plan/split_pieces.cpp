@@ -46,7 +46,7 @@ result<std::vector<base>> bases_of(std::span<const strided_dimension> outer, bas
 }
 
 // Splits tensors into items. If the elements of a tensor have fewer than 8 bits, its dimensions are
-// first converted, so that they count bytes instead of elements.
+// first converted to dimensions that count bytes instead of elements.
 class piece_splitter {
  public:
   piece_splitter(const plan_input& input, split_tensors& output) : input_(input), output_(output) {}

@@ -13,8 +13,8 @@ namespace {
 
 // The offsets at which stored bytes may be split between two reads: the multiples of `bytes`. If
 // `unaligned` is set, elements may begin at any byte, and a split may be at any byte. The next read
-// then begins `bytes` - 1 bytes before the split, so that it contains every element that the split
-// divides.
+// then begins `bytes` - 1 bytes before the split, so that the next read contains every element that
+// the split divides.
 struct cut_unit {
   std::uint32_t bytes = 1;
   bool unaligned = false;

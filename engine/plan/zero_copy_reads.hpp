@@ -14,9 +14,10 @@
 
 namespace ringload::inline v0 {
 
-// Straight tensors that share reads. They are in the same arena, have the same shift, and are close
-// together in the file. The tensors are the straight items in [first, last) whose place the planner
-// chooses. Items in caller memory or in an arena block do not belong to a run.
+// Straight tensors that share reads. The tensors of a run are in the same arena, have the same
+// shift, and are close together in the file. The tensors are the straight items in [first, last)
+// whose place the planner chooses. Items in caller memory or in an arena block do not belong to a
+// run.
 struct straight_run {
   std::uint32_t first;
   std::uint32_t last;

@@ -44,7 +44,7 @@ class save_job final : public work,
   // Takes over the open files and the plan. Afterwards, workers may take writes.
   void begin(save_setup setup);
   written_file& file(const write_op& op) noexcept { return work_.files.files()[op.file]; }
-  // Check threads may also call group() while they compute a digest.
+  // A check thread may also call group() while the thread computes a digest.
   const std::shared_ptr<write_group>& group() const noexcept { return work_.group; }
 
   // The interface `work`: the steps of the job are its writes. A write is in flight from take()
@@ -55,7 +55,8 @@ class save_job final : public work,
 
   void count(std::uint32_t bytes, bool direct, bool straight) noexcept;
 
-  // The digests of the tensors are a separate `work`, so they are computed while the writes run.
+  // The digests of the tensors are a separate `work`, so the digests are computed while the writes
+  // run.
   std::shared_ptr<work> digests() { return {shared_from_this(), &digest_work_}; }
 
   // Sets the operation that waits for the save. A cancellation of the operation cancels the save.
@@ -71,14 +72,15 @@ class save_job final : public work,
   bool quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
 
-  // Moves the files out of the job, so that the caller can close them in a thread that may block.
+  // Moves the files out of the job, so that the caller can close the files in a thread that may
+  // block.
   save_files release_files() noexcept;
   struct released_tensors {
     std::shared_ptr<write_group> group;
     std::vector<tensor_ref> tensors;
   };
-  // Moves the tensors and their sources out of the job, so that the caller can destroy them in a
-  // thread that may block.
+  // Moves the tensors and their sources out of the job, so that the caller can destroy these
+  // objects in a thread that may block.
   released_tensors release_tensors() noexcept;
   void set_paths(std::vector<std::string> paths) noexcept { result_.files = std::move(paths); }
 

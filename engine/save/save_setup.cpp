@@ -137,7 +137,7 @@ result<checkpoint_layout> lay_out(const save_request& request, const checked_ten
   return lay_out_safetensors(tensors.described, settings);
 }
 
-// Collects the pieces of all files: tensors, heads, tails, and zeros for the gaps between them.
+// Collects the pieces of all files: tensors, heads, tails, and zeros for the gaps.
 class piece_list {
  public:
   piece_list(write_group& group, backend& target) : group_(group), target_(target) {}

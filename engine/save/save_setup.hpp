@@ -17,7 +17,7 @@
 
 namespace ringload::inline v0::detail {
 
-// The sources of a save, and the writes that store them.
+// The sources of a save, and the writes that store the sources.
 struct write_group {
   std::vector<std::unique_ptr<tensor_bytes>> sources;
   write_plan plan;

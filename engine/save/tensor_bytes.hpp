@@ -20,7 +20,7 @@
 
 namespace ringload::inline v0::detail {
 
-// Returns the size of the tensor in a file whose elements have type `stored_type`. Fails with
+// Returns the size of the tensor in a file that stores the elements as `stored_type`. Fails with
 // errc::invalid_tensor if the description of the tensor is invalid, and with
 // errc::unsupported_dtype if the types cannot be converted. Errors name the tensor.
 result<std::uint64_t> stored_bytes(const tensor_ref& view, dtype stored_type);

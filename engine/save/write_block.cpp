@@ -133,7 +133,7 @@ boost::asio::awaitable<void> write_out(engine& e, write_task& t) {
 }
 
 // Reads the written bytes back into the slot and compares them with the tensors. A direct read must
-// begin at a multiple of the block size, so it may include earlier bytes of the file.
+// begin at a multiple of the block size, so the read may include earlier bytes of the file.
 boost::asio::awaitable<void> read_back(engine& e, write_task& t) {
   const bool direct = t.file.direct && t.file.direct_refusal.empty();
   const std::uint32_t unit = direct ? block_bytes : 1;

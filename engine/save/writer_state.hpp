@@ -54,14 +54,14 @@ class writer_state {
 
   // ---- May be called from any thread ----
 
-  // Cancels the current step if it has not ended, and makes all later steps fail.
+  // Cancels the current step if the step has not ended. All later steps fail.
   void stop() noexcept { stop_ = true; }
   std::uint64_t bytes_taken() const noexcept { return bytes_taken_.load(); }
   threads& thread() noexcept { return thread_; }
 
   // ---- Writer's thread only ----
 
-  // Runs a step. If the step fails and may have damaged the file, all later steps fail too.
+  // Runs a step. If the step fails and may have damaged the file, all later steps also fail.
   template <class Work>
   void attempt_step(Work&& work);
   // Returns the error of the last step, or an empty optional if the step has succeeded.
@@ -96,7 +96,7 @@ class writer_state {
 
   static result<std::shared_ptr<writer_state>> make(const optional_path& path,
                                                     writer_options options, std::uint64_t bytes);
-  // Runs `work` in the writer's thread, and waits until it has ended.
+  // Runs `work` in the writer's thread, and waits until `work` has ended.
   result<void> run(const std::function<result<void>()>& work);
   // Fails if the writer was cancelled or if the file is finished.
   result<void> check_not_ended() const;

@@ -74,7 +74,7 @@ bool has_avx2() noexcept {
 }
 #endif
 
-// Returns true if both types are floating-point types of at most 32 bits. Such pairs are converted
+// Returns true if both types are floating-point types of at most 32 bits. These pairs are converted
 // through f32, with one loop for each pair.
 constexpr bool converts_by_f32(conversion kinds) noexcept {
   return kinds.from <= element_kind::f8_e5m2 && kinds.to <= element_kind::f8_e5m2;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Describes stored bytes, and how to decode them.
+// Describes stored bytes and their decoding.
 
 #include <cstddef>
 #include <cstdint>

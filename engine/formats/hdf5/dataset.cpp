@@ -123,7 +123,7 @@ result<void> describer::read_compact() {
   }
   out_.compact.resize(static_cast<std::size_t>(*bytes));
   if (*bytes == 0) return {};
-  // Requests the elements in the type of the file, so that libhdf5 does not convert them.
+  // Requests the elements in the type of the file, so that libhdf5 does not convert the elements.
   const herr_t status =
       ::H5Dread(dataset_, type_.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out_.compact.data());
   if (status < 0) return failed();
@@ -280,8 +280,8 @@ result<void> describer::read_chunks() {
 
 // Corrects the positions of the chunks if libhdf5 reports wrong positions. If a dataset has one
 // unlimited dimension, libhdf5 stores its chunks in an extensible array, with this dimension first.
-// When libhdf5 1.10.8 and 2.0.0 list these chunks, they ignore this order and report wrong
-// positions. A lookup of a chunk by its position is correct.
+// The listing functions of libhdf5 1.10.8 and 2.0.0 ignore this order and report wrong positions. A
+// lookup of a chunk by its position is correct.
 result<void> describer::check_places() {
   H5D_chunk_index_t kind = H5D_CHUNK_IDX_BTREE;
   if (out_.chunks.empty()) return {};

@@ -268,7 +268,7 @@ std::optional<fault> tensor_converter::set_typed() {
   if (tensor_.typed_field == onnx_field::float_data ||
       tensor_.typed_field == onnx_field::double_data) {
     if (run.bytes != out_.bytes) return wrong_bytes(run.bytes);
-    // The elements are contiguous and little-endian, so they need no decoding.
+    // The elements are contiguous and little-endian, so no decoding is needed.
     out_.offset = run.offset;
     return std::nullopt;
   }

@@ -38,7 +38,7 @@ bool is_dcp_metadata(std::string_view name) noexcept;
 // Reads `.metadata`, and checks that the boxes of a tensor cover each element exactly once. In the
 // result, each piece of a tensor is a whole item of another file. The caller must then call
 // locate_dcp_tensors(). Objects that are not tensors are omitted, with a note. Tensors of an
-// unsupported type are omitted too, unless `strictness` is `strict`.
+// unsupported type are also omitted, unless `strictness` is `strict`.
 result<file_entries> parse_dcp(input& from, strictness strictness);
 
 // Replaces the range of each item by the range of its tensor's bytes. `external_files` must have

@@ -44,7 +44,7 @@ bool is_lazy(const pickle& in, pickle_value metadata) {
   return false;
 }
 
-// The arguments of a call, before they are checked against the storage.
+// The arguments of a call. The ranges are not yet checked against the storage.
 struct description {
   torch_identity storage;
   torch_element element;

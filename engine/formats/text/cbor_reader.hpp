@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads CBOR (RFC 8949) from start to end. The caller requests the value that it expects next. Used
-// for .zt files and for attributes. The reader builds no tree. Before the reader allocates memory
-// for a string, the reader checks that the input has enough bytes. No library is used, because the
-// known libraries build a tree or do not report the position of an error.
+// Reads CBOR (RFC 8949) from start to end. The caller requests the next value by its expected type.
+// Used for .zt files and for attributes. The reader builds no tree. Before the reader allocates
+// memory for a string, the reader checks that the input has enough bytes. No library is used,
+// because the known libraries build a tree or do not report the position of an error.
 
 #include <cstdint>
 #include <string>
@@ -35,7 +35,8 @@ class cbor_reader {
   bool unsigned_integer(std::uint64_t& out);
   bool skip_value();
 
-  // Reads the next value if it is null or undefined. Otherwise returns false and reads nothing.
+  // Reads the next value if the value is null or undefined. Otherwise returns false and reads
+  // nothing.
   bool null();
   bool is_text();
 

@@ -2,8 +2,8 @@
 #pragma once
 
 // The interface through which parsers read a file, a few bytes at a time. A parser requests only
-// the bytes that it needs. For example, if a file of 100 GB has a directory at its end, only the
-// directory and bytes near it are read.
+// the needed bytes. For example, if a file of 100 GB has a directory at its end, only the directory
+// and bytes near it are read.
 
 #include <algorithm>
 #include <cstddef>

@@ -32,8 +32,8 @@ class input_cursor {
   std::uint64_t position() const noexcept { return window_begin_ + window_offset_; }
   std::uint64_t left() const noexcept { return end_ - position(); }
 
-  // The cursor reads only bytes before end(). A caller may lower the end while it reads a nested
-  // message. The new end must not exceed the end that was passed to the constructor.
+  // The cursor reads only bytes before end(). A caller may lower the end to read a nested message.
+  // The new end must not exceed the end that was passed to the constructor.
   std::uint64_t end() const noexcept { return end_; }
   void set_end(std::uint64_t end) noexcept { end_ = end; }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads JSON from start to end. The caller requests the value that it expects next.
+// Reads JSON from start to end. The caller requests the next value by its expected type.
 //
 // No library is used, because an error must state the byte and the expected value. Boost.JSON 1.81
 // (basic_parser and a handler) was tested with 175,820 mutated headers and indices (2026-11).
@@ -10,8 +10,8 @@
 // error. Boost.JSON needed 1.11 times the processor time for a header of 100,000 tensors. The code
 // would have been 52 of 797 lines shorter.
 //
-// The reader builds no tree. It needs memory only for strings with escapes, and at most the size of
-// the text.
+// The reader builds no tree. The reader needs memory only for strings with escapes, at most the
+// size of the text.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace ringload::inline v0 {
 
 // Functions that return bool return false after a failure. Only the first fault is stored. After a
 // failure, position() is the byte of the fault. The text must be valid UTF-8 and must outlive the
-// reader. The reader must outlive the strings that it returns.
+// reader. The reader must outlive the returned strings.
 class RINGLOAD_EXPORT json_reader {
  public:
   explicit json_reader(std::string_view text) noexcept : text_(text) {}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads messages of protocol buffers, field by field. Used for ONNX models. The reader skips unused
-// fields without reading them, so the tensors in a model of 2 GB cost no time. No library is used,
-// because the libraries require the whole file in memory or in a mapping.
+// Reads messages of protocol buffers, field by field. Used for ONNX models. The reader does not
+// read the bytes of unused fields, so the tensors in a model of 2 GB cost no time. No library is
+// used, because the libraries require the whole file in memory or in a mapping.
 
 #include <cstdint>
 #include <string>

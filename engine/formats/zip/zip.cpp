@@ -158,8 +158,8 @@ result<zip_member> read_central(std::span<const std::byte> directory, std::size_
   return out;
 }
 
-// Returns true if the sizes and the checksum in the local header are equal to those in the
-// directory, or are unknown in the local header.
+// Returns true if the local header and the directory have equal sizes and checksums, or if these
+// numbers are unknown in the local header.
 bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip_member& member) {
   const auto crc = little_endian<std::uint32_t>(local, 14);
   const bool is_same =

@@ -37,7 +37,7 @@ inline constexpr std::uint64_t zt_name_bytes_max = std::uint64_t{16} << 20;
 // Limit for the text of all attributes.
 inline constexpr std::uint64_t zt_attribute_bytes_max = std::uint64_t{16} << 20;
 
-// A contiguous range of stored bytes, as the manifest states it.
+// The manifest's description of a component, which is a contiguous range of stored bytes.
 struct zt_component {
   std::string name;
   std::uint64_t description_offset = 0;  // File offset, for error texts. 0 for a new file.
