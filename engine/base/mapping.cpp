@@ -91,7 +91,7 @@ mapping::~mapping() {
 
 result<mapping> mapping::make(std::uint64_t bytes, page_kind kind) {
   // No address space can contain more than `mapping_bytes_max`. The check also prevents an overflow
-  // below.
+  // in the following code.
   if (bytes > mapping_bytes_max) {
     errno = ENOMEM;
     return no_memory(bytes, "memory");

@@ -153,7 +153,8 @@ result<void> delta_maker::compare(comparison& compared) const {
   return choose_dense_form(compared, width);
 }
 
-// Chooses between the dense difference and the whole tensor by compressing a sample of both.
+// Compresses a sample of the dense difference and a sample of the whole tensor, and chooses the
+// encoding with the smaller sample.
 result<void> delta_maker::choose_dense_form(comparison& compared, std::uint32_t width) const {
   const tensor& after = compared.after;
   auto planes = encode_dense(host_bytes(compared.before), host_bytes(after), width);

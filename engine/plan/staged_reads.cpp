@@ -110,8 +110,8 @@ void staged_reader::take_stream(const segment& current, remainder remaining) {
 }
 
 // Adds bytes of the item to the current read, from `remaining.next` on, until the read is full or
-// the item ends. If an element would end after the slot, the next read fetches this element. The
-// next read then begins one block earlier, so one block is read twice.
+// the item ends. If an element would end after the slot, the next read fetches this element. In
+// this case, the next read begins one block earlier, so one block is read twice.
 void staged_reader::take_item(const segment& current, remainder remaining) {
   const stored_item& item = items_[current.index];
   const cut_unit unit = unit_of(item, plan_);

@@ -63,7 +63,7 @@ class save_job final : public work,
   void await(std::unique_ptr<operation<save_result>> waiting);
 
   // Stops the save: no further write is started. Writes in flight still complete. Only the first
-  // cause is kept. After release_files(), a cancellation has no effect, and only a failure to
+  // cause is stored. After release_files(), a cancellation has no effect, and only a failure to
   // publish the files stops the save.
   void stop(fault cause);
   void stop_from_outside(fault cause) noexcept;

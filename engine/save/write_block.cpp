@@ -2,7 +2,7 @@
 
 // Implements save_job::run(), which carries out one write of a save. If possible, the bytes are
 // written from the memory of the tensor. Otherwise the bytes are gathered in the worker's slot (I/O
-// buffer) and written from there.
+// buffer) and written from the slot.
 //
 // Each co_await in this file returns only when neither the kernel nor a copy uses the slot or the
 // tensors.

@@ -128,7 +128,8 @@ stored_bytes_key key_of(const zt_component& part) {
 result<std::shared_ptr<writer_state>> writer_state::append_zt(std::string path,
                                                               writer_options options) {
   options.replace = true;
-  // If the path is a symbolic link, the writer replaces the target of the link. The link is kept.
+  // If the path is a symbolic link, the writer replaces the target of the link. The link does not
+  // change.
   std::error_code unknown;
   if (std::filesystem::is_symlink(path, unknown)) {
     const std::filesystem::path target = std::filesystem::canonical(path, unknown);

@@ -2,7 +2,8 @@
 #pragma once
 
 // Dequantises elements of quantised blocks, as GGUF files store them. Each element is stored as a
-// small integer, its number. Several elements share a scale. ggml defines the layouts.
+// small integer, which is called its number. Several elements share a scale. ggml defines the
+// layouts.
 //
 // A block consists of runs with 16 or 32 elements. A run has one scale and a regular bit layout:
 //

@@ -24,7 +24,7 @@ template <class T, class Record>
 concept is_a = std::same_as<std::remove_const_t<T>, Record>;
 
 // Writes fields if `Serializer` is a packer, and reads fields if `Serializer` is an unpacker.
-// Therefore one list of the fields serves both directions.
+// Therefore reading and writing share one list of the fields.
 template <class Serializer>
 class field_passer {
  public:

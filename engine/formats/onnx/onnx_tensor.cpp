@@ -108,8 +108,8 @@ bool read_field(protobuf_reader& in, const protobuf_field& part, onnx_tensor& ou
   }
 }
 
-// Returns true for fields that must not occur twice, because some readers use the first occurrence,
-// and others use the last occurrence.
+// Returns true for fields that must not occur twice, because different readers may use different
+// occurrences.
 bool is_singular(std::uint32_t number) noexcept {
   return number == onnx_field::data_type || number == onnx_field::name_field ||
          number == onnx_field::raw_data || number == onnx_field::data_location ||

@@ -36,7 +36,7 @@ inline constexpr std::uint64_t dcp_values_max = 20'000'000;
 bool is_dcp_metadata(std::string_view name) noexcept;
 
 // Reads `.metadata`, and checks that the boxes of a tensor cover each element exactly once. In the
-// result, each piece of a tensor is a whole item of another file. The caller must then call
+// result, each piece of a tensor is a whole item of another file. Afterwards, the caller must call
 // locate_dcp_tensors(). Objects that are not tensors are omitted, with a note. Tensors of an
 // unsupported type are also omitted, unless `strictness` is `strict`.
 result<file_entries> parse_dcp(input& from, strictness strictness);

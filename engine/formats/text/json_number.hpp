@@ -13,7 +13,7 @@ namespace ringload::inline v0 {
 
 inline bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
-// The parameter `number` of the functions below must follow JSON's grammar for a number.
+// The parameter `number` of the following functions must follow JSON's grammar for a number.
 
 // Converts the numbers 0 to 18446744073709551615, written with digits only. Returns an empty
 // optional for any other text.
