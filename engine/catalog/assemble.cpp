@@ -227,8 +227,8 @@ result<assembled> assemble_all(std::vector<file_content> files) {
 
 // Marks the tensors of unreadable objects as present, so that these tensors are not reported as
 // missing. `objects` are the unreadable objects of `shard`. A tensor of the index belongs to an
-// object if the tensor is in this shard, and has the name of the object or a name such as
-// "object/part". Removes objects without a tensor in the index.
+// object if the tensor is in this shard and has the object's name or a name such as "object/part".
+// Removes objects without a tensor in the index.
 void match_unreadable(std::vector<unreadable_object>& objects, std::uint32_t shard,
                       const shard_index& index, std::vector<bool>& is_present) {
   std::erase_if(objects, [&](const unreadable_object& object) {

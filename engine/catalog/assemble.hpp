@@ -21,8 +21,8 @@ struct file_content {
 };
 
 struct assembled {
-  // The files of the catalog have this order: all parsed files, then the external data files of the
-  // first parsed file, then the external data files of the second parsed file, and so on.
+  // The first files of the catalog are all parsed files. The external data files of the first
+  // parsed file follow, then those of the second parsed file, and so on.
   ringload::catalog catalog;
   // One element for each tensor. Null if the tensor is stored unchanged in the bytes [offset,
   // offset + bytes) of its file. The streams in an element have the file numbers of the catalog.

@@ -142,9 +142,9 @@ result<void> delta_maker::compare(comparison& compared) const {
   compared.elements_changed = changed;
   compared.is_changed = changed > 0;
   if (changed == 0) return {};
-  // A changed element takes about width + 1 bytes in the sparse encoding. If the sparse encoding
-  // takes at most a quarter of the tensor's size, this encoding is chosen without a sample, because
-  // the other encodings contain all elements.
+  // A changed element takes about width + 1 bytes in the sparse encoding. If the size of the sparse
+  // encoding is at most a quarter of the tensor's size, the sparse encoding is chosen without a
+  // sample. The other encodings contain all elements.
   if (changed * (width + 1) <= after.size_bytes() / 4) {
     compared.kind = form::sparse;
     compared.change = encode_sparse(host_bytes(before), host_bytes(after), width, changed);

@@ -26,7 +26,7 @@ namespace {
 
 // A tensor that is not aligned in its file is shifted (see shift_of()) by at least half a block of
 // 4,096 bytes. If source and destination differ by only a few bytes modulo 4,096, copies from the
-// page cache are slower, because the processor confuses their addresses (4K aliasing).
+// page cache are slower. The reason is that the processor confuses the addresses (4K aliasing).
 constexpr std::uint64_t shift_min = block_bytes / 2;
 
 fault refuse_mapping(std::uint32_t tensor, std::string reason, std::uint32_t* culprit) {

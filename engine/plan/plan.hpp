@@ -196,8 +196,8 @@ struct plan {
   // If empty, the order is that of `reads`.
   std::vector<std::uint32_t> order;
   std::vector<planned_arena> arenas;
-  // Sum of all allocations. If there is only one arena and no mapping is requested, the arena has
-  // at least one 4 KiB block, so that an empty tensor has an address.
+  // Sum of all allocations. A single arena without a mapping request has at least one 4 KiB block,
+  // so that an empty tensor has an address.
   std::uint64_t arena_bytes = 0;
   std::uint64_t bytes_wanted = 0;  // Number of wanted stored bytes.
   std::uint64_t bytes_read = 0;    // Number of bytes that the reads request.

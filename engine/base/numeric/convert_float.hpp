@@ -6,10 +6,11 @@
 // uses integer operations and one exact subtraction, so host and GPU produce the same bits in any
 // rounding mode. CUDA compiles this file as C++17.
 //
-// A NaN becomes the quiet NaN with the same sign and without payload, as in PyTorch and CUDA:
-// 0x7FC00000 in f32, 0x7E00 in f16, 0x7FC0 in bf16, and 0x7F in the FP8 formats. A number that is
-// too large becomes infinity. f8_e4m3fn has no infinity: infinity and numbers that are too large
-// become 448, the largest number of the format. The code reads and produces subnormal numbers.
+// A NaN becomes the quiet NaN with the same sign and without payload, as in PyTorch and CUDA. This
+// NaN is 0x7FC00000 in f32, 0x7E00 in f16, 0x7FC0 in bf16, and 0x7F in the FP8 formats. A number
+// that is too large becomes infinity. f8_e4m3fn has no infinity. In f8_e4m3fn, infinity and numbers
+// that are too large become 448, the largest number of the format. The code reads and produces
+// subnormal numbers.
 
 #include <cstdint>
 #include <cstring>
@@ -165,7 +166,8 @@ struct float_bits<float_type::f16> {
     const std::uint32_t normal =
         (unsigned_word - (112U << 23U) + 0x0FFFU + ((unsigned_word >> 13U) & 1U)) >> 13U;
     // Below 2^-14, the result is subnormal. The fraction with its leading 1 is shifted to units of
-    // 2^-24: by 14 bits for the largest subnormal number, and by 25 bits for numbers that become 0.
+    // 2^-24. The shift is 14 bits for the largest subnormal number, and 25 bits for numbers that
+    // become 0.
     const std::int32_t distance = 126 - static_cast<std::int32_t>(unsigned_word >> 23U);
     const std::uint32_t places = static_cast<std::uint32_t>(distance < 14   ? 14
                                                             : distance > 25 ? 25

@@ -131,7 +131,7 @@ RINGLOAD_ANYWHERE inline std::int32_t high_bits(const run& r, unsigned i,
 }
 
 // Returns `a` if `second` is 0, and `b` if `second` is -1. iq4_number() and e2m1_number() select
-// their results with this function instead of a table, because compilers cannot vectorise a table.
+// their results with this function, because compilers cannot vectorise a table.
 RINGLOAD_ANYWHERE inline std::int32_t either(std::int32_t second, std::int32_t a,
                                              std::int32_t b) noexcept {
   return a ^ ((a ^ b) & second);

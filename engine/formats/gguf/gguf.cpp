@@ -38,8 +38,8 @@ bool read_version(input_cursor& in, std::endian& order) {
   const std::uint64_t begin = in.position();
   std::uint32_t version = 0;
   if (!in.number(version)) return false;
-  // GGUF has no flag for the byte order. If the lower 16 bits of the version are 0, the version (2
-  // or 3) was read in the wrong byte order, so the file is big-endian.
+  // GGUF has no flag for the byte order. The version is 2 or 3. If its lower 16 bits are 0, the
+  // version was read in the wrong byte order, so the file is big-endian.
   order = (version & 0xFFFFU) == 0 && version != 0 ? std::endian::big : std::endian::little;
   if (order == std::endian::big) version = __builtin_bswap32(version);
   if (version == 2 || version == 3) return true;

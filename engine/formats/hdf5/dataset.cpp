@@ -223,9 +223,9 @@ result<void> describer::read_chunks() {
 
 #else
 
-// Adds the chunks from the tree. Returns false if the caller must use libhdf5 instead: if there are
-// few chunks, if no tree can be read, or if the tree has another number of chunks or another first
-// chunk than libhdf5 reports.
+// Adds the chunks from the tree. Returns false if the caller must use libhdf5 instead. This is the
+// case if there are few chunks, or if no tree can be read. This is also the case if libhdf5 reports
+// another number of chunks or another first chunk than the tree has.
 result<bool> describer::read_tree(std::uint64_t count) {
   // Up to this number of chunks, libhdf5 is as fast as read_chunk_tree().
   constexpr std::uint64_t quick = 256;

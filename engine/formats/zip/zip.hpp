@@ -2,7 +2,7 @@
 #pragma once
 
 // Reads the directory of a zip archive, which lists the ranges of all members. No library is used,
-// because libraries do not check two conditions that a loader must check: the local and the central
+// because a loader must check two conditions that libraries do not check. The local and the central
 // headers must not contradict each other, and no two members may share a byte.
 
 #include <cstddef>

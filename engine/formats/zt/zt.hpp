@@ -2,7 +2,7 @@
 #pragma once
 
 // Parses the .zt format of zTensor, versions 1.2, 1.1 and 0.1. A file has the stored bytes of each
-// component (a blob) at a multiple of 64, then a CBOR manifest, and then the size of the manifest.
+// component (a blob) at a multiple of 64. A CBOR manifest and the size of the manifest follow.
 // Versions 1.0 and 2.x are refused with an error that states the version.
 
 #include <cstdint>
