@@ -44,6 +44,7 @@ struct machine_options {
   std::string source;
   unsigned rank = 0;
   unsigned ranks = 1;
+  bool each = false;
 };
 
 void print_result(double begin, std::uint64_t bytes) {
@@ -51,26 +52,33 @@ void print_result(double begin, std::uint64_t bytes) {
   std::fflush(stdout);
 }
 
+std::uint64_t size_of(const auto& tensors) {
+  std::uint64_t bytes = 0;
+  for (const tensor& loaded : tensors) bytes += loaded.size_bytes();
+  return bytes;
+}
+
 void load_alone(loader& host_loader, const std::string& source) {
   const double begin = seconds_now();
   const model loaded = host_loader.load_async(source, use_future).get();
-  std::uint64_t bytes = 0;
-  for (const tensor& loaded_tensor : loaded) bytes += loaded_tensor.size_bytes();
-  print_result(begin, bytes);
+  print_result(begin, size_of(loaded));
 }
 
 void load_with(loader& host_loader, const std::shared_ptr<group>& ranks,
-               const std::string& source) {
+               const machine_options& options) {
   ranks->barrier();
   const double begin = seconds_now();
-  group_load load = load_async(host_loader, ranks, source, {}, use_future).get();
-  std::vector<tensor> tensors;
-  std::uint64_t bytes = 0;
-  for (const tensor_info& info : load.catalog().tensors) {
-    tensors.push_back(load.tensor_async(info.name, use_future).get());
-    bytes += tensors.back().size_bytes();
+  group_load load = load_async(host_loader, ranks, options.source, {}, use_future).get();
+  if (options.each) {
+    std::vector<tensor> tensors;
+    for (const tensor_info& info : load.catalog().tensors) {
+      tensors.push_back(load.tensor_async(info.name, use_future).get());
+    }
+    print_result(begin, size_of(tensors));
+  } else {
+    const model loaded = load.model_async(use_future).get();
+    print_result(begin, size_of(loaded));
   }
-  print_result(begin, bytes);
   ranks->barrier();
 }
 
@@ -81,14 +89,13 @@ void run(const machine_options& options) {
     return;
   }
   if (options.address != "mpi") {
-    load_with(host_loader, join_group(options.address, options.rank, options.ranks),
-              options.source);
+    load_with(host_loader, join_group(options.address, options.rank, options.ranks), options);
     return;
   }
 #ifdef BENCH_WITH_MPI
   int level = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
-  load_with(host_loader, mpi_group(MPI_COMM_WORLD), options.source);
+  load_with(host_loader, mpi_group(MPI_COMM_WORLD), options);
   MPI_Finalize();
 #else
   throw std::runtime_error("this benchmark was built without MPI");
@@ -105,6 +112,7 @@ int main(int argc, char** argv) {
   app.add_option("SOURCE", options.source, "A checkpoint").required();
   app.add_option("--rank", options.rank, "Index of this rank");
   app.add_option("--ranks", options.ranks, "Number of ranks").between(1, 127);
+  app.add_flag("--each", options.each, "One call for each tensor, not one call for all");
   if (const auto code = app.parse(argc, argv)) return *code;
   try {
     run(options);

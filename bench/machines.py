@@ -7,7 +7,8 @@ Each machine is a network namespace, whose link to a switch carries --mbyte MB/s
 turns:
 
   alone  one machine loads the checkpoint without a group
-  tcp    all machines load it together, in a group over TCP
+  tcp    all machines load it together, in a group over TCP, by one call of model_async()
+  tcp-each  the same by a call of tensor_async() for each tensor, which waits for the one before
   mpi    the same with MPI, over TCP
   torch  the same with ringload.torch.load() and torch.distributed (Gloo); needs --python
 
@@ -170,7 +171,7 @@ def start(way, options, machines, folder, url):
             started.append(machines.start(rank + 1, words, env=environment))
         else:
             words = [options.program, address, url, "--rank", str(rank), "--ranks",
-                     str(options.ranks)]
+                     str(options.ranks), *(["--each"] if way == "tcp-each" else [])]
             started.append(machines.start(rank + 1, words))
     return started
 

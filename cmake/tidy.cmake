@@ -46,7 +46,7 @@ set(request_may base base/numeric formats formats/text formats/codec plan device
 set(remote/http_may base catalog)
 set(remote/hub_may base formats formats/text catalog remote/http)
 set(remote/s3_may base catalog formats formats/text remote/http)
-set(remote/cache_may base formats catalog remote/http remote/hub)
+set(remote/cache_may base formats catalog io remote/http remote/hub)
 set(remote_may base catalog remote/http remote/hub remote/s3 remote/cache)
 set(load_may
   base base/numeric formats formats/text formats/codec plan io device catalog runtime
@@ -217,6 +217,19 @@ endif()
 foreach(file IN LISTS files)
   check_file(${file})
 endforeach()
+
+# --- Each public header of C++ is listed in engine/CMakeLists.txt, or it is not installed.
+if(EXISTS ${ROOT}/engine/CMakeLists.txt)
+  file(READ ${ROOT}/engine/CMakeLists.txt engine_lists)
+  foreach(file IN LISTS files)
+    if(file MATCHES "^include/.*\\.hpp$")
+      string(FIND "${engine_lists}" "${file}" position)
+      if(position EQUAL -1)
+        complain(${file} "not listed in engine/CMakeLists.txt, so it is not installed")
+      endif()
+    endif()
+  endforeach()
+endif()
 
 # --- Pure files have tests. The tables are in pure_tests.cmake.
 include(${CMAKE_CURRENT_LIST_DIR}/pure_tests.cmake)

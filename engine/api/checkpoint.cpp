@@ -21,7 +21,7 @@ const tensor_info* checkpoint::find(std::string_view name) const noexcept {
 }
 
 const tensor_info& checkpoint::at(std::string_view name) const {
-  if (const tensor_info* const found = find(name)) return *found;
+  if (const tensor_info* const info = find(name)) return *info;
   if (const auto* const object = unreadable_named(catalog(), name))
     throw to_error(fault_of(*object));
   throw error(errc::no_such_tensor, printable_path(opened_->name) + ": " + tensor_place(name), {});

@@ -25,9 +25,9 @@ struct exported {
   std::vector<std::int64_t> strides;
 };
 
-// Computes row-major strides: each stride is the product of the later dimensions. Unsigned integers
-// are used, because the product may overflow if the tensor has no elements. The strides of such a
-// tensor are never used.
+// Computes row-major strides: each stride is the product of the later dimensions. The product of a
+// tensor without elements may overflow, so the function uses unsigned integers. The strides of a
+// tensor without elements are never used.
 void set_strides(std::vector<std::int64_t>& strides, const std::vector<std::int64_t>& shape) {
   strides.resize(shape.size());
   std::uint64_t stride = 1;
@@ -55,7 +55,7 @@ std::unique_ptr<exported<Managed>> make(const tensor& source) {
   }
   dlpack::data_type type = dlpack::type_of(source.dtype());
   if (source.dtype() == dtype::f4 && !holder->shape.empty() && holder->shape.back() % 2 == 0) {
-    type.lanes = 2;  // Two elements are exported as one item, see to_dlpack().
+    type.lanes = 2;  // Two elements are exported as one item: see to_dlpack().
     holder->shape.back() /= 2;
   }
   set_strides(holder->strides, holder->shape);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each asynchronous call of a public class becomes a command, which is posted to the engine thread.
+// Implements the asynchronous functions of the public classes. Each call posts a command to the
+// engine thread.
 
 #include <boost/asio/error.hpp>
 #include <ringload/loader.hpp>
@@ -39,9 +40,9 @@ void begin_load(const std::shared_ptr<engine>& loader_engine, const source& from
                 load_options options, std::unique_ptr<operation<model>> waiting) {
   auto load = std::make_shared<job>(loader_engine, load_request(from, std::move(options)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<model>> w) {
+                [load](std::unique_ptr<operation<model>> pending) {
                   load->delivery.hand_out_once();
-                  load->delivery.await_finish(std::move(w));
+                  load->delivery.await_finish(std::move(pending));
                   run_job(load);
                 });
 }
@@ -50,8 +51,8 @@ void begin_start(const std::shared_ptr<engine>& loader_engine, const source& fro
                  load_options options, std::unique_ptr<operation<load_handle>> waiting) {
   auto load = std::make_shared<job>(loader_engine, load_request(from, std::move(options)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<load_handle>> w) {
-                  load->delivery.await_start(std::move(w));
+                [load](std::unique_ptr<operation<load_handle>> pending) {
+                  load->delivery.await_start(std::move(pending));
                   run_job(load);
                 });
 }
@@ -61,7 +62,7 @@ void begin_stream(const std::shared_ptr<engine>& loader_engine, const source& fr
                   std::unique_ptr<operation<load_handle>> waiting) {
   if (window_bytes == 0) {
     const fault refused(errc::invalid_options, "stream_async",
-                        "the window has 0 bytes, expected room for at least one tensor");
+                        "window_bytes is 0, expected at least the size of one tensor");
     waiting->fail(refused);
     return;
   }
@@ -69,22 +70,22 @@ void begin_stream(const std::shared_ptr<engine>& loader_engine, const source& fr
   request.window_bytes = window_bytes;
   auto load = std::make_shared<job>(loader_engine, std::move(request));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<load_handle>> w) {
-                  load->delivery.await_start(std::move(w));
+                [load](std::unique_ptr<operation<load_handle>> pending) {
+                  load->delivery.await_start(std::move(pending));
                   run_job(load);
                 });
 }
 
-// Opens a checkpoint by a load that selects no tensors.
+// Opens a checkpoint: starts a load that selects no tensors.
 void begin_open(const std::shared_ptr<engine>& loader_engine, const source& from,
                 open_options options, std::unique_ptr<operation<checkpoint>> waiting) {
   load_request request(from, selection().names({}));
   request.options.open = options;
   auto load = std::make_shared<job>(loader_engine, std::move(request));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<checkpoint>> w) {
+                [load](std::unique_ptr<operation<checkpoint>> pending) {
                   load->delivery.hand_out_once();
-                  load->delivery.await_open(std::move(w));
+                  load->delivery.await_open(std::move(pending));
                   run_job(load);
                 });
 }
@@ -95,8 +96,8 @@ void begin_fill(const std::shared_ptr<engine>& loader_engine, const source& from
   fill_request fill(std::move(into), std::move(options));
   auto load = std::make_shared<job>(loader_engine, load_request(from, std::move(fill)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<fill_result>> w) {
-                  load->delivery.await_fill(std::move(w));
+                [load](std::unique_ptr<operation<fill_result>> pending) {
+                  load->delivery.await_fill(std::move(pending));
                   run_job(load);
                 });
 }
@@ -113,9 +114,9 @@ void begin_copy(const std::shared_ptr<engine>& loader_engine, tensor from,
   copy_request request(std::move(from), target, options.dtype);
   auto load = std::make_shared<job>(loader_engine, load_request(std::move(request)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<tensor>> w) {
+                [load](std::unique_ptr<operation<tensor>> pending) {
                   load->delivery.hand_out_once();
-                  load->delivery.await_copy(std::move(w));
+                  load->delivery.await_copy(std::move(pending));
                   run_job(load);
                 });
 }
@@ -130,23 +131,24 @@ void await_tensor(const std::shared_ptr<job>& load, std::string name,
     return;
   }
   post_or_abort(*load->the_engine, load->source, std::move(waiting),
-                [load, t = *t](std::unique_ptr<operation<tensor>> w) {
-                  load->delivery.await_tensor(t, std::move(w));
+                [load, t = *t](std::unique_ptr<operation<tensor>> pending) {
+                  load->delivery.await_tensor(t, std::move(pending));
                 });
 }
 
 void await_next(const std::shared_ptr<job>& load,
                 std::unique_ptr<operation<std::optional<tensor>>> waiting) {
   post_or_abort(*load->the_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<std::optional<tensor>>> w) {
-                  load->delivery.await_next(std::move(w));
+                [load](std::unique_ptr<operation<std::optional<tensor>>> pending) {
+                  load->delivery.await_next(std::move(pending));
                 });
 }
 
 void await_finish(const std::shared_ptr<job>& load, std::unique_ptr<operation<model>> waiting) {
-  post_or_abort(
-      *load->the_engine, load->source, std::move(waiting),
-      [load](std::unique_ptr<operation<model>> w) { load->delivery.await_finish(std::move(w)); });
+  post_or_abort(*load->the_engine, load->source, std::move(waiting),
+                [load](std::unique_ptr<operation<model>> pending) {
+                  load->delivery.await_finish(std::move(pending));
+                });
 }
 
 load_handle& load_handle::operator=(load_handle&& source) noexcept {

@@ -19,8 +19,8 @@ struct label {
   std::string_view value;
 };
 
-// Returns a label value with escaped characters. If the value is not valid UTF-8, each byte above
-// 127 is replaced with '?', because the format requires UTF-8.
+// Returns the value of a label with escaped characters. The format requires UTF-8. Therefore, if
+// the value is not valid UTF-8, each byte above 127 is replaced with '?'.
 std::string escaped(std::string_view value) {
   std::string out;
   const bool valid = utf8_valid_bytes(value) == value.size();
@@ -37,7 +37,7 @@ std::string escaped(std::string_view value) {
 
 std::string shown(std::integral auto value) { return std::to_string(value); }
 
-// Returns the shortest decimal text of the number. The text is independent of the locale.
+// Returns the shortest decimal text of `value`, independent of the locale.
 std::string shown(double value) {
   char digits[32];
   const auto end = std::to_chars(std::begin(digits), std::end(digits), value).ptr;
@@ -57,9 +57,9 @@ class metric_text {
   metric_text& sample(auto value, std::initializer_list<label> labels = {}) {
     text_ += name_;
     char separator = '{';
-    for (const label& each : labels) {
-      text_.append(1, std::exchange(separator, ',')).append(each.name).append("=\"");
-      text_.append(escaped(each.value)).append("\"");
+    for (const label& entry : labels) {
+      text_.append(1, std::exchange(separator, ',')).append(entry.name).append("=\"");
+      text_.append(escaped(entry.value)).append("\"");
     }
     if (labels.size() > 0) text_ += '}';
     text_.append(" ").append(shown(value)).append("\n");

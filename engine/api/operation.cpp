@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Implements the pending operations of the public API: their completion, their cancellation, and
-// their end when the execution context of the handler is destroyed.
+// The pending operations of the public API. Implements their completion, their cancellation, and
+// their destruction with the execution context of the handler.
 
 #include <new>
 #include <ringload/detail/operation.hpp>
@@ -45,27 +45,27 @@ void cancel_request::arm(std::function<void()> wake) {
 pending_operation::pending_operation(std::shared_ptr<pending_list> list,
                                      std::unique_ptr<handler_body> body,
                                      std::shared_ptr<cancel_request> cancelled)
-    : cancel(std::move(cancelled)), in_(std::move(list)), body_(std::move(body)) {
-  std::unique_ptr<handler_body> unwanted;  // Destroyed after the lock is released.
-  const std::lock_guard lock(in_->mutex);
-  if (in_->closed) {
+    : cancel(std::move(cancelled)), list_(std::move(list)), body_(std::move(body)) {
+  std::unique_ptr<handler_body> unwanted;  // Destroys the body after the lock is released.
+  const std::lock_guard lock(list_->mutex);
+  if (list_->closed) {
     unwanted = std::move(body_);
     return;
   }
-  next_ = in_->first;
+  next_ = list_->first;
   if (next_) next_->back_ = &next_;
-  back_ = &in_->first;
-  in_->first = this;
+  back_ = &list_->first;
+  list_->first = this;
 }
 
 pending_operation::~pending_operation() {
-  const std::lock_guard lock(in_->mutex);
+  const std::lock_guard lock(list_->mutex);
   unlink();
 }
 
 pending_operation::claim pending_operation::take() {
   claim claimed;
-  claimed.lock = std::unique_lock(in_->mutex);
+  claimed.lock = std::unique_lock(list_->mutex);
   unlink();
   claimed.body = std::move(body_);
   return claimed;
@@ -79,7 +79,7 @@ void pending_operation::unlink() noexcept {
   back_ = nullptr;
 }
 
-// Keeps the list of pending operations of an execution context. When the context is destroyed, Asio
+// Owns the list of pending operations of an execution context. When the context is destroyed, Asio
 // calls shutdown().
 class pending_service final : public boost::asio::execution_context::service {
  public:
@@ -92,7 +92,7 @@ class pending_service final : public boost::asio::execution_context::service {
 
  private:
   // Cancels all pending operations. The context no longer runs handlers, so the handlers are
-  // destroyed without a call, as in Asio. This function itself allocates nothing, because an
+  // destroyed without a call, as in Asio. The function must not allocate memory, because an
   // exception would end the process.
   void shutdown() override {
     for (;;) {

@@ -93,7 +93,7 @@ class allocation_sink {
     try {
       const std::string rest = std::string(",") + call + ',' + text_of(address) + ',' +
                                std::to_string(bytes) + ",\"" + stack() + "\"\n";
-      // Takes the time under the lock, so that the rows are sorted by time.
+      // The time is taken under the lock, so that the rows are sorted by time.
       const std::lock_guard lock(mutex_);
       write_text(seconds_since_1970() + rest);
     } catch (...) {

@@ -13,8 +13,9 @@
 
 namespace ringload::inline v0 {
 
-// `work` must return a result. Converts an exception of `work` to a fault. Returns
-// errc::memory_exceeded for std::bad_alloc, and if there is no memory for the text of the fault.
+// Calls `work`, which must return a `result`. Converts an exception of `work` to a fault. Converts
+// std::bad_alloc to errc::memory_exceeded. Also returns errc::memory_exceeded if there is no memory
+// for the text of a fault.
 template <class Work>
 auto catch_as_fault(Work&& work) noexcept -> decltype(work()) {
   try {

@@ -36,7 +36,7 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) noe
 
 namespace {
 
-constexpr std::uint32_t polynomial = 0x82F63B78;  // Bit-reversed, as CRC-32C defines it.
+constexpr std::uint32_t polynomial = 0x82F63B78;  // Bit-reversed.
 
 constexpr std::array<std::uint32_t, 256> make_table() {
   std::array<std::uint32_t, 256> table = {};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Ends an operation in a thread of the library, in which an exception would end the process.
+// Completes an operation in a library thread. An uncaught exception in a library thread would end
+// the process.
 
 #include <memory>
 #include <new>
@@ -9,8 +10,8 @@
 
 namespace ringload::inline v0::detail {
 
-// Completes an operation with a result. Without memory to post the handler, destroys the handler
-// without a call, as Asio does.
+// Completes the operation `waiting` with `outcome`. If there is no memory to post the handler,
+// destroys the handler without calling the handler. Asio does the same.
 template <class Operation, class Result>
 void end_operation(std::unique_ptr<Operation>& waiting, Result outcome) noexcept {
   try {

@@ -87,7 +87,7 @@ std::string category_type::message(int value) const {
   return "unknown error " + std::to_string(value);
 }
 
-// Returns the message of the system, and the name of the exceeded limit if a limit is exceeded.
+// Returns the system's message. For EMFILE and ENFILE, adds the name of the exceeded limit.
 std::string message_with_limit(const boost::system::error_code& code) {
   if (code == system_code(EMFILE)) {
     return code.message() + ": the limit of this process is reached (RLIMIT_NOFILE, ulimit -n)";
@@ -252,9 +252,9 @@ bool exceeds_address_space(std::uint64_t bytes) {
 
 namespace {
 
-// Returns true if the stack of a new thread would exceed the limit of address space. pthread_create
-// then returns EAGAIN, the same error as for a limit of threads.
-bool has_no_room_for_stack() {
+// Returns true if the stack of a new thread would exceed the limit of address space. In this case,
+// pthread_create returns EAGAIN, the same error as for a limit of threads.
+bool stack_exceeds_address_space() {
   ::pthread_attr_t usual;
   std::size_t stack_bytes = 0;
   if (::pthread_getattr_default_np(&usual) != 0) return false;
@@ -267,8 +267,8 @@ bool has_no_room_for_stack() {
 
 fault thread_refused(int error_number) {
   std::string cause = "a thread could not be started: " + system_code(error_number).message();
-  if (error_number == EAGAIN && has_no_room_for_stack()) {
-    cause += ": the limit of address space leaves no room for its stack (ulimit -v)";
+  if (error_number == EAGAIN && stack_exceeds_address_space()) {
+    cause += ": its stack would exceed the limit of address space (ulimit -v)";
   } else if (error_number == EAGAIN) {
     cause += ": a limit of threads is reached (ulimit -u, or the control group's pids.max)";
   }

@@ -43,18 +43,19 @@ struct RINGLOAD_EXPORT fault {
 template <class T>
 using result = boost::system::result<T, fault>;
 
-// Converts a positive errno value to an error code.
+// Converts an errno value to an error code.
 RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept;
 
-// Returns the fault for a thread that could not start. For EAGAIN, the cause names the limits that
-// may have been reached.
-fault thread_refused(int error_number);
+// Returns the fault for a thread that could not start. If the error is EAGAIN, the cause names the
+// limits that may have been reached.
+RINGLOAD_EXPORT fault thread_refused(int error_number);
 
 // Returns true if `bytes` more bytes would exceed the limit of address space (ulimit -v).
 bool exceeds_address_space(std::uint64_t bytes);
 
 // Returns the place and the cause: "model.gguf: the key 'a' is missing". If the cause is empty, the
-// message of the code replaces the cause. For EMFILE and ENFILE, this message names the limit too.
+// message of the code replaces the cause. For EMFILE and ENFILE, the message of the code also names
+// the limit.
 RINGLOAD_EXPORT std::string message_of(const fault& problem);
 
 RINGLOAD_EXPORT error to_error(const fault& problem);

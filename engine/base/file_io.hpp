@@ -13,7 +13,8 @@
 
 namespace ringload::inline v0 {
 
-// Repeats a system call while it fails with EINTR. If the result is negative, errno has the error.
+// Repeats a system call while the call fails with EINTR. If the result is negative, errno has the
+// error.
 template <class Call>
 auto uninterrupted(const Call& call) noexcept -> decltype(call()) {
   for (;;) {

@@ -2,8 +2,8 @@
 #pragma once
 
 // A mapped range of a file. Used for tensors that are mapped instead of read. An access to a page
-// raises SIGBUS if the page is past the end of the file or cannot be read. present() reads the
-// pages in advance, and returns an error instead of raising SIGBUS.
+// raises SIGBUS if the page is past the end of the file or cannot be read. The function present()
+// reads the pages in advance. Instead of raising SIGBUS, present() returns an error.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -27,7 +27,8 @@ class file_mapping {
   }
   ~file_mapping();
 
-  // A writable mapping is private: other processes and the file do not receive its writes.
+  // A writable mapping is private: writes to the mapping do not change the file, and other
+  // processes do not see the writes.
   static result<file_mapping> make(int fd, std::uint64_t offset, std::uint64_t bytes,
                                    bool writable);
 
@@ -39,8 +40,9 @@ class file_mapping {
   std::byte* data_ = nullptr;
 };
 
-// Reads and maps the file pages that contain `memory`. Returns EFAULT if the file does not have the
-// pages, or if the pages cannot be read. Does nothing before Linux 5.14. Thread-safe.
+// Reads the pages of `memory` from the file, and maps the pages. `memory` must be in a
+// file_mapping. Returns EFAULT if the file has no such pages, or if the pages cannot be read. Does
+// nothing before Linux 5.14. Thread-safe.
 boost::system::error_code present(std::span<const std::byte> memory) noexcept;
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Lists a folder without std::filesystem, whose iterators end the process if no memory is left.
+// Lists a folder without std::filesystem. The iterators of std::filesystem end the process if no
+// memory is left.
 
 #include <filesystem>
 #include <string>

@@ -11,8 +11,9 @@ namespace ringload::inline v0 {
 inline constexpr std::uint32_t block_bytes = 4096;
 
 // The alignment that an address in the caller's memory needs for a direct read or write. If the
-// kernel reports an alignment for the file, a read uses that alignment instead. If the kernel
-// reports none, and the drive requires more than 512 bytes, the load reads through the page cache.
+// kernel reports an alignment for the file, a read uses the reported alignment instead. If the
+// kernel reports no alignment, and the drive requires more than 512 bytes, the load reads through
+// the page cache.
 inline constexpr std::uint32_t direct_address_alignment = 512;
 
 }  // namespace ringload::inline v0

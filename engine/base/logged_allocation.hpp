@@ -3,7 +3,7 @@
 
 // Logs one allocation in an allocation_log: one row when the memory is allocated, and one row when
 // the memory is freed. The owner must call release() before freeing the memory. Otherwise another
-// thread could allocate the same address, and log its allocation before this release.
+// thread could allocate the same address, and log the new allocation before this release.
 
 #include <cstdint>
 #include <memory>
@@ -22,7 +22,7 @@ class RINGLOAD_EXPORT logged_allocation {
   };
 
   logged_allocation() noexcept = default;
-  // Writes the row of the allocation. Does nothing if the log has no sink or is paused.
+  // Writes the row of the allocation. Writes nothing if the log has no sink or is paused.
   logged_allocation(const allocation_log& log, calls names, const void* address,
                     std::uint64_t bytes) noexcept;
   logged_allocation(logged_allocation&& source) noexcept

@@ -90,7 +90,8 @@ mapping::~mapping() {
 }
 
 result<mapping> mapping::make(std::uint64_t bytes, page_kind kind) {
-  // A larger mapping does not fit in any address space. The check also prevents an overflow below.
+  // No address space can contain more than `mapping_bytes_max`. The check also prevents an overflow
+  // in the following code.
   if (bytes > mapping_bytes_max) {
     errno = ENOMEM;
     return no_memory(bytes, "memory");
@@ -152,9 +153,9 @@ boost::system::error_code map_again(std::span<std::byte> memory, page_kind kind)
   return {};
 }
 
-// The kernel clears a huge page towards the faulting address. Therefore the last small page of each
-// huge page is populated first, so that the huge page is cleared from front to back. This takes a
-// sixth less time than from back to front.
+// The kernel clears a huge page in the direction of the address that caused the page fault.
+// Therefore populate() first populates the last small page of each huge page. The kernel then
+// clears the huge page from front to back, which takes a sixth less time than from back to front.
 boost::system::error_code populate(std::span<std::byte> memory) noexcept {
   if (memory.empty()) return {};
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data());

@@ -65,9 +65,9 @@ result<void> set_timeout(const unique_fd& endpoint, std::chrono::milliseconds ti
 }
 
 // Locks the folder of a socket until the result is destroyed. Two programs that start at the same
-// time must not replace the same abandoned socket, because one of them would then remove the socket
-// of the other. Locks nothing if the folder cannot be read, or if another program keeps its lock
-// for a second.
+// time must not replace the same abandoned socket. Otherwise the second program could remove the
+// new socket of the first program. Returns without a lock if the folder cannot be read, or if
+// another program holds the lock for a second.
 unique_fd lock_folder_of(const std::string& path) {
   const std::size_t end = path.rfind('/');
   const std::string folder = end == std::string::npos ? "." : path.substr(0, end + 1);
@@ -170,7 +170,7 @@ result<received_packet> receive_packet(const unique_fd& socket, std::span<std::b
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   received_packet out;
-  out.descriptors.reserve(descriptors_max);  // No allocation fails once descriptors are received.
+  out.descriptors.reserve(descriptors_max);  // After this call, no allocation fails.
   ::ssize_t got = 0;
   while ((got = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC)) < 0) {
     if (errno != EINTR) return failed();
@@ -187,8 +187,8 @@ result<received_packet> receive_packet(const unique_fd& socket, std::span<std::b
   }
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return fault{errc::malformed_message, "",
-                 "a packet is larger than the protocol allows, or this process has no room for its "
-                 "descriptors (ulimit -n)"};
+                 "a packet is larger than the protocol allows, or its descriptors exceed the limit "
+                 "of this process (ulimit -n)"};
   }
   return out;
 }

@@ -28,7 +28,7 @@ result<unique_fd> listen_at(const std::string& path, unsigned mode);
 result<unique_fd> adopt_listening(int descriptor);
 
 // `timeout` limits this call, and each later send and receive on the returned socket. A call that
-// takes longer returns ETIMEDOUT.
+// exceeds the limit returns ETIMEDOUT.
 result<unique_fd> connect_to(const std::string& path, std::chrono::milliseconds timeout);
 
 result<void> send_packet(const unique_fd& socket, std::span<const std::byte> bytes,
@@ -44,7 +44,7 @@ struct received_packet {
 // receive all descriptors of the packet (ulimit -n).
 result<received_packet> receive_packet(const unique_fd& socket, std::span<std::byte> buffer);
 
-// Returns the user id that the other process had when it connected.
+// Returns the user id that the other process had at the time of the connection.
 result<unsigned> peer_user_id(const unique_fd& socket);
 
 }  // namespace ringload::inline v0

@@ -36,8 +36,9 @@ inline std::optional<cpu_set_t> parse_processors(std::string_view list) noexcept
 }
 
 // Returns the processors of `candidates` that the calling thread may use. The candidates are the
-// processors near a device. Returns an empty optional if fewer than `threads` such processors
-// exist, because threads that share a near processor are slower than threads on other processors.
+// processors near a device. Returns an empty optional if the result would have fewer than `threads`
+// processors. In that case, some threads would share a near processor, and would be slower than on
+// other processors.
 inline std::optional<cpu_set_t> usable_processors(const cpu_set_t& candidates,
                                                   std::uint32_t threads) {
   cpu_set_t usable;

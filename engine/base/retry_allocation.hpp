@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Retries a small allocation until it succeeds. Used by code that cannot report std::bad_alloc. An
-// example is a function that starts an awaited operation and owns the coroutine's handler. If this
-// function throws, the exception resumes the coroutine, although the destructor of the handler has
-// destroyed the coroutine.
+// Retries a small allocation until the allocation succeeds. Used by code that cannot report
+// std::bad_alloc. Example: a function starts an awaited operation and owns the handler of the
+// coroutine. If the function throws, the destructor of the handler destroys the coroutine. The
+// exception would then resume the destroyed coroutine.
 
 #include <new>
 #include <thread>
 
 namespace ringload::inline v0 {
 
-// Calls `work` again while it throws std::bad_alloc. `work` must have no effect if it throws.
+// Calls `work` until the call does not throw std::bad_alloc. A call that throws must have no
+// effect.
 template <class Work>
 auto retry_allocation(const Work& work) noexcept -> decltype(work()) {
   for (;;) {

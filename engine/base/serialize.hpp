@@ -4,8 +4,9 @@
 // Converts numbers, texts and lists to bytes for another process, and back. The classes `packer`
 // and `unpacker` have the same functions, so that one template works with both.
 //
-// An unpacker checks every value. After the first error, it returns only zeros and empty values,
-// and is_complete() returns false. A list allocates memory in proportion to the received bytes.
+// An unpacker checks every value. After the first error, the unpacker returns only zeros and empty
+// values, and is_complete() returns false. A list allocates memory in proportion to the received
+// bytes.
 
 #include <concepts>
 #include <cstddef>
@@ -41,10 +42,10 @@ class packer {
     number(std::uint64_t{value.size()});
     out_.insert(out_.end(), value.begin(), value.end());
   }
-  template <class T, class Each>
-  void list(const std::vector<T>& items, const Each& each) {
+  template <class T, class Convert>
+  void list(const std::vector<T>& items, const Convert& convert) {
     number(std::uint64_t{items.size()});
-    for (const T& item : items) each(*this, item);
+    for (const T& item : items) convert(*this, item);
   }
 
   std::vector<std::byte> take() noexcept { return std::move(out_); }
@@ -88,17 +89,18 @@ class unpacker {
     value.assign(found.begin(), found.end());
     left_ = left_.subspan(found.size());
   }
-  template <class T, class Each>
-  void list(std::vector<T>& items, const Each& each) {
+  template <class T, class Convert>
+  void list(std::vector<T>& items, const Convert& convert) {
     std::uint64_t count = 0;
     number(count);
-    // Each element has at least one number, so a larger count is invalid.
+    // Each element contains at least one number, so `count` cannot be greater than the number of
+    // remaining 8-byte words.
     if (count > left_.size() / sizeof(std::uint64_t)) return fail(items);
-    for (std::uint64_t i = 0; i < count && !failed_; ++i) each(*this, items.emplace_back());
+    for (std::uint64_t i = 0; i < count && !failed_; ++i) convert(*this, items.emplace_back());
   }
 
   bool failed() const noexcept { return failed_; }
-  // Makes the unpacker fail, because a value violates a rule of the caller.
+  // Marks the data as invalid. Used if a value violates a rule of the caller.
   void refuse() noexcept {
     failed_ = true;
     left_ = {};

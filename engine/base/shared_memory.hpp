@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Memory that other processes can map (a memfd). The process that creates the memory writes it and
-// then seals it. Afterwards, no process can write, shrink, grow or punch holes into the memory. A
-// process that receives the descriptor can check the seal.
+// Memory that other processes can map (a memfd). A process creates the memory, writes the content,
+// and then seals the memory. Afterwards, no process can write to, shrink or grow the memory, or
+// punch holes into the memory. A process that receives the descriptor can check the seal.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace ringload::inline v0 {
 
 class shared_memory {
  public:
-  // Creates zeroed memory of whole pages without populating them. Memory of 2 MiB or more is
+  // Creates zeroed memory of whole pages without populating the pages. Memory of 2 MiB or more is
   // aligned to 2 MiB. Fails for `hugetlb` if too few reserved pages are free.
   static result<shared_memory> make(std::uint64_t bytes, page_kind kind);
 
@@ -25,8 +25,8 @@ class shared_memory {
   // has more than `bytes_max` bytes.
   static result<shared_memory> open_sealed(unique_fd memory, std::uint64_t bytes_max);
 
-  // Makes the memory read-only at the same addresses. Must be called once. If a thread writes to
-  // the memory during or after this call, the write is an access violation.
+  // Makes the memory read-only at the same addresses. The caller must call seal() only once. If a
+  // thread writes to the memory during or after this call, the write is an access violation.
   result<void> seal();
 
   std::span<std::byte> span() const noexcept { return memory_.span(); }

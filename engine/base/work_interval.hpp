@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Records when, and by which thread, a piece of work was done. The working thread writes the
-// record. Only traced loads have records. In other loads, the pointers to records are null.
+// The start time, end time and thread of one work item. The working thread writes the record. Only
+// traced loads have records. In other loads, the pointers to records are null.
 
 #include <chrono>
 #include <cstdint>
@@ -14,7 +14,8 @@ struct work_interval {
   static constexpr std::uint32_t no_thread = ~std::uint32_t{0};
 
   std::uint32_t thread = no_thread;
-  // If the work was done in several pieces, `begin` is the start of the first piece.
+  // If the work was done in several intervals, `begin` is the start of the first interval, and
+  // `end` is the end of the last interval.
   clock::time_point begin = {};
   clock::time_point end = {};
 

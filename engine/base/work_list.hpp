@@ -17,8 +17,8 @@ namespace ringload::inline v0::detail {
 
 class work_list {
  public:
-  // The indices are 0 to count - 1. `queue_of` has the queue of each index. If `queue_of` is empty,
-  // all indices are in queue 0.
+  // The indices are 0 to count - 1. `queue_of` lists the queue of each index. If `queue_of` is
+  // empty, all indices are in queue 0.
   explicit work_list(std::uint32_t count = 0, std::vector<std::uint32_t> queue_of = {},
                      std::uint32_t queues = 1)
       : taken_(count), queue_of_(std::move(queue_of)), queues_(queues) {

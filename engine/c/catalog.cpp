@@ -28,7 +28,7 @@ ringload_status give_attribute(const ringload::attributes& elements, size_t posi
   view.cbor = value.encoded().data();
   view.cbor_bytes = value.encoded().size();
   view.is_text = value.is_text() ? 1 : 0;
-  give(into, view);
+  write_struct(into, view);
   return RINGLOAD_OK;
 }
 
@@ -46,7 +46,7 @@ ringload_status ringload_checkpoint_tensor(const ringload_checkpoint* checkpoint
     const ringload::catalog& catalog = catalog_of(checkpoint);
     if (position >= catalog.tensors.size()) return RINGLOAD_END;
     const ringload::tensor_info& tensor = catalog.tensors[position];
-    give(into, info_of(tensor, catalog.files[tensor.file].path.c_str()));
+    write_struct(into, info_of(tensor, catalog.files[tensor.file].path.c_str()));
     return RINGLOAD_OK;
   });
 }
@@ -55,9 +55,9 @@ ringload_status ringload_checkpoint_find(const ringload_checkpoint* checkpoint, 
                                          size_t* position) {
   return guarded([&] {
     const ringload::catalog& catalog = catalog_of(checkpoint);
-    const ringload::tensor_info& found = checkpoint->value.at(&required(name, "a name is null"));
+    const ringload::tensor_info& info = checkpoint->value.at(&required(name, "a name is null"));
     required(position, "the output pointer for the position is null") =
-        static_cast<size_t>(&found - catalog.tensors.data());
+        static_cast<size_t>(&info - catalog.tensors.data());
     return RINGLOAD_OK;
   });
 }
@@ -100,7 +100,7 @@ ringload_status ringload_checkpoint_file(const ringload_checkpoint* checkpoint, 
     info.path = file.path.c_str();
     info.format = file.format.c_str();
     info.bytes = file.bytes;
-    give(into, info);
+    write_struct(into, info);
     return RINGLOAD_OK;
   });
 }
@@ -121,7 +121,7 @@ ringload_status ringload_checkpoint_object(const ringload_checkpoint* checkpoint
     info.rank = object.shape.size();
     info.parts = object.parts.size();
     info.file_position = object.file;
-    give(into, info);
+    write_struct(into, info);
     return RINGLOAD_OK;
   });
 }
@@ -136,8 +136,8 @@ ringload_status ringload_checkpoint_object_part(const ringload_checkpoint* check
     const ringload::composite_info& whole = catalog.composites[object];
     if (part >= whole.parts.size()) return RINGLOAD_END;
     *name = whole.parts[part].c_str();
-    const ringload::tensor_info& found = checkpoint->value.at(whole.name_of(whole.parts[part]));
-    if (tensor) *tensor = static_cast<size_t>(&found - catalog.tensors.data());
+    const ringload::tensor_info& info = checkpoint->value.at(whole.name_of(whole.parts[part]));
+    if (tensor) *tensor = static_cast<size_t>(&info - catalog.tensors.data());
     return RINGLOAD_OK;
   });
 }
@@ -168,7 +168,7 @@ ringload_status ringload_checkpoint_unreadable(const ringload_checkpoint* checkp
     info.status = status_of(object.code);
     info.is_left_out = object.is_left_out ? 1 : 0;
     info.file_position = object.file;
-    give(into, info);
+    write_struct(into, info);
     return RINGLOAD_OK;
   });
 }

@@ -63,7 +63,7 @@ ringload_status ringload_operation_saved_checksums(ringload_operation* operation
       *text = operation->checksums.c_str();
       return RINGLOAD_OK;
     };
-    if (state.gives<ringload::write_result>()) {
+    if (state.has_result_of<ringload::write_result>()) {
       return state.with_result<ringload::write_result>(hand_out_lines);
     }
     return state.with_result<ringload::save_result>(hand_out_lines);

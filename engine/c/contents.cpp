@@ -69,7 +69,7 @@ ringload_status ringload_model_find_on(const ringload_model* model, const char* 
 
 ringload_status ringload_model_stats(const ringload_model* model, ringload_stats* into) {
   return guarded([&] {
-    give(into, stats_of(model_of(model).stats()));
+    write_struct(into, stats_of(model_of(model).stats()));
     return RINGLOAD_OK;
   });
 }
@@ -79,7 +79,7 @@ ringload_status ringload_model_file_stats(const ringload_model* model, size_t po
   return guarded([&] {
     const auto& elements = model_of(model).stats_of_files();
     if (position >= elements.size()) return RINGLOAD_END;
-    give(into, stats_of(elements[position], model->value.catalog().files[position]));
+    write_struct(into, stats_of(elements[position], model->value.catalog().files[position]));
     return RINGLOAD_OK;
   });
 }
@@ -101,7 +101,7 @@ ringload_status ringload_tensor_look(const ringload_tensor* tensor, ringload_ten
     view.device_index = loaded.device().index();
     view.device_position = loaded.device_position();
     view.read_only = loaded.read_only() ? 1 : 0;
-    give(into, view);
+    write_struct(into, view);
     return RINGLOAD_OK;
   });
 }

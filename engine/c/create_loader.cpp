@@ -18,7 +18,7 @@ using namespace ringload::c;
 
 namespace {
 
-constexpr int number_of(std::string_view version) {  // "1.2.3" becomes 10203.
+constexpr int number_of(std::string_view version) {  // Converts "1.2.3" to 10203.
   int number = 0;
   int part = 0;
   for (const char c : version) {
@@ -96,18 +96,18 @@ size_t ringload_loader_device_count(const ringload_loader* loader) {
 void ringload_loader_release(ringload_loader* loader) {
   if (!loader) return;
   const std::unique_ptr<ringload_loader> handle(loader);
-  // The completion thread runs its tasks in order. Therefore all operations that were begun before
-  // this call start before the loader is released.
+  // The completion thread runs its tasks in order. Therefore all operations whose _begin function
+  // was called earlier start before the loader is released.
   guarded([&] {
     std::promise<void> destroyed;
-    const std::future<void> over = destroyed.get_future();
-    const bool waits = !handle->thread->is_this();
+    const std::future<void> released = destroyed.get_future();
+    const bool must_wait = !handle->thread->is_this();
     boost::asio::post(handle->thread->context(),
                       [value = std::move(handle->value), done = std::move(destroyed)]() mutable {
                         value.reset();
                         done.set_value();
                       });
-    if (waits) over.wait();
+    if (must_wait) released.wait();
     return RINGLOAD_OK;
   });
 }

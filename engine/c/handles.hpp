@@ -48,7 +48,7 @@ struct ringload_selection {
 };
 
 struct ringload_checksum_list {
-  std::shared_ptr<const ringload::checksum_list> value;  // Shared with the loads that use it.
+  std::shared_ptr<const ringload::checksum_list> value;  // Shared with the loads that use the list.
 };
 
 struct ringload_operation {
@@ -74,7 +74,7 @@ struct ringload_writer {
   std::shared_ptr<ringload::c::completion_thread> thread;
   // Shared with operations that have not started yet.
   std::shared_ptr<ringload::writer> value;
-  // Device of the tensors that set `on_device`.
+  // The device of the tensors that set `on_device`.
   ringload::device on;
 };
 
@@ -86,5 +86,5 @@ struct ringload_tensor {
   explicit ringload_tensor(ringload::tensor t) : value(std::move(t)), name(value.name()) {}
 
   ringload::tensor value;
-  std::string name;  // Copy of the name that ends with a 0 byte.
+  std::string name;  // A copy of the name that ends with a 0 byte.
 };

@@ -25,7 +25,7 @@ const char* const no_name = "the name is null";
 const char* const no_socket = "the socket's path is null";
 
 ringload::keeper_options settings_of(const ringload_keeper_options* from) {
-  const ringload_keeper_options c_options = received(from);
+  const ringload_keeper_options c_options = read_struct(from);
   ringload::keeper_options options;
   if (c_options.users_count > 0) required(c_options.users, "the users are null");
   options.users.assign(c_options.users, c_options.users + c_options.users_count);
@@ -82,14 +82,14 @@ ringload_status ringload_keeper_model(const ringload_keeper* keeper, const char*
   return guarded([&] {
     const std::string model_name = &required(name, no_name);
     const std::vector<ringload::kept_model> models = required(keeper, no_keeper).value.models();
-    const auto found = std::find_if(models.begin(), models.end(),
-                                    [&](const auto& m) { return m.name == model_name; });
-    if (found == models.end()) throw_not_served(name);
+    const auto served = std::find_if(models.begin(), models.end(),
+                                     [&](const auto& m) { return m.name == model_name; });
+    if (served == models.end()) throw_not_served(name);
     ringload_kept_model model = {};
-    model.version = found->version;
-    model.bytes = found->bytes;
-    model.attached = found->attached;
-    give(into, model);
+    model.version = served->version;
+    model.bytes = served->bytes;
+    model.attached = served->attached;
+    write_struct(into, model);
     return RINGLOAD_OK;
   });
 }

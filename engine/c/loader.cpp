@@ -17,7 +17,7 @@ namespace {
 
 const char* const no_loader = "the loader is null";
 const char* const no_checkpoint = "the checkpoint is null";
-const char* const no_loading = "the loading is null";
+const char* const no_loading = "the handle of the load is null";
 
 ringload::selection selection_of(const ringload_selection* from) {
   return from ? from->value : ringload::selection();
@@ -29,7 +29,7 @@ load_settings settings_of(const ringload_selection* wanted, const ringload_load_
   return settings;
 }
 
-// Functions that loads and tensor streams share.
+// Functions for both ringload_loading and ringload_tensor_stream.
 template <class Handle>
 void release(Handle* handle) {
   if (handle) handle->value->cancel();
@@ -39,7 +39,7 @@ void release(Handle* handle) {
 template <class Handle>
 ringload_status progress(const Handle* handle, ringload_stats* into) {
   return guarded([&] {
-    give(into, stats_of(required(handle, no_loading).value->progress()));
+    write_struct(into, stats_of(required(handle, no_loading).value->progress()));
     return RINGLOAD_OK;
   });
 }
@@ -50,7 +50,7 @@ ringload_status file_progress(const Handle* handle, size_t position, ringload_fi
     const ringload::tensor_stream& stream = *required(handle, no_loading).value;
     const auto files = stream.progress_of_files();
     if (position >= files.size()) return RINGLOAD_END;
-    give(into, stats_of(files[position], stream.catalog().files[position]));
+    write_struct(into, stats_of(files[position], stream.catalog().files[position]));
     return RINGLOAD_OK;
   });
 }
@@ -69,7 +69,7 @@ ringload_status next_begin(Handle* handle, ringload_operation** operation) {
 
 ringload_status ringload_loader_stats(const ringload_loader* loader, ringload_stats* into) {
   return guarded([&] {
-    give(into, stats_of(required(loader, no_loader).value->stats()));
+    write_struct(into, stats_of(required(loader, no_loader).value->stats()));
     return RINGLOAD_OK;
   });
 }
@@ -79,7 +79,7 @@ ringload_status ringload_open_begin(ringload_loader* loader, const char* const* 
                                     ringload_operation** operation) {
   return guarded([&] {
     const ringload_loader& handle = required(loader, no_loader);
-    if (count == 0) throw invalid_argument("there is no source");
+    if (count == 0) throw invalid_argument("the number of sources is 0, expected at least 1");
     required(sources, "the sources are null");
     std::vector<std::string> names;
     for (size_t i = 0; i < count; ++i) {
@@ -115,9 +115,9 @@ ringload_status ringload_load_begin(ringload_loader* loader, const ringload_chec
     const ringload_loader& handle = required(loader, no_loader);
     return begin_operation<ringload::model>(
         handle.thread, operation,
-        [shared = handle.value, file = required(from, no_checkpoint).value,
+        [shared = handle.value, opened = required(from, no_checkpoint).value,
          settings = settings_of(wanted, options)](auto handler) mutable {
-          shared->load_async(file, std::move(settings.options), std::move(handler));
+          shared->load_async(opened, std::move(settings.options), std::move(handler));
         });
   });
 }
@@ -140,9 +140,9 @@ ringload_status ringload_start_begin(ringload_loader* loader, const ringload_che
     const ringload_loader& handle = required(loader, no_loader);
     return begin_operation<ringload::load_operation>(
         handle.thread, operation,
-        [shared = handle.value, file = required(from, no_checkpoint).value,
+        [shared = handle.value, opened = required(from, no_checkpoint).value,
          settings = settings_of(wanted, options)](auto handler) mutable {
-          shared->start_async(file, std::move(settings.options), std::move(handler));
+          shared->start_async(opened, std::move(settings.options), std::move(handler));
         });
   });
 }
@@ -159,7 +159,7 @@ ringload_status ringload_start(ringload_loader* loader, const ringload_checkpoin
 
 ringload_status ringload_fill_begin(ringload_loader* loader, const ringload_checkpoint* from,
                                     const ringload_destination* into, size_t count,
-                                    const ringload_fill_options* policies,
+                                    const ringload_fill_options* rules,
                                     const ringload_selection* wanted,
                                     const ringload_load_options* options,
                                     ringload_operation** operation) {
@@ -171,22 +171,21 @@ ringload_status ringload_fill_begin(ringload_loader* loader, const ringload_chec
     const ringload_loader& handle = required(loader, no_loader);
     return begin_operation<ringload::fill_result>(
         handle.thread, operation,
-        [shared = handle.value, file = required(from, no_checkpoint).value,
-         into = std::move(destinations), fill_options = fill_options_of(policies),
+        [shared = handle.value, opened = required(from, no_checkpoint).value,
+         into = std::move(destinations), fill_options = fill_options_of(rules),
          settings = settings_of(wanted, options)](auto handler) mutable {
           fill_options.load = std::move(settings.options);
-          shared->fill_async(file, std::move(into), std::move(fill_options), std::move(handler));
+          shared->fill_async(opened, std::move(into), std::move(fill_options), std::move(handler));
         });
   });
 }
 
 ringload_status ringload_fill(ringload_loader* loader, const ringload_checkpoint* from,
                               const ringload_destination* into, size_t count,
-                              const ringload_fill_options* policies,
-                              const ringload_selection* wanted,
+                              const ringload_fill_options* rules, const ringload_selection* wanted,
                               const ringload_load_options* options) {
   return begin_and_wait([&](ringload_operation** operation) {
-    return ringload_fill_begin(loader, from, into, count, policies, wanted, options, operation);
+    return ringload_fill_begin(loader, from, into, count, rules, wanted, options, operation);
   });
 }
 
@@ -198,13 +197,13 @@ ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
     // The tensors are converted before the checks, because this call takes ownership of them even
     // if a check fails.
     const ringload::device on = loader ? loader->value->device() : ringload::host();
-    std::vector<ringload::tensor_ref> views = refs_of(tensors, count, on);
+    std::vector<ringload::tensor_ref> refs = refs_of(tensors, count, on);
     const ringload_loader& handle = required(loader, no_loader);
     return begin_operation<ringload::save_result>(
         handle.thread, operation,
-        [shared = handle.value, to = std::string(&required(path, "the path is null")),
-         all = std::move(views), settings = save_options_of(options)](auto handler) mutable {
-          shared->save_async(to, std::move(all), std::move(settings), std::move(handler));
+        [shared = handle.value, target = std::string(&required(path, "the path is null")),
+         refs = std::move(refs), settings = save_options_of(options)](auto handler) mutable {
+          shared->save_async(target, std::move(refs), std::move(settings), std::move(handler));
         });
   });
 }
@@ -305,7 +304,7 @@ ringload_status ringload_loading_finish(ringload_loading* loading, ringload_mode
       ringload_operation_model, loaded);
 }
 
-// --- A load with a window (tensors in order, in bounded memory)
+// --- A load with a window: tensors in order, in bounded memory
 
 ringload_status ringload_stream_begin(ringload_loader* loader, const ringload_checkpoint* from,
                                       uint64_t window_bytes, const ringload_selection* wanted,
@@ -315,9 +314,10 @@ ringload_status ringload_stream_begin(ringload_loader* loader, const ringload_ch
     const ringload_loader& handle = required(loader, no_loader);
     return begin_operation<ringload::tensor_stream>(
         handle.thread, operation,
-        [shared = handle.value, file = required(from, no_checkpoint).value, window_bytes,
+        [shared = handle.value, opened = required(from, no_checkpoint).value, window_bytes,
          settings = settings_of(wanted, options)](auto handler) mutable {
-          shared->stream_async(file, window_bytes, std::move(settings.options), std::move(handler));
+          shared->stream_async(opened, window_bytes, std::move(settings.options),
+                               std::move(handler));
         });
   });
 }

@@ -36,8 +36,8 @@ ringload_status ringload_open_memory_begin(ringload_loader* loader, const void* 
                                            void* context, const ringload_open_options* options,
                                            ringload_operation** operation) {
   return guarded([&] {
-    // `memory` must be created before the checks, because this call takes ownership of the caller's
-    // memory even if a check fails.
+    // `memory` must be created before the checks, because this function takes ownership of the
+    // caller's memory even if a check fails.
     owned_memory memory(release, context);
     auto owner = std::make_shared<owned_memory>(nullptr, context);
     std::swap(owner->release, memory.release);

@@ -49,7 +49,8 @@ void context_threads::end() noexcept {
 
 namespace {
 
-// Runs in a thread of the caller. status() also sets the last error of this thread.
+// The executor calls this function in a thread of the program. status() also sets the last error of
+// this thread.
 void call_posted(void* argument) {
   const std::unique_ptr<end_callback> callback(static_cast<end_callback*>(argument));
   callback->then(callback->context, callback->operation->status());
@@ -104,7 +105,7 @@ ringload_status operation_state::wait(std::int64_t milliseconds) {
   if (milliseconds < 0) {
     ended_.wait(lock, ended);
   } else {
-    // The wait is limited to a century, because a larger value would overflow the clock.
+    // The wait is limited to a century, because a longer wait would overflow the clock.
     const std::int64_t most = std::int64_t{100} * 366 * 24 * 3600 * 1000;
     ended_.wait_for(lock, std::chrono::milliseconds(std::min(milliseconds, most)), ended);
   }
@@ -195,8 +196,9 @@ ringload_status ringload_operation_on_end_in(ringload_operation* operation,
                                              void* context) {
   return guarded([&] {
     const ringload_executor copy =
-        ringload::c::received(&required(executor, "the executor is null"));
-    if (!copy.post) throw ringload::c::invalid_argument("the executor has no function");
+        ringload::c::read_struct(&required(executor, "the executor is null"));
+    if (!copy.post)
+      throw ringload::c::invalid_argument("the function 'post' of the executor is null");
     return set_callback(operation, copy, then, context);
   });
 }
@@ -239,11 +241,11 @@ ringload_status ringload_operation_model(ringload_operation* operation, ringload
 ringload_status ringload_operation_tensor(ringload_operation* operation, ringload_tensor** result) {
   return guarded([&] {
     required(result, "the output pointer for the tensor is null") = nullptr;
-    const auto give = [&](const ringload::tensor& loaded) {
+    const auto hand_out = [&](const ringload::tensor& loaded) {
       *result = new ringload_tensor(loaded);
       return RINGLOAD_OK;
     };
-    return state_of(operation).with_result<ringload::tensor>(give);
+    return state_of(operation).with_result<ringload::tensor>(hand_out);
   });
 }
 

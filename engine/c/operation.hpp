@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An operation of the C interface. Its completion handler stores the result for the caller.
+// An operation of the C interface. The completion handler stores the result for the caller.
 //
 //   completion thread   starts and cancels operations, receives results, calls callbacks
 //   any thread          waits, takes the descriptor or the result
@@ -60,15 +60,15 @@ class context_threads {
  private:
   void end() noexcept;
 
-  // Shared with the threads, because a thread itself may destroy this object and then still uses
-  // the context.
+  // Shared with the threads. One of the threads may destroy this object, and still uses the context
+  // afterwards.
   std::shared_ptr<boost::asio::io_context> context_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   std::vector<std::thread> threads_;
 };
 
-/// A loader, its loads and its operations share one thread. The thread ends when it has no owner
-/// and no pending work.
+/// The thread that a loader, its loads and its operations share. The thread ends when the
+/// completion_thread has no owner and no pending work.
 class completion_thread : public context_threads {
  public:
   completion_thread() : context_threads(1) {}
@@ -92,23 +92,23 @@ class operation_state;
 struct end_callback {
   void (*then)(void* context, ringload_status status);
   void* context;
-  ringload_executor executor;  // If `post` is null, the completion thread calls `then`.
+  ringload_executor executor;  // If `executor.post` is null, the completion thread calls `then`.
   std::shared_ptr<operation_state> operation = nullptr;  // Set when the callback is posted.
 };
 
 class operation_state : public std::enable_shared_from_this<operation_state> {
  public:
   /// This object keeps `kept` alive.
-  explicit operation_state(std::shared_ptr<completion_thread> in,
+  explicit operation_state(std::shared_ptr<completion_thread> thread,
                            std::shared_ptr<void> kept = nullptr)
-      : thread_(std::move(in)), kept_(std::move(kept)) {}
+      : thread_(std::move(thread)), kept_(std::move(kept)) {}
   operation_state(const operation_state&) = delete;
   operation_state& operator=(const operation_state&) = delete;
   ~operation_state();
 
-  /// The handler of a result of type T. If the handler is destroyed without a call, because the
-  /// library lacks memory to post it, the operation fails with errc::memory_exceeded. If the
-  /// handler is destroyed by an exception of `initiate`, begin() reports this exception.
+  /// The handler of a result of type T. If the library has no memory to post the handler, the
+  /// handler is destroyed without a call, and the operation fails with errc::memory_exceeded. If
+  /// the handler is destroyed by an exception of `initiate`, begin() reports this exception.
   template <class T>
   class result_handler {
    public:
@@ -153,13 +153,14 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   ringload_status status() const noexcept;
   ringload_status wait(std::int64_t milliseconds);
   int descriptor();
-  /// Calls or posts `callback` when the operation is complete. Must be called at most once.
+  /// Sets the callback that is called or posted when the operation is complete. Must be called at
+  /// most once.
   void on_end(std::unique_ptr<end_callback> callback);
 
   /// Calls `use` with the result, and returns what `use` returns. If the operation has no result,
-  /// returns the status of the operation instead. An operation has no result while it is pending,
-  /// after a failure, and at the end of a stream. Throws invalid_argument if the result has another
-  /// type or was already taken.
+  /// returns the status of the operation instead. A pending operation, a failed operation and an
+  /// operation at the end of a stream have no result. Throws invalid_argument if the result has
+  /// another type or was already taken.
   template <class T, class Use>
   ringload_status with_result(Use use) {
     const ringload_status now = status();
@@ -171,9 +172,9 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
     return use(*result);
   }
 
-  /// Returns true if the operation is complete and its result has type T.
+  /// Returns true if the operation has a result of type T.
   template <class T>
-  bool gives() const {
+  bool has_result_of() const {
     const std::scoped_lock lock(mutex_);
     return std::holds_alternative<T>(result_);
   }
@@ -185,8 +186,8 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   /// and which are incomplete. The operation must be complete.
   const diagnostics& failure() const noexcept { return info_; }
 
-  /// Drops the result after it was taken. Must be called inside with_result(), which holds the
-  /// lock.
+  /// Drops the result after the result was moved. Must be called inside with_result(), which locks
+  /// the mutex.
   void forget_result() noexcept { result_.emplace<std::monostate>(); }
 
  private:
@@ -197,7 +198,8 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   const std::shared_ptr<completion_thread> thread_;
   const std::shared_ptr<void> kept_;
   boost::asio::cancellation_signal signal_;  // Used in the completion thread only.
-  diagnostics info_;  // Written in the completion thread before the end, constant afterwards.
+  // Written by the completion thread before the operation ends. Constant afterwards.
+  diagnostics info_;
 
   mutable std::mutex mutex_;  // Guards the members below.
   std::condition_variable ended_;
@@ -210,12 +212,12 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
 
 /// Starts an operation and stores its handle in `result`. The operation keeps `kept` alive.
 template <class T, class Initiate>
-ringload_status begin_operation(const std::shared_ptr<completion_thread>& in,
+ringload_status begin_operation(const std::shared_ptr<completion_thread>& thread,
                                 ringload_operation** result, Initiate initiate,
                                 std::shared_ptr<void> kept = nullptr) {
   required(result, "the output pointer for the operation is null") = nullptr;
   auto handle = std::make_unique<ringload_operation>();
-  handle->state = std::make_shared<operation_state>(in, std::move(kept));
+  handle->state = std::make_shared<operation_state>(thread, std::move(kept));
   handle->state->template begin<T>(std::move(initiate));
   *result = handle.release();
   return RINGLOAD_OK;

@@ -18,9 +18,9 @@ using namespace ringload::c;
 
 namespace ringload::c {
 
-// A collective load of one rank, and its loader. The handle and each operation share ownership, so
-// no call is pending when the last owner destroys the rank_load. Therefore the destructor of
-// group_load need not wait. The loader is destroyed after the load.
+// A collective load of one rank, and its loader. The handle and each operation share the ownership
+// of the rank_load. Therefore no call is pending when the last owner destroys the rank_load, and
+// the destructor of group_load need not wait. The loader is destroyed after the load.
 struct rank_load {
   std::shared_ptr<ringload::loader> loader;
   ringload::group_load value;
@@ -52,21 +52,28 @@ ringload::group_reading reading_of(ringload_group_reading from) {
   throw invalid_argument("no such ringload_group_reading");
 }
 
-// Calls `make` with the load and the completion handler. Throws the exceptions of
-// begin_operation().
-template <class Make>
+// Starts an operation. Calls `initiate` with the load and the completion handler. Throws the
+// exceptions of begin_operation().
+template <class T = ringload::tensor, class Initiate>
 ringload_status begin_call(ringload_group_loading* loading, ringload_operation** operation,
-                           Make make) {
-  const ringload_group_loading& handle = required(loading, "the loading is null");
-  return begin_operation<ringload::tensor>(
+                           Initiate initiate) {
+  const ringload_group_loading& handle = required(loading, "the handle of the load is null");
+  return begin_operation<T>(
       handle.thread, operation,
-      [load = handle.value.get(), make = std::move(make)](auto handler) mutable {
-        make(load->value, std::move(handler));
+      [load = handle.value.get(), initiate = std::move(initiate)](auto handler) mutable {
+        initiate(load->value, std::move(handler));
       },
       handle.value);
 }
 
 std::string name_of(const char* name) { return &required(name, "the name is null"); }
+
+std::vector<std::string> names_of(const char* const* names, size_t count) {
+  if (count > 0) required(names, "the names are null");
+  std::vector<std::string> out;
+  for (size_t i = 0; i < count; ++i) out.push_back(name_of(names[i]));
+  return out;
+}
 
 }  // namespace
 
@@ -140,7 +147,7 @@ ringload_status ringload_group_load(ringload_loader* loader, ringload_group* gro
 ringload_status ringload_operation_group_loading(ringload_operation* operation,
                                                  ringload_group_loading** result) {
   return guarded([&] {
-    required(result, "the output pointer for the loading is null") = nullptr;
+    required(result, "the output pointer for the load is null") = nullptr;
     operation_state& state = *required(operation, "the operation is null").state;
     return state.with_result<ringload::group_load>([&](ringload::group_load& loaded) {
       auto loader = std::static_pointer_cast<ringload::loader>(state.kept());
@@ -157,7 +164,8 @@ void ringload_group_loading_release(ringload_group_loading* loading) { delete lo
 ringload_status ringload_group_loading_stats(const ringload_group_loading* loading,
                                              ringload_stats* into) {
   return guarded([&] {
-    give(into, stats_of(required(loading, "the loading is null").value->value.stats()));
+    write_struct(
+        into, stats_of(required(loading, "the handle of the load is null").value->value.stats()));
     return RINGLOAD_OK;
   });
 }
@@ -167,8 +175,8 @@ ringload_status ringload_group_loading_tensor_begin(ringload_group_loading* load
                                                     ringload_operation** operation) {
   return guarded([&] {
     return begin_call(loading, operation,
-                      [wanted = name_of(name)](ringload::group_load& load, auto handler) {
-                        load.tensor_async(wanted, std::move(handler));
+                      [tensor_name = name_of(name)](ringload::group_load& load, auto handler) {
+                        load.tensor_async(tensor_name, std::move(handler));
                       });
   });
 }
@@ -187,8 +195,8 @@ ringload_status ringload_group_loading_shard_begin(ringload_group_loading* loadi
                                                    ringload_operation** operation) {
   return guarded([&] {
     return begin_call(loading, operation,
-                      [wanted = name_of(name), dim](ringload::group_load& load, auto handler) {
-                        load.shard_async(wanted, dim, std::move(handler));
+                      [tensor_name = name_of(name), dim](ringload::group_load& load, auto handler) {
+                        load.shard_async(tensor_name, dim, std::move(handler));
                       });
   });
 }
@@ -207,11 +215,8 @@ ringload_status ringload_group_loading_fused_begin(ringload_group_loading* loadi
                                                    size_t count, uint32_t dim,
                                                    ringload_operation** operation) {
   return guarded([&] {
-    if (count > 0) required(names, "the names are null");
-    std::vector<std::string> tensor_names;
-    for (size_t i = 0; i < count; ++i) tensor_names.push_back(name_of(names[i]));
     return begin_call(loading, operation,
-                      [name = name_of(name), tensor_names = std::move(tensor_names), dim](
+                      [name = name_of(name), tensor_names = names_of(names, count), dim](
                           ringload::group_load& load, auto handler) mutable {
                         load.fused_async(name, std::move(tensor_names), dim, std::move(handler));
                       });
@@ -232,8 +237,8 @@ ringload_status ringload_group_loading_push_begin(ringload_group_loading* loadin
                                                   uint32_t to, ringload_operation** operation) {
   return guarded([&] {
     return begin_call(loading, operation,
-                      [wanted = name_of(name), to](ringload::group_load& load, auto handler) {
-                        load.push_async(wanted, to, std::move(handler));
+                      [tensor_name = name_of(name), to](ringload::group_load& load, auto handler) {
+                        load.push_async(tensor_name, to, std::move(handler));
                       });
   });
 }
@@ -245,4 +250,28 @@ ringload_status ringload_group_loading_push(ringload_group_loading* loading, con
         return ringload_group_loading_push_begin(loading, name, to, operation);
       },
       ringload_operation_tensor, loaded);
+}
+
+ringload_status ringload_group_loading_model_begin(ringload_group_loading* loading,
+                                                   const char* const* names, size_t count,
+                                                   ringload_operation** operation) {
+  return guarded([&] {
+    return begin_call<ringload::model>(
+        loading, operation,
+        [takes_all = names == nullptr && count == 0, tensor_names = names_of(names, count)](
+            ringload::group_load& load, auto handler) mutable {
+          if (takes_all) return load.model_async(std::move(handler));
+          load.model_async(std::move(tensor_names), std::move(handler));
+        });
+  });
+}
+
+ringload_status ringload_group_loading_model(ringload_group_loading* loading,
+                                             const char* const* names, size_t count,
+                                             ringload_model** loaded) {
+  return begin_and_wait(
+      [&](ringload_operation** operation) {
+        return ringload_group_loading_model_begin(loading, names, count, operation);
+      },
+      ringload_operation_model, loaded);
 }

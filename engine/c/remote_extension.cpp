@@ -90,14 +90,14 @@ ringload_status ringload_remote_extension(const ringload_remote_options* options
                                           ringload_extension** extension) {
   return guarded([&]() -> ringload_status {
     required(extension, "the output pointer for the extension is null") = nullptr;
-    const ringload_remote_options c_options = received(options);
+    const ringload_remote_options c_options = read_struct(options);
 #if RINGLOAD_C_HAS_REMOTE
     *extension = new ringload_extension{ringload::remote(options_of(c_options))};
     return RINGLOAD_OK;
 #else
     static_cast<void>(c_options);
     throw ringload::error(ringload::errc::unsupported_feature, "remote sources",
-                          "this ringload was built without this component");
+                          "this ringload was built without the component 'remote'");
 #endif
   });
 }

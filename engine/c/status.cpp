@@ -16,12 +16,16 @@ namespace ringload::c {
 
 namespace {
 
-// A text of fixed size, which needs no allocation. A longer text is truncated.
+// A text with a fixed capacity, which needs no allocation. A text that exceeds the capacity is
+// truncated.
 class fixed_text {
  public:
   void clear() noexcept { end_ = 0; }
   void append(std::string_view text) noexcept {
-    const std::size_t kept = std::min(text.size(), bytes_.size() - 1 - end_);
+    std::size_t kept = std::min(text.size(), bytes_.size() - 1 - end_);
+    // A text that is too long ends before a character of UTF-8, not inside it.
+    const auto continues = [&](std::size_t at) { return (text[at] & 0xC0) == 0x80; };
+    while (kept > 0 && kept < text.size() && continues(kept)) --kept;
     text.copy(bytes_.data() + end_, kept);
     end_ += kept;
     bytes_[end_] = 0;
@@ -35,15 +39,15 @@ class fixed_text {
 
 struct failure {
   fixed_text text;   // "place: cause", or only the cause.
-  fixed_text place;  // May be empty.
+  fixed_text place;  // Empty if the failure has no place.
   const char* name = "";
   int number = 0;  // A value of errno, or 0.
 };
 
 thread_local failure last = {};
 
-void keep(std::string_view place, std::string_view cause,
-          const boost::system::error_code& code = {}) noexcept {
+void set_last(std::string_view place, std::string_view cause,
+              const boost::system::error_code& code = {}) noexcept {
   last.text.clear();
   last.text.append(place);
   if (!place.empty()) last.text.append(": ");
@@ -115,11 +119,11 @@ ringload_status report(const boost::system::error_code& code, std::string_view p
                        std::string_view cause) noexcept {
   const ringload_status status = status_of(code);
   if (status == RINGLOAD_CANCELLED) {
-    keep({}, "the operation was cancelled", code);
+    set_last({}, "the operation was cancelled", code);
   } else if (place.empty() && cause.empty()) {
-    keep({}, "out of memory", code);  // A failure without a text is always a lack of memory.
+    set_last({}, "out of memory", code);  // Only a lack of memory has no text.
   } else {
-    keep(place, cause, code);
+    set_last(place, cause, code);
   }
   return status;
 }
@@ -158,7 +162,7 @@ ringload_status report(const std::exception_ptr& failure) noexcept {
   try {
     std::rethrow_exception(failure);
   } catch (const invalid_argument& e) {
-    keep({}, e.what());
+    set_last({}, e.what());
     return RINGLOAD_INVALID_ARGUMENT;
   } catch (const error& e) {
     std::string_view cause = e.what();  // "place: cause"
@@ -167,13 +171,13 @@ ringload_status report(const std::exception_ptr& failure) noexcept {
   } catch (const boost::system::system_error& e) {
     return report(e.code(), {}, e.what());
   } catch (const std::bad_alloc&) {
-    keep({}, "out of memory");
+    set_last({}, "out of memory");
     return RINGLOAD_NO_MEMORY;
   } catch (const std::exception& e) {
-    keep({}, e.what());
+    set_last({}, e.what());
     return RINGLOAD_INTERNAL_ERROR;
   } catch (...) {
-    keep({}, "an exception that is not a std::exception");
+    set_last({}, "an exception that is not a std::exception");
     return RINGLOAD_INTERNAL_ERROR;
   }
 }

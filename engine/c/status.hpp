@@ -36,11 +36,12 @@ ringload_status status_of(const boost::system::error_code& code) noexcept;
 /// Returns the status of a failed operation. Sets the last error of the calling thread.
 ringload_status report(const boost::system::error_code& code, const diagnostics& info) noexcept;
 
-/// Returns the code of an exception, and stores its text in `info`.
+/// Returns the error code of the exception `failure`, and stores the text of the exception in
+/// `info`.
 boost::system::error_code code_of(const std::exception_ptr& failure, diagnostics& info) noexcept;
 
-/// Calls `begin`. Returns the code of its exception, and stores the text of the exception in
-/// `info`.
+/// Calls `begin`. If `begin` throws an exception, returns the error code of the exception, and
+/// stores its text in `info`.
 template <class Begin>
 boost::system::error_code catch_as_code(diagnostics& info, const Begin& begin) noexcept {
   try {
@@ -51,12 +52,12 @@ boost::system::error_code catch_as_code(diagnostics& info, const Begin& begin) n
   }
 }
 
-/// Returns the status of an exception. Sets the last error of the calling thread. The libraries of
-/// other components also call this function.
+/// Returns the status of the exception `failure`. Sets the last error of the calling thread. The
+/// libraries of other components also call this function.
 RINGLOAD_EXPORT ringload_status report(const std::exception_ptr& failure) noexcept;
 
-/// Calls `body`. Returns the status that `body` returns, or the status of its exception. Every
-/// function of the C interface that returns a status uses this function.
+/// Calls `body`. Returns the status that `body` returns, or the status of an exception that `body`
+/// throws. Every function of the C interface that returns a status uses this function.
 template <class Body>
 ringload_status guarded(Body&& body) noexcept {
   try {
@@ -66,7 +67,8 @@ ringload_status guarded(Body&& body) noexcept {
   }
 }
 
-/// Returns the object that `pointer` points to. Throws invalid_argument with `text` if it is null.
+/// Returns the object that `pointer` points to. Throws invalid_argument with `text` if `pointer` is
+/// null.
 template <class T>
 T& required(T* pointer, const char* text) {
   if (!pointer) throw invalid_argument(text);

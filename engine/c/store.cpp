@@ -51,7 +51,8 @@ boost::system::error_code code_of(ringload_status status) noexcept {
   }
 }
 
-// Throws an error unless `status` is RINGLOAD_OK. The caller of the store adds the place.
+// Throws an error unless `status` is RINGLOAD_OK. The error has no place, because the caller of the
+// store adds the place.
 void check_status(ringload_status status, const std::string& reason) {
   if (status == RINGLOAD_OK) return;
   const std::string by_default =
@@ -114,7 +115,8 @@ struct ringload_store_read {
   const ringload::source_read request;
   ringload::byte_source::read_handler done;
   std::exception_ptr failure = nullptr;  // Set before the read has ended.
-  std::atomic<bool> one_event = false;   // True after the first of the two events.
+  // True after the first of the two events described above.
+  std::atomic<bool> has_first_event = false;
 };
 
 namespace {
@@ -136,7 +138,7 @@ void end_read(ringload_store_read* ended, const Check& check) noexcept {
   } catch (...) {
     read->failure = std::current_exception();
   }
-  if (read->one_event.exchange(true)) {
+  if (read->has_first_event.exchange(true)) {
     complete(std::move(read));
   } else {
     static_cast<void>(read.release());  // begin_read() completes the read.
@@ -204,9 +206,9 @@ class store_object final : public ringload::byte_source {
   void begin_read(const ringload::source_read& request, read_handler done) const {
     auto* const read = new ringload_store_read(request, std::move(done));
     functions().begin_read(object_, request.offset, request.into.data(), request.into.size(), read);
-    if (!read->one_event.exchange(true)) return;
-    // The program has ended the read already. The handler is posted, because read_async() must not
-    // call a handler.
+    if (!read->has_first_event.exchange(true)) return;
+    // The program has already reported the end of the read. The handler is posted, because
+    // read_async() must not call a handler.
     std::unique_ptr<ringload_store_read> ended(read);
     boost::asio::post(store_->context(), [store = store_, ended = std::move(ended)]() mutable {
       complete(std::move(ended));
@@ -229,10 +231,10 @@ class store_folder final : public ringload::byte_folder {
     if (!functions.list) {
       throw ringload::error(ringload::errc::unsupported_feature, "", "the store cannot list files");
     }
-    std::vector<std::string> found;
-    ringload_store_call call{stop, &found};
+    std::vector<std::string> file_names;
+    ringload_store_call call{stop, &file_names};
     check_status(functions.list(functions.context, name_.c_str(), &call), call.reason);
-    return found;
+    return file_names;
   }
 
   std::shared_ptr<ringload::byte_source> open(const std::string& name,
@@ -278,7 +280,7 @@ class function_byte_store final : public ringload::byte_store {
                             "expected the name of a file after the last '/'");
     }
     std::string folder = name.substr(0, start);
-    // The name of a folder does not end with '/', except for the root.
+    // Only the name of the root folder may end with '/'.
     if (start > store_->prefix().size() + 1) folder.pop_back();
     found.folder = std::make_shared<store_folder>(store_, std::move(folder));
     return found;
@@ -288,8 +290,8 @@ class function_byte_store final : public ringload::byte_store {
   const std::shared_ptr<function_store> store_;
 };
 
-// Returns the number of threads that the store needs. Throws invalid_argument if a member is
-// invalid.
+// Returns the number of threads that the store needs. Throws invalid_argument if a member of
+// `c_store` is invalid.
 std::uint32_t check_store(const ringload_store& c_store) {
   required(c_store.prefix, "the prefix of the store is null");
   if (*c_store.prefix == 0) throw invalid_argument("the prefix of the store is empty");
@@ -307,7 +309,7 @@ std::uint32_t check_store(const ringload_store& c_store) {
 ringload_status ringload_store_extension(const ringload_store* store, ringload_extension** result) {
   return guarded([&] {
     required(result, "the output pointer for the extension is null") = nullptr;
-    const ringload_store c_store = received(&required(store, "the store is null"));
+    const ringload_store c_store = read_struct(&required(store, "the store is null"));
     auto shared = std::make_shared<function_store>(c_store, check_store(c_store));
     auto handle = std::make_unique<ringload_extension>(
         ringload_extension{ringload::extension(std::make_shared<function_byte_store>(shared))});
@@ -317,12 +319,12 @@ ringload_status ringload_store_extension(const ringload_store* store, ringload_e
   });
 }
 
-// --- Calls from functions of a store
+// --- Functions that a store calls
 
 ringload_status ringload_store_fail(ringload_store_call* call, ringload_status status,
                                     const char* reason) {
   if (call && reason) {
-    // If there is no memory for the reason, only the status is reported.
+    // If no memory is left for the reason, only the status is reported.
     guarded([&] {
       call->reason = reason;
       return RINGLOAD_OK;
@@ -351,7 +353,7 @@ void ringload_store_read_done(ringload_store_read* read, uint64_t bytes_read) {
 void ringload_store_read_failed(ringload_store_read* read, ringload_status status,
                                 const char* reason) {
   end_read(read, [&] {
-    // RINGLOAD_OK also becomes a failure, because the read has not read its bytes.
+    // RINGLOAD_OK is reported as a failure too, because the program did not read the bytes.
     check_status(status == RINGLOAD_OK ? RINGLOAD_SYSTEM_ERROR : status, reason ? reason : "");
   });
 }

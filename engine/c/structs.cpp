@@ -84,7 +84,7 @@ device device_of(const T& from, const device& first) {
   return from.on_device != 0 ? first : host();
 }
 
-destination plain(const ringload_destination& from, const device& on) {
+destination convert_fields(const ringload_destination& from, const device& on) {
   destination tensor(&required(from.name, "a destination's name is null"), from.data,
                      dtype_of(from.dtype), shape_of(from.shape, from.rank), device_of(from, on));
   if (from.strides) tensor.strides.assign(from.strides, from.strides + from.rank);
@@ -92,7 +92,7 @@ destination plain(const ringload_destination& from, const device& on) {
   return tensor;
 }
 
-tensor_ref plain(const ringload_saved_tensor& from, const device& on) {
+tensor_ref convert_fields(const ringload_saved_tensor& from, const device& on) {
   if (from.loaded) {
     return {from.name ? std::string(from.name) : from.loaded->name, from.loaded->value};
   }
@@ -104,9 +104,10 @@ tensor_ref plain(const ringload_saved_tensor& from, const device& on) {
   return tensor;
 }
 
-// Converts the elements of an array to type `T`. Elements with a DLPack tensor are converted by
-// `describe`, all other elements by plain(). Takes ownership of all DLPack tensors, even if the
-// call throws.
+// Converts the elements of an array to type `T`. An element with a DLPack tensor is converted by
+// `describe`. Any other element is converted by convert_fields(). Takes ownership of the DLPack
+// tensors, even if the call throws. If `struct_bytes` is too small, no DLPack tensor can be read,
+// so the caller keeps all of them.
 template <class T, class From, class Describe>
 std::vector<T> all_of(const From* from, std::size_t count, const device& on, Describe describe) {
   if (count > 0) required(from, "the array of tensors is null");
@@ -118,7 +119,8 @@ std::vector<T> all_of(const From* from, std::size_t count, const device& on, Des
     try {
       // Consecutive elements are `struct_bytes` bytes apart, because the caller's version of the
       // struct may have another size.
-      const From element = received(reinterpret_cast<const From*>(first + i * from->struct_bytes));
+      const From element =
+          read_struct(reinterpret_cast<const From*>(first + i * from->struct_bytes));
       exported = reinterpret_cast<dlpack::managed_tensor_versioned*>(element.from_dlpack);
       if (!failure) {
         if (exported) {
@@ -126,7 +128,7 @@ std::vector<T> all_of(const From* from, std::size_t count, const device& on, Des
           const device gpu = element.device ? element.device->value : on;
           tensors.push_back(describe(element.name, std::exchange(exported, nullptr), gpu));
         } else {
-          tensors.push_back(plain(element, on));
+          tensors.push_back(convert_fields(element, on));
         }
       }
     } catch (...) {
@@ -187,7 +189,7 @@ ringload_tensor_info info_of(const tensor_info& tensor, const char* file) noexce
 }
 
 loader_options loader_options_of(const ringload_loader_options* from) {
-  const ringload_loader_options c_options = received(from);
+  const ringload_loader_options c_options = read_struct(from);
   loader_options options;
   options.slots = c_options.slots;
   if (c_options.slot_bytes != 0) options.slot_bytes = c_options.slot_bytes;
@@ -204,7 +206,7 @@ loader_options loader_options_of(const ringload_loader_options* from) {
 }
 
 open_options options_of(const ringload_open_options* from) {
-  const ringload_open_options c_options = received(from);
+  const ringload_open_options c_options = read_struct(from);
   open_options options;
   options.strictness = c_options.as_reference != 0 ? strictness::reference : strictness::strict;
   options.independent_files = c_options.independent_files != 0;
@@ -219,7 +221,7 @@ open_options options_of(const ringload_open_options* from) {
 
 std::function<hasher()> hashers_of(const ringload_sha256* from) {
   if (!from) return {};
-  const ringload_sha256 functions = received(from);
+  const ringload_sha256 functions = read_struct(from);
   if (!functions.begin || !functions.update || !functions.finish || !functions.release) {
     throw invalid_argument("a function of the ringload_sha256 is null");
   }
@@ -241,7 +243,7 @@ std::function<hasher()> hashers_of(const ringload_sha256* from) {
 }
 
 load_settings options_of(const ringload_load_options* from) {
-  const ringload_load_options c_options = received(from);
+  const ringload_load_options c_options = read_struct(from);
   load_options options;
   if (c_options.dtype != RINGLOAD_AS_STORED) options.dtype = dtype_of(c_options.dtype);
   options.route = route_of(c_options.route);
@@ -268,7 +270,7 @@ load_settings options_of(const ringload_load_options* from) {
 }
 
 fill_options fill_options_of(const ringload_fill_options* from) {
-  const ringload_fill_options c_options = received(from);
+  const ringload_fill_options c_options = read_struct(from);
   fill_options options;
   if (c_options.allow_missing != 0) options.missing = fill_options::on_missing::report;
   options.unexpected = c_options.refuse_unexpected != 0 ? fill_options::on_unexpected::error
@@ -295,7 +297,7 @@ std::vector<tensor_ref> refs_of(const ringload_saved_tensor* from, std::size_t c
 }
 
 tensor_copy_options copy_options_of(const ringload_tensor_copy_options* from) {
-  const ringload_tensor_copy_options c_options = received(from);
+  const ringload_tensor_copy_options c_options = read_struct(from);
   tensor_copy_options options;
   if (c_options.device) options.device = c_options.device->value;
   if (c_options.dtype != RINGLOAD_AS_STORED) options.dtype = dtype_of(c_options.dtype);
@@ -303,7 +305,7 @@ tensor_copy_options copy_options_of(const ringload_tensor_copy_options* from) {
 }
 
 save_options save_options_of(const ringload_save_options* from) {
-  const ringload_save_options c_options = received(from);
+  const ringload_save_options c_options = read_struct(from);
   save_options options;
   if (c_options.metadata_count > 0) required(c_options.metadata, "the metadata is null");
   for (std::size_t i = 0; i < c_options.metadata_count; ++i) {
@@ -355,7 +357,7 @@ ringload_file_stats stats_of(const file_stats& from, const file_info& file) noex
 }  // namespace ringload::c
 
 const char* ringload_dtype_name(ringload_dtype type) {
-  // Every name is a string literal, so it ends with a 0 byte.
+  // The names are string literals, which end with a 0 byte.
   return type < RINGLOAD_BOOL || type > RINGLOAD_C128
              ? ""
              : ringload::name(ringload::c::dtype_of(type)).data();

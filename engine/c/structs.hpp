@@ -2,8 +2,8 @@
 #pragma once
 
 // Converts structs of the C interface to types of the C++ interface. The first member of each
-// struct is its size, because a C program may use an older or newer version of the struct than this
-// library.
+// struct is the size of the struct, because a C program may have an older or newer version of the
+// struct than this library.
 
 #include <ringload/c.h>
 
@@ -35,19 +35,19 @@ std::size_t known_bytes(std::size_t struct_bytes) {
   return std::min(struct_bytes, sizeof(T));
 }
 
-/// Copies the caller's struct. Members that the caller's version does not have are 0. If `from` is
-/// null, all members are 0, which selects the defaults.
+/// Copies the caller's struct. Members that the caller's version of the struct does not have are 0.
+/// If `from` is null, all members are 0, which means the default values.
 template <class T>
-T received(const T* from) {
+T read_struct(const T* from) {
   T whole = {};
   if (from) std::memcpy(&whole, from, known_bytes<T>(from->struct_bytes));
   return whole;
 }
 
-/// Copies `value` to the caller's struct. Omits the members that the caller's version does not
-/// have.
+/// Copies `value` to the caller's struct `into`, without the members that the caller's version of
+/// the struct does not have.
 template <class T>
-void give(T* into, T value) {
+void write_struct(T* into, T value) {
   required(into, "the struct to fill in is null");
   value.struct_bytes = into->struct_bytes;
   std::memcpy(into, &value, known_bytes<T>(into->struct_bytes));
@@ -57,12 +57,12 @@ ringload_dtype dtype_of(dtype type) noexcept;
 /// Throws invalid_argument if `type` is not a tensor type.
 dtype dtype_of(ringload_dtype type);
 
-/// The returned struct points to the texts and the shapes of `tensor`.
+/// Returns a struct that points to the texts and the shapes of `tensor`.
 ringload_tensor_info info_of(const tensor_info& tensor, const char* file) noexcept;
 
 loader_options loader_options_of(const ringload_loader_options* from);
 open_options options_of(const ringload_open_options* from);
-/// The options of a load, and the owner of the checksum list in the options.
+/// The options of a load, and the owner of the checksum list to which the options refer.
 struct load_settings {
   load_options options;
   std::shared_ptr<const checksum_list> listed;
@@ -75,7 +75,7 @@ std::vector<std::uint64_t> shape_of(const std::uint64_t* shape, std::size_t rank
 /// empty function if `from` is null.
 std::function<hasher()> hashers_of(const ringload_sha256* from);
 fill_options fill_options_of(const ringload_fill_options* from);
-/// `on` is the device of the loader. Takes ownership of all DLPack tensors, even if the call
+/// `on` is the first device of the loader. Takes ownership of all DLPack tensors, even if the call
 /// throws.
 std::vector<destination> destinations_of(const ringload_destination* from, std::size_t count,
                                          const device& on);

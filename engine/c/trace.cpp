@@ -30,8 +30,8 @@ std::int64_t nanoseconds(trace_event::clock::time_point time) noexcept {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
-// Returns a copy of the name that ends with a 0 byte. Returns "" if there is no memory for the
-// copy. The copy is valid until the next call in this thread.
+// Returns a copy of `name` that ends with a 0 byte. Returns "" if no memory is left for the copy.
+// The copy is valid until the next call in this thread.
 const char* terminated(std::string_view name) noexcept {
   thread_local std::string copy;
   try {
@@ -74,6 +74,6 @@ void set_trace(load_options& options, const ringload_trace* trace) {
 
 const char* ringload_step_name(ringload_step step) {
   if (step < RINGLOAD_STEP_OPENED || step > RINGLOAD_STEP_HANDED_OUT) return "unknown";
-  // Every name is a string literal, so it ends with a 0 byte.
+  // The names are string literals, which end with a 0 byte.
   return ringload::name(static_cast<ringload::load_step>(step)).data();
 }

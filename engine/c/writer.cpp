@@ -33,14 +33,14 @@ ringload::writer_options writer_options_of(const ringload_writer_options& c_opti
 using attribute_pair = std::pair<std::string, ringload::attribute>;
 
 attribute_pair typed_attribute_of(const ringload_attribute* from) {
-  const ringload_attribute c_attribute = received(&required(from, "an attribute is null"));
+  const ringload_attribute c_attribute = read_struct(&required(from, "an attribute is null"));
   const char* const cbor = static_cast<const char*>(c_attribute.cbor);
   return {&required(c_attribute.key, "an attribute's key is null"),
           ringload::attribute::cbor(
               {&required(cbor, "an attribute's CBOR is null"), c_attribute.cbor_bytes})};
 }
 
-// Converts attributes. `T` is a struct that has JSON attributes and CBOR attributes.
+// Converts the attributes of `c_struct`. `T` is a struct with JSON attributes and CBOR attributes.
 template <class T>
 std::vector<attribute_pair> attributes_of(const T& c_struct) {
   if (c_struct.attributes_count > 0) required(c_struct.attributes, "the attributes are null");
@@ -60,7 +60,7 @@ std::vector<attribute_pair> attributes_of(const T& c_struct) {
 }
 
 ringload::object_options object_options_of(const ringload_object_options* from) {
-  const ringload_object_options c_options = received(from);
+  const ringload_object_options c_options = read_struct(from);
   ringload::object_options options;
   options.zstd_level = c_options.zstd_level;
   options.digest = digest_of(c_options.digest);
@@ -70,7 +70,7 @@ ringload::object_options object_options_of(const ringload_object_options* from) 
 }
 
 ringload::object_info object_of(const ringload_object* from) {
-  const ringload_object c_object = received(&required(from, "the object is null"));
+  const ringload_object c_object = read_struct(&required(from, "the object is null"));
   ringload::object_info info;
   info.name = &required(c_object.name, "the object's name is null");
   info.layout = &required(c_object.layout, "the object's layout is null");
@@ -98,8 +98,8 @@ ringload::copy_options copy_options_of(const ringload_copy_options& c_options) {
   return options;
 }
 
-// Takes ownership of the DLPack tensor, even if the call throws. Therefore callers must call this
-// function before they check other arguments.
+// Takes ownership of the DLPack tensor, even if this function throws. Therefore callers must call
+// this function before they check other arguments.
 ringload::tensor_ref view_of(const ringload_writer* handle, const ringload_saved_tensor* from) {
   const ringload::device on = handle ? handle->on : ringload::host();
   return std::move(refs_of(&required(from, "the tensor is null"), 1, on).front());
@@ -129,7 +129,7 @@ ringload_status ringload_writer_create(const char* path, const ringload_writer_o
                                        ringload_writer** result) {
   return guarded([&] {
     required(result, "the output pointer for the writer is null") = nullptr;
-    const ringload_writer_options c_options = received(options);
+    const ringload_writer_options c_options = read_struct(options);
     ringload::writer_options converted = writer_options_of(c_options);
     if (!path)
       return hand_out(ringload::writer::in_memory(std::move(converted)), c_options, result);
@@ -141,7 +141,7 @@ ringload_status ringload_writer_append(const char* path, const ringload_writer_o
                                        ringload_writer** result) {
   return guarded([&] {
     required(result, "the output pointer for the writer is null") = nullptr;
-    const ringload_writer_options c_options = received(options);
+    const ringload_writer_options c_options = read_struct(options);
     return hand_out(
         ringload::writer::append(&required(path, "the path is null"), writer_options_of(c_options)),
         c_options, result);
@@ -158,8 +158,8 @@ ringload_status ringload_writer_add_begin(ringload_writer* writer,
     ringload::tensor_ref ref = view_of(writer, tensor);
     return begin_step(writer, operation,
                       [ref = std::move(ref), options = object_options_of(options)](
-                          ringload::writer& to, auto handler) mutable {
-                        to.add_async(std::move(ref), std::move(options), std::move(handler));
+                          ringload::writer& output, auto handler) mutable {
+                        output.add_async(std::move(ref), std::move(options), std::move(handler));
                       });
   });
 }
@@ -176,8 +176,8 @@ ringload_status ringload_writer_declare_begin(ringload_writer* writer,
                                               ringload_operation** operation) {
   return guarded([&] {
     return begin_step(writer, operation,
-                      [info = object_of(object)](ringload::writer& to, auto handler) mutable {
-                        to.declare_async(std::move(info), std::move(handler));
+                      [info = object_of(object)](ringload::writer& output, auto handler) mutable {
+                        output.declare_async(std::move(info), std::move(handler));
                       });
   });
 }
@@ -197,9 +197,9 @@ ringload_status ringload_writer_add_part_begin(ringload_writer* writer, const ch
     return begin_step(
         writer, operation,
         [object = std::string(&required(object, "the object's name is null")), ref = std::move(ref),
-         options = object_options_of(options)](ringload::writer& to, auto handler) mutable {
-          to.add_part_async(std::move(object), std::move(ref), std::move(options),
-                            std::move(handler));
+         options = object_options_of(options)](ringload::writer& output, auto handler) mutable {
+          output.add_part_async(std::move(object), std::move(ref), std::move(options),
+                                std::move(handler));
         });
   });
 }
@@ -219,8 +219,8 @@ ringload_status ringload_writer_add_alias_begin(ringload_writer* writer, const c
     return begin_step(writer, operation,
                       [second = std::string(&required(name, "the name is null")),
                        first = std::string(&required(object, "the object's name is null"))](
-                          ringload::writer& to, auto handler) {
-                        to.add_alias_async(second, first, std::move(handler));
+                          ringload::writer& output, auto handler) {
+                        output.add_alias_async(second, first, std::move(handler));
                       });
   });
 }
@@ -236,12 +236,12 @@ ringload_status ringload_writer_copy_begin(ringload_writer* writer, const char* 
                                            const ringload_copy_options* options,
                                            ringload_operation** operation) {
   return guarded([&] {
-    const ringload_copy_options c_options = received(options);
+    const ringload_copy_options c_options = read_struct(options);
     return begin_step(
         writer, operation,
         [from = std::string(&required(file, "the path is null")), chosen = chosen_of(c_options),
-         options = copy_options_of(c_options)](ringload::writer& to, auto handler) mutable {
-          to.copy_async(from, std::move(chosen), options, std::move(handler));
+         options = copy_options_of(c_options)](ringload::writer& output, auto handler) mutable {
+          output.copy_async(from, std::move(chosen), options, std::move(handler));
         });
   });
 }
@@ -259,8 +259,8 @@ ringload_status ringload_writer_replace_begin(ringload_writer* writer,
   return guarded([&] {
     ringload::tensor_ref ref = view_of(writer, tensor);
     return begin_step(writer, operation,
-                      [ref = std::move(ref)](ringload::writer& to, auto handler) mutable {
-                        to.replace_async(std::move(ref), std::move(handler));
+                      [ref = std::move(ref)](ringload::writer& output, auto handler) mutable {
+                        output.replace_async(std::move(ref), std::move(handler));
                       });
   });
 }
@@ -279,8 +279,8 @@ ringload_status ringload_writer_set_attribute_begin(ringload_writer* writer, con
     return begin_step(writer, operation,
                       [name = std::string(&required(key, "the key is null")),
                        value = ringload::attribute::json(&required(json, "the value is null"))](
-                          ringload::writer& to, auto handler) {
-                        to.set_attribute_async(name, value, std::move(handler));
+                          ringload::writer& output, auto handler) {
+                        output.set_attribute_async(name, value, std::move(handler));
                       });
   });
 }
@@ -296,10 +296,11 @@ ringload_status ringload_writer_set_typed_attribute_begin(ringload_writer* write
                                                           const ringload_attribute* attribute,
                                                           ringload_operation** operation) {
   return guarded([&] {
-    return begin_step(writer, operation,
-                      [pair = typed_attribute_of(attribute)](ringload::writer& to, auto handler) {
-                        to.set_attribute_async(pair.first, pair.second, std::move(handler));
-                      });
+    return begin_step(
+        writer, operation,
+        [pair = typed_attribute_of(attribute)](ringload::writer& output, auto handler) {
+          output.set_attribute_async(pair.first, pair.second, std::move(handler));
+        });
   });
 }
 
@@ -315,7 +316,7 @@ ringload_status ringload_writer_finish_begin(ringload_writer* writer,
   return guarded([&] {
     return begin_step<ringload::write_result>(
         writer, operation,
-        [](ringload::writer& to, auto handler) { to.finish_async(std::move(handler)); });
+        [](ringload::writer& output, auto handler) { output.finish_async(std::move(handler)); });
   });
 }
 
@@ -342,7 +343,7 @@ ringload_status ringload_operation_written(const ringload_operation* operation,
       out.bytes = done.bytes;
       out.bytes_direct = done.bytes_direct;
       if (!done.file.empty()) out.file = done.file.data();
-      give(into, out);
+      write_struct(into, out);
       return RINGLOAD_OK;
     });
   });

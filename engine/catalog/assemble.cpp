@@ -182,17 +182,17 @@ std::optional<fault> check_names_once(const catalog& contents) {
 }
 
 std::optional<fault> check_all_found(const catalog& contents, const shard_index& index,
-                                     const std::vector<bool>& found) {
-  const auto lacking = std::ranges::find(found, false);
-  if (lacking == found.end()) return std::nullopt;
-  const auto& [name, shard] = index.tensors[static_cast<std::size_t>(lacking - found.begin())];
+                                     const std::vector<bool>& is_present) {
+  const auto lacking = std::ranges::find(is_present, false);
+  if (lacking == is_present.end()) return std::nullopt;
+  const auto& [name, shard] = index.tensors[static_cast<std::size_t>(lacking - is_present.begin())];
   return fault{errc::missing_tensor,
                printable_path(contents.files[shard].path) + ": " + tensor_place(name),
                "the index lists the tensor for this shard, but the shard lacks it"};
 }
 
-// Returns the size of all tensors. Tied weights are tensors that share the same bytes. Their bytes
-// are counted once, as in the shard indices of PyTorch.
+// Returns the size of all tensors. Counts the bytes of tied weights (tensors that share the same
+// bytes) once, as the shard indices of PyTorch do.
 std::uint64_t bytes_once(const catalog& contents) {
   using place = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
   std::set<place> seen;
@@ -225,12 +225,12 @@ result<assembled> assemble_all(std::vector<file_content> files) {
   return complete;
 }
 
-// `objects` are the unreadable objects of a shard. Looks in the index for tensors of this shard
-// that have the name of an unreadable object, or a name beneath it ("object/part"). Sets the
-// elements of these tensors in `found`, so that the tensors are not reported as missing. Removes
-// the objects for which the index has no tensor.
+// Marks the tensors of unreadable objects as present, so that these tensors are not reported as
+// missing. `objects` are the unreadable objects of `shard`. A tensor of the index belongs to an
+// object if the tensor is in this shard and has the object's name or a name such as "object/part".
+// Removes objects without a tensor in the index.
 void match_unreadable(std::vector<unreadable_object>& objects, std::uint32_t shard,
-                      const shard_index& index, std::vector<bool>& found) {
+                      const shard_index& index, std::vector<bool>& is_present) {
   std::erase_if(objects, [&](const unreadable_object& object) {
     bool is_listed = false;
     const auto mark = [&](const std::string& prefix, bool is_whole_name) {
@@ -238,7 +238,7 @@ void match_unreadable(std::vector<unreadable_object>& objects, std::uint32_t sha
       for (; listed != index.tensors.end() && listed->first.starts_with(prefix); ++listed) {
         if (is_whole_name && listed->first != prefix) break;
         if (listed->second != shard) continue;
-        found[static_cast<std::size_t>(listed - index.tensors.begin())] = true;
+        is_present[static_cast<std::size_t>(listed - index.tensors.begin())] = true;
         is_listed = true;
       }
     };
@@ -250,9 +250,9 @@ void match_unreadable(std::vector<unreadable_object>& objects, std::uint32_t sha
 
 result<assembled> assemble_listed(std::vector<file_content> files, const shard_index& index) {
   if (auto problem = check_external_extents(files)) return *problem;
-  std::vector<bool> found(index.tensors.size());
+  std::vector<bool> is_present(index.tensors.size());
   for (std::uint32_t file = 0; file < files.size(); ++file) {
-    match_unreadable(files[file].entries.unreadable, file, index, found);
+    match_unreadable(files[file].entries.unreadable, file, index, is_present);
   }
   collector taken(files);
   std::uint64_t unlisted = 0;
@@ -262,7 +262,7 @@ result<assembled> assemble_listed(std::vector<file_content> files, const shard_i
       const auto listed =
           std::ranges::lower_bound(index.tensors, tensor.name, {}, &listed_tensor::first);
       if (listed != index.tensors.end() && listed->first == tensor.name && listed->second == file) {
-        found[static_cast<std::size_t>(listed - index.tensors.begin())] = true;
+        is_present[static_cast<std::size_t>(listed - index.tensors.begin())] = true;
         taken.add(file, std::move(tensor));
       } else if (unlisted++ == 0) {
         first_unlisted =
@@ -278,7 +278,7 @@ result<assembled> assemble_listed(std::vector<file_content> files, const shard_i
         first_unlisted);
   }
   assembled complete = taken.finish();
-  if (auto problem = check_all_found(complete.catalog, index, found)) return *problem;
+  if (auto problem = check_all_found(complete.catalog, index, is_present)) return *problem;
   const std::uint64_t held = complete.catalog.size_bytes();
   if (index.total_bytes && *index.total_bytes != held &&
       *index.total_bytes != bytes_once(complete.catalog)) {

@@ -21,11 +21,11 @@ struct file_content {
 };
 
 struct assembled {
-  // The files of the catalog have this order: all parsed files, then the external data files of the
-  // first parsed file, then the external data files of the second parsed file, and so on.
+  // The first files of the catalog are all parsed files. The external data files of the first
+  // parsed file follow, then those of the second parsed file, and so on.
   ringload::catalog catalog;
   // One element for each tensor. Null if the tensor is stored unchanged in the bytes [offset,
-  // offset + bytes) of its file. The streams of an element have the file numbers of the catalog.
+  // offset + bytes) of its file. The streams in an element have the file numbers of the catalog.
   std::vector<std::shared_ptr<const stored_form>> stored;
   // Indexed by tensor. An element is null if the file has no digest of the tensor. The vector is
   // empty if no file has digests.
@@ -37,9 +37,9 @@ struct assembled {
 // external data file.
 result<assembled> assemble_all(std::vector<file_content> files);
 
-// Returns the tensors that the index lists, each from the shard that the index states. `files` must
-// be in the order of `index.shards`. Returns errc::missing_tensor if a shard lacks a listed tensor.
-// Omits tensors that are not listed, and adds a note with their count.
+// Returns the tensors that the index lists. Takes each tensor from the shard that the index states.
+// `files` must be in the order of `index.shards`. Returns errc::missing_tensor if a shard lacks a
+// listed tensor. Omits tensors that are not listed, and adds a note with their count.
 result<assembled> assemble_listed(std::vector<file_content> files, const shard_index& index);
 
 }  // namespace ringload::inline v0

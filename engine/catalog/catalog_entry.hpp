@@ -16,7 +16,7 @@ namespace ringload::inline v0 {
 struct catalog_entry {
   tensor_info info;
   // A copy of `entry::stored` with the file numbers of the catalog. Null if the tensor is stored
-  // unchanged in one range of a file. `info` then has this range.
+  // unchanged in one range of a file. In that case, `info` has this range.
   std::shared_ptr<const stored_form> stored;
   // A copy of `entry::digest` with the file numbers of the catalog.
   std::shared_ptr<const stored_digest> digest;

@@ -69,7 +69,7 @@ unsigned byte_at(std::string_view text, std::size_t position) noexcept {
 }
 
 // A safetensors file begins with the length of its header, followed by white space or '{'. No file
-// of another format begins in this way.
+// of another format begins like this.
 bool begins_like_safetensors(std::string_view first) noexcept {
   if (first.size() <= safetensors_prefix_bytes) return false;
   std::uint64_t header_bytes = 0;
@@ -86,7 +86,7 @@ bool begins_like_pickle(std::string_view first) noexcept {
   return byte_at(first, 0) == 0x80 && protocol >= 2 && protocol <= 5 && byte_at(first, 2) != 0;
 }
 
-// An ONNX file is a protobuf and has no magic number. Every exporter writes field 1 first, which is
+// An ONNX file is a protobuf and has no magic number. Every exporter first writes field 1, which is
 // the version of the format. Only versions 3 to 31 are accepted. Version 1 is refused, because a
 // TensorFlow model begins with the same field and the value 1. The next field must be another field
 // of ModelProto.

@@ -36,7 +36,7 @@ enum class file_format : std::uint8_t {
 
 struct format_guess {
   file_format format = file_format::unknown;
-  // True if only the name matches the format: the first bytes do not, or the file is empty.
+  // True if the name matches the format, but the first bytes match no format.
   bool by_name_only = false;
 };
 
@@ -52,8 +52,8 @@ format_guess format_of(std::span<const std::byte> first_bytes, std::string_view 
 std::string_view noun_of(file_format format) noexcept;
 
 // Returns a sentence without a full stop: "this is a GGUF file". If only the name matches a format,
-// the sentence says so. For a git-lfs pointer, the sentence says how to fetch the file. Returns an
-// empty text for an unknown format.
+// the sentence states this. For a git-lfs pointer, the sentence names the command that fetches the
+// file. Returns an empty text for an unknown format.
 std::string sentence_of(format_guess guess);
 
 }  // namespace ringload::inline v0

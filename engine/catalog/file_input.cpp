@@ -32,7 +32,7 @@ result<std::span<const std::byte>> file_input::read(std::uint64_t offset, std::s
     next_bytes_ =
         goes_on ? std::clamp(next_bytes_ * 2, first_bytes_, window_bytes_max) : first_bytes_;
     const std::uint64_t left = from_.bytes - offset;
-    std::vector<std::byte>().swap(window_);  // Frees the old window before the next one is read.
+    std::vector<std::byte>().swap(window_);  // Frees the old window before the next read.
     auto more = read_bytes(
         from_, offset,
         static_cast<std::size_t>(std::min<std::uint64_t>(std::max(next_bytes_, count), left)));

@@ -167,8 +167,8 @@ sorted_names sort_out(const std::vector<std::string>& names, std::string_view su
 folder_choice the_index(std::string_view name) { return {std::string(name), {}}; }
 folder_choice the_file(std::string_view name) { return {{}, {std::string(name)}}; }
 
-// Returns the files with the hub's name for a model, or an empty optional if there are no such
-// files.
+// Returns the files that have the usual name of a model on the hub. Returns an empty optional if
+// the folder has no such files.
 std::optional<result<folder_choice>> choose_model(const sorted_names& found,
                                                   const file_kind& kind) {
   if (kind.model_stem.empty()) return std::nullopt;
@@ -201,11 +201,11 @@ result<folder_choice> choose_only(const sorted_names& found) {
 }  // namespace
 
 result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
-  // The only full file of such a folder is often the oldest version.
+  // In a version folder, the only full file is often the oldest version.
   for (const std::string& name : names) {
     if (!version_named(name, delta_ending)) continue;
     return fault{errc::ambiguous_source, "",
-                 "it is a version folder, with '" + printable(name) +
+                 "this is a version folder, with '" + printable(name) +
                      "': load a version of it, or name the file of a full version"};
   }
   std::vector<sorted_names> groups;

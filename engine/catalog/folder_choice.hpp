@@ -20,14 +20,16 @@ struct folder_choice {
   std::vector<std::string> files;
 };
 
-// Returns the first of the following that the folder has. A series is a set of files with the
+// Returns the first of these candidates that the folder has. A series is a set of files with the
 // numbers 1 to y of the same total y.
+//
 // 1. `model.safetensors.index.json`, then `model.safetensors`, then the complete series
 //    `model-0000x-of-0000y.safetensors`
 // 2. the only `*.safetensors.index.json`, the only series, or the only `*.safetensors`
 // 3. as in step 1, with `pytorch_model` instead of `model`, and `.bin` instead of `.safetensors`
 // 4. the only index, series or file, if all tensor files are of one kind (`.gguf`, `.pt`, ...)
 // 5. `.metadata`, if the folder also has `.distcp` files and has no other tensor files
+//
 // In steps 2 and 4, an index is preferred to series and files. Fails with errc::ambiguous_source if
 // two candidates are equal in rank, or if tensor files of several kinds are left for step 4. A
 // series in step 1 or 3 is ambiguous if there is another series, or a variant such as

@@ -29,7 +29,7 @@ std::optional<std::uint64_t> value_of(const file_content& file, std::string_view
   return found == file.entries.metadata.end() ? std::nullopt : number(found->second.text());
 }
 
-fault at(const file_content& file, errc code, std::string cause) {
+fault fault_in(const file_content& file, errc code, std::string cause) {
   return {code, printable_path(file.info.path), std::move(cause)};
 }
 
@@ -60,23 +60,23 @@ std::optional<fault> check_gguf_split(std::span<const file_content> files) {
     const auto count = value_of(file, "split.count");
     if (file.info.format != "gguf" || !count) continue;
     if (*count != files.size()) {
-      return at(file, errc::incomplete_series,
-                "split.count is " + grouped(*count) + ", but there are " + grouped(files.size()) +
-                    " files");
+      return fault_in(file, errc::incomplete_series,
+                      "split.count is " + grouped(*count) + ", but there are " +
+                          grouped(files.size()) + " files");
     }
     if (const auto place = value_of(file, "split.no"); place.value_or(i) != i) {
-      return at(file, errc::incomplete_series,
-                "split.no says that this is file " + grouped(*place + 1) +
-                    " of the series, but its name has the number " + grouped(i + 1));
+      return fault_in(file, errc::incomplete_series,
+                      "split.no gives this file the number " + grouped(*place + 1) +
+                          ", but its name has the number " + grouped(i + 1));
     }
   }
   for (const file_content& file : files) {
     if (file.info.format != "gguf") continue;
     if (const auto stated = value_of(file, "split.tensors.count");
         stated.value_or(tensors) != tensors) {
-      return at(file, errc::missing_tensor,
-                "split.tensors.count is " + grouped(*stated) + ", but the files have " +
-                    grouped(tensors) + " tensors");
+      return fault_in(file, errc::missing_tensor,
+                      "split.tensors.count is " + grouped(*stated) + ", but the files have " +
+                          grouped(tensors) + " tensors");
     }
   }
   return std::nullopt;

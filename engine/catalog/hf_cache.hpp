@@ -27,7 +27,7 @@ RINGLOAD_EXPORT environment process_environment();
 // `$VAR` in the values. A variable with an empty value counts as not set.
 RINGLOAD_EXPORT result<std::string> cache_folder(const environment& variables);
 
-// Returns the name of the folder, such as "models--owner--name".
+// Returns the name of the model's folder in the cache, such as "models--owner--name".
 RINGLOAD_EXPORT std::string repository_folder(const model_name& model);
 
 // Opens the snapshot of the model's revision.

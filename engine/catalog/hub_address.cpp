@@ -79,7 +79,8 @@ constexpr std::string_view name_scheme = "hf://";
 constexpr std::string_view page_schemes[] = {"https://", "http://"};
 constexpr std::string_view page_hosts[] = {"huggingface.co/", "www.huggingface.co/", "hf.co/"};
 
-// If the text is the address of a hub page, returns the part after the host.
+// Returns the path after the host if the text is the address of a hub page. Otherwise returns an
+// empty optional.
 std::optional<std::string_view> page_path(std::string_view text) noexcept {
   for (const std::string_view scheme : page_schemes) {
     if (!begins_with_scheme(text, scheme)) continue;
@@ -110,8 +111,8 @@ std::string revision_of(std::string_view part) {
   return out;
 }
 
-result<hub_address> named(std::string_view repository, std::string_view revision,
-                          std::string_view file) {
+result<hub_address> make_hub_address(std::string_view repository, std::string_view revision,
+                                     std::string_view file) {
   std::string text(repository);
   if (!revision.empty()) text += "@" + revision_of(revision);
   auto model = parse_model_name(text);
@@ -147,12 +148,12 @@ result<hub_address> parse_name(std::string_view path) {
   const std::size_t model_end = owner_end == path.npos ? path.npos : path.find('/', owner_end + 1);
   if (position == path.npos || position > model_end) {
     const std::string_view file = model_end == path.npos ? "" : path.substr(model_end + 1);
-    return named(path.substr(0, model_end), "", file);
+    return make_hub_address(path.substr(0, model_end), "", file);
   }
   std::string_view rest = path.substr(position + 1);
   const std::string_view revision = take_revision(rest);
   if (revision.empty()) return invalid("the revision after '@' is empty");
-  return named(path.substr(0, position), revision, rest);
+  return make_hub_address(path.substr(0, position), revision, rest);
 }
 
 // Parses owner/model, owner/model/tree/REVISION, and owner/model/(resolve|blob|raw)/REVISION/FILE.
@@ -163,7 +164,7 @@ result<hub_address> parse_page(std::string_view path) {
   std::string model = std::string(owner);
   if (!name.empty()) model += "/" + std::string(name);
   const std::string_view page_kind = take_part(path);
-  if (page_kind.empty()) return named(model, "", "");
+  if (page_kind.empty()) return make_hub_address(model, "", "");
   const bool is_folder = page_kind == "tree";
   if (!is_folder && page_kind != "resolve" && page_kind != "blob" && page_kind != "raw") {
     return invalid("expected the address of a model or of a file in a model");
@@ -176,7 +177,7 @@ result<hub_address> parse_page(std::string_view path) {
         "the address names a folder inside the model, expected a model, or one file of it by "
         "/resolve/REVISION/FILE");
   }
-  return named(model, revision, path);
+  return make_hub_address(model, revision, path);
 }
 
 }  // namespace

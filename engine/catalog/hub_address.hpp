@@ -43,7 +43,8 @@ RINGLOAD_EXPORT bool is_hub_address(std::string_view text) noexcept;
 //  https://huggingface.co/owner/model[/tree/REVISION]
 //  https://huggingface.co/owner/model/(resolve|blob|raw)/REVISION/FILE
 // A '/' in the revision must be written as %2F, except in hf:// addresses whose revision begins
-// with refs/pr/ or refs/convert/. In https addresses, the text from '?' or '#' on is ignored.
+// with refs/pr/ or refs/convert/. In https addresses, a '?' or '#' and all text after this
+// character are ignored.
 RINGLOAD_EXPORT result<hub_address> parse_hub_address(std::string_view text);
 
 }  // namespace ringload::inline v0

@@ -28,9 +28,9 @@ struct split_path {
   std::string inside;
 };
 
-// Splits a path into a root folder, which symlinks must not leave, and the rest. For a folder of
-// the hub's cache, such as /x/models--owner--name/snapshots/<commit>/unet, the root is
-// /x/models--owner--name.
+// Splits a path into a root folder, which symlinks must not leave, and the path inside the root.
+// For a folder of the hub's cache, such as /x/models--owner--name/snapshots/<commit>/unet, the root
+// is /x/models--owner--name.
 split_path split_at_root(const fs::path& real) {
   const std::vector<fs::path> parts(real.begin(), real.end());
   for (std::size_t i = parts.size(); i-- > 2;) {

@@ -18,7 +18,7 @@ class name_index {
   explicit name_index(const catalog& indexed);
 
   // Returns the tensor's index in catalog::tensors. If several tensors have the name, returns the
-  // first of them. Returns an empty optional if no tensor has the name.
+  // index of the first tensor. Returns an empty optional if no tensor has the name.
   std::optional<std::uint32_t> find(std::string_view name) const noexcept;
 
  private:

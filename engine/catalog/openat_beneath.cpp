@@ -16,8 +16,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Maximum number of openat2 calls for one path. openat2 fails with EAGAIN if another process
-// renames a file at the same time, and is then called again.
+// Maximum number of openat2 calls for one path. If another process renames a file at the same time,
+// openat2 fails with EAGAIN. The call is then repeated.
 constexpr int attempts_max = 16;
 
 fault outside(std::string cause) { return {errc::path_outside_source, "", std::move(cause)}; }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A checkpoint whose files are open and whose catalog is known. Its loads share this object.
+// A checkpoint whose files are open and whose catalog is known. All loads of the checkpoint share
+// this object.
 
 #include <sys/types.h>
 #include <time.h>
@@ -27,13 +28,15 @@
 namespace ringload::inline v0::detail {
 
 struct open_file {
-  // Values of `drive` without a drive: the file is memory, or the file is an object of a store.
+  // Values of `drive` for files that are on no drive: `no_drive` for a file in memory, `of_store`
+  // for an object of a store.
   static constexpr std::uint64_t no_drive = ~std::uint64_t{0};
   static constexpr std::uint64_t of_store = no_drive - 1;
 
   unique_fd buffered;
   unique_fd direct;  // Empty if all reads use the page cache.
-  // The reason why direct reads are not possible. Empty if they are possible, or were not tried.
+  // The reason why direct reads are not possible. Empty if direct reads are possible, or were not
+  // tried.
   std::string direct_refusal;
   std::uint32_t direct_address_alignment = ringload::direct_address_alignment;
   std::string path;
@@ -59,7 +62,7 @@ struct opened_checkpoint {
   std::vector<open_file> files;  // Indexed by file of the catalog.
 };
 
-// `stop` ends blocking calls to a store.
+// Services for opening a checkpoint. A stop request of `stop` ends blocking calls to a store.
 struct opening {
   std::span<const extension> extensions;
   std::stop_token stop;

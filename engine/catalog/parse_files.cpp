@@ -75,8 +75,8 @@ result<void> locate_items(file_content& content, std::span<const source_file> ex
   return {};
 }
 
-// Opens the external data files of the file that was added to `to` last. `name` is the name of this
-// file in the folder.
+// Opens the external data files of the last file in `to`. `name` is the name of this file in the
+// folder.
 result<void> add_external_files(opened_files& to, const source_folder& folder,
                                 const std::string& name, const source_options& options) {
   file_content& content = to.contents.back();
@@ -118,7 +118,7 @@ result<parsed_source> from_files(const source_folder& folder, const std::vector<
 }
 
 // Returns the extension of the shards. For example, pytorch_model.bin.index.json lists .bin files.
-// An index without such an extension lists .safetensors files.
+// If the name of the index has no extension of tensor files, the index lists .safetensors files.
 std::string suffix_of_shards(const std::string& index_path) {
   constexpr std::string_view index_suffix = ".index.json";
   const fs::path shard = index_path.substr(0, index_path.size() - index_suffix.size());

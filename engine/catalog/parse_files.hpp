@@ -71,8 +71,8 @@ result<parsed_source> parse_folder(const source_folder& folder, const source_opt
 result<parsed_source> parse_folder_file(const source_folder& folder, const std::string& name,
                                         const source_options& options);
 
-// Parses the checkpoint at `path`, which is a file, a folder, or a symlink to one of them. `fd` is
-// a descriptor of `path`.
+// Parses the checkpoint at `path`, which is a file, a folder, or a symlink to a file or folder.
+// `fd` is a descriptor of `path`.
 result<parsed_source> parse_path(unique_fd fd, const std::string& path,
                                  const source_options& options);
 

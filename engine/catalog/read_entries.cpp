@@ -73,15 +73,15 @@ result<file_entries> read_safetensors(const source_file& file, strictness strict
   return parse_safetensors(*header, file.bytes, strictness);
 }
 
-result<parsed_file> as(std::string_view format, result<file_entries> found) {
-  if (!found) return found.error();
-  return parsed_file{format, std::move(*found)};
+result<parsed_file> with_format(std::string_view format, result<file_entries> entries) {
+  if (!entries) return entries.error();
+  return parsed_file{format, std::move(*entries)};
 }
 
 // Returns the name of the only tensor of a file: the file name without folder and extension.
 std::string stem_of(std::string_view name) { return std::filesystem::path(name).stem().native(); }
 
-// The names of the members show the kind of the archive.
+// Chooses the parser by the names of the archive's members.
 result<parsed_file> read_zip(input& from, std::string_view name, const read_options& options) {
   if (name.ends_with(dcp_item_suffix)) {
     return fault{errc::not_a_checkpoint, "",
@@ -90,9 +90,10 @@ result<parsed_file> read_zip(input& from, std::string_view name, const read_opti
   auto members = read_zip_directory(from);
   if (!members) return members.error();
   if (is_pytorch_archive(*members)) {
-    return as("pytorch", parse_pytorch_zip(from, *members, {options.strictness, stem_of(name)}));
+    return with_format("pytorch",
+                       parse_pytorch_zip(from, *members, {options.strictness, stem_of(name)}));
   }
-  return as("npz", parse_npz(from, *members, options));
+  return with_format("npz", parse_npz(from, *members, options));
 }
 
 result<file_entries> read_hdf5(const source_file& file, const source_options& options) {
@@ -124,24 +125,27 @@ result<parsed_file> read_entries(const source_file& file, std::string_view name,
   if (!guess) return guess.error();
   file_input from(file);
   switch (guess->format) {
-    // A file of unknown format may be a damaged safetensors file, whose parser reports the damage.
+    // A file of unknown format may be a damaged safetensors file. The safetensors parser reports
+    // the damage.
     case file_format::unknown:
     case file_format::safetensors:
-      return as("safetensors", read_safetensors(file, reading.strictness));
-    case file_format::gguf: return as("gguf", parse_gguf(from, reading.strictness));
-    case file_format::onnx: return as("onnx", parse_onnx(from, reading.strictness));
+      return with_format("safetensors", read_safetensors(file, reading.strictness));
+    case file_format::gguf: return with_format("gguf", parse_gguf(from, reading.strictness));
+    case file_format::onnx: return with_format("onnx", parse_onnx(from, reading.strictness));
     case file_format::zt:
     case file_format::zt_0_1:
-    case file_format::zt_2: return as("zt", parse_zt(from, reading.strictness));
-    case file_format::npy: return as("npy", parse_npy(from, stem_of(name), reading));
+    case file_format::zt_2: return with_format("zt", parse_zt(from, reading.strictness));
+    case file_format::npy: return with_format("npy", parse_npy(from, stem_of(name), reading));
     case file_format::zip: return read_zip(from, name, reading);
     case file_format::hdf5:
       if (guess->by_name_only) return foreign(*guess, {});
-      return as("hdf5", read_hdf5(file, options));
+      return with_format("hdf5", read_hdf5(file, options));
     case file_format::pickle:
       if (guess->by_name_only) return foreign(*guess, {});
-      if (is_dcp_metadata(name)) return as(dcp_format, parse_dcp(from, reading.strictness));
-      return as("pytorch", parse_pytorch_legacy(from, {reading.strictness, stem_of(name)}));
+      if (is_dcp_metadata(name))
+        return with_format(dcp_format, parse_dcp(from, reading.strictness));
+      return with_format("pytorch",
+                         parse_pytorch_legacy(from, {reading.strictness, stem_of(name)}));
     case file_format::tar: return foreign(*guess, "such files of PyTorch 0.1 are not supported");
     default: return foreign(*guess, "such files cannot be loaded");
   }
@@ -160,7 +164,7 @@ result<std::vector<std::byte>> read_index_text(const source_file& file) {
   }
   auto text = read_bytes(file, 0, static_cast<std::size_t>(file.bytes));
   if (!text || !file.object) return text;
-  // The source of the object may verify a digest. With a wrong digest, identity() now throws.
+  // The source of the object may verify a digest. If the digest is wrong, identity() throws.
   const auto known = catch_as_fault([&]() -> result<void> {
     file.object->identity();
     return {};

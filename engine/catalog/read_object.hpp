@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads bytes of an object of a store and waits for them.
+// Reads bytes of an object of a store, and waits for the bytes.
 
 #include <ringload/byte_source.hpp>
 #include <ringload/export.hpp>
@@ -11,7 +11,7 @@
 namespace ringload::inline v0 {
 
 // Blocks until the source no longer uses the memory. Returns operation_aborted if the read succeeds
-// although its stop was requested.
+// after a stop was requested.
 RINGLOAD_EXPORT result<void> read_object(byte_source& from, const source_read& request);
 
 }  // namespace ringload::inline v0

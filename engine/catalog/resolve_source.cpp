@@ -136,7 +136,7 @@ fault unknown_scheme(std::string_view source) {
         "loading over the network needs the component remote: the loader was made without the "
         "extension ringload::remote(), or this ringload was built without it";
   }
-  // The fault does not show a query or a user name, because they may be credentials.
+  // The fault does not show a query or a user name, because these texts may be credentials.
   std::string_view shown = source.substr(0, source.find_first_of("?#"));
   const std::size_t host = source.find("://") + 3;
   if (shown.find('@', host) < shown.find('/', host)) shown = source.substr(0, host);
@@ -209,7 +209,8 @@ result<parsed_source> resolve_source(std::string_view source, const source_optio
   }
   if (has_scheme(source) && !cacheable) return unknown_scheme(source);
   if (looks_like_path(source) && !cacheable) return no_such_path(path);
-  // The cache may have only some of a model's independent files. The store lists all of them.
+  // The cache may have only some of a model's independent files. The store lists all independent
+  // files.
   if (!options.independent_files || store == nullptr) {
     auto cached = cacheable ? from_hub_address(path, options, variables)
                             : from_model_name(path, options, variables);

@@ -14,7 +14,7 @@ namespace ringload::inline v0::detail {
 
 // The paths of several files. The class wraps the std::vector, because libstdc++ 12 wrongly assumes
 // that a std::variant of std::string and std::vector is never valueless. If memory is exhausted
-// while such a variant is copied, libstdc++ 12 destroys a value that does not exist.
+// while the variant is copied, libstdc++ 12 destroys a value that does not exist.
 struct path_list {
   std::vector<std::string> paths;
 };

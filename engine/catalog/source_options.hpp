@@ -27,7 +27,7 @@ struct source_options {
   std::span<const extension> extensions;
   std::stop_token stop;  // A stop request ends blocking calls to a store.
   // If true, the source must be a folder. Every tensor file in the folder and in its sub-folders is
-  // then an independent checkpoint.
+  // an independent checkpoint.
   bool independent_files = false;
 };
 

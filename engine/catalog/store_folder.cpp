@@ -12,7 +12,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Names may come from an index of an unknown author, so a name may contain "..".
+// Returns false if the name could leave the folder. Names may come from an index of an unknown
+// author, so a name may contain "..".
 bool stays_inside(std::string_view name) noexcept {
   for (std::size_t begin = 0;;) {
     const std::size_t end = name.find('/', begin);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The names of the files in a version folder: "v0.safetensors", "v1.delta.zt". Pure.
+// The names of the files in a version folder: "v0.safetensors", "v1.delta.zt". Pure functions.
 
 #include <cstdint>
 #include <optional>

@@ -200,10 +200,8 @@ model delta_application::assemble() {
     place.destination = static_cast<std::uint32_t>(arenas.size());
     arenas.push_back(std::move(new_arenas_[next_arena++]));
   }
-  auto named = std::make_shared<const named_catalog>(std::move(contents));
-  auto loaded = std::make_shared<const loaded_tensors>(std::move(named), std::move(placements));
-  auto storage = std::make_shared<model_storage>(std::move(loaded), std::move(arenas),
-                                                 services_.loader_engine()->memory);
+  auto storage = make_model_storage(std::move(contents), std::move(placements), std::move(arenas),
+                                    services_.loader_engine()->memory);
   storage->stats = delta_.file().stats();
   return model(std::move(storage));
 }

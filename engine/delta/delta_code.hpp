@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Encodes the difference between two versions of a tensor, and applies such a difference. Pure
+// Encodes the difference between two versions of a tensor, and applies an encoded difference. Pure
 // functions.
 //
 // For each changed element, the difference contains the exclusive or (XOR) of the old and the new
@@ -34,7 +34,7 @@ std::uint32_t delta_width(dtype type) noexcept;
 // count_changed(), encode_sparse() and encode_dense() require two versions of the same size, which
 // must be a multiple of `width`.
 
-// Returns how many elements differ.
+// Returns the number of elements that differ.
 std::uint64_t count_changed(std::span<const std::byte> before, std::span<const std::byte> after,
                             std::uint32_t width) noexcept;
 
@@ -43,7 +43,7 @@ struct sparse_change {
   std::vector<std::byte> planes;
 };
 
-// Encodes the changed elements only. `changed` must be the result of count_changed().
+// Encodes only the changed elements. `changed` must be the result of count_changed().
 sparse_change encode_sparse(std::span<const std::byte> before, std::span<const std::byte> after,
                             std::uint32_t width, std::uint64_t changed);
 
@@ -62,7 +62,8 @@ struct change_view {
   std::uint64_t changed() const noexcept { return planes.size() / width; }
 };
 
-// Fails with errc::malformed_stream unless the difference fits a tensor of `elements` elements.
+// Fails with errc::malformed_stream unless the difference fits a tensor of `change.elements`
+// elements.
 result<void> check_change(const change_view& change);
 
 // Applies a difference to a tensor, region by region, in order. The difference must have passed

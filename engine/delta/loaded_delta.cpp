@@ -20,7 +20,7 @@ namespace {
 
 using form = tensor_change::form;
 
-// A tensor is processed in tiles. Each tile is copied, changed and hashed while it is in the
+// A tensor is processed in tiles. Each tile is copied, changed and hashed while the tile is in the
 // processor's cache. The size of a tile is a multiple of every element width.
 constexpr std::size_t tile_bytes = std::size_t{256} << 10;
 

@@ -46,7 +46,7 @@ class loaded_delta {
                                      dtype type, std::span<const std::uint64_t> shape) const;
   // Returns the name of a base tensor that is not in `names`, or null.
   const std::string* find_missing(const std::set<std::string_view>& names) const;
-  // Returns the sparse or dense difference of `change`, whose kind must not be `whole`.
+  // Returns the sparse or dense difference of `change`. The kind of `change` must not be `whole`.
   change_view view_of(const tensor_change& change) const;
   std::span<const std::byte> bytes_of_whole(const tensor_change& change) const;
 

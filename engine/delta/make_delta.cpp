@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Makes a delta file from two versions of a checkpoint. Loads groups of tensors of both versions,
-// compares them, and writes the differences.
+// compares the versions, and writes the differences.
 
 #include <algorithm>
 #include <chrono>
@@ -158,9 +158,9 @@ result<void> delta_maker::compare(comparison& compared) const {
   compared.elements_changed = changed;
   compared.is_changed = changed > 0;
   if (changed == 0) return {};
-  // A changed element takes about width + 1 bytes in the sparse encoding. If the sparse encoding
-  // takes at most a quarter of the tensor's size, it is chosen without a sample, because the other
-  // encodings contain all elements.
+  // A changed element takes about width + 1 bytes in the sparse encoding. If the size of the sparse
+  // encoding is at most a quarter of the tensor's size, the sparse encoding is chosen without a
+  // sample. The other encodings contain all elements.
   if (changed * (width + 1) <= after.size_bytes() / 4) {
     compared.kind = form::sparse;
     compared.change = encode_sparse(host_bytes(before), host_bytes(after), width, changed);
@@ -169,13 +169,14 @@ result<void> delta_maker::compare(comparison& compared) const {
   return choose_dense_form(compared, width);
 }
 
-// Chooses between the dense difference and the whole tensor by compressing a sample of both.
+// Compresses a sample of the dense difference and a sample of the whole tensor, and chooses the
+// encoding with the smaller sample.
 result<void> delta_maker::choose_dense_form(comparison& compared, std::uint32_t width) const {
   const tensor& after = compared.after;
   auto planes = encode_dense(host_bytes(compared.before), host_bytes(after), width);
   const int level = request_.options.zstd_level;
   // The sample is encoded as a small tensor of its own. The beginning of `planes` cannot be used,
-  // because it contains only byte 0 of each element.
+  // because the beginning contains only byte 0 of each element.
   const std::size_t sample = std::min<std::size_t>(after.size_bytes(), sample_bytes);
   const auto change = sample_size(encode_dense(host_bytes(compared.before).first(sample),
                                                host_bytes(after).first(sample), width),

@@ -52,8 +52,8 @@ class in_place_update {
   // Copies of the old bytes. Has the same indices as into_. An entry is empty unless the delta
   // stores the tensor as a whole.
   std::vector<std::vector<std::byte>> old_bytes_;
-  // True if the tensor may already be changed. Has the same indices as into_. Not a vector<bool>,
-  // because several threads write to adjacent elements.
+  // True if the tensor may already be changed. Has the same indices as into_. The type is not
+  // vector<bool>, because several threads write to adjacent elements.
   std::vector<char> is_changed_;
 };
 

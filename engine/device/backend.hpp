@@ -133,7 +133,7 @@ class backend {
   virtual void keep(std::uint64_t bytes_max) = 0;
 
   // Returns a fault if `bytes` cannot be allocated now. Must be called before a plan is made,
-  // because the plan of a sparse file of many TiB takes gigabytes. Thread-safe.
+  // because the plan of a sparse file of many TiB takes gigabytes of memory. Thread-safe.
   virtual result<void> check_room(std::uint64_t bytes) {
     (void)bytes;
     return {};
@@ -141,7 +141,8 @@ class backend {
 
   // If memory is short, the fault contains the needed and available number of bytes. Thread-safe.
   virtual result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) = 0;
-  // Allocates all memory of one load. If an allocation fails, frees the others.
+  // Allocates all memory of one load. If an allocation fails, frees the arenas that were allocated
+  // before.
   virtual result<std::vector<std::shared_ptr<arena>>> allocate_all(
       std::span<const arena_size> sizes) {
     std::vector<std::shared_ptr<arena>> arenas;
@@ -188,7 +189,7 @@ class backend {
   // The engine thread calls attach(), then start() for each copy, then detach() after all copies.
 
   // Opens the device. Afterwards, handlers in `loop` may call `done`. The slots have no pages yet.
-  // The device may set the memory policy of the slots, but must not access them.
+  // The device may set the memory policy of the slots, but must not access the slots.
   virtual result<void> attach(boost::asio::io_context& loop, slot_region slots) = 0;
   // Finds out whether this device can copy from the memory of `peer`. Called in the engine thread
   // when both devices are attached.
@@ -207,8 +208,9 @@ class backend {
     (void)op;
     return false;
   }
-  // Must be called only if copy_now() returns false. Before detach(), the caller must call finish()
-  // of the uploader, then return_uploader(). Thread-safe between attach() and detach().
+  // Returns an uploader for the memory of this device. Must be called only if copy_now() returns
+  // false. Before detach(), the caller must call finish() of the uploader, then return_uploader().
+  // Thread-safe between attach() and detach().
   virtual result<std::unique_ptr<uploader>> take_uploader() {
     return fault{errc::device_unavailable, {}};
   }
@@ -222,7 +224,7 @@ class backend {
   virtual result<std::unique_ptr<direct_storage>> open_storage(std::uint32_t slots,
                                                                std::uint64_t slot_bytes) {
     (void)slots, (void)slot_bytes;
-    return fault{errc::device_unavailable, "GPUDirect Storage", "the loader's device is no GPU"};
+    return fault{errc::device_unavailable, "GPUDirect Storage", "the loader's device is not a GPU"};
   }
   // Starts the copies. Reports every error through `done`.
   virtual void start(copy_operation& op) noexcept = 0;

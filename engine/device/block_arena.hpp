@@ -2,7 +2,7 @@
 #pragma once
 
 // An arena (an allocation for tensors) that consists of one memory block. The destructor returns
-// the block to the free list of the backend, or frees it if that list no longer exists.
+// the block to the free list of the backend, or frees the block if the list no longer exists.
 
 #include <cstddef>
 #include <memory>

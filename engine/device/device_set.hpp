@@ -36,7 +36,7 @@ class device_set {
 
   void make(const loader_options& options, const allocation_log& log);
   // Opens all devices, then calls backend::meet() for each pair unless the loader's options forbid
-  // copies between devices. If a device fails, closes the others.
+  // copies between devices. If a device cannot be opened, closes the devices that are open.
   result<void> attach(boost::asio::io_context& loop, slot_region slots);
   // No copy may be in flight.
   void detach() noexcept;

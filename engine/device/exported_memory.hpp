@@ -18,7 +18,8 @@ class arena;
 struct exported_memory {
   std::string on;  // The device's name, which is the same in all processes.
   std::uint64_t bytes = 0;
-  // Keeps the memory alive. Sent to another process separately from the other members.
+  // Keeps the memory alive. The descriptor is sent to another process separately from the other
+  // members.
   unique_fd descriptor;
 };
 
@@ -30,7 +31,8 @@ class memory_exchange {
   virtual result<std::shared_ptr<arena>> import_memory(const exported_memory& exported,
                                                        std::shared_ptr<const void> keeps) = 0;
   // Returns an arena of this device that uses host memory without a copy. Returns null if the
-  // device has its own memory, or cannot use `bytes` at their address. The new arena owns `memory`.
+  // device has its own memory, or cannot use `bytes` at the present address. The new arena owns
+  // `memory`.
   virtual std::shared_ptr<arena> share_host(const std::shared_ptr<arena>& memory,
                                             std::span<std::byte> bytes) noexcept = 0;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The host as a device. Most reads write directly to an arena (an allocation for tensors). Other
-// reads write to a slot (I/O buffer), and memcpy or a conversion moves the bytes to the arena. The
-// memory is private, except that other processes can map the memory of shared_host().
+// Implements the host as a device. Most reads write directly to an arena (an allocation for
+// tensors). Other reads write to a slot (I/O buffer), and memcpy or a conversion moves the bytes to
+// the arena. The memory is private, except that other processes can map the memory of
+// shared_host().
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -29,7 +30,8 @@ namespace {
 // Up to this size, a copy in the engine thread takes no longer than a post to another thread.
 constexpr std::uint64_t inline_copy_bytes_max = 64 * 1024;
 
-// Smaller loads do not query the available memory, because the query takes longer than such a load.
+// Smaller loads do not query the available memory, because the query would take longer than the
+// load.
 constexpr std::uint64_t unchecked_bytes_max = std::uint64_t{1} << 20;
 
 // Smaller arenas are allocated on the heap, because whole pages would waste memory.
@@ -78,7 +80,7 @@ class host_backend final : public backend {
   }
 
   void keep(std::uint64_t bytes_max) override {
-    // Other processes may still use shared memory, so it is not kept for later loads.
+    // Shared memory is not kept for later loads, because other processes may still use the memory.
     if (shared_) return;
     kept_ = std::make_shared<free_list<mapping>>(bytes_max, huge_page_bytes);
   }
@@ -123,9 +125,9 @@ class host_backend final : public backend {
 
   void log_to(const allocation_log& log) override { log_ = log; }
 
-  // Private memory does not use reserved huge pages (hugetlb), because most systems have too few of
-  // them. Shared memory may use reserved huge pages, because the kernel uses transparent huge pages
-  // for shared memory only if an administrator has enabled them.
+  // Private memory does not use reserved huge pages (hugetlb), because most systems have too few
+  // reserved huge pages. Shared memory may use reserved huge pages, because the kernel uses
+  // transparent huge pages for shared memory only if an administrator has enabled them.
   void use_pages(huge_pages pages) override {
     pages_ = pages == huge_pages::none ? page_kind::small : page_kind::transparent;
     reserved_ = shared_ && pages == huge_pages::reserved;

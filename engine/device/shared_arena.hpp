@@ -17,7 +17,8 @@ namespace ringload::inline v0 {
 class shared_arena final : public arena, public std::enable_shared_from_this<shared_arena> {
  public:
   explicit shared_arena(shared_memory memory) noexcept : memory_(std::move(memory)) {}
-  // For memory that another process has sealed. `keeps` is released after the memory is unmapped.
+  // Takes over memory that another process has sealed. `keeps` is released after the memory is
+  // unmapped.
   shared_arena(shared_memory sealed, std::shared_ptr<const void> keeps) noexcept
       : keeps_(std::move(keeps)), memory_(std::move(sealed)), sealed_(true) {}
 

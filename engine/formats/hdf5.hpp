@@ -19,7 +19,7 @@
 
 namespace ringload::inline v0 {
 
-// 32 dimensions of a dataset, plus the dimensions of array elements.
+// Limit for the rank: 32 dimensions of a dataset, plus the dimensions of array elements.
 inline constexpr std::size_t hdf5_rank_max = 64;
 inline constexpr std::size_t hdf5_filters_max = 32;
 // Limit for the names of datasets, including omitted datasets.

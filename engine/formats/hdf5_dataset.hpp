@@ -46,7 +46,7 @@ class hdf5_dataset_parser {
   std::uint64_t bytes_ = 0;
   std::uint64_t chunk_bytes_ = 0;
   std::uint64_t decoded_bytes_ = 0;
-  // The last filter chain that stream_of() made. Chunks with the same filters share the chain.
+  // The last filter chain that stream_of() created. Chunks with the same filters share the chain.
   std::shared_ptr<const filter_chain> chain_;
 };
 

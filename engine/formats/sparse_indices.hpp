@@ -2,7 +2,7 @@
 #pragma once
 
 // Rules for the indices of sparse objects, and a class that checks indices by these rules. Indices
-// are integers of 8 to 64 bits, and are checked piece by piece.
+// are integers of 8 to 64 bits. The caller may pass the indices in several calls.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,8 +31,8 @@ struct index_rule {
 };
 
 // Returns the rule for the indices in `tensor`, which is the part `part` of the sparse_csr or
-// sparse_coo object `whole`. `values` is the number of stored values. The names of parts are those
-// of .zt, PyTorch and ONNX. Returns an empty optional if the part has no rule.
+// sparse_coo object `whole`. `values` is the number of stored values. The parts have the names that
+// .zt, PyTorch and ONNX use. Returns an empty optional if the part has no rule.
 std::optional<index_rule> index_rule_of(const composite_info& whole, std::string_view part,
                                         const tensor_info& tensor, std::uint64_t values);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Identifies the drive of a file, so that each drive has its own limit of reads in flight.
+// Identifies the drive of a file, so that each drive has its own limit on the bytes in flight.
 
 #include <sys/types.h>
 

@@ -22,9 +22,9 @@ namespace {
 constexpr long tmpfs_magic = 0x01021994;
 constexpr long ramfs_magic = 0x858458f6;
 
-// Returns the reason if statx reports that direct reads of this file are impossible, or that they
-// need more alignment than block_bytes. Otherwise returns an empty string, and sets
-// `address_alignment` if statx reports it. Many NVMe drives report 4.
+// Returns the reason if statx reports that direct reads of this file are impossible, or that direct
+// reads need more alignment than block_bytes. Otherwise returns an empty string, and sets
+// `address_alignment` if statx reports the alignment. Many NVMe drives report 4.
 std::string alignment_refusal(int fd, std::uint32_t& address_alignment) {
   struct ::statx answer = {};
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &answer) != 0) return {};
@@ -46,7 +46,7 @@ std::string file_system_refusal(int fd) {
   struct ::statfs file_system = {};
   if (::fstatfs(fd, &file_system) != 0) return {};
   if (file_system.f_type == tmpfs_magic || file_system.f_type == ramfs_magic) {
-    return "the file system is in memory already";
+    return "the files of this file system are in memory";
   }
   return {};
 }
@@ -95,15 +95,15 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
   if (::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) return fault{system_code(errno), {}};
 
   const std::lock_guard lock(mutex_);
-  auto known = verdicts_.find(after.st_dev);
-  if (known == verdicts_.end()) {
+  auto known = refusals_.find(after.st_dev);
+  if (known == refusals_.end()) {
     const int failed = try_reading(fd.get());
     std::string refusal;
     if (failed != 0) refusal = "a direct read was refused: " + system_code(failed).message();
     // Other errors, for example EIO, may not affect other files of this file system.
     const bool is_final = failed == 0 || failed == EINVAL || failed == EOPNOTSUPP;
     if (!is_final) return opened{unique_fd(), refusal};
-    known = verdicts_.emplace(after.st_dev, std::move(refusal)).first;
+    known = refusals_.emplace(after.st_dev, std::move(refusal)).first;
   }
   if (!known->second.empty()) return opened{unique_fd(), known->second};
   return opened{std::move(fd), {}, address_alignment};

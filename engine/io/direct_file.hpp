@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Opens a file a second time with O_DIRECT. Direct reads are used if the file can be opened in this
-// way, if a trial read succeeds, and if statx does not report an unsuitable alignment. One trial
-// read is made per file system.
+// Opens a file a second time with O_DIRECT. Direct reads are used if three conditions hold: the
+// file can be opened with O_DIRECT, a trial read succeeds, and statx does not report an unsuitable
+// alignment. One trial read is made per file system.
 
 #include <sys/types.h>
 
@@ -39,9 +39,9 @@ class direct_files {
 
  private:
   std::mutex mutex_;
-  // The reason why the trial read of a file system failed, or an empty string. Guarded by the
-  // mutex.
-  std::map<::dev_t, std::string> verdicts_;
+  // Indexed by file system: the reason why its trial read failed, or an empty string if the trial
+  // read succeeded. Guarded by the mutex.
+  std::map<::dev_t, std::string> refusals_;
 };
 
 }  // namespace ringload::inline v0

@@ -24,7 +24,8 @@ class io_cursor {
   static constexpr unsigned retries_max = 1000;
 
   // A read is complete when `bytes_needed` bytes are transferred, because the file may end after
-  // these bytes. A read can resume at multiples of `unit`: block_bytes for direct I/O, otherwise 1.
+  // these bytes. A read or write can resume only at multiples of `unit`: block_bytes for direct
+  // I/O, otherwise 1.
   static io_cursor read(std::uint64_t file_offset, std::uint32_t bytes, std::uint32_t bytes_needed,
                         std::uint32_t unit) noexcept {
     return {file_offset, bytes, bytes_needed, unit, false};

@@ -45,13 +45,15 @@ struct io_request {
 
   // True if the page cache should not keep the bytes after a buffered read. Used only by pool_io.
   bool uncached = false;
-  // True if the memory is not populated. If populates() returns true, the queue populates it.
+  // True if the memory is not populated. The queue populates the memory if populates() returns
+  // true.
   bool fresh = false;
   // True if a caller waits for the read, so that its completion must not be delayed.
   bool awaited = false;
   const byte_supply* supply = nullptr;  // Called instead of pread(). Used only by pool_io.
   boost::system::error_code* supply_failed = nullptr;  // Receives the `problem` of `supply`.
-  byte_source* object = nullptr;          // Read instead of a file. Used only by object_reader.
+  // The object that is read instead of a file. Used only by object_reader.
+  byte_source* object = nullptr;
   const std::stop_token* stop = nullptr;  // Used only for a read of an object.
   transfer_counts* counts = nullptr;
   fault* object_failed = nullptr;  // Receives the fault if the result is -EIO.
@@ -70,9 +72,9 @@ class io_queue {
   virtual ~io_queue() = default;
   virtual void start(operation& op) = 0;  // Must not throw.
 
-  // Returns true if a thread of the queue populates memory before it writes to the memory. If
-  // false, the caller must populate the memory before the read, because otherwise the engine thread
-  // would handle the page faults one after another.
+  // Returns true if a thread of the queue populates memory before the thread writes to the memory.
+  // If the result is false, the caller must populate the memory before the read, because otherwise
+  // the engine thread would handle the page faults one after another.
   virtual bool populates() const noexcept = 0;
 };
 

@@ -26,8 +26,8 @@ class object_reader final : public io_queue {
 
  private:
   boost::asio::io_context& loop_;
-  // A thread of a store holds the mutex while it calls post(). The engine thread may receive the
-  // completion before post() returns, and post() still uses the event loop until then.
+  // A thread of a store locks the mutex while the thread calls post(). The engine thread may
+  // receive the completion before post() returns, and post() still uses the event loop until then.
   std::shared_ptr<std::mutex> posting_ = std::make_shared<std::mutex>();
 };
 

@@ -65,7 +65,8 @@ std::uint32_t piece_bytes(const io_request& request, std::uint32_t from) noexcep
       std::min<std::uint64_t>(request.bytes - from, huge_page_bytes - page_offset));
 }
 
-// A read fills one huge page at a time, so that the page is in the CPU cache while it is filled.
+// Reads at most one huge page at a time. The page may have just been populated, and is then still
+// in the CPU cache when the read fills the page.
 int transfer_all(const io_request& request) noexcept {
   std::uint32_t position = 0;
   while (position < request.bytes) {
@@ -92,19 +93,20 @@ void pool_io::start(operation& op) {
   retry_allocation([&] { boost::asio::post(threads_.get_executor(), work); });
 }
 
-// Adds the operation to the batch of completions. Posts the batch if it is full, if no operation
-// waits for a thread, or if the completion must not be delayed.
+// Adds the operation to the batch of completions. Posts the batch if the batch is full, if no
+// operation waits for a thread, or if the completion must not be delayed.
 void pool_io::end(operation& op, int result) noexcept {
-  bool now = op.request.awaited || op.request.direct;
+  bool must_post = op.request.awaited || op.request.direct;
   {
     const std::lock_guard lock(mutex_);
     op.result = result;
     op.next = nullptr;
     (last_ended_ ? last_ended_->next : first_ended_) = &op;
     last_ended_ = &op;
-    now = ++ended_ >= batch_max || waiting_ == 0 || now;
+    must_post = ++ended_count_ >= batch_max || waiting_ == 0 || must_post;
   }
-  if (now) retry_allocation([this] { boost::asio::post(loop_, [this] { complete_batch(); }); });
+  if (must_post)
+    retry_allocation([this] { boost::asio::post(loop_, [this] { complete_batch(); }); });
 }
 
 void pool_io::complete_batch() {
@@ -113,7 +115,7 @@ void pool_io::complete_batch() {
     const std::lock_guard lock(mutex_);
     ended = first_ended_;
     first_ended_ = last_ended_ = nullptr;
-    ended_ = 0;
+    ended_count_ = 0;
   }
   while (ended) {
     operation& op = static_cast<operation&>(*ended);

@@ -7,8 +7,8 @@
 // byte_supply of a read.
 //
 // A copy of 4 MiB from the page cache takes 0.3 ms, and a wake-up of the engine thread takes a
-// twentieth of that. Therefore a few completions are posted together while operations wait for a
-// thread. Completions of direct reads, and of reads for which a caller waits, are not delayed.
+// twentieth of this time. Therefore a few completions are posted together while operations wait for
+// a thread. Completions of direct reads, and of reads for which a caller waits, are not delayed.
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
@@ -42,7 +42,7 @@ class pool_io final : public io_queue {
   // FIFO list of operations that have ended but are not completed. Guarded by the mutex.
   io_completion* first_ended_ = nullptr;
   io_completion* last_ended_ = nullptr;
-  std::uint32_t ended_ = 0;
+  std::uint32_t ended_count_ = 0;
 };
 
 }  // namespace ringload::inline v0

@@ -2,8 +2,8 @@
 #pragma once
 
 // The I/O buffers ("slots") of a loader: one address range, divided into slots of equal size. Each
-// slot is populated separately. Each slot has one owner for its whole life, a worker of the engine
-// (see worker.hpp). Therefore slots need no waiting and no reference counts.
+// slot is populated separately. Each slot always has the same owner, a worker of the engine (see
+// worker.hpp). Therefore slots need no waiting and no reference counts.
 
 #include <cstdint>
 #include <memory>
@@ -35,10 +35,10 @@ class slots {
   std::shared_ptr<const void> owner() const noexcept { return region_; }
   std::uint64_t slot_bytes() const noexcept { return slot_bytes_; }
 
-  // Populates one slot. If make() has mapped hugetlb pages but the kernel does not populate them,
-  // for example because of a control group, the slot receives transparent huge pages, and the
-  // function returns the reason. In all other cases, returns an empty string. Several slots may be
-  // populated at the same time.
+  // Populates one slot. If make() has mapped hugetlb pages, the kernel may refuse to populate these
+  // pages, for example because of a control group. The slot then receives transparent huge pages,
+  // and the function returns the reason. In all other cases, returns an empty string. Several slots
+  // may be populated at the same time.
   result<std::string> populate(std::uint32_t slot) const;
 
   // Returns the reason if reserved pages were requested but make() did not map them. Returns an

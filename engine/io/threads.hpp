@@ -26,14 +26,15 @@ namespace ringload::inline v0 {
 class threads {
  public:
   // If a thread cannot be started, joins the other threads and throws `error`. In traces, the
-  // numbers of the threads begin with `first`. `processors` limits the processors of the threads.
-  explicit threads(std::uint32_t count, std::uint32_t first = 0,
+  // numbers of the threads begin with `first_number`. `processors` limits the processors of the
+  // threads.
+  explicit threads(std::uint32_t count, std::uint32_t first_number = 0,
                    std::optional<cpu_set_t> processors = std::nullopt)
-      : processors_(processors), stay_(context_.get_executor()) {
+      : processors_(processors), work_guard_(context_.get_executor()) {
     threads_.reserve(count);
     try {
       for (std::uint32_t i = 0; i < count; ++i) {
-        threads_.emplace_back([this, number = first + i] { run(number); });
+        threads_.emplace_back([this, number = first_number + i] { run(number); });
       }
     } catch (const std::system_error& refused) {
       join();
@@ -52,7 +53,7 @@ class threads {
 
   // Returns when all posted work has run.
   void join() {
-    stay_.reset();
+    work_guard_.reset();
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
   }
@@ -60,22 +61,23 @@ class threads {
  private:
   void run(std::uint32_t number) noexcept {
     work_interval::this_thread = number;
-    // If the kernel refuses the set, the thread runs on any processor.
+    // If the kernel refuses the processor set, the thread runs on any processor.
     if (processors_) (void)::sched_setaffinity(0, sizeof *processors_, &*processors_);
     for (;;) {
       try {
         context_.run();
         return;
       } catch (const std::exception&) {
-        // Posted work should handle its own exceptions. If an exception arrives here, it must not
-        // end the process.
+        // Posted work should handle its own exceptions. An exception that arrives here must not end
+        // the process.
       }
     }
   }
 
   const std::optional<cpu_set_t> processors_;
   boost::asio::io_context context_;
-  std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> stay_;
+  std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>>
+      work_guard_;
   std::vector<std::thread> threads_;
 };
 

@@ -2,8 +2,8 @@
 
 // Attaches to a model of a keeper, which is a process that shares loaded models with other
 // processes. Sends the name of a model to the keeper, receives descriptors, maps the memory, and
-// checks the description of the model. Host memory is sealed, so no process can change it. The
-// result is a model in the shared memory, or a copy of the model on the requested device.
+// checks the description of the model. Host memory is sealed, so no process can change the memory.
+// The result is a model in the shared memory, or a copy of the model on the requested device.
 
 #include <array>
 #include <boost/asio/post.hpp>
@@ -83,14 +83,6 @@ result<attached_memory> open_memory(received_packet packet, const keep_reply& re
   return out;
 }
 
-model assemble(catalog contents, std::vector<placement> placements,
-               std::vector<taken_arena> arenas) {
-  auto named = std::make_shared<const named_catalog>(std::move(contents));
-  auto tensors = std::make_shared<const loaded_tensors>(std::move(named), std::move(placements));
-  return model(std::make_shared<const model_storage>(std::move(tensors), std::move(arenas),
-                                                     memory_accounts()));
-}
-
 // Opens the memory of a model that is on a device. The arenas share `connection`.
 result<std::vector<taken_arena>> open_regions(device target,
                                               const std::vector<exported_memory>& regions,
@@ -142,7 +134,7 @@ class model_on_device {
       arenas[t] = {std::shared_ptr<arena>(copy, &copy->memory()), copy->size_bytes(), false,
                    target_};
     }
-    return assemble(original.catalog(), std::move(placements), std::move(arenas));
+    return model(make_model_storage(original.catalog(), std::move(placements), std::move(arenas)));
   }
 
  private:
@@ -193,7 +185,8 @@ result<model> make_model(attached_memory memory, unique_fd connection, device ta
   if (!description->device_regions.empty()) {
     auto opened = open_regions(target, description->device_regions, shared_connection);
     if (!opened) return opened.error();
-    return assemble(std::move(description->contents), std::move(placements), std::move(*opened));
+    return model(make_model_storage(std::move(description->contents), std::move(placements),
+                                    std::move(*opened)));
   }
   std::vector<taken_arena> arenas;
   for (shared_memory& entry : memory.regions) {
@@ -205,8 +198,8 @@ result<model> make_model(attached_memory memory, unique_fd connection, device ta
     if (!region) region = std::make_shared<shared_arena>(std::move(entry), shared_connection);
     arenas.push_back({std::move(region), bytes});
   }
-  model mapped =
-      assemble(std::move(description->contents), std::move(placements), std::move(arenas));
+  model mapped = model(make_model_storage(std::move(description->contents), std::move(placements),
+                                          std::move(arenas)));
   if (target.kind() == device_kind::host) return mapped;
   return model_on_device(target).make(mapped);
 }

@@ -22,7 +22,7 @@ constexpr std::size_t head_bytes = 16;
 constexpr std::size_t device_text_max = 256;
 constexpr std::uint64_t kind_last = element_kind_count + block_kind_count - 1;
 
-// The functions pass_...() write a description to a packer, or read it from an unpacker.
+// The functions pass_...() write a description to a packer, or read a description from an unpacker.
 
 void pass_value(packer& archive, const attribute& value) { archive.text(value.encoded()); }
 void pass_value(unpacker& archive, attribute& value) {
@@ -184,7 +184,7 @@ result<kept_description> unpack_description(std::span<const std::byte> bytes,
   if (!head.is_complete() || !body.is_complete())
     return wrong("the model description is truncated or out of range");
   if (out.tensors.size() != out.contents.tensors.size()) {
-    return wrong("there are " + grouped(out.tensors.size()) + " places, expected " +
+    return wrong("there are " + grouped(out.tensors.size()) + " tensor placements, expected " +
                  grouped(out.contents.tensors.size()));
   }
   for (const composite_info& c : out.contents.composites) {

@@ -3,7 +3,7 @@
 
 // Describes a model of a keeper (a process that shares loaded models) as bytes, which are sent to
 // another process. The description contains the catalog, and the memory region and offset of each
-// tensor. The receiving process checks all values, because it does not trust the sender.
+// tensor. The receiving process checks all values, because the receiver does not trust the sender.
 
 #include <cstddef>
 #include <cstdint>

@@ -22,8 +22,8 @@ namespace detail {
 
 namespace {
 
-// Returns the region index of each arena. A null arena has no tensors and no region: its index must
-// not be used.
+// Returns the region index of each arena. A null arena has no tensors and no region, so the index
+// of a null arena must not be used.
 std::vector<std::uint32_t> region_indices(const model_storage& storage) {
   std::vector<std::uint32_t> out;
   std::uint32_t next = 0;
@@ -60,13 +60,13 @@ result<std::vector<shared_arena*>> shared_regions(const model_storage& storage) 
 // Returns the device that has all regions, or the host if there are no regions. Returns an empty
 // optional if several devices have regions.
 std::optional<device> device_of(const model_storage& storage) {
-  std::optional<device> found;
+  std::optional<device> common_device;
   for (const auto& arena_ref : storage.arenas()) {
     if (!arena_ref) continue;
-    if (found && !(*found == arena_ref->on())) return std::nullopt;
-    found = arena_ref->on();
+    if (common_device && !(*common_device == arena_ref->on())) return std::nullopt;
+    common_device = arena_ref->on();
   }
-  return found ? found : host();
+  return common_device ? common_device : host();
 }
 
 result<std::vector<exported_memory>> device_regions(const model_storage& storage) {

@@ -3,8 +3,8 @@
 
 // The server thread of a keeper. A keeper is a process that shares loaded models with other
 // processes. The thread answers one request per connection. If the answer is a model, the
-// connection stays open until the client closes it or the client's process ends. After any other
-// answer, the server closes the connection.
+// connection stays open until the client closes the connection or the client's process ends. After
+// any other answer, the server closes the connection.
 
 #include <sys/types.h>
 

@@ -18,7 +18,8 @@
 
 namespace ringload::inline v0::detail {
 
-// Wraps the error code of a copy, because co_await would throw a bare error code.
+// The result of a copy. If the handler received a bare error_code, co_await would throw the error
+// code instead of returning the result.
 struct copied {
   boost::system::error_code failed;
 };
@@ -47,13 +48,14 @@ struct start_copy {
   }
 };
 
-// Copies on one device. Completes when the device no longer reads the slot. Cannot be cancelled.
+// Carries out one copy operation on one device. Completes when the device no longer reads the slot.
+// Cannot be cancelled.
 inline boost::asio::awaitable<copied> copy(backend& target, const copy_operation& request) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(copied)>(
       start_copy(), boost::asio::use_awaitable, &target, &request);
 }
 
-// The copies from one slot that one device makes.
+// The copies from one slot that one device carries out.
 struct device_copies {
   backend* target;
   copy_operation request;
@@ -107,8 +109,8 @@ struct start_copies {
   }
 };
 
-// Completes when no device reads the slot any more. Returns the first failure. `requests` must not
-// be empty.
+// Carries out the copies of several devices. Completes when no device reads the slot any more.
+// Returns the first failure. `requests` must not be empty.
 inline boost::asio::awaitable<copied> copy(std::span<const device_copies> requests) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(copied)>(
       start_copies(), boost::asio::use_awaitable, requests);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Implements job::check_work::run(), which checks one tensor in a check thread. A tensor is checked
-// when all its bytes are in memory and before the caller receives it. The digest of the tensor is
-// compared with the digest in the checksum list or in the file. For a sparse tensor, the indices
-// are checked too.
+// when all its bytes are in memory, and before the caller receives the tensor. The digest of the
+// tensor is compared with the digest in the checksum list or in the file. For a sparse tensor, the
+// indices are checked too.
 //
-// If the file has the digest of a compressed tensor, the digest covers the compressed bytes. The
-// class stream_state checks such a digest while it decodes the bytes.
+// If the file contains a digest of a compressed tensor, this digest covers the compressed bytes.
+// The class stream_state checks this digest while the bytes are decoded.
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
@@ -50,7 +50,7 @@ struct hashing {
 
   result<void> hash() {
     const tensor_check& check = load.check_of(tensor);
-    const hasher pass = check.compares() ? begin(check) : hasher();
+    const hasher digest_hasher = check.compares() ? begin(check) : hasher();
     result<void> indices_status;
     std::optional<index_checker> indices;
     if (check.indices) indices.emplace(*check.indices);
@@ -64,7 +64,7 @@ struct hashing {
           owner.read_back(load.memory(place.destination), place.destination_offset + offset,
                           std::span(buffer).first(step));
       if (!bytes_read) return bytes_read.error();
-      if (check.compares()) pass.update(*bytes_read);
+      if (check.compares()) digest_hasher.update(*bytes_read);
       if (indices && indices_status) indices_status = indices->take(*bytes_read);
       offset += step;
     }
@@ -72,7 +72,7 @@ struct hashing {
     if (check.compares()) {
       const std::string source =
           check.from_list ? printable_path(load.options().verify.checksums->place) : "the file";
-      auto status = end_digest(pass, check.algorithm, check.digest, source);
+      auto status = end_digest(digest_hasher, check.algorithm, check.digest, source);
       if (!status) return status.error();
     }
     // Wrong indices are reported only if the digest is correct, because damaged bytes can also

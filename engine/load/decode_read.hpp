@@ -22,7 +22,7 @@ boost::asio::awaitable<void> feed_streams(engine& e, job& load, const read_op& r
                                           std::uint32_t slot, result<void>& outcome);
 
 // Writes all tensor bytes that no read delivers: constants for elements that are not stored, and
-// bytes from file headers. Blocks, so it must not be called in the engine thread.
+// bytes from file headers. Blocks, and must not be called in the engine thread.
 result<void> place_unread(opened_load& load);
 
 }  // namespace ringload::inline v0::detail

@@ -37,9 +37,9 @@ class load_delivery {
 
   // ---- Operations of the public API ----
 
-  // Each function adds a waiting operation. A cancellation of an operation of await_tensor() or
-  // await_next() ends only this operation. A cancellation of any other operation also cancels the
-  // load.
+  // Each function adds an operation that waits. If an operation of await_tensor() or await_next()
+  // is cancelled, only this operation ends. If any other operation is cancelled, the load is
+  // cancelled too.
   void await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting);
   void await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting);
   void await_finish(std::unique_ptr<operation<model>> waiting);

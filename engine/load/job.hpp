@@ -8,7 +8,7 @@
 //   check_queue     tensors whose digest or indices must be checked
 //   load_drives     the drives of the files, each with a limit on its workers
 //   load_delivery   the operations that wait for tensors, for the start or for the end
-//   load_counters   statistics, also for each file
+//   load_counters   statistics of the load and of each file
 //   stop_state      whether and why the load was stopped, and whether it has finished
 //   fill_state      only for a fill (a load into the caller's memory)
 
@@ -64,8 +64,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   const named_catalog& named() const noexcept { return *named_; }
   file_counters& per_file() const noexcept { return *counters.per_file; }
   bool stopped() const noexcept { return outcome_.stopped(); }
-  // Returns a token that receives a stop request when the load stops. The stop request cancels
-  // pending requests to an object store.
+  // Returns a token that signals that the load has stopped. Pending requests to an object store are
+  // then cancelled.
   const std::stop_token& stop_token() const noexcept { return stop_token_; }
   // True if this job loads one group of a load with a window.
   const bool is_group;
@@ -87,9 +87,10 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // Takes over the opened files and the plan. Afterwards, workers may take reads.
   void begin(opened_load opened);
   const open_file& file(const read_op& read) const noexcept { return from_->files[read.file]; }
-  // Returns the function that supplies the bytes, or null if a file or a store's object is read.
+  // Returns the function that supplies the bytes of the read. Returns null if the bytes are read
+  // from a file or from an object of a store.
   const byte_supply* supply(const read_op& read) const noexcept;
-  // True if the bytes should not stay in the page cache.
+  // Returns true if the bytes of the read should not stay in the page cache.
   bool is_uncached(const read_op& read) const noexcept {
     return !uncached_files_.empty() && uncached_files_[read.file];
   }
@@ -139,7 +140,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
   void end(std::uint32_t read, const result<void>& outcome) override;
   // Returns the limit on the bytes in flight for the drive of the read. Must not be called if the
-  // bytes come from memory.
+  // bytes of the read are in memory.
   admission_control& gate(const read_op& read) const noexcept {
     return drives_.drive_of(read.file)->admission;
   }
@@ -147,8 +148,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // Makes all later reads of the load buffered.
   void refuse_direct(const std::string& reason);
   bool direct_refused() const noexcept { return direct_refused_; }
-  // Returns the bytes of the read if they are in host memory that is registered with the GPU, or
-  // null. The GPU can copy registered memory without a slot.
+  // Returns the bytes of the read if these bytes are in host memory that is registered with the
+  // GPU. Otherwise returns null. The GPU can copy registered memory without a slot.
   const std::byte* registered_memory(const read_op& read) const noexcept;
   // Returns the GPUDirect Storage function of the file, or null if the file must be read into host
   // memory first.
@@ -158,15 +159,15 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   }
   // Makes all later reads of the load use host memory.
   void refuse_storage(const std::string& reason);
-  // Returns the reads of GPUDirect Storage, so that the caller can destroy them in a thread that
-  // may block.
+  // Returns the reads of GPUDirect Storage, so that the caller can destroy these reads in a thread
+  // that may block.
   std::unique_ptr<storage_reads> release_storage_reads() noexcept {
     return std::move(storage_reads_);
   }
 
   // Returns true at the first call only. In this case, the caller must start a coroutine that
-  // populates the memory of the tensors before reads write to it. The coroutine must stop when
-  // needs_prefault() returns false. At its end, the coroutine must call end_prefault().
+  // populates the memory of the tensors before reads write to this memory. The coroutine must stop
+  // when needs_prefault() returns false. At its end, the coroutine must call end_prefault().
   bool begin_prefault() noexcept {
     const bool first = !prefault_begun_;
     if (first) prefault_begun_ = prefaulting_ = true;
@@ -182,7 +183,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   model loaded_model() const { return model(storage_); }
   bool is_loaded(std::uint32_t t) const noexcept { return progress_ && progress_->is_loaded(t); }
   std::optional<std::uint32_t> take_loaded();
-  // Makes the reads of a tensor, or its check, the next steps of the load.
+  // Makes the reads or the check of a tensor the next steps of the load.
   void prioritize(std::uint32_t t);
   fill_state* fill_progress() noexcept { return fill_ ? &*fill_ : nullptr; }
   std::shared_ptr<const opened_checkpoint> release_opened() noexcept { return std::move(from_); }
@@ -197,8 +198,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   bool quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
 
-  // Returns the files, or null if they are not open. The caller can close them in a thread that may
-  // block.
+  // Returns the files, or null if no files are open. The caller can close the files in a thread
+  // that may block.
   std::shared_ptr<const opened_checkpoint> opened() const noexcept { return from_; }
   void release_files() noexcept { from_.reset(); }
   // A fill or a copy uses memory of the caller and keeps the owners of this memory alive.
@@ -210,8 +211,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
     request_.copy.reset();
   }
   // Returns the job's reference to the memory of the tensors. After a failure, the caller can thus
-  // free the memory in a thread that may block. Tensors that the program holds keep their memory
-  // alive.
+  // free the memory in a thread that may block. Tensors that the program still has keep their
+  // memory alive.
   std::shared_ptr<const model_storage> release_storage() noexcept { return std::move(storage_); }
   void release_storage_if_stopped() noexcept {
     if (stopped()) storage_.reset();
@@ -248,14 +249,14 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // Constant, except that `fill` and `copy` are released at the end of the load.
   load_request request_;
 
-  // begin() sets named_, plan_ and into_. Afterwards they are constant.
+  // begin() sets named_, plan_ and into_. Afterwards these members are constant.
   std::shared_ptr<const named_catalog> named_;
   // `plan_.tensors` is empty, because storage_ contains the placements of the tensors.
   plan plan_;
   destinations into_;
 
-  // Only the engine thread uses the members below, except for functions above that any thread may
-  // call.
+  // Only the engine thread uses the members below. Exceptions are the functions above that any
+  // thread may call.
   std::shared_ptr<const opened_checkpoint> from_;  // Null before begin() and after the load.
   // Null before begin(), and after release_storage() or release_storage_if_stopped().
   std::shared_ptr<model_storage> storage_;

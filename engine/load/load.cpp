@@ -24,17 +24,17 @@ namespace {
 struct open_task {
   engine& e;
   const job& load;
-  result<opened_load> found = fault();
+  result<opened_load> opened = fault();
   result<void> placed;
 
   void operator()() noexcept {
     const open_services services = {
         e.options, e.devices, e.direct, {e.extensions, load.stop_token()}};
     const load_request& request = load.request();
-    found = catch_as_fault([&] {
+    opened = catch_as_fault([&] {
       return request.copy ? open_copy(*request.copy, services) : open_load(request, services);
     });
-    if (found) placed = catch_as_fault([&] { return place_unread(*found); });
+    if (opened) placed = catch_as_fault([&] { return place_unread(*opened); });
   }
 };
 
@@ -43,7 +43,7 @@ struct open_task {
 // keep the caller's memory alive.
 struct close_files_task {
   std::shared_ptr<const opened_checkpoint> files;
-  bool keep;  // True if an operation waits for the opened checkpoint.
+  bool keeps_files;  // True if an operation waits for the opened checkpoint.
   std::unique_ptr<storage_reads> reads;
   job& load;
   result<void> unchanged;
@@ -54,7 +54,7 @@ struct close_files_task {
       load.counters.files_unverified = count_unverified(*files);
     }
     reads.reset();
-    if (!keep) files.reset();
+    if (!keeps_files) files.reset();
     load.release_borrowed();
   }
 };
@@ -71,16 +71,16 @@ struct release_memory_task {
 };
 
 // Reports two steps, which ran in one thread: opening the files and planning.
-void trace_opening(const job& load, const opened_load& found,
+void trace_opening(const job& load, const opened_load& opened,
                    const work_interval& opening) noexcept {
   trace_event event;
-  event.bytes = found.from->named->catalog().size_bytes();
+  event.bytes = opened.from->named->catalog().size_bytes();
   event.asked = event.begin = opening.begin;
-  event.end = found.opened_at;
+  event.end = opened.opened_at;
   load.options().trace(event, load.options().trace_with);
   event.step = load_step::planned;
-  event.bytes = found.plan.bytes_wanted;
-  event.asked = event.begin = found.opened_at;
+  event.bytes = opened.plan.bytes_wanted;
+  event.asked = event.begin = opened.opened_at;
   event.end = opening.end;
   load.options().trace(event, load.options().trace_with);
 }
@@ -104,20 +104,20 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& load, 
   if (!load->request().copy) e.prepare_slots();
   work_interval times;
   co_await on_thread(*e.open_threads, e.loop, open, &times);
-  if (open.found && load->options().trace) trace_opening(*load, *open.found, times);
-  if (!open.found) load->stop(open.found.error());
-  if (open.found && open.found->fill) load->set_fill(std::move(*open.found->fill));
+  if (open.opened && load->options().trace) trace_opening(*load, *open.opened, times);
+  if (!open.opened) load->stop(open.opened.error());
+  if (open.opened && open.opened->fill) load->set_fill(std::move(*open.opened->fill));
   if (!open.placed) load->stop(open.placed.error());
   if (load->stopped()) co_return;
-  if (!open.found->checks.empty()) {
+  if (!open.opened->checks.empty()) {
     if (auto ready = e.start_checking(); !ready) load->stop(ready.error());
     if (load->stopped()) co_return;
   }
-  if (!open.found->plan.streams.empty()) {
+  if (!open.opened->plan.streams.empty()) {
     if (auto ready = e.start_decoding(); !ready) load->stop(ready.error());
     if (load->stopped()) co_return;
   }
-  begin_reading(*load, std::move(*open.found));
+  begin_reading(*load, std::move(*open.opened));
   // From here on, the open files, the catalog, the plan and the memory of this job stay the same.
   // If the load has a window, the job of each group makes its own plan later.
 
@@ -125,20 +125,20 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& load, 
   e.read_schedule.add(load);
 }
 
-// Returns true if the end of the load must close files, free memory, or release memory of the
-// caller. If the result is false, end() has nothing to do.
+// Returns true if end() must be called: to close files, to free memory, or to release memory of the
+// caller.
 bool has_resources(const job& load, const open_task& open) {
-  return open.found || load.opened() || load.borrows();
+  return open.opened || load.opened() || load.borrows();
 }
 
 boost::asio::awaitable<void> end(engine& e, job& load, open_task& open) {
   close_files_task close = {
       load.opened(), load.delivery.awaits_open(), load.release_storage_reads(), load, {}};
-  if (!close.keep) load.release_files();
+  if (!close.keeps_files) load.release_files();
   if (close.files || load.borrows()) co_await on_thread(*e.closing_thread, e.loop, close);
   if (!close.unchanged) load.stop(close.unchanged.error());
   if (!load.stopped()) co_return;
-  release_memory_task release = {std::move(open.found), load.release_storage()};
+  release_memory_task release = {std::move(open.opened), load.release_storage()};
   co_await on_thread(*e.closing_thread, e.loop, release);
 }
 
@@ -161,8 +161,8 @@ boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> started_load) 
     }
   }
   started_load->release_storage_if_stopped();
-  // If the load has failed, its memory is freed, except the memory of tensors that the caller
-  // holds.
+  // If the load has failed, its memory is freed, except the memory of tensors that the caller has
+  // received.
 
   started_load->finish();
   e.remove_user(*started_load);

@@ -52,7 +52,7 @@ class load_counters {
   }
 
   std::chrono::steady_clock::time_point begun() const noexcept { return start_time_; }
-  // Each function records the time at which the load reaches an event.
+  // Each function records the time of an event of the load.
   void set_opened() noexcept { opened_at_ = nanoseconds_since_begun(); }
   void set_first_tensor() noexcept {
     if (first_tensor_at_ == 0) first_tensor_at_ = nanoseconds_since_begun();

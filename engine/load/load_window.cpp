@@ -143,7 +143,7 @@ void load_window::take_steps() {
 }
 
 // Completion handler of an operation on a job. If no memory is left to post the handler, the
-// handler is destroyed without a call, and its destructor reports the failure to the window.
+// handler is destroyed without a call. Its destructor then reports the failure to the window.
 template <class Then>
 class load_window::answer {
  public:
@@ -185,8 +185,8 @@ void load_window::await_front() {
                                                      engine_->loop.get_executor(), cancel_never));
 }
 
-// Waits for a job that has delivered all its tensors but has not finished. Returns false if there
-// is no such job.
+// Waits for a job that has delivered all its tensors but has not finished. Returns false if every
+// started job has finished.
 bool load_window::await_end() {
   const auto ending = std::ranges::find_if(
       started_groups_, [](const started_group& b) { return b.load != nullptr; });
@@ -202,7 +202,8 @@ bool load_window::await_end() {
   return true;
 }
 
-// Waits until jobs that have ended release their memory. Returns false if there is no such job.
+// Waits until jobs that have ended release their memory. Returns false if every ended job has
+// released its memory.
 bool load_window::await_release() {
   const bool holds_memory = std::ranges::any_of(
       started_groups_, [](const started_group& b) { return !b.ended.expired(); });
@@ -231,8 +232,8 @@ void load_window::arrived(tensor arrived_tensor) {
   go_on();
 }
 
-// Called when the last tensor of the front group is in ready_. If the group has failed, its
-// arenas() are empty.
+// Called when the last tensor of the front group is in ready_. If the job of the group has failed,
+// job::arenas() is empty.
 void load_window::end_front() {
   started_group& front = started_groups_[front_];
   const std::uint64_t page_bytes =
@@ -285,8 +286,8 @@ void load_window::cancel() noexcept {
   }
   if (failure_) return;
   set_failure(boost::asio::error::operation_aborted);
-  // If awaiting_ is true, a handler is pending, and this handler fails all waiting operations. If
-  // the handler belongs to an operation on a job, it runs after all reads and checks of the job.
+  // If awaiting_ is true, a handler is pending, and this handler fails all waiting operations. A
+  // handler of an operation on a job runs after all reads and checks of the job.
   if (!awaiting_) fail_all();
 }
 

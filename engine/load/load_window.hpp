@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A load that uses at most a given amount of memory, the window. The chosen tensors are divided
-// into groups. Each group is loaded by a job of its own. Groups are started in order.
+// A load that uses at most a given amount of memory, which is called the window. The chosen tensors
+// are divided into groups. Each group is loaded by a job of its own. Groups are started in order.
 //
 //   groups    |--0--|--1--|--2--|--3--|--4--|--5--| ...
 //             freed     held      loading    not started
 //
 // While the caller waits for a tensor, the next groups are started if their memory fits into the
-// window. A group occupies memory of the window while it is loading, and then as long as the caller
-// holds its tensors. A group is much smaller than the window, so that many groups are loaded at the
-// same time. A tensor that is larger than such a group is a group of its own.
+// window. A group occupies memory of the window while the group is loaded, and afterwards while the
+// caller holds tensors of the group. Most groups are much smaller than the window, so that many
+// groups are loaded at the same time. A larger tensor is a group of its own.
 
 #include <cstdint>
 #include <deque>
@@ -50,11 +50,11 @@ class load_window final : public tensor_sequence, public std::enable_shared_from
 
   // A group that has started and whose memory is not freed yet.
   struct started_group {
-    // An upper bound until all tensors are delivered, then the size of the arenas that the caller
-    // holds.
+    // Before all tensors are delivered: an upper bound of the group's memory. Afterwards: the size
+    // of the arenas that the caller holds.
     std::uint64_t bytes;
     std::shared_ptr<job> load;  // Null after the end of the job.
-    // The job after its end. For a short time, its coroutine can keep the job and the arenas alive.
+    // The ended job. Its coroutine can keep the job and the arenas alive for a short time.
     std::weak_ptr<job> ended;
     // The arenas of the group. Set when all its tensors were delivered.
     std::vector<held_arena> memory;
@@ -82,7 +82,8 @@ class load_window final : public tensor_sequence, public std::enable_shared_from
   std::uint64_t live_bytes();
 
   const std::shared_ptr<engine> engine_;
-  const std::unique_ptr<const checksum_list> listed_;  // Copy of the list. Null if there is none.
+  // Copy of the checksum list of the options. Null if the options have no list.
+  const std::unique_ptr<const checksum_list> listed_;
   const load_request request_;
   const std::shared_ptr<const named_catalog> chosen_;
   const std::vector<window_group> groups_;
@@ -105,7 +106,7 @@ class load_window final : public tensor_sequence, public std::enable_shared_from
   // Index in started_groups_ of the first group that is not completely delivered (the front group).
   std::size_t front_ = 0;
   std::uint32_t next_group_ = 0;
-  std::uint32_t next_tensor_ = 0;  // Index in the front group.
+  std::uint32_t next_tensor_ = 0;  // Index, in the front group, of the next tensor to deliver.
   std::optional<fault> failure_;
 };
 

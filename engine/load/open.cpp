@@ -138,8 +138,8 @@ result<mapping_request> refs_of(const load_request& request, const device_set& d
       "files are mapped only if the host is the only device, but " + devices.description()};
 }
 
-// If a file is an object of an object store, which cannot be mapped, sets `views` to `none`. Fails
-// if a mapping is required.
+// Sets `views` to `none` if a file is an object of an object store, because such an object cannot
+// be mapped. Fails if a mapping is required.
 result<void> check_mappable(const opened_checkpoint& from, const load_options& options,
                             mapping_request& views) {
   if (views == mapping_request::none) return {};
@@ -155,8 +155,8 @@ result<void> check_mappable(const opened_checkpoint& from, const load_options& o
 
 plan_limits loader_options_of(const loader_options& options, mapping_request views, bool fills) {
   plan_limits bounds = {options.slot_bytes};
-  // The plan need not align destinations for direct reads. If the address is not aligned, the
-  // worker reads into its slot and copies the bytes.
+  // The plan need not align destinations for direct reads. If the address of a destination is not
+  // aligned, the worker reads into its slot and copies the bytes.
   bounds.direct_alignment = 1;
   if (fills) return bounds;
   bounds.arena_bytes_max = options.arena_bytes_max;
@@ -266,10 +266,9 @@ result<void> take_memory(opened_load& load, const plan_input_builder& builder, m
   return {};
 }
 
-// Chooses the files whose bytes should not stay in the page cache. A file that is read through the
-// page cache is a candidate. If at least a tenth of its pages are known to be cached, the file is
-// no candidate. Chooses no file if the free memory has room for all candidates in addition to the
-// tensors.
+// Chooses the files whose bytes should not stay in the page cache. A candidate is a file that is
+// read through the page cache. A file is excluded if at least a tenth of its pages are known to be
+// cached. If the free memory can hold all candidates in addition to the tensors, no file is chosen.
 std::vector<bool> choose_uncached(const opened_load& load, const load_options& options) {
   std::vector<bool> uncached(load.from->files.size());
   std::uint64_t file_bytes = 0;
@@ -350,8 +349,8 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   }
   // With the option `populate`, mapped tensors also need memory.
   if (!fills && (*views == mapping_request::none || options.populate)) {
-    auto room = check_devices(builder, chosen->tensors, services.devices);
-    if (!room) return room.error().in(printable_path(source));
+    auto fits = check_devices(builder, chosen->tensors, services.devices);
+    if (!fits) return fits.error().in(printable_path(source));
   }
   std::uint32_t culprit = no_index;
   plan_input input = builder.input();

@@ -2,7 +2,7 @@
 #pragma once
 
 // Prepares a load: opens the checkpoint if necessary, chooses the tensors, makes the plan, and
-// allocates the memory. Blocks on the file system, so it runs in a thread pool.
+// allocates the memory. Blocks on the file system, and therefore runs in a thread pool.
 
 #include <chrono>
 #include <memory>

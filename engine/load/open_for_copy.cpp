@@ -36,7 +36,7 @@ result<void> check(const copy_request& request, const device_set& devices) {
                    std::string(name(target_type)) + " in the memory of " + request.to.name()};
 }
 
-// Returns a function that delivers the bytes of the tensor as if they were read from a file.
+// Returns a function that delivers the bytes of the tensor as if the bytes were read from a file.
 byte_supply supply_of(const tensor& from, backend& target) {
   const std::uint64_t bytes = from.size_bytes();
   const auto begin = static_cast<std::byte*>(from.data());

@@ -47,7 +47,7 @@ class plan_progress {
   // ---- Reads ----
 
   // Moves the remaining reads of a tensor to the front of the sequence. Returns false if no
-  // prioritized read is left. The result true does not guarantee that one is left.
+  // prioritized read is left. The result true does not guarantee that a prioritized read is left.
   bool prioritize(std::uint32_t tensor);
   std::optional<std::uint32_t> take_prioritized(std::uint32_t drive = 0) {
     return in_chain(reads_.take_prioritized(drive));
@@ -65,8 +65,8 @@ class plan_progress {
   void end_read() noexcept { reads_.done(); }
   std::uint32_t in_flight() const noexcept { return reads_.in_progress(); }
 
-  // Must be called once for each read, when its bytes are in place. Calls `complete(tensor)` for
-  // each tensor that now has all its bytes.
+  // Must be called once for each read, when its bytes are in their destinations. Calls
+  // `complete(tensor)` for each tensor that now has all its bytes.
   template <class Complete>
   void arrived(std::uint32_t read, const Complete& complete) {
     const range parts = parts_of_read_[read];
@@ -76,7 +76,7 @@ class plan_progress {
     }
   }
 
-  // Must be called when the stream has been decoded and its bytes are in place. Calls
+  // Must be called when the stream has been decoded and the decoded bytes are in the tensors. Calls
   // `complete(tensor)` for each tensor that now has all its bytes.
   template <class Complete>
   void decoded(std::uint32_t stream, const Complete& complete) {
@@ -92,7 +92,7 @@ class plan_progress {
   std::uint32_t tensors() const noexcept { return static_cast<std::uint32_t>(missing_.size()); }
   bool has_all_bytes(std::uint32_t tensor) const noexcept { return missing_[tensor] == 0; }
 
-  // Must be called once for each tensor, when it has all its bytes and its check has ended.
+  // Must be called once for each tensor, when the tensor has all its bytes and its check has ended.
   void set_loaded(std::uint32_t tensor);
   bool is_loaded(std::uint32_t tensor) const noexcept { return loaded_[tensor]; }
   bool all_loaded() const noexcept { return order_.size() == missing_.size(); }
@@ -112,13 +112,13 @@ class plan_progress {
   const std::vector<range> parts_of_read_;
   // Indices of the parts that have a stream, sorted by stream.
   std::vector<std::uint32_t> stream_parts_;
-  // The reads of one stream form a chain. Indexed by read: the chain that contains the read. Empty
-  // if there are no chains.
+  // A chain consists of the reads of a stream that has several reads. Indexed by read: the chain of
+  // the read, or no_stream. Empty if no stream has several reads.
   std::vector<std::uint32_t> chain_of_read_;
   std::vector<std::uint32_t> next_of_chain_;  // Indexed by chain: the next read.
   work_list reads_;
-  // Indexed by tensor: the sum of the missing completions of its parts. A part waits for each of
-  // its reads, or for its stream.
+  // Indexed by tensor: the number of reads and streams that its parts still wait for. A part waits
+  // for each of its reads, or for its stream.
   std::vector<std::uint32_t> missing_;
   std::vector<bool> loaded_;          // Indexed by tensor.
   std::vector<std::uint32_t> order_;  // Loaded tensors in the order of set_loaded().

@@ -59,7 +59,8 @@ bool use_direct_read(const job& load, const read_op& read) {
   if (load.supply(read) != nullptr || file.object) return false;
   if (!file.direct || load.direct_refused()) return false;
   if (load.options().route == read_route::direct) return true;
-  // Another load may have opened the files of this checkpoint for direct reads.
+  // A file can be open for direct reads although the option is `buffered`, because another load may
+  // have opened the files of this checkpoint.
   if (load.options().route == read_route::buffered) return false;
   if (load.the_engine->options.gpu_direct == gpu_direct::required) return true;
   switch (residency_of(file.buffered.get(), read.file_offset, read.bytes)) {
@@ -71,8 +72,8 @@ bool use_direct_read(const job& load, const read_op& read) {
   return true;
 }
 
-// Returns true if the bytes are read directly into the destination. The memory of the caller, or
-// the place of a shifted tensor (see make_plan.cpp), can be misaligned for a direct read.
+// Returns true if the bytes are read directly into the destination. The address of the caller's
+// memory, or of a shifted tensor (see make_plan.cpp), can be misaligned for a direct read.
 bool lands_straight(const task& t) {
   if (!t.read.straight()) return false;
   const std::byte* const to = t.load.into()[t.read.destination] + t.read.destination_offset;
@@ -125,7 +126,7 @@ boost::asio::awaitable<void> prepare_own_slot(engine& e, task& t) {
   if (!ready) t.outcome = ready.error().in(t.load.place(t.read, t.read.file_offset));
 }
 
-// If `remote` is set, the bytes are from an object store.
+// `remote` must be true if the bytes are from an object store.
 void count_arrived(const task& t, bool remote, int bytes) {
   t.load.per_file().arrived(t.read.file, bytes);
   if (remote) {
@@ -136,7 +137,7 @@ void count_arrived(const task& t, bool remote, int bytes) {
   }
 }
 
-// Continues after short reads until all needed bytes have arrived.
+// Reads all needed bytes. After a short read, requests the remaining bytes.
 boost::asio::awaitable<void> read_into(engine& e, task& t) {
   const byte_supply* const supply = t.storage ? t.storage : t.load.supply(t.read);
   byte_source* const object = t.load.file(t.read).object.get();
@@ -219,8 +220,8 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
 
 // Returns the copies of the plan. If a straight read had to use the slot, returns one copy of the
 // whole range instead. A straight read has copies in the plan if a tensor has several destinations.
-// Such a read never has to use the slot: its tensor is in an arena and is not shifted, so the
-// destination is aligned.
+// A read of such a tensor never has to use the slot: the tensor is in an arena and is not shifted,
+// so the destination is aligned.
 std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
   if (!t.read.straight() || t.straight) return t.load.copies(t.read);
   whole.destination_offset = t.read.destination_offset;
@@ -278,16 +279,16 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   if (outcome.failed) t.outcome = fault{outcome.failed, t.load.place(t.read, t.read.file_offset)};
 }
 
-// The end of this read has let other reads pass the admission control. Lets the ring (io_uring)
-// submit these reads before this read is copied. If the copy started first, its thread could occupy
-// the processor of the engine thread, and the drive would be idle.
+// The admission control may have admitted other reads when this read ended. The ring (io_uring)
+// submits these reads before this read is copied. If the copy started first, its thread could
+// occupy the processor of the engine thread, and the drive would be idle.
 boost::asio::awaitable<void> submit_next_reads(engine& e) {
   boost::asio::io_context& loop = e.loop;
   co_await yield_to_loop(loop);  // Admitted reads prepare their requests.
   co_await yield_to_loop(loop);  // The ring submits the requests.
 }
 
-// Copies the bytes from registered host memory. This needs neither a read nor a slot.
+// Copies the bytes from registered host memory. The copy needs neither a read nor a slot.
 boost::asio::awaitable<void> copy_registered(engine& e, task& t, const std::byte* memory) {
   const std::size_t bytes = t.read.bytes_needed;
   // A const_cast is safe, because the device only reads this memory.

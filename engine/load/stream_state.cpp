@@ -64,8 +64,8 @@ result<void> stream_state::decode(std::span<const std::byte> bytes, bool last) {
     (void)finish_copies();
     throw;
   }
-  // finish_copies() waits. After a failure, the wait is also needed, because copies may still write
-  // to the destination.
+  // finish_copies() waits until all copies have ended. The wait is also needed after a failure,
+  // because copies may still write to the destination.
   const auto failed = finish_copies();
   if (failed && outcome) outcome = fault{failed, ""};
   return outcome;
@@ -99,7 +99,7 @@ result<void> stream_state::finish() {
 std::span<std::byte> stream_state::next_buffer() {
   const std::span<std::byte> buffer = std::span(buffer_).subspan(held_);
   if (direct_ == nullptr) return buffer;
-  // Decoded bytes before and after the needed range belong to no tensor. Such bytes are written to
+  // Decoded bytes before and after the needed range belong to no tensor. These bytes are written to
   // the buffer and ignored.
   const stream_output& only = outputs_.front();
   const std::uint64_t end = only.stream_offset + only.bytes;
@@ -151,8 +151,8 @@ void stream_state::flush() {
                               : reached - out.stream_offset;
       }
       copies_.push_back(copied);
-      // A range of a map may end inside an element. The next range then begins earlier, so that it
-      // contains the whole element.
+      // A range of a strided map may end inside an element. The next range then begins before the
+      // end of this range, so that the next range contains the whole element.
       reached = whole ? end : map ? copied_end - (unit - 1) : copied_end;
     }
     if (!whole) keep_from = std::min(keep_from, reached);

@@ -6,8 +6,9 @@
 // through running_stream::decode.
 //
 // Bytes are decoded directly into the output if three conditions hold: the stream has a single
-// output, its elements are neither converted nor reordered, and the host can write to its memory.
-// Otherwise bytes are decoded into a small buffer, and the device copies the buffer to the tensors.
+// output, the elements of the output are neither converted nor reordered, and the host can write to
+// the memory of the output. Otherwise bytes are decoded into a small buffer, and the device copies
+// the buffer to the tensors.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -29,15 +30,15 @@ class stream_state final : public decoded_output {
   // The size allows efficient copies to a device, and fits into the processor's cache.
   static constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
 
-  // Starts copies of ranges of `from`. The function must have read `from` before it returns,
-  // because the caller then overwrites `from`.
+  // Starts copies of ranges of `from`. The function must not read `from` after its return, because
+  // the caller then overwrites `from`.
   using copier =
       std::function<boost::system::error_code(const std::byte* from, std::span<const copy_op>)>;
   using finisher = std::function<boost::system::error_code()>;
 
   // `op` is a stream of `plan_ops`. The plan, `verify` and all objects that `stored` points to must
   // outlive this object. `memory` is the destination of the first output, or null if the host
-  // cannot write to it.
+  // cannot write to this destination.
   stream_state(const plan& plan_ops, const stream_op& op, const plan_input_builder::stream& stored,
                const verification& verify, std::byte* memory, copier copy,
                finisher finish_copies = {});
@@ -71,7 +72,8 @@ class stream_state final : public decoded_output {
   // Expected digest of the stored bytes. Null if the digest is not checked.
   const stored_digest* const digest_;
   const verification& verify_;
-  // Destination of the only output if bytes are decoded directly into it, or null.
+  // Destination of the only output if bytes are decoded directly into this destination. Otherwise
+  // null.
   std::byte* const direct_;
   // `one_memory` if all bytes of the stream are decoded directly into the only output. Then no
   // buffer is used.

@@ -39,6 +39,15 @@ detail::model_storage::model_storage(std::shared_ptr<const loaded_tensors> tenso
   }
 }
 
+std::shared_ptr<detail::model_storage> detail::make_model_storage(catalog contents,
+                                                                  std::vector<placement> placements,
+                                                                  std::vector<taken_arena> memory,
+                                                                  const memory_accounts& accounts) {
+  auto named = std::make_shared<const named_catalog>(std::move(contents));
+  auto tensors = std::make_shared<const loaded_tensors>(std::move(named), std::move(placements));
+  return std::make_shared<model_storage>(std::move(tensors), std::move(memory), accounts);
+}
+
 tensor detail::model_storage::find(std::string_view name,
                                    std::optional<std::uint32_t> on) const noexcept {
   const auto first = tensors_->named().find(name);

@@ -116,4 +116,9 @@ class model_storage {
   std::vector<std::shared_ptr<const tensor_storage>> arenas_;
 };
 
+std::shared_ptr<model_storage> make_model_storage(catalog contents,
+                                                  std::vector<placement> placements,
+                                                  std::vector<taken_arena> memory,
+                                                  const memory_accounts& accounts = {});
+
 }  // namespace ringload::inline v0::detail

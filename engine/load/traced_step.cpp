@@ -25,14 +25,14 @@ void traced_step::begin(load_step step, std::uint32_t slot) noexcept {
   event_.asked = trace_event::clock::now();
 }
 
-void traced_step::tell(std::string_view tensor, std::uint64_t bytes) noexcept {
+void traced_step::report(std::string_view tensor, std::uint64_t bytes) noexcept {
   constexpr trace_event::clock::time_point unknown;
   event_.tensor = tensor;
   event_.bytes = bytes;
   event_.thread = times_.thread;
   event_.end = times_.end != unknown ? times_.end : trace_event::clock::now();
   event_.begin = times_.begin != unknown ? times_.begin : event_.asked;
-  to_(event_, with_);
+  callback_(event_, context_);
 }
 
 }  // namespace detail

@@ -19,33 +19,33 @@ class traced_step {
  public:
   traced_step(const load_options& options, load_step step,
               std::uint32_t slot = trace_event::none) noexcept
-      : to_(options.trace), with_(options.trace_with) {
-    if (to_) begin(step, slot);
+      : callback_(options.trace), context_(options.trace_with) {
+    if (callback_) begin(step, slot);
   }
 
-  explicit operator bool() const noexcept { return to_ != nullptr; }
-  // Returns the object in which the working thread must record its times, or null if the load is
-  // not traced.
-  work_interval* times() noexcept { return to_ ? &times_ : nullptr; }
+  explicit operator bool() const noexcept { return callback_ != nullptr; }
+  // Returns the object in which the working thread must record the times of its work. Returns null
+  // if the load is not traced.
+  work_interval* times() noexcept { return callback_ ? &times_ : nullptr; }
   // Records that the work begins now. Must be called if no thread of the loader does the work, for
   // example if the kernel reads, because no thread then writes to times().
   void starts() noexcept {
-    if (to_) times_.begins();
+    if (callback_) times_.begins();
   }
   void of_stream(std::uint32_t stream) noexcept { event_.stream = stream; }
 
   // Reports the step. The step ends at the time that the working thread recorded, or now if no time
   // was recorded.
   void end(std::string_view tensor, std::uint64_t bytes) noexcept {
-    if (to_) tell(tensor, bytes);
+    if (callback_) report(tensor, bytes);
   }
 
  private:
   void begin(load_step step, std::uint32_t slot) noexcept;
-  void tell(std::string_view tensor, std::uint64_t bytes) noexcept;
+  void report(std::string_view tensor, std::uint64_t bytes) noexcept;
 
-  const trace_function to_;
-  void* const with_;
+  const trace_function callback_;
+  void* const context_;
   trace_event event_;
   work_interval times_;
 };

@@ -14,7 +14,8 @@ namespace ringload::inline v0::detail {
 namespace {
 
 // A group of several tensors takes at most 1/16 of the window, so that enough groups are in flight
-// for a fast drive. A small group also limits the memory that a single tensor keeps occupied.
+// for a fast drive. A small group also limits the memory that one tensor keeps occupied, because a
+// tensor keeps the memory of its group alive.
 constexpr std::uint64_t groups_in_window = 16;
 
 // This limit is larger than any real memory, and prevents an overflow of the sums below.

@@ -53,7 +53,8 @@ class arena_layout {
   const std::uint64_t granule_;  // Sizes are rounded up to a multiple of this number.
   std::vector<planned_arena> arenas_;
   std::vector<bool> used_;  // Indexed by requested arena.
-  // Indexed by requested arena: the newest mapping for this arena. no_index if there is none.
+  // Indexed by requested arena: the newest mapping for this arena. no_index if the arena has no
+  // mapping.
   std::vector<std::uint32_t> mapping_;
   std::uint64_t bytes_ = 0;
 };

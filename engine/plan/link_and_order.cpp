@@ -10,7 +10,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Stores for each read a range of parts that contains all parts that need the read.
+// Sets the range [parts_begin, parts_end) of each read, so that the range contains all parts that
+// need the read.
 void join_parts(plan& new_plan) {
   for (read_op& read : new_plan.reads) {
     read.parts_begin = no_index;
@@ -60,8 +61,8 @@ std::vector<std::uint32_t> in_turns(std::span<const stream_op> streams,
   }
 }
 
-// Orders the reads outside of chains by file offset. The staged reads at both ends of a tensor are
-// then next to its straight reads, so that tensors complete one after another. If two reads begin
+// Orders the reads outside of chains by file offset. Therefore the staged reads at both ends of a
+// tensor are next to its straight reads, and tensors complete one after another. If two reads begin
 // at the same block, the shorter read is first, so that the requested bytes are in ascending order.
 std::vector<std::uint32_t> by_place(const plan& new_plan, const std::vector<bool>& in_chain) {
   std::vector<std::uint32_t> order;
@@ -75,9 +76,9 @@ std::vector<std::uint32_t> by_place(const plan& new_plan, const std::vector<bool
   return order;
 }
 
-// Interleaves chains and other reads in proportion to their bytes, so that both end at about the
-// same time. Therefore the drive has work even if decoders are slow, and decoders have work while
-// other bytes are read.
+// Interleaves chains and other reads in proportion to their bytes, so that chains and other reads
+// end at about the same time. Therefore the drive has work even if decoders are slow, and decoders
+// have work while other bytes are read.
 void find_order(plan& new_plan, std::size_t streams_at_once) {
   const std::vector<std::uint32_t> chains = in_turns(new_plan.streams, streams_at_once);
   std::vector<bool> in_chain(new_plan.reads.size());

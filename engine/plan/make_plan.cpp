@@ -26,7 +26,7 @@ namespace {
 
 // A tensor that is not aligned in its file is shifted (see shift_of()) by at least half a block of
 // 4,096 bytes. If source and destination differ by only a few bytes modulo 4,096, copies from the
-// page cache are slower, because the processor confuses their addresses (4K aliasing).
+// page cache are slower. The reason is that the processor confuses the addresses (4K aliasing).
 constexpr std::uint64_t shift_min = block_bytes / 2;
 
 fault refuse_mapping(std::uint32_t tensor, std::string reason, std::uint32_t* culprit) {
@@ -55,9 +55,9 @@ class planner {
   plan&& take() { return std::move(plan_); }
 
  private:
-  // If the arenas are too large, the planner adds no more reads, and only sums up the sizes for the
-  // error text. Without this limit, the list of reads could exhaust the memory, because a sparse
-  // file can have tensors of any size.
+  // If the arenas are too large, the planner adds no more reads, and only adds up the sizes for the
+  // error text. Otherwise the list of reads could exhaust the memory, because a sparse file can
+  // have tensors of any size.
   bool too_large() const { return arenas_.bytes() > limits_.arena_bytes_max; }
   std::uint64_t alignment_of(const stored_item& i) const {
     return std::max<std::uint64_t>(input_.tensors[i.tensor].alignment,
@@ -90,7 +90,7 @@ class planner {
   std::vector<bool> placed_;
   arena_layout arenas_;
   plan plan_;
-  // How many more rows of partly loaded tensors may have their own reads: see segments_of().
+  // Number of rows of slices that may still get their own reads: see segments_of().
   std::uint64_t rows_left_ = rows_max;
 };
 
@@ -142,9 +142,9 @@ result<void> planner::place_blocks() {
 }
 
 // Returns the number of bytes by which a tensor is shifted so that its elements are aligned, or 0.
-// Tensors in NumPy archives need such shifts. A shift is about half a block. A tensor is not
-// shifted if it is too short for its own reads, if it is replicated, if tensors are mapped, or if
-// direct reads need an alignment.
+// Tensors in NumPy archives need these shifts. A shift is about half a block. A tensor is not
+// shifted if the tensor is too short for its own reads or is replicated. No tensor is shifted if
+// tensors are mapped, or if direct reads need an alignment.
 std::uint32_t planner::shift_of(const stored_item& item) const {
   const std::uint64_t alignment = alignment_of(item);
   const bool lands = limits_.direct_alignment == 1 && input_.mapping == mapping_request::none;
@@ -259,8 +259,8 @@ result<void> planner::reserve_for(const stored_item& item) {
   return {};
 }
 
-// Places the tensors that have no stored bytes. Other tensors with fill values already have a
-// place.
+// Reserves arena memory for tensors without stored bytes. Other tensors with fill values already
+// have a place.
 result<void> planner::place_filled(std::uint32_t* culprit) {
   for (const fill_op& fill : plan_.fills) {
     if (input_.mapping == mapping_request::all) {
@@ -286,11 +286,11 @@ result<void> planner::place_run(const straight_run& run) {
     run_place = arenas_.map(head.destination, head.file, {begin, run.end});
   } else {
     const std::uint64_t bytes = round_up(run.end, std::uint64_t{block_bytes}) - begin + head.shift;
-    auto room = arenas_.reserve(
+    auto reserved = arenas_.reserve(
         head.destination, bytes,
         bytes >= rules_for(head.destination).aligned_run_bytes ? limits_.slot_bytes : block_bytes);
-    if (!room) return room.error();
-    run_place = *room;
+    if (!reserved) return reserved.error();
+    run_place = *reserved;
   }
   for (std::uint32_t i = run.first; i < run.last; ++i) {
     stored_item& item = items_[i];

@@ -8,8 +8,8 @@
 
 namespace ringload::inline v0 {
 
-// Replaces each tensor index of `new_plan` by the entry in plan_input::result_of. The place of a
-// fused tensor is its arena block. In caller memory, the place is the place of the first part.
+// Replaces each tensor index of `new_plan` by its entry in plan_input::result_of. The place of a
+// fused tensor is its arena block. A fused tensor in caller memory has the place of its first part.
 void merge_fused(const plan_input& input, plan& new_plan);
 
 }  // namespace ringload::inline v0

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The rules of a device and the limits of a loader. All steps of planning use them. plan.hpp
-// explains the terms.
+// The placement rules of a device and the limits of a loader. All planning steps use these rules
+// and limits. plan.hpp explains the terms.
 
 #include <cstdint>
 #include <span>
@@ -16,14 +16,15 @@ struct placement_rules {
   // a larger alignment.
   std::uint64_t tensor_alignment = 1;
   bool straight = false;  // True if reads can write directly to the arena.
-  // Straight reads are split where the arena offset is a multiple of the slot size. A run of
-  // tensors with at least this number of bytes begins at such a multiple, so that its reads fill
-  // whole huge pages. Shorter runs are not aligned, so with slots of 4 MiB, at most a sixteenth of
-  // the memory is wasted.
+  // Straight reads are split at arena offsets that are multiples of the slot size. A run of tensors
+  // with at least `aligned_run_bytes` begins at a multiple of the slot size, so that its reads fill
+  // whole huge pages. Shorter runs are not aligned. With slots of 4 MiB, the alignment therefore
+  // wastes at most a sixteenth of the memory.
   std::uint64_t aligned_run_bytes = std::uint64_t{64} << 20;
 };
 
-// Returns the rules of the arena `destination`. For caller memory, returns the rules of any arena.
+// Returns the rules of the arena `destination`. For caller memory, returns the rules of the first
+// arena.
 inline const placement_rules& rules_of(std::uint32_t destination, const plan_input& input,
                                        std::span<const placement_rules> rules) noexcept {
   const bool any_rules = rules.size() == 1 || input.is_callers(destination);
@@ -35,8 +36,8 @@ struct plan_limits {
   std::uint64_t arena_bytes_max = ~std::uint64_t{0};
   const char* arena_bytes_max_name = "arena_bytes_max";  // For error texts.
   // Required alignment of the destination address of a straight read into an arena block or caller
-  // memory. A power of two, at most block_bytes. The value is 1 if a worker copies the bytes that
-  // cannot be read in place.
+  // memory. A power of two, at most block_bytes. The loader sets 1, because a worker copies the
+  // bytes if the address is not aligned for the direct read.
   std::uint64_t direct_alignment = 512;
   // Number of chains (streams with several reads) that are read in turns, so that no stream can
   // occupy all slots.

@@ -2,7 +2,7 @@
 #pragma once
 
 // A plan lists all reads of a load, and the destination of each byte, before any byte is read.
-// make_plan() creates the plan, and the load carries it out.
+// make_plan() creates the plan, and the load executes the plan.
 //
 //  file      |..aaaaaaaaaaa|bb.cccccc....|     wanted bytes
 //  reads     |------0------|------1------|     aligned, at most one slot long
@@ -11,10 +11,11 @@
 // A straight read writes to its destination directly. The destination is an arena or caller memory.
 // In an arena, the tensor has the same offset within a 4 KiB block as in the file. If the elements
 // would be misaligned at that offset, the tensor is shifted (make_plan.cpp). Caller memory must
-// have an address that allows direct reads. All other bytes are staged: they are read into a slot
-// and copied from the slot. A tensor is also staged if it is converted, or if its elements are not
-// contiguous, because the copies convert and reorder elements. Bytes for several arenas are staged
-// too, or are read into the first arena and copied from there.
+// have an address that allows direct reads. All other bytes are staged: the load reads the bytes
+// into a slot, and copies the bytes from the slot. A tensor is also staged if the tensor is
+// converted, or if its elements are not contiguous, because the copies convert and reorder
+// elements. Bytes for several arenas are also staged, or are read into the first arena and copied
+// from the first arena.
 //
 // An arena is an allocation for tensors. Caller memory is memory that exists before the load. A
 // block of an arena is memory that several tensors share. Tensors that load the same stored bytes
@@ -25,11 +26,11 @@
 // larger numbers are the other arenas.
 //
 // A mapped tensor needs no read. The tensor is in a mapping of its file, and the mapping is an
-// arena too. A plan may still have reads of mapped tensors, whose only purpose is to make the pages
-// present.
+// arena too. A plan may still have reads of mapped tensors. The only purpose of these reads is to
+// make the pages present.
 //
 // A compressed stream is decoded from its first byte to its last, so its reads are taken in file
-// order. If a read completes early, it keeps its slot until the previous read is decoded. A
+// order. If a read completes early, the read keeps its slot until the previous read is decoded. A
 // stream that fits in one read may share that read with other bytes. A longer stream is a chain:
 // its reads contain no other bytes. The earliest waiting read of a chain waits only for a read that
 // was already taken. Therefore every taken read is eventually decoded, with any number of slots and
@@ -55,14 +56,16 @@ struct read_op {
   std::uint32_t destination;         // Used only for a straight read.
   std::uint32_t file;
   std::uint32_t bytes;  // Number of requested bytes: a multiple of block_bytes, at most one slot.
-  // Number of bytes up to the last wanted byte. The file may end there.
+  // Number of bytes up to the last wanted byte. The file may have no bytes after the last wanted
+  // byte.
   std::uint32_t bytes_needed;
   // The copies of this read are plan::copies[copies_begin, copies_end).
   std::uint32_t copies_begin;
   std::uint32_t copies_end;
   std::uint32_t feeds_begin;  // The feeds of this read are plan::feeds[feeds_begin, feeds_end).
   std::uint32_t feeds_end;
-  // The parts of this read are in plan::parts[parts_begin, parts_end). See fed_by().
+  // All parts that need this read are in plan::parts[parts_begin, parts_end). This range may also
+  // have other parts: see part::fed_by().
   std::uint32_t parts_begin;
   std::uint32_t parts_end;
 
@@ -108,7 +111,7 @@ struct stream_output {
 };
 
 struct stream_op {
-  std::uint32_t stream;  // Index in plan_input::streams, which has the codec and in-memory bytes.
+  std::uint32_t stream;  // Index in plan_input::streams.
   // The reads of the stream are plan::reads[reads_begin, reads_end), in this order.
   std::uint32_t reads_begin;
   std::uint32_t reads_end;
@@ -121,7 +124,7 @@ struct stream_op {
   bool chain() const noexcept { return reads_end - reads_begin > 1; }
 };
 
-// Elements that have no stored bytes. They are written before the first read is taken.
+// Elements that have no stored bytes. These elements are written before the first read is taken.
 struct fill_op {
   std::uint64_t destination_offset;
   std::uint32_t destination;
@@ -164,8 +167,9 @@ struct placement {
 
 // An allocation for tensors. For mapped tensors, a mapped range of a file.
 struct planned_arena {
-  std::uint64_t bytes = 0;      // 0 if no tensor is in the arena. The arena is then not allocated.
-  std::uint32_t alignment = 1;  // Alignment of the address: a power of two, at most block_bytes.
+  // 0 if no tensor is in the arena. An arena of 0 bytes is not allocated.
+  std::uint64_t bytes = 0;
+  std::uint32_t alignment = 1;    // Alignment of the address: a power of two, at most block_bytes.
   std::uint32_t file = no_index;  // The mapped file, or no_index.
   std::uint64_t file_offset = 0;  // Start of the mapping: a multiple of block_bytes.
 
@@ -192,15 +196,15 @@ struct plan {
   // If empty, the order is that of `reads`.
   std::vector<std::uint32_t> order;
   std::vector<planned_arena> arenas;
-  // Sum of all allocations. If there is only one arena and no mapping is requested, the arena has
-  // at least one 4 KiB block, so that an empty tensor has an address.
+  // Sum of all allocations. A single arena without a mapping request has at least one 4 KiB block,
+  // so that an empty tensor has an address.
   std::uint64_t arena_bytes = 0;
   std::uint64_t bytes_wanted = 0;  // Number of wanted stored bytes.
   std::uint64_t bytes_read = 0;    // Number of bytes that the reads request.
 };
 
-// Returns a staged read of 0 bytes. The copies and feeds of this read must be added to `new_plan`
-// next.
+// Returns a staged read of 0 bytes. The caller must add the copies and feeds of this read to
+// `new_plan` before the caller adds any other read.
 inline read_op empty_read(std::uint32_t file, std::uint64_t file_offset, const plan& new_plan) {
   const auto copies = static_cast<std::uint32_t>(new_plan.copies.size());
   const auto feeds = static_cast<std::uint32_t>(new_plan.feeds.size());

@@ -11,8 +11,8 @@ namespace ringload::inline v0 {
 namespace {
 
 // Returns the ranges of stored bytes that a map needs. If the rows of the map are too far apart for
-// one read, each row is a range. Otherwise all bytes are one range. Returns an empty list if there
-// would be more than `max` ranges.
+// one read, each row becomes a range. Otherwise all bytes become a single range. Returns an empty
+// list if there would be more than `max` ranges.
 std::vector<range> rows_of(const strided_map& map, std::uint64_t max) {
   // `rows` becomes the first dimension in which consecutive indices are close enough for one read.
   std::uint64_t span = map.element_bytes;

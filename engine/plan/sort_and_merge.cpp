@@ -10,9 +10,9 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Splits items whose memory is already fixed, if a direct read may write to the memory. A straight
-// read fetches the whole 4 KiB blocks of the item. A read must never write an unwanted byte, so the
-// bytes before and after the whole blocks are staged.
+// Splits items in caller memory and in arena blocks, if a direct read may write to this memory. A
+// straight read fetches the whole 4 KiB blocks of the item. A read must never write an unwanted
+// byte, so the bytes before and after the whole blocks are staged.
 void split_straight(std::vector<stored_item>& items, const plan_input& input,
                     std::span<const placement_rules> rules, const plan_limits& limits) {
   const std::size_t count = items.size();

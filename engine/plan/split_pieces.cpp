@@ -46,7 +46,7 @@ result<std::vector<base>> bases_of(std::span<const strided_dimension> outer, bas
 }
 
 // Splits tensors into items. If the elements of a tensor have fewer than 8 bits, its dimensions are
-// first converted, so that they count bytes instead of elements.
+// first converted to dimensions that count bytes instead of elements.
 class piece_splitter {
  public:
   piece_splitter(const plan_input& input, split_tensors& output) : input_(input), output_(output) {}
@@ -225,8 +225,9 @@ result<void> piece_splitter::add_box(std::span<const strided_dimension> box,
                                      const wanted_stream* source, std::uint32_t stream,
                                      std::uint64_t first, std::uint64_t last,
                                      std::uint64_t destination) {
-  const std::uint64_t room = source ? source->decoded_bytes : tensor_->offset + tensor_->bytes;
-  if (last > room) return outside();
+  const std::uint64_t source_end =
+      source ? source->decoded_bytes : tensor_->offset + tensor_->bytes;
+  if (last > source_end) return outside();
   std::uint64_t distinct = box_.element.bytes;
   for (const strided_dimension& d : box) distinct *= d.source_stride == 0 ? 1 : d.count;
   output_.bytes_wanted += distinct;

@@ -37,7 +37,7 @@ struct stored_item {
   bool own_place = false;  // True if the tensor has its own place in its arena: see tensor_form.
   bool only = false;       // True if the tensor has no other item and no fill_op.
 
-  // Later steps set the members below.
+  // Later steps set the following members.
   bool straight = false;         // True if a straight read fetches the item.
   bool first_of_stream = false;  // True if no earlier item is in the same stream.
   // Number of bytes by which the item is moved from its offset within a 4 KiB block, so that its
@@ -71,8 +71,8 @@ struct split_tensors {
   std::uint64_t bytes_wanted = 0;
 };
 
-// Fails with the faults of make_plan() that concern sizes and ranges, and then sets `culprit` to
-// the index of the tensor.
+// Returns the faults of make_plan() that concern sizes and ranges. If a tensor causes a fault, sets
+// `culprit` to the index of the tensor.
 result<split_tensors> split_pieces(const plan_input& input, std::uint32_t* culprit);
 
 }  // namespace ringload::inline v0

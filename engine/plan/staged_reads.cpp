@@ -11,9 +11,10 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Describes where stored bytes may be split between reads: at multiples of `bytes` from their
-// start. If `unaligned` is set, elements may begin at any byte. A split may then be at any byte,
-// and the next read begins less than an element before the split.
+// The offsets at which stored bytes may be split between two reads: the multiples of `bytes`. If
+// `unaligned` is set, elements may begin at any byte, and a split may be at any byte. The next read
+// then begins `bytes` - 1 bytes before the split, so that the next read contains every element that
+// the split divides.
 struct cut_unit {
   std::uint32_t bytes = 1;
   bool unaligned = false;
@@ -40,20 +41,20 @@ class staged_reader {
  private:
   // A segment that does not fit in the current read, and the offset at which the next read
   // continues.
-  struct rest {
+  struct remainder {
     std::uint32_t segment;
     std::uint64_t next;
   };
 
-  void take(rest remaining);
-  void take_stream(const segment& current, rest remaining);
-  void take_item(const segment& current, rest remaining);
+  void take(remainder remaining);
+  void take_stream(const segment& current, remainder remaining);
+  void take_item(const segment& current, remainder remaining);
   void add_copy(const segment& current, std::uint64_t from, std::uint32_t bytes);
   bool joins(const stored_item& item, const copy_op& copy) const;
   void reach(std::uint64_t end);
 
-  read_op& now() { return plan_.reads.back(); }
-  std::uint32_t read() const { return static_cast<std::uint32_t>(plan_.reads.size() - 1); }
+  read_op& current_read() { return plan_.reads.back(); }
+  std::uint32_t read_index() const { return static_cast<std::uint32_t>(plan_.reads.size() - 1); }
   std::uint64_t limit() const { return plan_.reads.back().file_offset + slot_bytes_; }
 
   const std::uint32_t file_;
@@ -61,24 +62,24 @@ class staged_reader {
   std::span<const stored_item> items_;
   const std::uint64_t slot_bytes_;
   plan& plan_;
-  std::vector<rest> left_;              // Segments to continue in the next read.
+  std::vector<remainder> unfinished_;   // Segments to continue in the next read.
   std::uint64_t reached_ = 0;           // End of the wanted bytes in the current read.
   std::uint32_t last_item_ = no_index;  // The item of the last copy in the current read.
 };
 
 void staged_reader::run() {
   const auto count = static_cast<std::uint32_t>(segments_.size());
-  std::vector<rest> unfinished;
-  for (std::uint32_t next = 0; next < count || !left_.empty();) {
+  std::vector<remainder> unfinished;
+  for (std::uint32_t next = 0; next < count || !unfinished_.empty();) {
     std::uint64_t first = next < count ? segments_[next].begin : ~std::uint64_t{0};
-    for (const rest& remaining : left_) first = std::min(first, remaining.next);
+    for (const remainder& remaining : unfinished_) first = std::min(first, remaining.next);
     plan_.reads.push_back(empty_read(file_, round_down(first, std::uint64_t{block_bytes}), plan_));
     reached_ = first;
     last_item_ = no_index;
 
     unfinished.clear();
-    unfinished.swap(left_);
-    for (const rest& remaining : unfinished) take(remaining);
+    unfinished.swap(unfinished_);
+    for (const remainder& remaining : unfinished) take(remaining);
     for (; next < count; ++next) {
       const std::uint64_t begin = segments_[next].begin;
       const bool near = begin <= reached_ || begin - reached_ < read_through_bytes;
@@ -88,42 +89,42 @@ void staged_reader::run() {
   }
 }
 
-void staged_reader::take(rest remaining) {
+void staged_reader::take(remainder remaining) {
   const segment& current = segments_[remaining.segment];
   if (current.is_stream) return take_stream(current, remaining);
   take_item(current, remaining);
 }
 
-void staged_reader::take_stream(const segment& current, rest remaining) {
-  if (current.end > limit() || current.begin < now().file_offset) {
-    left_.push_back(remaining);
+void staged_reader::take_stream(const segment& current, remainder remaining) {
+  if (current.end > limit() || current.begin < current_read().file_offset) {
+    unfinished_.push_back(remaining);
     return;
   }
-  const auto slot_offset = static_cast<std::uint32_t>(current.begin - now().file_offset);
+  const auto slot_offset = static_cast<std::uint32_t>(current.begin - current_read().file_offset);
   plan_.feeds.push_back(
       {current.index, slot_offset, static_cast<std::uint32_t>(current.end - current.begin), 0});
-  now().feeds_end += 1;
-  plan_.streams[current.index].reads_begin = read();
-  plan_.streams[current.index].reads_end = read() + 1;
+  current_read().feeds_end += 1;
+  plan_.streams[current.index].reads_begin = read_index();
+  plan_.streams[current.index].reads_end = read_index() + 1;
   reach(current.end);
 }
 
-// Adds to the current read as many bytes of the item as fit, beginning at `remaining.next`. If an
-// element would end after the slot, the next read fetches this element. The next read then begins
-// one block earlier, so one block is read twice.
-void staged_reader::take_item(const segment& current, rest remaining) {
+// Adds bytes of the item to the current read, from `remaining.next` on, until the read is full or
+// the item ends. If an element would end after the slot, the next read fetches this element. In
+// this case, the next read begins one block earlier, so one block is read twice.
+void staged_reader::take_item(const segment& current, remainder remaining) {
   const stored_item& item = items_[current.index];
   const cut_unit unit = unit_of(item, plan_);
   std::uint64_t end = std::min(current.end, limit());
   if (end < current.end && !unit.unaligned) end -= (end - item.begin) % unit.bytes;
   if (end < remaining.next + unit.bytes) {
-    left_.push_back(remaining);
+    unfinished_.push_back(remaining);
     return;
   }
   add_copy(current, remaining.next, static_cast<std::uint32_t>(end - remaining.next));
   reach(end);
   if (end < current.end)
-    left_.push_back({remaining.segment, unit.unaligned ? end - (unit.bytes - 1) : end});
+    unfinished_.push_back({remaining.segment, unit.unaligned ? end - (unit.bytes - 1) : end});
 }
 
 // Returns true if a copy can extend the previous copy. The extended copy also writes the bytes
@@ -151,7 +152,7 @@ void staged_reader::add_copy(const segment& current, std::uint64_t from, std::ui
   const std::uint64_t before = from - item.begin;
   copy_op copy = {
       .destination_offset = item.destination_offset,
-      .slot_offset = static_cast<std::uint32_t>(from - now().file_offset),
+      .slot_offset = static_cast<std::uint32_t>(from - current_read().file_offset),
       .bytes = bytes,
       .destination = item.destination,
       .map = item.map,
@@ -165,26 +166,26 @@ void staged_reader::add_copy(const segment& current, std::uint64_t from, std::ui
   } else {
     copy.destination_offset += before;
   }
-  // Rows of one map in the same read are one copy.
+  // Consecutive rows of one map in the same read become one copy.
   const bool next_row = item.map != no_index && last_item_ == current.index;
   if (next_row || joins(item, copy)) {
     copy_op& longer = plan_.copies.back();
     longer.bytes = copy.slot_offset + copy.bytes - longer.slot_offset;
   } else {
     plan_.copies.push_back(copy);
-    now().copies_end += 1;
+    current_read().copies_end += 1;
   }
   last_item_ = current.index;
   part& feeds = plan_.parts[current.index];
-  if (feeds.reads_end == 0) feeds.reads_begin = read();
-  feeds.reads_end = read() + 1;
+  if (feeds.reads_end == 0) feeds.reads_begin = read_index();
+  feeds.reads_end = read_index() + 1;
 }
 
 void staged_reader::reach(std::uint64_t end) {
   reached_ = std::max(reached_, end);
-  const auto needed = static_cast<std::uint32_t>(end - now().file_offset);
-  now().bytes_needed = std::max(now().bytes_needed, needed);
-  now().bytes = round_up(now().bytes_needed, block_bytes);
+  const auto needed = static_cast<std::uint32_t>(end - current_read().file_offset);
+  current_read().bytes_needed = std::max(current_read().bytes_needed, needed);
+  current_read().bytes = round_up(current_read().bytes_needed, block_bytes);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Plans the staged reads of one file, whose bytes are copied from slots. Each read has at most the
-// length of a slot. plan.hpp explains the terms.
+// Plans the staged reads of one file. The bytes of staged reads are copied from slots. Each read
+// has at most the length of a slot. plan.hpp explains the terms.
 
 #include <cstdint>
 #include <span>

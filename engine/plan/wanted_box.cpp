@@ -40,9 +40,10 @@ result<wanted_box> box_of_elements(const tensor_form& form, const conversion& ca
   return box;
 }
 
-// Computes the box for elements with fewer than 8 bits. The innermost dimension of the result is a
-// row, which counts bytes. A row is a range of one dimension of the tensor, with all indices of the
-// inner dimensions. Before the row, the result has the outer dimensions of the tensor.
+// Computes the box for elements with fewer than 8 bits. A row is the wanted range of one tensor
+// dimension, with all elements of the dimensions inside this dimension. The innermost dimension of
+// the result counts the bytes of a row. The other dimensions of the result are the tensor
+// dimensions outside of the row.
 result<wanted_box> box_of_bits(const tensor_form& form, [[maybe_unused]] const conversion& cast) {
   wanted_box box;
   const fault broken = {errc::fractional_bytes, "",

@@ -21,8 +21,8 @@ struct wanted_dimension {
   std::int64_t destination_stride;
 };
 
-// If elements have fewer than 8 bits, the box counts bytes instead of elements. Each row of the box
-// then consists of whole bytes.
+// If elements have fewer than 8 bits, the box counts bytes instead of elements. In this case, each
+// row of the box consists of whole bytes.
 struct wanted_box {
   element_form element;
   std::uint32_t landed_bytes = 1;  // Number of bytes of an element in the destination.

@@ -107,8 +107,9 @@ void add_run_reads(const straight_run& run, arena_layout::place to,
   const auto first_read = static_cast<std::uint32_t>(new_plan.reads.size());
   for (std::uint64_t offset = begin; offset < run.end;) {
     const std::uint64_t arena_offset = to.offset + (offset - begin);
-    const std::uint64_t room = round_down(arena_offset, slot_bytes) + slot_bytes - arena_offset;
-    const std::uint64_t needed = std::min(room, run.end - offset);
+    const std::uint64_t slot_bytes_left =
+        round_down(arena_offset, slot_bytes) + slot_bytes - arena_offset;
+    const std::uint64_t needed = std::min(slot_bytes_left, run.end - offset);
     const arena_layout::place target = {to.destination, arena_offset + head.shift};
     new_plan.reads.push_back(straight_read(head.file, offset, target, needed, new_plan));
     offset += needed;

@@ -14,9 +14,10 @@
 
 namespace ringload::inline v0 {
 
-// Straight tensors that share reads. They are in the same arena, have the same shift, and are close
-// together in the file. The tensors are the straight items in [first, last) whose place the planner
-// chooses. Items in caller memory or in an arena block do not belong to a run.
+// Straight tensors that share reads. The tensors of a run are in the same arena, have the same
+// shift, and are close together in the file. The tensors are the straight items in [first, last)
+// whose place the planner chooses. Items in caller memory or in an arena block do not belong to a
+// run.
 struct straight_run {
   std::uint32_t first;
   std::uint32_t last;
@@ -35,8 +36,8 @@ straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const s
 std::vector<std::uint32_t> replicas_of(const straight_run& run, std::span<const stored_item> items);
 
 // Adds the reads of a run. `to` is the place of the 4 KiB block that contains the first byte of the
-// run. This function adds the shift of the run to `to`. Reads are split where the arena offset is a
-// multiple of the slot size. This function also adds the copies to the replicas of the run, so the
+// run. This function adds the shift of the run to `to`. Reads are split at arena offsets that are
+// multiples of the slot size. This function also adds the copies to the replicas of the run, so the
 // replicas must already have their places.
 void add_run_reads(const straight_run& run, arena_layout::place to,
                    std::span<const stored_item> items, std::uint64_t slot_bytes, plan& new_plan);

@@ -30,8 +30,8 @@ struct call_summary {
   friend bool operator==(const call_summary&, const call_summary&) noexcept = default;
 };
 
-// The first rank whose call differs from rank 0's call, and both calls. If no call differs, `rank`
-// is 0.
+// The first rank whose call differs from rank 0's call, and the calls of these two ranks. If no
+// call differs, `rank` is 0.
 struct verdict {
   std::uint32_t rank = 0;
   call_summary found;

@@ -4,16 +4,17 @@
 // ranks. Groups over sockets use all of them, and groups over MPI use only barrier().
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <ringload/group.hpp>
 #include <vector>
+
+#include "ranks/broadcast_route.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
 
-// Along a tree, messages are sent in pieces. A rank forwards a piece while the next one arrives.
+// Along a tree, messages are sent in pieces. A rank forwards a piece while the next piece arrives.
 constexpr std::size_t tree_piece_bytes = std::size_t{1} << 20;
 // Along a chain, pieces are smaller, because each rank delays the message by the time of one piece.
 constexpr std::size_t chain_piece_bytes = std::size_t{1} << 17;
@@ -25,22 +26,13 @@ struct broadcast_route {
   std::size_t piece_bytes = 0;
 };
 
-// Returns true if a chain takes less time than a tree, provided that the links between the ranks
-// limit the speed. The root of a tree sends all bytes log2(ranks) times. In a chain, each rank
-// sends all bytes once, and the last rank begins `ranks - 2` pieces later than the second rank.
-bool is_chain_faster(std::size_t bytes, std::uint32_t ranks) noexcept {
-  if (ranks < 3) return false;
-  const std::size_t chain_bytes = bytes + (ranks - 2) * chain_piece_bytes;
-  return chain_bytes < bytes * static_cast<std::size_t>(std::bit_width(ranks - 1));
-}
-
 broadcast_route chain_route(std::uint32_t position, std::uint32_t ranks) {
   broadcast_route route = {position - 1, {}, chain_piece_bytes};
   if (position + 1 < ranks) route.receivers.push_back(position + 1);
   return route;
 }
 
-// A binomial tree. With 8 ranks, there are three rounds:
+// Returns the route along a binomial tree. With 8 ranks, there are three rounds:
 //
 //   0 -> 4    0 -> 2, 4 -> 6    0 -> 1, 2 -> 3, 4 -> 5, 6 -> 7
 //
@@ -66,8 +58,9 @@ void group::broadcast(std::span<std::byte> bytes, std::uint32_t root) {
   const std::uint32_t ranks = size();
   const std::uint32_t position = (rank() + ranks - root) % ranks;
   const auto rank_at = [&](std::uint32_t from_root) { return (from_root + root) % ranks; };
-  const broadcast_route route = is_chain_faster(bytes.size(), ranks) ? chain_route(position, ranks)
-                                                                     : tree_route(position, ranks);
+  const broadcast_route route = detail::is_chain_faster(bytes.size(), ranks, chain_piece_bytes)
+                                    ? chain_route(position, ranks)
+                                    : tree_route(position, ranks);
   for (std::size_t offset = 0; offset < bytes.size(); offset += route.piece_bytes) {
     const auto piece = bytes.subspan(offset, std::min(route.piece_bytes, bytes.size() - offset));
     if (position != 0) receive(piece, rank_at(route.sender));

@@ -2,6 +2,7 @@
 
 #include "ranks/group_job.hpp"
 
+#include <algorithm>
 #include <boost/asio/error.hpp>
 #include <cerrno>
 #include <new>
@@ -14,6 +15,7 @@
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
 #include "base/serialize.hpp"
+#include "load/tensor_storage.hpp"
 #include "ranks/check_same_call.hpp"
 
 namespace ringload::inline v0::detail {
@@ -34,9 +36,9 @@ bool may_split(const group_options& options) noexcept {
   return options.load.verify.stored == embedded_digests::none;
 }
 
-// Returns a text that is equal on two ranks if their catalogs have the same tensors, and their
-// options have the same dtypes, the same `reading` and the same may_split(). The paths of their
-// files may differ.
+// Returns a text that is equal on two ranks if three conditions hold: the catalogs have the same
+// tensors, the options have the same dtypes and the same `reading`, and may_split() returns the
+// same value. The paths of the files may differ.
 std::string identity_of(const catalog& contents, const group_options& options) {
   packer archive;
   for (const tensor_info& t : contents.tensors) {
@@ -60,7 +62,7 @@ std::string identity_of(const catalog& contents, const group_options& options) {
 // Returns a call as text, for example "shard('wte.weight', 0)".
 std::string text_of(const group_call& call) {
   using enum group_call::what;
-  const char* const names[] = {"tensor", "shard", "fused", "push"};
+  const char* const names[] = {"tensor", "shard", "fused", "push", "model"};
   std::string text = std::string(names[static_cast<unsigned>(call.kind)]) + "(";
   if (call.kind == fused) text += "'" + call.fused_name + "' of ";
   for (const std::string& name : call.names) {
@@ -156,15 +158,19 @@ result<void> group_job::open(const source& from, cancel_request& cancel) {
   });
 }
 
-result<tensor> group_job::make(const group_call& call, cancel_request& cancel) {
-  return run_step<tensor>(cancel, [&]() -> result<tensor> {
+template <class T>
+result<T> group_job::make(const group_call& call, cancel_request& cancel) {
+  return run_step<T>(cancel, [&]() -> result<T> {
     require_same_call(*ranks_, text_of(call));
     const auto tensors = find(call);
     check(call, tensors);
-    // All ranks have passed the same checks, so each sends the messages that the others expect.
-    return run(call, tensors);
+    // All ranks have passed the same checks, so each rank sends the messages that the other ranks
+    // expect.
+    return run<T>(call, tensors);
   });
 }
+template result<tensor> group_job::make(const group_call& call, cancel_request& cancel);
+template result<model> group_job::make(const group_call& call, cancel_request& cancel);
 
 void group_job::open_and_read(const source& from) {
   check_options(loader_, *ranks_, options_.load);
@@ -209,8 +215,9 @@ std::vector<group_job::named_tensor> group_job::find(const group_call& call) con
 
 void group_job::check(const group_call& call, const std::vector<named_tensor>& tensors) const {
   using enum group_call::what;
-  if (tensors.empty())
+  if (tensors.empty() && call.kind == fused)
     throw common_fault{{errc::no_such_tensor, "fused", "the list of names is empty"}};
+  if (call.kind == group_call::what::model) return;
   const tensor_info& first = tensors.front().landed;
   if (call.kind == push && call.to >= ranks_->size()) {
     throw wrong_call(errc::invalid_selection, first,
@@ -231,21 +238,29 @@ void group_job::check(const group_call& call, const std::vector<named_tensor>& t
   }
 }
 
+template <>
+model group_job::run(const group_call& call, const std::vector<named_tensor>& /*tensors*/) {
+  return make_model(call);
+}
+
+template <>
 tensor group_job::run(const group_call& call, const std::vector<named_tensor>& tensors) {
   switch (call.kind) {
     case group_call::what::tensor: return make_whole(tensors.front());
     case group_call::what::push: return make_pushed(tensors.front(), call.to);
     case group_call::what::shard: return make_block(tensors.front(), call.dim);
-    case group_call::what::fused: break;
+    case group_call::what::fused:
+    case group_call::what::model: break;
   }
   return make_fused(call, tensors);
 }
 
 tensor group_job::make_whole(const named_tensor& tensor_ref) {
-  if (!redistribution_)
-    return load_alone(select().names({tensor_ref.landed.name}), tensor_ref.landed.name);
+  const std::string& name = tensor_ref.landed.name;
+  if (!redistribution_) return load_alone(select().names({name})).at(name);
   tensor_builder out = make_builder(tensor_ref.landed);
-  redistribution_->gather_tensor(tensor_ref.index, out);
+  const gathered_tensor gathered = {tensor_ref.index, &tensor_ref.landed, 0};
+  redistribution_->gather({&gathered, 1}, out.bytes());
   return std::move(out).finish();
 }
 
@@ -279,8 +294,8 @@ tensor group_job::make_block(const named_tensor& tensor_ref, std::uint32_t dim) 
                               " blocks: load it with a dtype, or use group_reading::divided"}};
     }
     // `select()` without names selects all tensors, so an empty list of names is set first.
-    return load_alone(select().names({}).slice(info.name, dim, range.begin, range.count),
-                      info.name);
+    return load_alone(select().names({}).slice(info.name, dim, range.begin, range.count))
+        .at(info.name);
   }
   tensor_builder out = make_builder(info);
   if (redistribution_)
@@ -316,8 +331,36 @@ model group_job::load(const selection& wanted) {
       [&](auto&& handler) { loader_.load_async(file_, options, std::move(handler)); });
 }
 
-tensor group_job::load_alone(const selection& wanted, const std::string& name) {
-  const model loaded = load(wanted);
+model group_job::make_model(const group_call& call) {
+  if (!redistribution_) return load_alone(select().names(call.names));
+  catalog contents = chosen(file_.catalog(), select().names(call.names));
+  std::vector<gathered_tensor> gathered;
+  std::vector<placement> placements;
+  std::uint64_t bytes = 0;
+  for (tensor_info& info : contents.tensors) {
+    info = describe_loaded(info, options_.load);
+    const auto index =
+        static_cast<std::uint32_t>(file_.find(info.name) - file_.catalog().tensors.data());
+    gathered.push_back({index, &info, static_cast<std::size_t>(bytes)});
+    placement& place = placements.emplace_back();
+    place.destination_offset = bytes;
+    place.bytes = info.bytes;
+    bytes = (bytes + info.bytes + gathered_alignment - 1) / gathered_alignment * gathered_alignment;
+  }
+  const arena_size size = {std::max<std::uint64_t>(bytes, 1), gathered_alignment};
+  auto memory = memory_->allocate_all({&size, 1});
+  if (!memory) throw to_error(memory.error());
+  redistribution_->gather(gathered, {memory->front()->data(), static_cast<std::size_t>(bytes)});
+  std::vector<taken_arena> arenas(1);
+  arenas.front().memory = std::move(memory->front());
+  arenas.front().bytes = bytes;
+  auto storage = make_model_storage(std::move(contents), std::move(placements), std::move(arenas));
+  storage->stats = stats();
+  return model(std::move(storage));
+}
+
+model group_job::load_alone(const selection& wanted) {
+  model loaded = load(wanted);
   const load_stats& stats = loaded.stats();
   const std::lock_guard lock(mutex_);
   own_reads_.bytes += stats.bytes;
@@ -327,7 +370,7 @@ tensor group_job::load_alone(const selection& wanted, const std::string& name) {
   own_reads_.bytes_remote += stats.bytes_remote;
   own_reads_.reads += stats.reads;
   own_reads_.seconds += stats.seconds;
-  return loaded.at(name);
+  return loaded;
 }
 
 load_stats group_job::stats() const {

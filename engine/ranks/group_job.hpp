@@ -33,7 +33,9 @@ class group_job {
   // The functions below must be called in the thread of the job. After a cancellation, or after a
   // failure that only this rank reports, all later calls of the group fail.
   result<void> open(const source& from, cancel_request& cancel);
-  result<tensor> make(const group_call& call, cancel_request& cancel);
+  // T is tensor, or model for the call `model`.
+  template <class T>
+  result<T> make(const group_call& call, cancel_request& cancel);
 
  private:
   // A tensor of a call: its index in the catalog, and its description in memory.
@@ -48,13 +50,16 @@ class group_job {
   void read(const std::vector<read_piece>& pieces);
   std::vector<named_tensor> find(const group_call& call) const;
   void check(const group_call& call, const std::vector<named_tensor>& tensors) const;
-  tensor run(const group_call& call, const std::vector<named_tensor>& tensors);
+  template <class T>
+  T run(const group_call& call, const std::vector<named_tensor>& tensors);
   tensor make_whole(const named_tensor& tensor_ref);
   tensor make_pushed(const named_tensor& tensor_ref, std::uint32_t to);
   tensor make_block(const named_tensor& tensor_ref, std::uint32_t dim);
   tensor make_fused(const group_call& call, const std::vector<named_tensor>& tensors);
+  model make_model(const group_call& call);
   model load(const selection& wanted);
-  tensor load_alone(const selection& wanted, const std::string& name);
+  // Loads without redistribution, and counts the reads.
+  model load_alone(const selection& wanted);
   tensor_info block_info(const named_tensor& tensor_ref, std::uint32_t dim) const;
   tensor_builder make_builder(tensor_info info);
 
@@ -64,7 +69,7 @@ class group_job {
   const std::unique_ptr<backend> memory_;
   const std::shared_ptr<step_cancellation> cancellation_;
   checkpoint file_;
-  // Empty if each rank reads the tensors it needs, without exchanging data.
+  // Empty if each rank reads all bytes that the rank needs, so that the ranks exchange no data.
   std::optional<redistribution> redistribution_;
   mutable std::mutex mutex_;
   // Statistics of calls without redistribution. Guarded by the mutex.

@@ -3,8 +3,10 @@
 // Each call of a group_load becomes a step in the thread of a group_job.
 
 #include <ringload/group_load.hpp>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/end_operation.hpp"
 #include "ranks/group_job.hpp"
@@ -33,15 +35,16 @@ struct opening_step final : step_thread::step {
 };
 
 // A step of an open group_load. `job` is a reference, because the job's destructor waits for steps.
+template <class T>
 struct calling final : step_thread::step {
-  calling(group_job& j, group_call w, std::unique_ptr<operation<tensor>> o)
+  calling(group_job& j, group_call w, std::unique_ptr<operation<T>> o)
       : job(j), call(std::move(w)), waiting(std::move(o)) {}
 
-  void run() noexcept override { end_operation(waiting, job.make(call, *waiting->cancel)); }
+  void run() noexcept override { end_operation(waiting, job.make<T>(call, *waiting->cancel)); }
 
   group_job& job;
   group_call call;
-  std::unique_ptr<operation<tensor>> waiting;
+  std::unique_ptr<operation<T>> waiting;
 };
 
 }  // namespace
@@ -64,7 +67,12 @@ void begin_group_load(loader* host_loader, std::shared_ptr<group> ranks, source 
 
 void begin_group_call(const std::shared_ptr<group_job>& job, group_call call,
                       std::unique_ptr<operation<tensor>> waiting) {
-  job->thread().add(std::make_unique<calling>(*job, std::move(call), std::move(waiting)));
+  job->thread().add(std::make_unique<calling<tensor>>(*job, std::move(call), std::move(waiting)));
+}
+
+void begin_group_model(const std::shared_ptr<group_job>& job, group_call call,
+                       std::unique_ptr<operation<model>> waiting) {
+  job->thread().add(std::make_unique<calling<model>>(*job, std::move(call), std::move(waiting)));
 }
 
 }  // namespace detail
@@ -72,5 +80,11 @@ void begin_group_call(const std::shared_ptr<group_job>& job, group_call call,
 const ringload::catalog& group_load::catalog() const noexcept { return job_->file().catalog(); }
 
 load_stats group_load::stats() const { return job_->stats(); }
+
+std::vector<std::string> group_load::all_names() const {
+  std::vector<std::string> names;
+  for (const tensor_info& info : catalog().tensors) names.push_back(info.name);
+  return names;
+}
 
 }  // namespace ringload::inline v0

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Implements `group` over MPI. MPI cannot wait for a message, the failure of another rank and a
-// deadline at the same time, so this group polls for them.
+// deadline at the same time. Therefore this group polls for all three events.
 //
-// broadcast() uses MPI_Ibcast and scatter() uses MPI_Iscatterv. barrier() is inherited from `group`
-// and uses messages, because MPI_Ibarrier takes the same time
-// (bench/results/2026-11-24-group-calls.md), and cannot tell which rank is missing.
+// broadcast() uses MPI_Ibcast on one machine and for few bytes, and a chain of messages for many
+// bytes between machines. With 8 machines, the chain takes 0.41 of the time of MPI_Ibcast
+// (bench/results/2026-11-26-machines.md). scatter() uses MPI_Iscatterv. barrier() is inherited from
+// `group` and uses messages, because MPI_Ibarrier takes the same time
+// (bench/results/2026-11-24-group-calls.md) and cannot report which rank is missing.
 //
 // All messages are copied through one buffer of the group, in two halves: a half is copied while
 // MPI uses the other half. MPI forbids MPI_Cancel and MPI_Request_free for a collective call, and
@@ -29,6 +31,7 @@
 #include <vector>
 
 #include "base/retry_allocation.hpp"
+#include "ranks/broadcast_route.hpp"
 
 namespace ringload::inline v0 {
 
@@ -36,7 +39,7 @@ namespace {
 
 constexpr int message_tag = 1;
 constexpr int failure_tag = 2;
-// A piece of this size stays in the processor's cache while it is copied.
+// A piece of this size stays in the processor's cache during the copy.
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 constexpr std::size_t pieces = 2;
 // Used if MPI does not report which rank is missing.
@@ -44,8 +47,9 @@ constexpr int unknown_rank = -1;
 // The first tests of a pending message are done without a pause. A message between two processes of
 // one machine arrives within a few hundred tests.
 constexpr unsigned busy_tests = 2000;
-constexpr std::chrono::microseconds between_tests{50};
-// Time limit for reporting a failure to one rank. A live rank needs some microseconds.
+constexpr std::chrono::microseconds test_interval{50};
+// Time limit for reporting a failure to one rank. A report to a running rank takes some
+// microseconds.
 constexpr std::chrono::milliseconds notify_timeout{100};
 
 std::string name_of(int rank) {
@@ -81,6 +85,13 @@ class mpi_ranks final : public group {
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    MPI_Comm machine = MPI_COMM_NULL;
+    check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &machine),
+          "MPI_Comm_split_type");
+    int ranks_of_machine = 0;
+    check(MPI_Comm_size(machine, &ranks_of_machine), "MPI_Comm_size");
+    is_one_machine_ = ranks_of_machine == size_;
+    MPI_Comm_free(&machine);
     buffer_ = std::make_unique<std::byte[]>(pieces * piece_bytes);
   }
 
@@ -100,9 +111,9 @@ class mpi_ranks final : public group {
       const auto piece = bytes.subspan(offset, std::min(piece_bytes, bytes.size() - offset));
       std::memcpy(buffer_.get(), piece.data(), piece.size());
       MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Isend(buffer_.get(), static_cast<int>(piece.size()), MPI_BYTE, static_cast<int>(to),
-                      message_tag, comm_, &request),
-            "MPI_Isend");
+      require(MPI_Isend(buffer_.get(), static_cast<int>(piece.size()), MPI_BYTE,
+                        static_cast<int>(to), message_tag, comm_, &request),
+              "MPI_Isend");
       wait_for(request, static_cast<int>(to));
     }
   }
@@ -112,9 +123,9 @@ class mpi_ranks final : public group {
     for (std::size_t offset = 0; offset < bytes.size(); offset += piece_bytes) {
       const auto piece = bytes.subspan(offset, std::min(piece_bytes, bytes.size() - offset));
       MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Irecv(buffer_.get(), static_cast<int>(piece.size()), MPI_BYTE,
-                      static_cast<int>(from), message_tag, comm_, &request),
-            "MPI_Irecv");
+      require(MPI_Irecv(buffer_.get(), static_cast<int>(piece.size()), MPI_BYTE,
+                        static_cast<int>(from), message_tag, comm_, &request),
+              "MPI_Irecv");
       wait_for(request, static_cast<int>(from));
       std::memcpy(piece.data(), buffer_.get(), piece.size());
     }
@@ -122,6 +133,9 @@ class mpi_ranks final : public group {
 
   void broadcast(std::span<std::byte> bytes, std::uint32_t root) override {
     check_ended();
+    if (!is_one_machine_ && detail::is_chain_faster(bytes.size(), size(), piece_bytes)) {
+      return send_along_chain(bytes, root);
+    }
     const bool is_root = rank() == root;
     const std::size_t count = (bytes.size() + piece_bytes - 1) / piece_bytes;
     std::array<MPI_Request, pieces> requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
@@ -135,9 +149,9 @@ class mpi_ranks final : public group {
       if (i >= count) continue;
       const auto piece = piece_of(bytes, i);
       if (is_root) std::memcpy(half(i), piece.data(), piece.size());
-      check(MPI_Ibcast(half(i), static_cast<int>(piece.size()), MPI_BYTE, static_cast<int>(root),
-                       comm_, &requests[i % pieces]),
-            "MPI_Ibcast");
+      require(MPI_Ibcast(half(i), static_cast<int>(piece.size()), MPI_BYTE, static_cast<int>(root),
+                         comm_, &requests[i % pieces]),
+              "MPI_Ibcast");
     }
   }
 
@@ -160,10 +174,10 @@ class mpi_ranks final : public group {
         std::copy_n(sent.begin(), sent.size(), half(0) + offsets.back());
       }
       MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Iscatterv(half(0), counts.data(), offsets.data(), MPI_BYTE, half(1),
-                          static_cast<int>(own.size()), MPI_BYTE, static_cast<int>(root), comm_,
-                          &request),
-            "MPI_Iscatterv");
+      require(MPI_Iscatterv(half(0), counts.data(), offsets.data(), MPI_BYTE, half(1),
+                            static_cast<int>(own.size()), MPI_BYTE, static_cast<int>(root), comm_,
+                            &request),
+              "MPI_Iscatterv");
       wait_for(request, is_root ? unknown_rank : static_cast<int>(root), true);
       std::copy_n(half(1), own.size(), own.begin());
     }
@@ -176,6 +190,48 @@ class mpi_ranks final : public group {
   void interrupt() noexcept override { interrupted_ = true; }
 
  private:
+  // Each rank forwards a piece to the next rank while the next piece arrives from the previous
+  // rank.
+  void send_along_chain(std::span<std::byte> bytes, std::uint32_t root) {
+    const bool is_root = rank() == root;
+    const int previous = (rank_ + size_ - 1) % size_;
+    const int next = (rank_ + 1) % size_;
+    const bool is_last = static_cast<std::uint32_t>(next) == root;
+    const std::size_t count = (bytes.size() + piece_bytes - 1) / piece_bytes;
+    std::array<MPI_Request, pieces> received = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    std::array<MPI_Request, pieces> sent = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    const auto start_receive = [&](std::size_t i) {
+      if (i >= count) return;
+      wait_for(sent[i % pieces], next);  // The half of the buffer may hold an earlier piece.
+      if (is_root) return;
+      require(MPI_Irecv(half(i), static_cast<int>(piece_of(bytes, i).size()), MPI_BYTE, previous,
+                        message_tag, comm_, &received[i % pieces]),
+              "MPI_Irecv");
+    };
+    start_receive(0);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto piece = piece_of(bytes, i);
+      wait_for(received[i % pieces], previous);
+      if (is_root) std::memcpy(half(i), piece.data(), piece.size());
+      if (!is_last) {
+        require(MPI_Isend(half(i), static_cast<int>(piece.size()), MPI_BYTE, next, message_tag,
+                          comm_, &sent[i % pieces]),
+                "MPI_Isend");
+      }
+      if (!is_root) std::memcpy(piece.data(), half(i), piece.size());
+      start_receive(i + 1);
+    }
+    for (MPI_Request& request : sent) wait_for(request, next);
+  }
+
+  // Ends the group if MPI refuses a call that moves bytes. Earlier calls may still use the buffer.
+  void require(int returned, const char* call) {
+    if (returned == MPI_SUCCESS) return;
+    (void)buffer_.release();
+    end(rank_, std::string(call) + ": " + text_of(returned));
+    throw *ended_;
+  }
+
   static error interrupted_error() {
     return {{ECANCELED, boost::system::system_category()}, "group", "interrupted"};
   }
@@ -224,12 +280,12 @@ class mpi_ranks final : public group {
         give_up(request, is_collective, peer,
                 "no message arrived within " + std::to_string(timeout_.count()) + " ms");
       }
-      std::this_thread::sleep_for(between_tests);
+      std::this_thread::sleep_for(test_interval);
     }
   }
 
-  // Returns a failure that another rank has reported, if there is one. If MPI itself returns an
-  // error, this rank is the failed rank.
+  // Returns a failure that another rank has reported, or an empty optional. If MPI itself returns
+  // an error, this rank is the failed rank.
   std::optional<failure> next_failure() {
     int is_pending = 0;
     MPI_Status status = {};
@@ -246,8 +302,8 @@ class mpi_ranks final : public group {
   }
 
   // Stops waiting for a message. MPI can cancel a message whose transfer has not begun. A transfer
-  // that has begun may continue. Therefore the buffer is leaked, and so is the request of a
-  // collective call.
+  // that has begun may continue. Therefore the buffer and the request of a collective call are
+  // leaked.
   void abandon(MPI_Request& request, bool is_collective) noexcept {
     if (request == MPI_REQUEST_NULL && !is_collective) return;
     if (!is_collective) {
@@ -278,7 +334,7 @@ class mpi_ranks final : public group {
       int done = 0;
       while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0 &&
              std::chrono::steady_clock::now() < until) {
-        std::this_thread::sleep_for(between_tests);
+        std::this_thread::sleep_for(test_interval);
       }
       if (done == 0) MPI_Request_free(&request);
     }
@@ -290,6 +346,7 @@ class mpi_ranks final : public group {
   const std::chrono::milliseconds timeout_;
   int rank_ = 0;
   int size_ = 1;
+  bool is_one_machine_ = true;
   // Buffer for all messages, of pieces * piece_bytes bytes. Null after abandon().
   std::unique_ptr<std::byte[]> buffer_;
   std::optional<error> ended_;  // Every later call throws this error.

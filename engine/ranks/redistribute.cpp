@@ -12,8 +12,6 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-constexpr std::uint32_t builder_alignment = 64;
-
 // The bytes of a piece within the whole tensor.
 struct byte_range {
   std::size_t begin = 0;
@@ -46,8 +44,8 @@ shard_part shard_part_of(const read_piece& piece, const tensor_info& info, std::
                          index_range block) {
   shard_part out;
   std::vector<std::uint64_t> shape = info.shape;
-  // `piece.rows` counts rows as they are stored. A quantised tensor has other rows after the load,
-  // so such a tensor is always read as a whole.
+  // `piece.rows` counts stored rows. A quantised tensor has other rows after the load, so a
+  // quantised tensor is always read as a whole.
   const index_range rows = piece.whole ? index_range{0, shape.front()} : piece.rows;
   shape.front() = rows.count;
   // around() returns a value here, because the caller has checked the shape.
@@ -72,7 +70,7 @@ shard_part shard_part_of(const read_piece& piece, const tensor_info& info, std::
 }  // namespace
 
 result<tensor_builder> tensor_builder::make(tensor_info info, backend& memory_backend) {
-  const arena_size size = {std::max<std::uint64_t>(info.bytes, 1), builder_alignment};
+  const arena_size size = {std::max<std::uint64_t>(info.bytes, 1), gathered_alignment};
   auto memory = memory_backend.allocate_all({&size, 1});
   if (!memory) return memory.error();
   return tensor_builder(std::move(info), std::move(memory->front()));
@@ -102,14 +100,32 @@ std::span<const std::byte> redistribution::bytes_of(const std::string& name) con
   return own_pieces_.at(name).as<const std::byte>();
 }
 
-void redistribution::gather_tensor(std::uint32_t t, const tensor_builder& into) {
-  for (const read_piece& piece : pieces_of(t)) {
-    const byte_range range = range_of(piece, into.info());
-    const auto region = into.bytes().subspan(range.begin, range.bytes);
-    if (region.empty()) continue;
-    if (piece.rank == group_.rank()) copy(bytes_of(into.info().name), region);
-    group_.broadcast(region, piece.rank);
+void redistribution::gather(std::span<const gathered_tensor> tensors, std::span<std::byte> into) {
+  byte_range message;
+  std::uint32_t sender = 0;
+  const auto broadcast_message = [&] {
+    if (message.bytes > 0) group_.broadcast(into.subspan(message.begin, message.bytes), sender);
+  };
+  std::size_t end = 0;  // The end of the previous tensor.
+  for (const gathered_tensor& next : tensors) {
+    std::ranges::fill(into.subspan(end, next.offset - end), std::byte{0});
+    end = next.offset + static_cast<std::size_t>(next.info->bytes);
+    for (const read_piece& piece : pieces_of(next.index)) {
+      byte_range range = range_of(piece, *next.info);
+      if (range.bytes == 0) continue;
+      range.begin += next.offset;
+      if (piece.rank == group_.rank()) {
+        copy(bytes_of(next.info->name), into.subspan(range.begin, range.bytes));
+      }
+      if (piece.rank != sender || message.bytes == 0) {
+        broadcast_message();
+        message = range;
+        sender = piece.rank;
+      }
+      message.bytes = range.begin + range.bytes - message.begin;
+    }
   }
+  broadcast_message();
 }
 
 void redistribution::push(std::uint32_t t, const tensor_info& info, std::uint32_t to,

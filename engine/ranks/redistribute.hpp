@@ -8,6 +8,7 @@
 // sends the piece. Therefore the ranks cannot deadlock. Empty messages are neither sent nor
 // received. All functions block, and throw the exceptions of the group.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <ringload/group.hpp>
@@ -22,6 +23,14 @@
 
 namespace ringload::inline v0::detail {
 
+// A tensor that all ranks need: its index in the catalog, its description in memory, and the offset
+// of its bytes in the memory of the receiver.
+struct gathered_tensor {
+  std::uint32_t index = 0;
+  const tensor_info* info = nullptr;
+  std::size_t offset = 0;
+};
+
 class redistribution {
  public:
   // `read_pieces` contains the pieces that this rank has read. Each piece has the name of its
@@ -32,8 +41,10 @@ class redistribution {
   // All ranks must call the same function for the same tensor. `t` is the index of the tensor in
   // the catalog. `info` describes the tensor in memory.
 
-  // All ranks receive the whole tensor.
-  void gather_tensor(std::uint32_t t, const tensor_builder& into);
+  // All ranks receive the whole tensors. The tensors must be sorted by index, and their offsets
+  // must ascend. If a rank has read several neighbouring tensors, the rank sends them as one
+  // message. The gaps between tensors become 0.
+  void gather(std::span<const gathered_tensor> tensors, std::span<std::byte> into);
   // Only rank `to` receives the tensor.
   void push(std::uint32_t t, const tensor_info& info, std::uint32_t to, std::span<std::byte> into);
   // Each rank receives its block of the tensor in dimension `dim`.

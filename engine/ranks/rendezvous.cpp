@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Creates the groups of ranks that are connected by sockets. If the ranks are threads, their
-// sockets are created directly. If they are processes of several machines, tcp_rendezvous.cpp
-// connects them. If they are processes of one machine, rank 0 listens on a Unix socket. Every other
-// rank connects and sends its rank number. For each peer, the rank then receives one packet with
-// its two sockets to this peer. Rank 0 creates and sends the sockets of one pair at a time, so rank
-// 0 never holds the sockets of all pairs.
+// sockets are created directly. If the ranks are processes of several machines, tcp_rendezvous.cpp
+// connects the processes. If the ranks are processes of one machine, rank 0 listens on a Unix
+// socket. Every other rank connects and sends its rank number. For each peer, the rank then
+// receives one packet with the two sockets that connect the rank to this peer. Rank 0 creates and
+// sends the sockets of one pair at a time, so rank 0 never holds the sockets of all pairs.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -36,10 +36,10 @@ using clock = std::chrono::steady_clock;
 // First number of a packet: the ASCII text "rlrank" and the version of the protocol.
 constexpr std::uint64_t hello_magic = 0x32'00'6B'6E'61'72'6C'72;
 constexpr std::size_t hello_bytes = 24;
-constexpr std::chrono::milliseconds between_tries{5};
+constexpr std::chrono::milliseconds retry_interval{5};
 constexpr std::chrono::milliseconds poll_max{1 << 30};
 // The pause before a packet is sent again to a rank whose queue is full.
-constexpr std::chrono::milliseconds between_sends{1};
+constexpr std::chrono::milliseconds send_interval{1};
 
 result<void> check_ranks(std::uint32_t rank, std::uint32_t ranks) {
   if (ranks >= 1 && ranks <= ranks_max && rank < ranks) return {};
@@ -126,7 +126,7 @@ result<void> send_sockets(const rendezvous& place, const unique_fd& connection, 
       return sent;
     }
     if (clock::now() >= place.deadline) return sent;
-    const auto waited = await_ready(place, -1, 0, clock::now() + between_sends);
+    const auto waited = await_ready(place, -1, 0, clock::now() + send_interval);
     if (waited.error().code != system_code(ETIMEDOUT)) return waited;
   }
 }
@@ -168,11 +168,11 @@ bool should_try_again(const fault& problem) {
 
 result<unique_fd> connect_to_rank_0(const rendezvous& place, const std::string& path) {
   for (;;) {
-    auto connection = connect_to(path, between_tries);
+    auto connection = connect_to(path, retry_interval);
     if (connection || !should_try_again(connection.error()) || clock::now() >= place.deadline) {
       return connection;
     }
-    const auto next_try = std::min(place.deadline, clock::now() + between_tries);
+    const auto next_try = std::min(place.deadline, clock::now() + retry_interval);
     const auto waited = await_ready(place, -1, 0, next_try);
     if (waited.error().code != system_code(ETIMEDOUT)) return waited.error();
   }
@@ -285,7 +285,7 @@ std::unique_ptr<group> join_group(std::string_view address, std::uint32_t rank, 
   const std::string place(address);
   if (auto status = detail::check_ranks(rank, ranks); !status) throw to_error(status.error());
   unique_fd wake = detail::make_wake();
-  // A longer time could overflow the clock.
+  // A longer timeout could overflow the clock.
   const auto limit = std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365));
   auto sockets = detail::join_at({rank, ranks, detail::clock::now() + limit, wake}, place, stop);
   if (sockets && stop.stop_requested()) sockets = detail::joining_cancelled();

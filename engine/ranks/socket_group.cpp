@@ -80,7 +80,7 @@ socket_group::socket_group(std::uint32_t rank, std::vector<rank_sockets> peers, 
     : rank_(rank),
       timeout_(timeout),
       peers_(std::move(peers)),
-      left_(peers_.size()),
+      has_left_(peers_.size()),
       events_(peers_.size()),
       waits_for_(rank),
       wake_(std::move(wake)) {}
@@ -126,7 +126,8 @@ void socket_group::check() const {
   if (interrupted_) throw error(system_code(ECANCELED), "group", "interrupted");
 }
 
-// Ends the group. Reports the failure to all ranks, because some ranks may not know about it yet.
+// Ends the group. Reports the failure to all ranks, because some ranks may not have received a
+// report yet.
 void socket_group::give_up(std::uint32_t because_of, const std::string& reason) {
   notify_all(event_kind::failed, because_of, reason);
   ended_.emplace(errc::rank_failed, rank_name(because_of), reason);
@@ -143,10 +144,10 @@ bool socket_group::receive_event(std::uint32_t sender) {
     const ::ssize_t got =
         ::recv(peers_[sender].events.get(), begin + bytes, event_bytes - bytes, 0);
     if (got < 0 && (would_block() || errno == EINTR)) return false;
-    // The sender closed its Unix socket before it had read all events. The kernel reports this
-    // once, and the sender's own events follow.
+    // The sender closed its Unix socket before the sender had read all events. The kernel returns
+    // ECONNRESET once. Afterwards, recv() returns the events that the sender has sent.
     if (got < 0 && errno == ECONNRESET && !std::exchange(was_reset, true)) continue;
-    if (got <= 0 && left_[sender]) return false;
+    if (got <= 0 && has_left_[sender]) return false;
     if (got == 0 || (got < 0 && errno == ECONNRESET)) give_up(sender, "it ended without a message");
     if (got < 0) give_up(sender, "its connection failed: " + system_code(errno).message());
     bytes += static_cast<std::size_t>(got);
@@ -163,9 +164,9 @@ void socket_group::take_event(std::uint32_t sender) {
   if (!receive_event(sender)) return;
   const rank_event& found = events_[sender].content;
   switch (found.kind) {
-    case event_kind::left: left_[sender] = true; return;
+    case event_kind::left: has_left_[sender] = true; return;
     case event_kind::asks: send_event(peers_[sender], event_kind::waits, waits_for_); return;
-    case event_kind::waits: answer_ = found.rank; return;
+    case event_kind::waits: reply_ = found.rank; return;
     case event_kind::failed: break;
   }
   const std::string_view text(found.text.data(), found.text_bytes);
@@ -174,7 +175,7 @@ void socket_group::take_event(std::uint32_t sender) {
 
 void socket_group::give_up_after_close(std::uint32_t peer) {
   const auto until = std::chrono::steady_clock::now() + reply_timeout;
-  while (!left_[peer] && poll_until(until, peers_[peer].events.get(), POLLIN)) {
+  while (!has_left_[peer] && poll_until(until, peers_[peer].events.get(), POLLIN)) {
   }
   give_up(peer, "it has left the group");
 }
@@ -184,7 +185,7 @@ bool socket_group::poll_until(std::chrono::steady_clock::time_point until, int m
   for (;;) {
     std::vector<::pollfd> polled;
     for (std::uint32_t r = 0; r < size(); ++r) {
-      const bool is_present = r != rank_ && !left_[r];
+      const bool is_present = r != rank_ && !has_left_[r];
       polled.push_back({is_present ? peers_[r].events.get() : -1, POLLIN, 0});
     }
     polled.push_back({wake_.get(), POLLIN, 0});
@@ -199,7 +200,7 @@ bool socket_group::poll_until(std::chrono::steady_clock::time_point until, int m
     for (std::uint32_t r = 0; r < size(); ++r) {
       if (polled[r].revents != 0) take_event(r);
     }
-    if (polled.back().revents != 0 || answer_) return true;
+    if (polled.back().revents != 0 || reply_) return true;
     if (ready == 0) return false;
   }
 }
@@ -210,7 +211,7 @@ std::uint32_t socket_group::last_awaited(std::uint32_t peer) {
     asked[peer] = true;
     send_event(peers_[peer], event_kind::asks, rank_);
     const bool answers = poll_until(std::chrono::steady_clock::now() + reply_timeout, -1, 0);
-    const auto next = std::exchange(answer_, std::nullopt);
+    const auto next = std::exchange(reply_, std::nullopt);
     if (!answers || !next || *next == rank_ || asked[*next]) return peer;
     peer = *next;
   }

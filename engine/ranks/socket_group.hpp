@@ -69,15 +69,15 @@ class socket_group final : public group {
  private:
   // Throws an error if the group has ended or this rank was interrupted.
   void check() const;
-  // Waits until the message socket of `peer` is ready. Throws if the group ends before that. At the
-  // deadline, ends the group and throws.
+  // Waits until the message socket of `peer` is ready. Throws if the group ends before the socket
+  // is ready. At the deadline, ends the group and throws.
   void wait_for(std::uint32_t peer, short direction);
   // Receives the next bytes of an event. Returns false until the event is complete. Throws if the
   // connection has ended, unless the sender has left the group.
   bool receive_event(std::uint32_t sender);
   void take_event(std::uint32_t sender);
-  // Ends the group because `peer` has closed its message socket. First waits for the event with the
-  // reason, which may arrive later.
+  // Ends the group because `peer` has closed its message socket. First waits for the event that
+  // contains the reason, because this event may arrive after the close.
   [[noreturn]] void give_up_after_close(std::uint32_t peer);
   // Returns true when the socket `messages` is ready or a reply has arrived, and false at the
   // deadline `until`.
@@ -90,7 +90,7 @@ class socket_group final : public group {
   const std::uint32_t rank_;
   const std::chrono::milliseconds timeout_;
   std::vector<rank_sockets> peers_;
-  std::vector<bool> left_;
+  std::vector<bool> has_left_;  // Indexed by rank.
   struct partial_event {
     rank_event content;
     std::size_t bytes = 0;
@@ -99,7 +99,7 @@ class socket_group final : public group {
   std::optional<error> ended_;         // Every later call throws this error.
   std::uint32_t waits_for_;            // Peer of wait_for(). Equal to rank_ at all other times.
   // Reply to an event `asks`: the rank for which the peer waits.
-  std::optional<std::uint32_t> answer_;
+  std::optional<std::uint32_t> reply_;
 
   // The members below may be used by any thread.
   const unique_fd wake_;  // Made readable by interrupt().

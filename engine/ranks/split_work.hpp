@@ -42,7 +42,8 @@ struct read_piece {
 // no tensor is split. An unsplit tensor is read by the rank whose share contains its first byte.
 std::vector<read_piece> split_work(const catalog& contents, std::uint32_t ranks, bool may_split);
 
-// Returns the block of a rank: ceil(size / ranks) indices. The last ranks may have fewer or none.
+// Returns the block of a rank: ceil(size / ranks) indices. The last ranks may have fewer indices or
+// no index.
 index_range block_of(std::uint64_t size, std::uint32_t rank, std::uint32_t ranks) noexcept;
 
 index_range intersection(index_range a, index_range b) noexcept;

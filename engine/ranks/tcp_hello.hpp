@@ -2,8 +2,8 @@
 #pragma once
 
 // The first bytes of the TCP connections between ranks. tcp_rendezvous.cpp describes the protocol.
-// The structs are sent as they are in memory. A peer with another byte order is refused, because
-// its magic number differs.
+// The structs are sent in the format that they have in memory. A peer with another byte order is
+// refused, because its magic number differs.
 
 #include <poll.h>
 
@@ -38,7 +38,8 @@ struct tcp_hello {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 0;
   std::uint32_t port = 0;  // Port at which the sender listens. Only for a meeting.
-  token_field token = {};  // For a meeting, the token of the address. Else the key of the group.
+  // For a meeting, the token of the address. Otherwise the key of the group.
+  token_field token = {};
 };
 static_assert(sizeof(tcp_hello) == 88);
 
@@ -108,7 +109,7 @@ class hello_queue {
     std::size_t bytes = 0;
   };
 
-  // Returns a complete hello, if there is one. Closes connections whose hello is invalid.
+  // Returns a complete hello, or an empty optional. Closes connections whose hello is invalid.
   std::optional<arrival> receive_hellos(std::span<const ::pollfd> polled);
   result<void> accept_connection();
 

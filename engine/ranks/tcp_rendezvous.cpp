@@ -41,7 +41,8 @@ using tcp_clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds between_connects{20};
 constexpr std::chrono::seconds connect_timeout{2};
 
-// Sends a peer the reason why it cannot join. Does not wait if the buffer of the socket is full.
+// Sends a peer the reason why the peer cannot join. Does not wait if the buffer of the socket is
+// full.
 void refuse(const unique_fd& connection, welcome_kind kind, std::string_view reason) noexcept {
   tcp_welcome welcome;
   welcome.kind = kind;
@@ -79,7 +80,7 @@ result<bool> add_member(const rendezvous& place, const token_field& token, arriv
     return fault{errc::mismatched_call, "", reason};
   }
   const auto endpoint = remote_endpoint(peer.connection);
-  // The peer has ended before it was added to `members`, so the same rank may join again.
+  // The peer ended before the peer was added to `members`, so the same rank may join again.
   if (!endpoint) return false;
   const auto ip = ip_of(*endpoint);
   if (!ip) return ip.error();
@@ -187,8 +188,8 @@ result<tcp_endpoint> endpoint_of(const rank_address& address) {
   return found->front();
 }
 
-// Returns true if rank 0 may become reachable later: it does not listen yet, its machine does not
-// answer, or its name is not known yet.
+// Returns true if rank 0 may become reachable later: rank 0 does not listen yet, its machine does
+// not answer, or its host name cannot be resolved yet.
 bool may_become_reachable(const fault& problem) {
   const std::array<int, 6> numbers = {ECONNREFUSED, ETIMEDOUT,  EHOSTUNREACH,
                                       ENETUNREACH,  ECONNRESET, EHOSTDOWN};

@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::string_view tcp_scheme = "tcp://";
 
-// An idle connection is probed after 10 seconds, and every 5 seconds after that. The kernel gives
-// up if nothing is acknowledged for 25 seconds.
+// An idle connection is probed after 10 seconds, and then every 5 seconds. The kernel ends the
+// connection if the peer acknowledges nothing for 25 seconds.
 constexpr int idle_seconds = 10;
 constexpr int between_probes_seconds = 5;
 constexpr unsigned unacknowledged_ms_max = 25'000;
@@ -175,8 +175,8 @@ result<void> finish_connect(const unique_fd& socket) {
   const auto remote = remote_endpoint(socket);
   if (!local) return local.error();
   if (!remote) return remote.error();
-  // If nobody listens, the kernel may choose the requested port as the local port. The socket is
-  // then connected to itself.
+  // If no process listens, the kernel may choose the requested port as the local port. The socket
+  // is then connected to itself.
   if (local->bytes == remote->bytes &&
       std::memcmp(&local->address, &remote->address, local->bytes) == 0) {
     return tcp_failure(ECONNREFUSED);

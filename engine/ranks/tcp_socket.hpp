@@ -39,7 +39,7 @@ struct tcp_endpoint {
 // Looks up a name. Blocks until the resolver of the system returns.
 result<std::vector<tcp_endpoint>> resolve_host(const std::string& host, const std::string& port);
 
-// `port` replaces the port of the endpoint. If `port` is 0, the kernel chooses a port.
+// Returns a copy of the endpoint with another port. If `port` is 0, the kernel chooses a port.
 tcp_endpoint with_port(tcp_endpoint endpoint, std::uint16_t port);
 std::uint16_t port_of(const tcp_endpoint& endpoint);
 
@@ -59,9 +59,9 @@ result<void> finish_connect(const unique_fd& socket);
 // Sets TCP_NODELAY, so that the kernel sends small messages without delay.
 result<void> send_without_delay(const unique_fd& socket);
 // Makes the kernel probe an idle connection, so that a machine that does not answer is noticed
-// within about 30 seconds. Must not be used for sockets that transport messages: the kernel would
-// also end the connection if the receive buffer of the peer is full for 25 seconds, for example
-// because the peer reads its drive.
+// within about 30 seconds. Must not be used for sockets that transport messages. The kernel would
+// also end such a connection if the receive buffer of the peer is full for 25 seconds, for example
+// because the peer is reading from its drive.
 result<void> notice_dead_peer(const unique_fd& socket);
 
 }  // namespace ringload::inline v0::detail

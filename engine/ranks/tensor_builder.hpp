@@ -4,6 +4,7 @@
 // Builds a tensor in host memory from the parts that several ranks (processes or threads) send.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <ringload/catalog.hpp>
 #include <ringload/tensor.hpp>
@@ -13,6 +14,9 @@
 #include "device/backend.hpp"
 
 namespace ringload::inline v0::detail {
+
+// The alignment of tensors whose bytes other ranks send.
+inline constexpr std::uint32_t gathered_alignment = 64;
 
 class tensor_builder {
  public:

@@ -86,7 +86,7 @@ class http_store final : public byte_store {
 
   found_source find(std::string_view source, const std::stop_token&) override {
     auto url = parse_http_url(source);
-    // The address may hold a password, so the fault does not show the address.
+    // The address may contain a password, so the fault does not show the address.
     if (!url) raise(url.error().in("the address"));
     const std::string path(url->path());
     auto file = percent_decoded(path.substr(path.rfind('/') + 1));

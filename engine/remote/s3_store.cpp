@@ -37,7 +37,7 @@ sign_function s3_access::sign() const {
   if (!is_signed()) return {};
   return [credentials = credentials,
           region = std::string(region_of(place))](const outgoing_request& request) {
-    // Fields such as Range are not signed, because a proxy may change them.
+    // Fields such as Range are not signed, because a proxy may change these fields.
     const outgoing_request bare = {request.method, request.to, {}};
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     return sign_s3(bare, credentials, region, now);
@@ -126,8 +126,8 @@ fault s3_folder::explained(fault failure, const std::string& name,
   request.object = object(name);
   request.fields = {{"Range", "bytes=0-0"}};
   const auto response = client_->fetch(request, stop);
-  // If the server ignores Range, it sends the whole object. If the object exceeds bytes_max,
-  // `response` is a fault.
+  // If the server ignores Range, the server sends the whole object. If the object exceeds
+  // bytes_max, `response` is a fault.
   if (!response || response->status < 300) return failure;
   return explained(*response, path_of(name));
 }
@@ -141,7 +141,7 @@ void s3_folder::list(s3_depth depth, std::set<std::string>& folders, const std::
       if (!prefix.starts_with(prefix_) || !prefix.ends_with('/')) continue;
       const std::string name = prefix.substr(prefix_.size(), prefix.size() - prefix_.size() - 1);
       // A sub-folder with the name of a checkpoint file is not listed, because the caller would
-      // open it as a file.
+      // open the sub-folder as a file.
       if (is_name(name) && !is_checkpoint_file(name)) folders.insert(name);
     }
     for (s3_object& object : next.objects) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Queue of the tensors whose digest or indices must be checked. Engine thread only, except
-// check_of().
+// A queue of the tensors whose digest or indices must be checked. All functions except check_of()
+// must be called in the engine thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,10 +19,10 @@ namespace ringload::inline v0::detail {
 
 struct tensor_check {
   digest_algorithm algorithm = digest_algorithm::crc32c;
-  // Expected digest. Empty if the tensor has no expected digest. The checksum list or the opened
-  // checkpoint owns the bytes.
+  // The expected digest. Empty if no digest is compared. The checksum list or the opened checkpoint
+  // owns the bytes.
   std::span<const std::byte> digest;
-  // True if `digest` is from the checksum list, false if it is from the file.
+  // True if `digest` is from the checksum list. False if `digest` is from the file.
   bool from_list = false;
   std::optional<index_rule> indices;
 
@@ -43,13 +43,14 @@ class check_queue {
   const tensor_check& check_of(std::uint32_t tensor) const noexcept { return checks_[tensor]; }
 
   // Adds a tensor whose bytes are all loaded. If an operation waits for the tensor, the caller must
-  // call prioritize() instead.
+  // call prioritize() instead of add().
   void add(std::uint32_t tensor) { tensors_.add(tensor); }
   void prioritize(std::uint32_t tensor) { tensors_.prioritize(tensor); }
 
   std::optional<std::uint32_t> take_prioritized() { return tensors_.take_prioritized(); }
   std::optional<std::uint32_t> take_next() { return tensors_.take_next(); }
-  // Must be called after each check that was taken. The check is in progress until then.
+  // Must be called at the end of each check that was taken from the queue. Until this call, the
+  // check counts as in progress.
   void end_check() noexcept { tensors_.done(); }
   std::uint32_t in_progress() const noexcept { return tensors_.in_progress(); }
 

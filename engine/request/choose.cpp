@@ -29,13 +29,13 @@ fault wrong_range(std::string place, std::string cause) {
 
 class chooser {
  public:
-  chooser(const selection_context& in, taken_tensors taken)
-      : in_(in), from_(in.from), taken_(std::move(taken)) {}
+  chooser(const selection_context& context, taken_tensors taken)
+      : context_(context), from_(context.from), taken_(std::move(taken)) {}
 
   // If `devices` is 0, no devices are chosen.
   result<std::vector<chosen_tensor>> run(std::uint32_t devices) {
     if (auto status = cut(); !status) return status.error();
-    if (devices == 0 || in_.requests.places.empty()) return put_together();
+    if (devices == 0 || context_.requests.places.empty()) return put_together();
     return put_on_devices(devices);
   }
 
@@ -53,16 +53,16 @@ class chooser {
   result<std::vector<chosen_tensor>> put_on_devices(std::uint32_t devices);
   result<void> cut_for(std::uint32_t device, std::uint32_t devices,
                        const std::vector<device_choice>& places);
-  range block_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank, std::uint64_t ranks) const;
+  range shard_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank, std::uint64_t ranks) const;
   result<chosen_tensor> fuse(const detail::fuse_request& request);
   box box_of(std::uint32_t t) const;
   std::vector<std::uint64_t> shape_of(const box& source_box) const;
 
-  const selection_context& in_;
+  const selection_context& context_;
   const catalog& from_;
   taken_tensors taken_;
-  // Selected ranges of the tensors that are selected in part, by catalog index. Each tensor has one
-  // element for each dimension. An empty element means the whole dimension.
+  // The selected ranges of the tensors that are selected in part. The key is the catalog index. The
+  // value has one element for each dimension. An empty element means the whole dimension.
   std::unordered_map<std::uint32_t, std::vector<std::optional<range>>> cuts_;
 };
 
@@ -97,8 +97,8 @@ result<void> chooser::cut(std::uint32_t t, std::uint32_t dim, range to) {
 }
 
 result<void> chooser::cut() {
-  for (const detail::slice_request& request : in_.requests.slices) {
-    auto t = in_.find(request.name);
+  for (const detail::slice_request& request : context_.requests.slices) {
+    auto t = context_.find(request.name);
     if (!t) return t.error();
     if (!*t) continue;
     taken_.alone[**t] = true;
@@ -107,37 +107,37 @@ result<void> chooser::cut() {
       return wrong_range(at_tensor(from_, **t), "the end of the range does not fit in 64 bits");
     if (auto status = cut(**t, request.dim, {request.begin, *end}); !status) return status.error();
   }
-  for (const detail::shard_request& request : in_.requests.shards) {
-    if (request.rank >= request.ranks) return in_.no_rank(request.rank, request.ranks);
+  for (const detail::shard_request& request : context_.requests.shards) {
+    if (request.rank >= request.ranks) return context_.no_rank(request.rank, request.ranks);
     bool is_matched = false;
-    for (std::uint32_t t = 0; t < in_.tensors(); ++t) {
-      if (!taken_.any(t) || !matches(request.glob, in_.name(t))) continue;
+    for (std::uint32_t t = 0; t < context_.tensors(); ++t) {
+      if (!taken_.any(t) || !matches(request.glob, context_.name(t))) continue;
       is_matched = true;
-      auto status = cut(t, request.dim, block_of(t, request.dim, request.rank, request.ranks));
+      auto status = cut(t, request.dim, shard_of(t, request.dim, request.rank, request.ranks));
       if (!status) return status.error();
     }
-    if (auto status = in_.found_any(is_matched, request.glob); !status) return status.error();
+    if (auto status = context_.found_any(is_matched, request.glob); !status) return status.error();
   }
   return {};
 }
 
 // Returns the shard of a rank. A shard has ceil(size / ranks) indices, but the last shards may be
 // shorter or empty.
-range chooser::block_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank,
+range chooser::shard_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank,
                         std::uint64_t ranks) const {
   const std::vector<std::uint64_t>& shape = counted_shape(t);
   const std::uint64_t size = dim < shape.size() ? shape[dim] : 0;
-  const std::uint64_t block = size / ranks + (size % ranks != 0 ? 1 : 0);
+  const std::uint64_t shard_size = size / ranks + (size % ranks != 0 ? 1 : 0);
   // If the product exceeds 64 bits, the shard begins past the end and is empty.
-  const std::uint64_t begin = std::min(size, checked_multiply(block, rank).value_or(size));
-  return {begin, begin + std::min(block, size - begin)};
+  const std::uint64_t begin = std::min(size, checked_multiply(shard_size, rank).value_or(size));
+  return {begin, begin + std::min(shard_size, size - begin)};
 }
 
 result<void> chooser::cut_for(std::uint32_t device, std::uint32_t devices,
                               const std::vector<device_choice>& places) {
-  for (std::uint32_t t = 0; t < in_.tensors(); ++t) {
+  for (std::uint32_t t = 0; t < context_.tensors(); ++t) {
     if (!taken_.any(t) || !places[t].dim) continue;
-    auto status = cut(t, *places[t].dim, block_of(t, *places[t].dim, device, devices));
+    auto status = cut(t, *places[t].dim, shard_of(t, *places[t].dim, device, devices));
     if (!status) return status.error();
   }
   return {};
@@ -145,31 +145,31 @@ result<void> chooser::cut_for(std::uint32_t device, std::uint32_t devices,
 
 result<std::vector<chosen_tensor>> chooser::put_on_devices(std::uint32_t devices) {
   const auto is_taken = [this](std::uint32_t t) { return taken_.any(t); };
-  auto places = choose_devices(from_, in_.requests, is_taken, devices, in_.place());
+  auto places = choose_devices(from_, context_.requests, is_taken, devices, context_.place());
   if (!places) return places.error();
   const auto is_cut = [&](const box& b) { return (*places)[b.tensor].dim.has_value(); };
-  // `on[d]` lists all chosen tensors. Sharded tensors have the ranges of device d. If no tensor is
-  // sharded, all devices use `on[0]`.
+  // `tensors_on[d]` lists all chosen tensors. In this list, sharded tensors have the ranges of
+  // device d. If no tensor is sharded, all devices use `tensors_on[0]`.
   const bool any_cut =
       std::ranges::any_of(*places, [](const auto& p) { return p.dim.has_value(); });
-  const auto common = cuts_;
-  std::vector<std::vector<chosen_tensor>> on;
+  const auto common_cuts = cuts_;
+  std::vector<std::vector<chosen_tensor>> tensors_on;
   for (std::uint32_t d = 0; d < (any_cut ? devices : 1); ++d) {
-    cuts_ = common;
+    cuts_ = common_cuts;
     if (auto status = cut_for(d, devices, *places); !status) return status.error();
     auto tensors = put_together();
     if (!tensors) return tensors.error();
-    on.push_back(std::move(*tensors));
+    tensors_on.push_back(std::move(*tensors));
   }
   std::vector<chosen_tensor> out;
-  for (std::size_t i = 0; i < on.front().size(); ++i) {
-    const std::vector<box>& boxes = on.front()[i].boxes;
+  for (std::size_t i = 0; i < tensors_on.front().size(); ++i) {
+    const std::vector<box>& boxes = tensors_on.front()[i].boxes;
     const device_choice& place = (*places)[boxes.front().tensor];
     const bool cut = std::ranges::any_of(boxes, is_cut);
     const bool everywhere = place.everywhere || cut;
     for (std::uint32_t d = 0; d < devices; ++d) {
       if (!everywhere && d != place.device) continue;
-      out.push_back(on[any_cut ? d : 0][i]);
+      out.push_back(tensors_on[any_cut ? d : 0][i]);
       out.back().device = d;
       out.back().replicated = everywhere && devices > 1 && (!cut || boxes.size() > 1);
     }
@@ -198,7 +198,7 @@ box chooser::box_of(std::uint32_t t) const {
 result<chosen_tensor> chooser::fuse(const detail::fuse_request& request) {
   chosen_tensor fused = {request.fused_name, {}, {}, request.dim};
   for (const std::string& part_name : request.names) {
-    auto t = in_.find(part_name);
+    auto t = context_.find(part_name);
     if (!t) return t.error();
     if (!*t) continue;
     fused.boxes.push_back(box_of(**t));
@@ -234,21 +234,21 @@ result<chosen_tensor> chooser::fuse(const detail::fuse_request& request) {
 
 result<std::vector<chosen_tensor>> chooser::put_together() {
   std::vector<chosen_tensor> out;
-  // Fused tensors, by the catalog index of their first part.
+  // The fused tensors. The key is the catalog index of their first part.
   std::unordered_map<std::uint32_t, std::vector<chosen_tensor>> fused;
-  for (const detail::fuse_request& request : in_.requests.fused) {
+  for (const detail::fuse_request& request : context_.requests.fused) {
     auto tensor = fuse(request);
     if (!tensor) return tensor.error();
     if (!tensor->boxes.empty()) fused[tensor->boxes.front().tensor].push_back(std::move(*tensor));
   }
   out.reserve(static_cast<std::size_t>(std::ranges::count(taken_.alone, true)) +
-              in_.requests.fused.size());
-  for (std::uint32_t t = 0; t < in_.tensors(); ++t) {
+              context_.requests.fused.size());
+  for (std::uint32_t t = 0; t < context_.tensors(); ++t) {
     if (taken_.alone[t]) {
       box whole_or_cut = box_of(t);
       const bool whole = whole_or_cut.ranges.empty();
       std::vector<std::uint64_t> shape = whole ? from_.tensors[t].shape : shape_of(whole_or_cut);
-      out.push_back({in_.name(t), std::move(shape), {std::move(whole_or_cut)}, 0});
+      out.push_back({context_.name(t), std::move(shape), {std::move(whole_or_cut)}, 0});
     }
     if (!taken_.fused_part[t]) continue;
     const auto ready = fused.find(t);
@@ -274,12 +274,12 @@ result<void> check_names_once(const std::vector<chosen_tensor>& tensors) {
 result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
                                           const detail::requests& requests,
                                           const std::string& source, std::uint32_t devices) {
-  const selection_context in = {from, names, requests, source};
-  auto taken = take_tensors(in);
+  const selection_context context = {from, names, requests, source};
+  auto taken = take_tensors(context);
   if (!taken) return taken.error();
-  auto tensors = chooser(in, std::move(*taken)).run(devices);
-  // Names can only be equal if there are fused tensors. All other names are from the catalog and
-  // are therefore unique on each device.
+  auto tensors = chooser(context, std::move(*taken)).run(devices);
+  // Names can only be equal if the selection has fused tensors. All other names are from the
+  // catalog. Therefore these names are unique on each device.
   if (tensors && !requests.fused.empty()) {
     if (auto status = check_names_once(*tensors); !status) return status.error();
   }

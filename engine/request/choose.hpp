@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Turns a selection into a list of tensors to load, each with its ranges and its device. Pure
-// functions.
+// Converts a selection to a list of the tensors to load. The list has the ranges and the device of
+// each tensor. Pure functions.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -35,12 +35,12 @@ struct chosen_tensor {
 
 // Returns the tensors in the order of the catalog. A fused tensor is listed at the position of its
 // first box. A tensor for several devices is listed once for each device. If the selection is
-// empty, the result has each tensor once and whole.
+// empty, the result contains each tensor once, as a whole.
 //
-// Ranges and shapes refer to tensor_info::shape. If a quantised tensor is selected in part or
-// fused, they refer to tensor_info::original_shape, which counts elements (see block_tensors.hpp).
-// An error that does not belong to one tensor names `source` as its place. If `devices` is 0, the
-// devices are not chosen.
+// Ranges and shapes refer to tensor_info::shape. For a quantised tensor that is selected in part or
+// fused, ranges and shapes refer to tensor_info::original_shape, which counts elements (see
+// block_tensors.hpp). If an error does not belong to one tensor, the place of the error is
+// `source`. `devices` is the number of devices. If `devices` is 0, no devices are chosen.
 result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
                                           const detail::requests& requests,
                                           const std::string& source = {},

@@ -57,14 +57,17 @@ result<std::vector<device_choice>> choose_devices(
     place.everywhere = place.dim.has_value() || place.device == all_devices;
     if (place.everywhere) place.device = 0;
     if (place.device >= devices) return no_such_device(from, info, place.device, devices);
-    // A tensor on all devices is not counted, because it adds about the same size to each device.
+    // A tensor on all devices is not counted, because the tensor adds about the same size to each
+    // device.
     if (!place.everywhere) bytes_on[place.device] += info.bytes;
   }
-  const auto unused = std::ranges::find(used, false);
-  if (unused == used.end() || requests.missing_is_allowed) return out;
-  const place_rule& rule = requests.places[static_cast<std::size_t>(unused - used.begin())];
-  if (rule.placement == way::by_function) return out;
-  return fault{errc::no_such_tensor, source, "no tensor matches '" + printable(rule.glob) + "'"};
+  if (requests.missing_is_allowed) return out;
+  for (std::size_t w = 0; w < used.size(); ++w) {
+    const place_rule& rule = requests.places[w];
+    if (used[w] || rule.placement == way::by_function) continue;
+    return fault{errc::no_such_tensor, source, "no tensor matches '" + printable(rule.glob) + "'"};
+  }
+  return out;
 }
 
 }  // namespace ringload::inline v0

@@ -17,15 +17,15 @@ namespace ringload::inline v0 {
 
 struct device_choice {
   std::uint32_t device = 0;
-  // True if all devices have the tensor or a shard of it. Then `device` is not used.
+  // True if every device has the tensor or a shard of the tensor. If true, `device` is not used.
   bool everywhere = false;
   // If set, each device has one shard of the tensor in this dimension.
   std::optional<std::uint32_t> dim;
 };
 
 // Returns one element per tensor of the catalog. If `is_chosen(t)` returns false, element t has no
-// meaning. A tensor without a rule is placed on the first device. An error that does not belong to
-// one tensor names `source` as its place.
+// meaning. A tensor without a rule is placed on the first device. If an error does not belong to
+// one tensor, the place of the error is `source`.
 result<std::vector<device_choice>> choose_devices(
     const catalog& from, const detail::requests& requests,
     const std::function<bool(std::uint32_t)>& is_chosen, std::uint32_t devices,

@@ -28,8 +28,9 @@ fault differ(const checksum_list& listed, std::string_view tensor, const char* c
           printable_path(listed.place) + ": " + tensor_place(tensor), cause};
 }
 
-// Returns the expected digest of each tensor in the catalog. The checksum list owns the digests.
-// Fails if the catalog and the list have different tensors, or if a digest cannot be computed.
+// Returns the expected digest of each tensor of the catalog `contents`. The checksum list `listed`
+// owns the digests. Fails if the catalog and the list have different tensors, or if a digest cannot
+// be computed.
 result<std::vector<const tensor_digest*>> expected_digests(const checksum_list& listed,
                                                            const ringload::catalog& contents) {
   const auto by_name = [](const auto* a, const auto* b) { return a->name < b->name; };
@@ -73,9 +74,9 @@ result<std::vector<const tensor_digest*>> expected_digests(const checksum_list& 
   return expected;
 }
 
-// Adds the checks of the checksum list. Its digests cover whole tensors, after decompression and
-// without conversion. The list must contain all tensors of the checkpoint, but only loaded tensors
-// are checked.
+// Adds the checks of the checksum list. The digests in the list cover whole tensors, after
+// decompression and without conversion. The list must contain all tensors of the checkpoint, but
+// only loaded tensors are checked.
 result<void> add_listed(const opened_checkpoint& from, const std::vector<chosen_tensor>& chosen,
                         const plan_input_builder& builder, const checksum_list& verify,
                         std::vector<tensor_check>& checks) {
@@ -103,14 +104,14 @@ result<void> add_listed(const opened_checkpoint& from, const std::vector<chosen_
   return {};
 }
 
-// Adds checks of the indices of sparse objects, for index tensors that are loaded whole.
+// Adds checks of the indices of sparse objects, for index tensors that are loaded as a whole.
 void add_indices(const ringload::catalog& contents, const std::vector<chosen_tensor>& chosen,
                  std::vector<tensor_check>& checks) {
   std::unordered_map<std::string_view, std::uint32_t> by_name;
   for (std::uint32_t t = 0; !contents.composites.empty() && t < contents.tensors.size(); ++t) {
     by_name.emplace(contents.tensors[t].name, t);
   }
-  std::unordered_map<std::uint32_t, index_rule> rules;  // By catalog index.
+  std::unordered_map<std::uint32_t, index_rule> rules;  // The key is the catalog index.
   for (const composite_info& composite : contents.composites) {
     const auto values = by_name.find(composite.name_of("values"));
     if (values == by_name.end() || contents.tensors[values->second].shape.empty()) continue;

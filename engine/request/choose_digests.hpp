@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Chooses which tensors are checked after they are loaded, according to load_options::verify, and
-// which digest is expected.
+// Chooses the tensors that are checked after the load, and their expected digests, according to
+// load_options::verify.
 
 #include <ringload/verify.hpp>
 #include <vector>
@@ -17,9 +17,9 @@ namespace ringload::inline v0::detail {
 
 // Returns a check for each chosen tensor, or an empty vector if no tensor is checked. The checksum
 // list and the checkpoint own the digests. Fails with errc::digest_unavailable or
-// errc::incomplete_checksum_list if a required check is impossible. This function also reads and
-// checks the stored bytes that the load does not read, so it may block. If `fills` is true, the
-// indices of sparse objects are not checked.
+// errc::incomplete_checksum_list if a required check is impossible. The function also reads and
+// checks stored bytes that the load does not read. Therefore the function may block. If `fills` is
+// true, the indices of sparse objects are not checked.
 result<std::vector<tensor_check>> choose_digests(const opened_checkpoint& from,
                                                  const std::vector<chosen_tensor>& chosen,
                                                  const plan_input_builder& builder,

@@ -11,8 +11,9 @@
 
 namespace ringload::inline v0 {
 
-// Fails with errc::fractional_bytes if a chosen range is not a whole number of bytes. Fails with
-// errc::size_overflow if the number of bits of a fused tensor does not fit in 64 bits.
+// Returns the catalog of `tensors`. Fails with errc::fractional_bytes if a chosen range is not a
+// whole number of bytes. Fails with errc::size_overflow if the number of bits of a fused tensor
+// does not fit in 64 bits.
 result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>& tensors);
 
 }  // namespace ringload::inline v0

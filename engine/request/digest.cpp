@@ -17,10 +17,10 @@ hasher begin_digest(digest_algorithm algorithm, const verification& verify) {
 
 result<void> end_digest(const hasher& stream, digest_algorithm algorithm,
                         std::span<const std::byte> expected, const std::string& digest_source) {
-  const std::vector<std::byte> found = stream.finish();
-  if (std::ranges::equal(found, expected)) return {};
+  const std::vector<std::byte> actual = stream.finish();
+  if (std::ranges::equal(actual, expected)) return {};
   return fault{errc::wrong_digest, "",
-               "its " + std::string(name(algorithm)) + " is " + hex(found) +
+               "its " + std::string(name(algorithm)) + " is " + hex(actual) +
                    ", but the digest in " + digest_source + " is " + hex(expected)};
 }
 

@@ -20,15 +20,15 @@ inline bool has_sha256(const verification& verify) noexcept {
 hasher begin_digest(digest_algorithm algorithm, const verification& verify);
 
 // Compares the digest of the hashed bytes with `expected`. If the digests differ, fails with
-// errc::wrong_digest. The error names no place. `digest_source` names the origin of the expected
+// errc::wrong_digest. The error has no place. `digest_source` names the origin of the expected
 // digest in the error text, for example "the file".
 result<void> end_digest(const hasher& stream, digest_algorithm algorithm,
                         std::span<const std::byte> expected, const std::string& digest_source);
 
-// Fills `into` with the bytes of a file that begin at `offset`.
+// A function that fills `into` with the bytes of a file from `offset`.
 using read_function = std::function<result<void>(std::uint64_t offset, std::span<std::byte> into)>;
 
-// Checks the digest of stored bytes that the load does not read. Blocks.
+// Reads stored bytes that the load does not read, and checks their digest. Blocks.
 result<void> verify_unread_bytes(const read_function& read, const stored_digest& expected,
                                  const verification& verify);
 

@@ -13,9 +13,9 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The dtype that corresponds to a DLPack type. PyTorch stores two 4-bit elements in one byte and
-// declares them as one item with 2 lanes. In this case, the last dimension counts items, and
-// `per_item` is 2.
+// The dtype that corresponds to a DLPack type. PyTorch stores two 4-bit elements in one byte, and
+// declares the two elements as one item with 2 lanes. In this case, the last dimension counts
+// items, and `per_item` is 2.
 struct element {
   dtype type;
   std::uint64_t per_item = 1;
@@ -75,8 +75,8 @@ imported_tensor described(const dlpack::tensor& from, std::shared_ptr<void> owne
     out.shape.back() = *elements;
   }
   // Removes the strides of a dense row-major tensor. This is necessary for elements of less than a
-  // byte, because a destination of such a type must not have strides.
-  std::uint64_t dense = 1;  // May wrap around: the size is checked later.
+  // byte, because destinations of these types must not have strides.
+  std::uint64_t dense = 1;  // The value may wrap around, because the size is checked later.
   bool row_major = true;
   for (std::int32_t d = from.ndim; d-- > 0 && from.strides != nullptr;) {
     row_major =

@@ -24,10 +24,10 @@ struct imported_tensor {
   bool read_only = false;
 };
 
-// Converts a DLPack tensor without a copy. The memory must be on the host or on `cuda`. `place` is
-// the place of all errors, for example "destination 'w'". `malformed` is the code for an invalid
-// shape or an unknown DLPack version, for example errc::invalid_destination. The deleter is called
-// when the last owner is destroyed, or when the function throws `error`.
+// Converts a DLPack tensor without a copy. The memory must be on the host or on the device `cuda`.
+// `place` is the place of all errors, for example "destination 'w'". `malformed` is the code for an
+// invalid shape or an unknown DLPack version, for example errc::invalid_destination. The deleter is
+// called when the last owner is destroyed, or when the function throws `error`.
 imported_tensor import_dlpack(dlpack::managed_tensor_versioned* from, const device& cuda,
                               const std::string& place, errc malformed);
 imported_tensor import_dlpack(dlpack::managed_tensor* from, const device& cuda,

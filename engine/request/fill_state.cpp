@@ -33,8 +33,8 @@ result<void> check_options(const fill_request& request, const load_options& opti
   return {};
 }
 
-// Fails if the conversion is impossible on the device. GPU kernels support fewer pairs of types
-// than the host.
+// Fails if the device of the destination does not support the conversion. GPU kernels support fewer
+// pairs of types than the host.
 result<void> check_kernels(const tensor_info& t, const destination& target) {
   if (target.on == host() || target.dtype == t.dtype || kernels_convert(t.dtype, target.dtype)) {
     return {};
@@ -45,8 +45,8 @@ result<void> check_kernels(const tensor_info& t, const destination& target) {
                    " only in host memory, but the destination is on " + target.on.name()};
 }
 
-// Fails if a fill would convert a quantised tensor or load a part of it. A fill can only copy the
-// bytes of all its blocks.
+// Fails if a fill would convert a quantised tensor, or load a part of a quantised tensor. A fill
+// can only copy the bytes of all blocks.
 result<void> check_blocks(const tensor_info& t, const chosen_tensor& selected,
                           const destination& target, const ringload::catalog& in) {
   if (!blocks_of(t)) return {};
@@ -60,7 +60,8 @@ result<void> check_blocks(const tensor_info& t, const chosen_tensor& selected,
                "only a part is selected, but a fill needs a quantised tensor as a whole"};
 }
 
-// The sums cannot overflow, because match() has checked the destination.
+// Returns the target of a fill. The sums cannot overflow, because match() has checked the
+// destination.
 fill_target target_of(const destination& target, matched_tensor matched) {
   fill_target out;
   out.dtype = target.dtype;
@@ -128,12 +129,12 @@ operation_failure fill_state::failure(
   try {
     auto texts = std::make_shared<diagnostics>();
     failure.describe(*texts);
-    // If a file changed, no tensor counts as whole, because every tensor may have bytes of both
+    // If a file changed, no tensor counts as complete, because every tensor may have bytes of both
     // versions.
     const bool changed = cause.code == errc::changed_file;
     std::vector<std::uint32_t> order(places.size());
     for (std::uint32_t t = 0; t < order.size(); ++t) order[t] = t;
-    std::ranges::sort(order, {}, [this](std::uint32_t t) { return places[t].given_at; });
+    std::ranges::sort(order, {}, [this](std::uint32_t t) { return places[t].input_index; });
     for (const std::uint32_t t : order) {
       const bool is_whole = loaded(t) && !changed;
       (is_whole ? texts->whole : texts->torn).push_back(places[t].name);

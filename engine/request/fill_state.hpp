@@ -23,18 +23,18 @@ namespace ringload::inline v0::detail {
 
 // The destination of one tensor.
 struct fill_target {
-  caller_memory memory;             // All bytes that the elements cover.
-  std::uint64_t first_element = 0;  // Offset of the element whose indices are all 0.
+  caller_memory memory;  // All bytes that the elements cover.
+  // The offset in `memory` of the element whose indices are all 0.
+  std::uint64_t first_element = 0;
   ringload::dtype dtype = dtype::u8;
   matched_tensor matched;
 };
 
-// The state of a fill while its job runs. After job::begin(), only the engine's thread may use the
-// state.
+// The state of a fill during its job. After job::begin(), only the engine thread may use the state.
 struct fill_state {
   struct place {
-    std::string name;            // Name of the destination.
-    std::uint32_t given_at = 0;  // Index in the list of the caller's destinations.
+    std::string name;               // Name of the destination.
+    std::uint32_t input_index = 0;  // Index in fill_request::into.
   };
 
   // places[t] belongs to tensor t. In the plan, the destination of tensor t has the index t + 1,
@@ -45,7 +45,7 @@ struct fill_state {
   bool writing = false;  // True if bytes may have been written.
 
   // Converts `cause` to the failure of the fill. If bytes may have been written, the failure lists
-  // the complete and the incomplete tensors. `loaded(t)` must return whether tensor `t` is
+  // the complete and the incomplete tensors. `loaded(t)` must return true if tensor `t` is
   // complete.
   operation_failure failure(const fault& cause,
                             const std::function<bool(std::uint32_t)>& loaded) const noexcept;
@@ -61,13 +61,15 @@ struct checked_fill {
   fill_state state;
 };
 
-// `tensors` are the selected tensors, and `chosen` is their catalog.
+// Checks the destinations of a fill. `tensors` are the selected tensors, and `chosen` is their
+// catalog.
 result<checked_fill> check_fill(const fill_request& request, const load_options& options,
                                 const device_set& devices,
                                 const std::vector<chosen_tensor>& tensors,
                                 const ringload::catalog& chosen);
 
-// Returns an empty conversion if the types are equal, or if no conversion exists.
+// Returns the conversion between two types. Returns an empty conversion if the types are equal, or
+// if no conversion exists.
 conversion conversion_between(dtype from, dtype to) noexcept;
 
 }  // namespace ringload::inline v0::detail

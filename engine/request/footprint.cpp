@@ -36,19 +36,19 @@ std::optional<footprint> footprint::make(std::uint64_t address, std::uint64_t el
 
   // Sorts the levels from the innermost to the outermost, so that contiguous levels can be merged.
   std::ranges::sort(out.repetitions_, {}, &repetition::pitch_bytes);
-  std::vector<repetition> apart;
+  std::vector<repetition> outer_levels;
   std::uint64_t inner_bytes = element_bytes;
   for (const repetition& nested : out.repetitions_) {
     if (nested.pitch_bytes < inner_bytes) return std::nullopt;
     const std::uint64_t bytes = nested.pitch_bytes * (nested.count - 1) + inner_bytes;
-    if (apart.empty() && nested.pitch_bytes == out.run_bytes_) {
+    if (outer_levels.empty() && nested.pitch_bytes == out.run_bytes_) {
       out.run_bytes_ = bytes;
     } else {
-      apart.push_back(nested);
+      outer_levels.push_back(nested);
     }
     inner_bytes = bytes;
   }
-  out.repetitions_.assign(apart.rbegin(), apart.rend());
+  out.repetitions_.assign(outer_levels.rbegin(), outer_levels.rend());
   return out;
 }
 
@@ -71,28 +71,30 @@ bool footprint::any_run(std::size_t level, std::uint64_t start, const Visit& vis
   return false;
 }
 
-// Returns true if a byte of this level, whose first repetition begins at `start`, is in [from, to).
-bool footprint::meets(std::uint64_t from, std::uint64_t to, std::size_t level,
-                      std::uint64_t start) const noexcept {
+// Returns true if [from, to) contains a byte of the level `level`. The first repetition of the
+// level begins at `start`.
+bool footprint::overlaps(std::uint64_t from, std::uint64_t to, std::size_t level,
+                         std::uint64_t start) const noexcept {
   if (level == repetitions_.size()) return from < start + run_bytes_ && start < to;
   const auto [count, pitch] = repetitions_[level];
-  // Only the last repetition that begins before `from` can reach `from`, so the earlier repetitions
-  // are skipped.
+  // The loop begins with the last repetition that begins before `from`. Earlier repetitions end
+  // before `from`.
   const std::uint64_t first = from <= start ? 0 : std::min((from - start) / pitch, count - 1);
   for (std::uint64_t i = first; i < count && start + i * pitch < to; ++i) {
-    if (meets(from, to, level + 1, start + i * pitch)) return true;
-    // Repetition `i` does not overlap, but the first byte of the next repetition is in the range.
+    if (overlaps(from, to, level + 1, start + i * pitch)) return true;
+    // Repetition `i` has no byte in the range, but the first byte of the next repetition is in the
+    // range.
     if (i + 1 < count && start + (i + 1) * pitch < to && from <= start + (i + 1) * pitch)
       return true;
   }
   return false;
 }
 
-bool footprint::meets(const footprint& peer) const {
+bool footprint::overlaps(const footprint& peer) const {
   if (empty() || peer.empty() || end_ <= peer.begin_ || peer.end_ <= begin_) return false;
-  if (runs() > peer.runs()) return peer.meets(*this);
+  if (runs() > peer.runs()) return peer.overlaps(*this);
   return any_run(0, begin_, [&](std::uint64_t from, std::uint64_t to) {
-    return peer.meets(from, to, 0, peer.begin_);
+    return peer.overlaps(from, to, 0, peer.begin_);
   });
 }
 

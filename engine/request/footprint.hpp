@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Computes whether two strided tensors overlap. Used to check the destinations of a fill.
+// Computes whether two strided tensors overlap, to check the destinations of a fill.
 
 #include <cstdint>
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace ringload::inline v0 {
 
-// The bytes of a strided tensor. The tensor consists of runs of `run_bytes_` contiguous bytes,
-// which are repeated in nested levels. The outermost level is first. In each level, the distance
-// between repetitions is at least the extent of the levels inside.
+// The bytes of a strided tensor. A run consists of `run_bytes_` contiguous bytes. `repetitions_`
+// repeats the run in nested levels, outermost level first. In each level, the distance between two
+// repetitions is at least the size of the levels inside.
 class footprint {
  public:
   struct repetition {
@@ -21,8 +21,8 @@ class footprint {
   };
 
   // Returns an empty optional if an address exceeds 64 bits or if two elements share a byte. Also
-  // returns an empty optional if the dimensions are not nested: for example, {3, 2} elements of 1
-  // byte with the strides {2, 3}. `stride_bytes` may be negative.
+  // returns an empty optional if the dimensions are not nested. For example, {3, 2} elements of 1
+  // byte with the strides {2, 3} are not nested. A stride may be negative.
   static std::optional<footprint> make(std::uint64_t address, std::uint64_t element_bytes,
                                        std::span<const std::uint64_t> shape,
                                        std::span<const std::int64_t> stride_bytes);
@@ -32,13 +32,14 @@ class footprint {
   bool empty() const noexcept { return begin_ == end_; }
   std::uint64_t runs() const noexcept;
 
-  // Returns true if the two tensors share a byte. The cost is proportional to the number of runs of
-  // the tensor with fewer runs, multiplied by the number of levels of the other tensor.
-  bool meets(const footprint& peer) const;
+  // Returns true if the two tensors share a byte. The cost is proportional to a product. The first
+  // factor is the number of runs of the tensor with fewer runs. The second factor is the number of
+  // levels of the other tensor.
+  bool overlaps(const footprint& peer) const;
 
  private:
-  bool meets(std::uint64_t from, std::uint64_t to, std::size_t level,
-             std::uint64_t start) const noexcept;
+  bool overlaps(std::uint64_t from, std::uint64_t to, std::size_t level,
+                std::uint64_t start) const noexcept;
   template <class Visit>
   bool any_run(std::size_t level, std::uint64_t start, const Visit& visit) const;
 

@@ -78,7 +78,7 @@ class matcher {
 
  private:
   result<void> check_memory(std::uint32_t d);
-  result<void> check_apart() const;
+  result<void> check_overlaps() const;
   result<void> check_types(const destination& target, const tensor_info& t) const;
   result<matched_tensor> fit(std::uint32_t d, std::uint32_t t) const;
   std::string place(const tensor_info& t) const { return tensor_place(from_, t); }
@@ -104,36 +104,40 @@ result<void> matcher::check_memory(std::uint32_t d) {
   if (!memory)
     return invalid(target, "its size must be a whole number of bytes that fits in 64 bits");
   const auto address = reinterpret_cast<std::uintptr_t>(target.data);
-  auto taken = footprint::make(address, memory->element_bytes, memory->shape, memory->stride_bytes);
-  if (!taken)
+  auto covered =
+      footprint::make(address, memory->element_bytes, memory->shape, memory->stride_bytes);
+  if (!covered)
     return invalid(target, "its strides lead outside the address space, or its elements overlap");
-  if (!taken->empty() && target.data == nullptr) return invalid(target, "its address is null");
-  if (target.bytes != 0 && !taken->empty() && taken->end() - taken->begin() > target.bytes) {
-    return invalid(target, "its shape and strides cover " + grouped(taken->end() - taken->begin()) +
+  if (!covered->empty() && target.data == nullptr) return invalid(target, "its address is null");
+  if (target.bytes != 0 && !covered->empty() && covered->end() - covered->begin() > target.bytes) {
+    return invalid(target, "its shape and strides cover " +
+                               grouped(covered->end() - covered->begin()) +
                                " bytes, but its memory has " + grouped(target.bytes));
   }
   memory_.push_back(std::move(*memory));
-  footprints_.push_back(std::move(*taken));
+  footprints_.push_back(std::move(*covered));
   return {};
 }
 
 // Fails if two destinations overlap. The destinations are sorted by their first byte. Each
-// destination is compared only with those earlier destinations that end after its first byte.
-result<void> matcher::check_apart() const {
+// destination is compared only with the earlier destinations that end after its first byte.
+result<void> matcher::check_overlaps() const {
   std::vector<std::uint32_t> order(into_.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
   std::erase_if(order, [&](std::uint32_t d) { return footprints_[d].empty(); });
   std::ranges::sort(order, {}, [&](std::uint32_t d) { return footprints_[d].begin(); });
-  std::vector<std::uint32_t> open;
+  std::vector<std::uint32_t> candidates;
   for (const std::uint32_t d : order) {
     const footprint& current = footprints_[d];
-    std::erase_if(open, [&](std::uint32_t o) { return footprints_[o].end() <= current.begin(); });
-    for (const std::uint32_t o : open) {
-      if (into_[o].on == into_[d].on && footprints_[o].meets(current)) {
-        return invalid(into_[d], "it overlaps " + destination_place(into_[o]));
+    std::erase_if(candidates, [&](std::uint32_t candidate) {
+      return footprints_[candidate].end() <= current.begin();
+    });
+    for (const std::uint32_t candidate : candidates) {
+      if (into_[candidate].on == into_[d].on && footprints_[candidate].overlaps(current)) {
+        return invalid(into_[d], "it overlaps " + destination_place(into_[candidate]));
       }
     }
-    open.push_back(d);
+    candidates.push_back(d);
   }
   return {};
 }
@@ -192,12 +196,12 @@ result<matching> matcher::run() {
     if (!destinations.emplace(target.name, d).second)
       return invalid(target, "there are two destinations of this name");
     if (auto status = check_memory(d); !status) return status.error();
-    const std::string in_file = options_.rename ? options_.rename(target.name) : target.name;
-    const auto found = by_name.find(in_file);
+    const std::string tensor_name = options_.rename ? options_.rename(target.name) : target.name;
+    const auto found = by_name.find(tensor_name);
     if (found == by_name.end()) {
       if (options_.missing == fill_options::on_missing::error) {
         return fault{errc::no_such_tensor, destination_place(target),
-                     "the checkpoint has no " + tensor_place(in_file)};
+                     "the checkpoint has no " + tensor_place(tensor_name)};
       }
       out.missing.push_back(target.name);
       continue;
@@ -207,7 +211,7 @@ result<matching> matcher::run() {
     has_destination[found->second] = true;
     out.tensors.push_back(std::move(*fitting));
   }
-  if (auto status = check_apart(); !status) return status.error();
+  if (auto status = check_overlaps(); !status) return status.error();
 
   for (std::uint32_t t = 0; t < from_.tensors.size(); ++t) {
     if (has_destination[t] || options_.unexpected == fill_options::on_unexpected::ignore) continue;

@@ -15,16 +15,17 @@
 
 namespace ringload::inline v0 {
 
-// A tensor and the destination that it fills.
+// A tensor and its destination.
 struct matched_tensor {
   std::uint32_t destination;  // Index in the list of destinations.
   std::uint32_t tensor;       // Index in catalog::tensors.
   // The vectors are indexed by dimension of the destination. If the tensor has fewer dimensions,
-  // dimensions of size 1 are added in front. If the elements have less than a byte, `shape` has one
-  // dimension, which counts bytes, and the destination is contiguous.
+  // dimensions of size 1 are added in front. If the elements have less than a byte, the destination
+  // is contiguous, and `shape` has one dimension, which counts bytes.
   std::vector<std::uint64_t> shape;
-  std::vector<std::int64_t> stride_bytes;  // Distance of two elements in the destination, in bytes.
-  // True if the tensor has one element in the dimension, and the destination repeats this element.
+  std::vector<std::int64_t> stride_bytes;  // The strides of the destination in bytes.
+  // An element is true if the tensor has size 1 in the dimension and the destination has another
+  // size. The fill repeats the tensor in this dimension.
   std::vector<bool> repeated;
 };
 
@@ -34,8 +35,8 @@ struct matching {
   std::vector<std::string> unexpected;  // Names of tensors without a destination.
 };
 
-// `from` is the catalog of the selected tensors. `converts` must return true if a load can convert
-// the first type to the second type.
+// `from` is the catalog of the selected tensors. `converts(a, b)` must return true if a load can
+// convert the type a to the type b.
 result<matching> match(const catalog& from, std::span<const destination> into,
                        const fill_options& options, bool (*converts)(dtype from, dtype to));
 

@@ -125,8 +125,8 @@ void plan_input_builder::add(const box& source_box, const chosen_tensor& chosen)
   if (stored && !in_block_form) {
     add_pieces(memory, *stored, bits(t.dtype) / 8, digest);
   } else if (stored || digest) {
-    // Compressed blocks are one stream. If a tensor is stored unchanged and has a digest, its bytes
-    // must be hashed in order. Therefore the tensor is read as a stream.
+    // Compressed blocks are one stream. A tensor that is stored unchanged but has a digest is read
+    // as a stream too, because its bytes must be hashed in order.
     const stored_stream& s = stored ? stored->pieces.front().stored : digest->stream;
     add_row_major_piece(memory,
                         {wanted_stream::kind::decoded, s.file, s.offset, s.bytes, s.decoded_bytes},
@@ -147,9 +147,9 @@ bool plan_input_builder::is_whole(const box& source_box) const {
 }
 
 // Returns the file's digest of a box if the stored bytes must be hashed during decoding. Otherwise
-// returns null: no digest is verified, or the digest is verified elsewhere. Check threads hash
-// tensors whose stored bytes are unchanged in memory. choose_digests() verifies tensors without
-// elements.
+// returns null, because no digest is verified or the digest is verified elsewhere. Check threads
+// hash tensors whose stored bytes are unchanged in memory. choose_digests() verifies tensors
+// without elements.
 const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
                                                           const chosen_tensor& chosen,
                                                           bool converted) {
@@ -161,7 +161,7 @@ const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
       digests_.unchecked = source_box.tensor;
       digests_.why_unchecked =
           digest == nullptr
-              ? "the file has no digest of the tensor, or only one of an unknown algorithm"
+              ? "the file has no digest of the tensor, or only a digest of an unknown algorithm"
               : "the digest covers the whole tensor, but only a part is loaded";
     }
     return nullptr;
@@ -173,10 +173,10 @@ const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
     digests_.unread.emplace_back(source_box.tensor, digest);
     return nullptr;
   }
-  const bool lands_as_it_is = from_.stored[source_box.tensor] == nullptr && !converted &&
-                              chosen.boxes.size() == 1 && into_.empty() &&
-                              options_.verify.checksums == nullptr;
-  if (!lands_as_it_is) return digest;
+  const bool is_unchanged_in_memory = from_.stored[source_box.tensor] == nullptr && !converted &&
+                                      chosen.boxes.size() == 1 && into_.empty() &&
+                                      options_.verify.checksums == nullptr;
+  if (!is_unchanged_in_memory) return digest;
   digests_.landed.resize(chosen_.size());
   digests_.landed[static_cast<std::size_t>(&chosen - chosen_.data())] = digest;
   return nullptr;
@@ -257,8 +257,8 @@ void plan_input_builder::broadcast(form_memory& to, const box& source_box,
   to.form.pieces = to.pieces;
 }
 
-// Describes the whole tensor as one row-major piece. The piece begins at the first byte of the
-// stream.
+// Describes the whole tensor as one row-major piece of a new stream. The piece begins at the first
+// byte of the stream.
 void plan_input_builder::add_row_major_piece(form_memory& to, const wanted_stream& from,
                                              const stream& stored) {
   const auto whole = static_cast<std::uint32_t>(wanted_streams_.size());
@@ -294,9 +294,9 @@ void plan_input_builder::add_pieces(form_memory& to, const stored_form& stored,
     }
     if (index == wanted_streams_.size()) {
       wanted_stream added = {wanted_stream::kind::raw, s.file, s.offset, s.bytes, s.decoded_bytes};
-      const bool as_it_is =
+      const bool is_unencoded =
           s.stored_codec == codec::raw && s.shuffle_bytes == 0 && !s.fletcher32 && !s.crc32;
-      if (!as_it_is || digest) added.storage = wanted_stream::kind::decoded;
+      if (!is_unencoded || digest) added.storage = wanted_stream::kind::decoded;
       if (s.in_memory != nullptr) added.storage = wanted_stream::kind::in_memory;
       wanted_streams_.push_back(added);
       streams_.push_back({&s, std::max(element_bytes, 1U), digest});
@@ -307,8 +307,8 @@ void plan_input_builder::add_pieces(form_memory& to, const stored_form& stored,
   to.form.pieces = to.pieces;
 }
 
-// A fused tensor is one dense row-major part of an arena, and each of its boxes uses the strides of
-// the fused tensor. In a fill, each box uses the strides of the caller's memory instead.
+// A fused tensor is one dense row-major part of an arena. Each box of the fused tensor uses the
+// strides of the fused tensor. In a fill, each box uses the strides of the caller's memory instead.
 void plan_input_builder::add_fused(const chosen_tensor& chosen) {
   std::uint64_t before = 0;
   for (const box& source_box : chosen.boxes) {
@@ -347,7 +347,8 @@ void plan_input_builder::add_fused(const chosen_tensor& chosen) {
     std::uint64_t along = range_of(source_box, chosen.dim).count();
     if (blocks && chosen.dim + 1 == shape.size()) along /= size_of(*blocks).elements;
     offset += along * static_cast<std::uint64_t>(memory.strides[chosen.dim]);
-    // `stride` is now the size of the fused tensor in bytes, which is the same for every box.
+    // At this point, `stride` is the size of the fused tensor in bytes, which is the same for every
+    // box.
     blocks_.resize(block_of_[tensor] + 1);
     blocks_.back() = {stride, w.alignment, w.arena};
   }

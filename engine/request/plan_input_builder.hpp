@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Builds the input of the planner: how the chosen tensors are stored, how they are converted, and
-// for a fill, where they are written.
+// Builds the input of the planner. The input describes how the chosen tensors are stored and
+// converted. For a fill, the input also describes the destinations.
 
 #include <compare>
 #include <cstdint>
@@ -41,36 +41,38 @@ class plan_input_builder {
   }
 
   // Returns the error of the first tensor that prevents the load: a tensor of packed elements that
-  // should be converted, or a fused tensor whose parts are converted differently. Empty if there is
-  // no such tensor.
+  // should be converted, or a fused tensor whose parts are converted differently. Empty if no
+  // tensor prevents the load.
   const std::optional<fault>& refused() const noexcept { return refused_; }
   // Returns the catalog indices of the tensors that keep their dtype, because they cannot be
   // converted to load_options::dtype.
   std::span<const std::uint32_t> unconverted() const noexcept { return unconverted_; }
   // Returns the index of the first chosen tensor that is converted from F64 on a device for which
-  // `device` returns true.
+  // `device` returns true. Returns an empty optional if no tensor matches.
   std::optional<std::uint32_t> first_from_f64_on(
       const std::function<bool(std::uint32_t)>& device) const;
-  // Returns the index of the first chosen tensor that is converted, if there is one.
+  // Returns the index of the first chosen tensor that is converted. Returns an empty optional if no
+  // tensor is converted.
   std::optional<std::uint32_t> first_converted() const noexcept;
   // loaded_bytes() returns a lower bound of the memory that the load needs.
   // loaded_bytes_by_tensor() returns the size of each chosen tensor after the load. The sums may
-  // overflow: make_plan() detects an overflow.
+  // overflow, because make_plan() detects an overflow later.
   std::uint64_t loaded_bytes() const;
   std::vector<std::uint64_t> loaded_bytes_by_tensor() const;
 
   // The checks that use digests of the checkpoint's files.
   struct digests {
-    // Indexed by chosen tensor: the digest to compare after the load. Null if the tensor has no
-    // such digest. Empty if no tensor has one.
+    // The digests to compare after the load, indexed by chosen tensor. An element is null if no
+    // digest of the tensor is compared after the load. The vector is empty if all elements would be
+    // null.
     std::vector<const stored_digest*> landed;
-    // Catalog index and digest of each tensor without elements. The load reads no bytes of such a
-    // tensor.
+    // The catalog index and the digest of each tensor without elements. The load reads no bytes of
+    // these tensors.
     std::vector<std::pair<std::uint32_t, const stored_digest*>> unread;
-    // Catalog index of the first tensor that cannot be checked, and the reason.
+    // The catalog index of the first tensor that cannot be checked, and the reason.
     std::optional<std::uint32_t> unchecked;
     const char* why_unchecked = "";
-    // Catalog index of the first tensor whose digest is a SHA-256.
+    // The catalog index of the first tensor whose digest is a SHA-256.
     std::optional<std::uint32_t> needs_sha256;
   };
   const digests& of_files() const noexcept { return digests_; }
@@ -83,7 +85,7 @@ class plan_input_builder {
   struct stream {
     const stored_stream* stored;  // If null, the bytes of the file are used unchanged.
     std::uint32_t element_bytes;
-    // Expected digest of the stored bytes. If null, no digest is compared.
+    // The expected digest of the stored bytes. If null, no digest is compared.
     const stored_digest* digest = nullptr;
   };
   std::vector<stream> take_streams() { return std::move(streams_); }
@@ -95,10 +97,10 @@ class plan_input_builder {
     std::vector<stored_box> pieces;
     std::vector<range> box;
     std::vector<std::int64_t> strides;
-    // Shape of the tensor, if the shape differs from the catalog: in quantisation blocks, or
-    // broadcast to the destination. Otherwise empty.
+    // The shape of the tensor in quantisation blocks, or after a broadcast to the destination.
+    // Empty if the shape is the shape in the catalog.
     std::vector<std::uint64_t> shape;
-    // Origins, extents and strides of pieces that the builder creates.
+    // The origins, extents and strides of the pieces that the builder creates.
     std::deque<std::vector<std::uint64_t>> dimensions;
   };
 
@@ -126,11 +128,12 @@ class plan_input_builder {
   const std::span<const fill_target> into_;
   std::vector<caller_memory> destinations_;  // Indexed by tensor. Only for fills.
   std::vector<wanted_tensor> tensors_;
-  std::vector<std::uint32_t> tensor_of_;  // Indexed by tensor of the input: index in chosen_.
-  std::deque<form_memory> forms_;         // A deque, because the addresses must not change.
+  // Indexed by tensor of the input. The elements are indices in chosen_.
+  std::vector<std::uint32_t> tensor_of_;
+  std::deque<form_memory> forms_;  // A deque, because the addresses must not change.
   std::vector<wanted_stream> wanted_streams_;
   std::vector<stream> streams_;
-  // Several tensors can share a stream if the same bytes are decoded in the same way.
+  // The key of a stream. Several tensors share a stream if their keys are equal.
   struct stream_key {
     std::uint32_t file;
     std::uint64_t offset;
@@ -150,9 +153,9 @@ class plan_input_builder {
   std::vector<std::uint32_t> unconverted_;
   digests digests_;
   std::vector<arena_block> blocks_;
-  std::vector<std::uint32_t> block_of_;  // Indexed by chosen tensor. Can be no_block.
+  std::vector<std::uint32_t> block_of_;  // Indexed by chosen tensor. An element can be no_block.
   std::uint32_t arenas_ = 1;
-  // Key: device and file. The file is 0 unless each file has its own arena.
+  // The key consists of device and file. The file is 0 unless each file has its own arena.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> arena_at_;
   std::vector<std::uint32_t> devices_;  // Indexed by arena.
 };

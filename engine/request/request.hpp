@@ -59,9 +59,9 @@ struct load_request {
   /// The memory limit of a tensor stream. 0 if the request starts no tensor stream.
   std::uint64_t window_bytes = 0;
   std::optional<fill_request> fill;  // If empty, the loader allocates the memory of the tensors.
-  std::optional<copy_request> copy;  // If set, the request copies this tensor and has no source.
-  // Set if the request is a part of a larger load: the part has the tensors [only_first, only_last)
-  // of the list `chosen`.
+  std::optional<copy_request> copy;  // If set, the request copies a tensor and has no source.
+  // Set if the request is a part of a larger load. The request loads only the tensors [only_first,
+  // only_last) of the list `chosen`.
   std::shared_ptr<const std::vector<chosen_tensor>> chosen;
   std::uint32_t only_first = 0;
   std::uint32_t only_last = 0;

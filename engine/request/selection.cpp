@@ -29,7 +29,7 @@ selection::operator load_options() const {
 selection& selection::names(detail::list_argument<std::string> names) {
   std::vector<std::string> list = std::move(names).take();
   for (std::string& name : list) requests_.names.push_back(std::move(name));
-  // An empty list selects no tensor. Without this predicate, an empty selection would select all
+  // An empty list must select no tensor. Without this predicate, the selection would select all
   // tensors.
   if (list.empty()) requests_.predicates.emplace_back([](const tensor_info&) { return false; });
   return *this;

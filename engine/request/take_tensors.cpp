@@ -31,48 +31,48 @@ bool takes_all(const detail::requests& requests) {
   return requests.names.empty() && requests.globs.empty() && requests.predicates.empty();
 }
 
-result<void> take_chosen(const selection_context& in, std::vector<bool>& taken) {
-  for (const std::string& wanted_name : in.requests.names) {
-    auto t = in.find(wanted_name);
+result<void> take_chosen(const selection_context& context, std::vector<bool>& taken) {
+  for (const std::string& wanted_name : context.requests.names) {
+    auto t = context.find(wanted_name);
     if (!t) return t.error();
     if (*t) taken[**t] = true;
   }
-  for (const std::string& glob : in.requests.globs) {
+  for (const std::string& glob : context.requests.globs) {
     bool is_matched = false;
-    for (std::uint32_t t = 0; t < in.tensors(); ++t) {
-      if (!matches(glob, in.name(t))) continue;
+    for (std::uint32_t t = 0; t < context.tensors(); ++t) {
+      if (!matches(glob, context.name(t))) continue;
       taken[t] = is_matched = true;
     }
-    if (auto status = in.found_any(is_matched, glob); !status) return status.error();
+    if (auto status = context.found_any(is_matched, glob); !status) return status.error();
   }
-  for (const auto& predicate : in.requests.predicates) {
-    for (std::uint32_t t = 0; t < in.tensors(); ++t) {
-      if (predicate(in.from.tensors[t])) taken[t] = true;
+  for (const auto& predicate : context.requests.predicates) {
+    for (std::uint32_t t = 0; t < context.tensors(); ++t) {
+      if (predicate(context.from.tensors[t])) taken[t] = true;
     }
   }
-  for (const std::string& glob : in.requests.excepted) {
-    for (std::uint32_t t = 0; t < in.tensors(); ++t) {
-      if (matches(glob, in.name(t))) taken[t] = false;
+  for (const std::string& glob : context.requests.excepted) {
+    for (std::uint32_t t = 0; t < context.tensors(); ++t) {
+      if (matches(glob, context.name(t))) taken[t] = false;
     }
   }
   return {};
 }
 
-result<void> leave_experts_of_others(const selection_context& in, std::vector<bool>& taken) {
-  if (in.requests.experts.empty()) return {};
-  const auto [rank, ranks, stated] = in.requests.experts.back();
-  if (rank >= ranks) return in.no_rank(rank, ranks);
+result<void> leave_experts_of_others(const selection_context& context, std::vector<bool>& taken) {
+  if (context.requests.experts.empty()) return {};
+  const auto [rank, ranks, stated] = context.requests.experts.back();
+  if (rank >= ranks) return context.no_rank(rank, ranks);
   std::uint64_t experts = stated;
-  for (const tensor_info& tensor : in.from.tensors) {
+  for (const tensor_info& tensor : context.from.tensors) {
     const auto n = expert_of(tensor.name);
     if (n && stated == 0 && *n < ~std::uint64_t{0}) experts = std::max(experts, *n + 1);
   }
   const std::uint64_t whole = experts / ranks;
-  const std::uint64_t over = experts % ranks;
-  const std::uint64_t begin = rank * whole + std::min(rank, over);
-  const std::uint64_t end = begin + whole + (rank < over ? 1 : 0);
-  for (std::uint32_t t = 0; t < in.tensors(); ++t) {
-    const auto n = expert_of(in.name(t));
+  const std::uint64_t remainder = experts % ranks;
+  const std::uint64_t begin = rank * whole + std::min(rank, remainder);
+  const std::uint64_t end = begin + whole + (rank < remainder ? 1 : 0);
+  for (std::uint32_t t = 0; t < context.tensors(); ++t) {
+    const auto n = expert_of(context.name(t));
     if (n && (*n < begin || *n >= end)) taken[t] = false;
   }
   return {};
@@ -80,14 +80,14 @@ result<void> leave_experts_of_others(const selection_context& in, std::vector<bo
 
 // Marks the parts of fused tensors. A part is also loaded separately only if a name, a glob or a
 // predicate of the selection selects the part.
-result<void> take_fused_parts(const selection_context& in, taken_tensors& taken) {
-  for (const detail::fuse_request& request : in.requests.fused) {
+result<void> take_fused_parts(const selection_context& context, taken_tensors& taken) {
+  for (const detail::fuse_request& request : context.requests.fused) {
     for (const std::string& part_name : request.names) {
-      auto t = in.find(part_name);
+      auto t = context.find(part_name);
       if (!t) return t.error();
       if (!*t) continue;
       taken.fused_part[**t] = true;
-      if (takes_all(in.requests)) taken.alone[**t] = false;
+      if (takes_all(context.requests)) taken.alone[**t] = false;
     }
   }
   return {};
@@ -116,13 +116,13 @@ result<void> selection_context::found_any(bool is_matched, const std::string& gl
   return fault{errc::no_such_tensor, place(), "no tensor matches '" + printable(glob) + "'"};
 }
 
-result<taken_tensors> take_tensors(const selection_context& in) {
-  const bool is_everything = takes_all(in.requests);
-  taken_tensors taken = {std::vector<bool>(in.tensors(), is_everything),
-                         std::vector<bool>(in.tensors())};
-  if (auto status = take_chosen(in, taken.alone); !status) return status.error();
-  if (auto status = leave_experts_of_others(in, taken.alone); !status) return status.error();
-  if (auto status = take_fused_parts(in, taken); !status) return status.error();
+result<taken_tensors> take_tensors(const selection_context& context) {
+  const bool is_everything = takes_all(context.requests);
+  taken_tensors taken = {std::vector<bool>(context.tensors(), is_everything),
+                         std::vector<bool>(context.tensors())};
+  if (auto status = take_chosen(context, taken.alone); !status) return status.error();
+  if (auto status = leave_experts_of_others(context, taken.alone); !status) return status.error();
+  if (auto status = take_fused_parts(context, taken); !status) return status.error();
   return taken;
 }
 

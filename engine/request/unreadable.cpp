@@ -8,23 +8,23 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Returns true if the glob matches the object "name" or all of its parts, "name/*".
+// Returns true if `glob` matches the name of the object, or the names of all its parts ("name/*").
 bool matches_object(const std::string& glob, const std::string& name) {
   return matches(glob, name) || matches(glob, name + "/");
 }
 
 bool is_chosen(const unreadable_info& object, const detail::requests& requests) {
-  const auto matches_it = [&](const std::string& glob) {
+  const auto matches_name = [&](const std::string& glob) {
     return matches_object(glob, object.name);
   };
-  if (std::ranges::any_of(requests.excepted, matches_it)) return false;
+  if (std::ranges::any_of(requests.excepted, matches_name)) return false;
   if (requests.names.empty() && requests.globs.empty() && requests.predicates.empty()) return true;
-  if (std::ranges::any_of(requests.globs, matches_it)) return true;
-  tensor_info known;
-  known.name = object.name;
-  known.file = object.file;
+  if (std::ranges::any_of(requests.globs, matches_name)) return true;
+  tensor_info info;
+  info.name = object.name;
+  info.file = object.file;
   return std::ranges::any_of(requests.predicates,
-                             [&](const auto& predicate) { return predicate(known); });
+                             [&](const auto& predicate) { return predicate(info); });
 }
 
 }  // namespace

@@ -15,13 +15,13 @@ namespace ringload::inline v0 {
 
 fault fault_of(const unreadable_info& object);
 
-// Returns the unreadable object with this name, or the object of which `name` is a part. Returns
-// null if no unreadable object matches.
+// Returns the unreadable object with the name `name`, or the unreadable object that has a part with
+// this name. Returns null if no unreadable object matches.
 const unreadable_info* unreadable_named(const catalog& from, std::string_view name) noexcept;
 
-// Returns an error if the selection contains an unreadable object, unless the catalog omits the
-// object (unreadable_info::is_left_out). Does not check the names in the selection, because
-// selection_context::find() checks these names.
+// Returns an error if the selection contains an unreadable object, unless selections may omit the
+// object (unreadable_info::is_left_out). The function does not check the names in the selection,
+// because selection_context::find() checks these names.
 std::optional<fault> unreadable_chosen(const catalog& from, const detail::requests& requests);
 
 }  // namespace ringload::inline v0

@@ -21,7 +21,7 @@ admission_control::admission_control(boost::asio::io_context& loop, const loader
 
 boost::asio::awaitable<void> admission_control::acquire(std::uint64_t bytes, bool awaited) {
   wait_queue& queue = awaited ? awaited_ : unawaited_;
-  if (awaited_.empty() && queue.empty() && has_room_for(bytes)) {
+  if (awaited_.empty() && queue.empty() && can_admit(bytes)) {
     bytes_in_flight_ += bytes;
     co_return;
   }
@@ -39,7 +39,7 @@ void admission_control::release(std::uint64_t bytes) {
 void admission_control::admit_waiting() {
   for (;;) {
     wait_queue& queue = awaited_.empty() ? unawaited_ : awaited_;
-    if (queue.empty() || !has_room_for(queue.front_weight())) return;
+    if (queue.empty() || !can_admit(queue.front_weight())) return;
     bytes_in_flight_ += queue.front_weight();
     queue.wake_one();
   }

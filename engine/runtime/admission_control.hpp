@@ -2,9 +2,9 @@
 #pragma once
 
 // Limits how many bytes are in flight: in the reads from one drive, or in the writes of a loader.
-// Before a read or a write starts, it waits in acquire() until its bytes fit into the limit. Reads
-// that an operation of the caller waits for are admitted before all other reads. Engine thread
-// only, except bytes_max().
+// Before a read or a write starts, its coroutine waits in acquire() until the bytes fit into the
+// limit. Reads that an operation of the caller waits for are admitted before all other reads.
+// Engine thread only, except bytes_max().
 
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace ringload::inline v0::detail {
 
-// Returns the option `bytes_in_flight` if it is not 0. Otherwise returns the start value of the
-// queue_depth_tuner, which adjusts the limit.
+// Returns the option `bytes_in_flight` if the option is not 0. Otherwise returns the start value of
+// the queue_depth_tuner, which adjusts the limit.
 std::uint64_t first_bytes_in_flight(const loader_options& options) noexcept;
 
 class admission_control {
@@ -32,7 +32,7 @@ class admission_control {
   std::uint64_t bytes_max() const noexcept { return tuner_ ? tuner_->bytes() : fixed_bytes_max_; }
 
  private:
-  bool has_room_for(std::uint64_t bytes) const noexcept {
+  bool can_admit(std::uint64_t bytes) const noexcept {
     return bytes_in_flight_ == 0 || bytes_in_flight_ + bytes <= bytes_max();
   }
   void admit_waiting();

@@ -58,8 +58,9 @@ class step_cancellation : public std::enable_shared_from_this<step_cancellation>
   }
 
   // Starts an asynchronous operation by calling `start` with a completion handler, and blocks until
-  // the operation completes. Returns the result of the operation, or throws its exception. When the
-  // step is cancelled, the operation is cancelled too. Must be called in the thread of the step.
+  // the operation completes. Returns the result of the operation, or throws the exception of the
+  // operation. When the step is cancelled, the operation is cancelled too. Must be called in the
+  // thread of the step.
   template <class T, class Start>
   T wait_for(const Start& start) {
     boost::asio::io_context loop(1);
@@ -74,7 +75,7 @@ class step_cancellation : public std::enable_shared_from_this<step_cancellation>
     };
     start(boost::asio::bind_executor(
         loop, boost::asio::bind_cancellation_slot(signal.slot(), as_exception(take))));
-    // The signal is not thread-safe, so it is emitted in the thread that runs `loop`.
+    // The signal is not thread-safe, so the signal is emitted in the thread that runs `loop`.
     const auto emit = [&signal] { signal.emit(boost::asio::cancellation_type::terminal); };
     set_cancel([&loop, emit] { retry_allocation([&] { boost::asio::post(loop, emit); }); });
     loop.run();

@@ -84,8 +84,8 @@ void decoders::run() noexcept {
       stream_piece& piece = *stream->current;
       decode_now(*stream, piece);
       more = end_piece(*stream, left > 1);
-      // If `more` is false, the loop must not use `stream` again, because the resumed coroutine
-      // may destroy it.
+      // If `more` is false, `stream` must not be used after this call, because the resumed
+      // coroutine may destroy the stream.
       resume(piece);
     }
   }

@@ -55,16 +55,17 @@ struct running_stream {
   stream_piece* current = nullptr;  // The piece that a thread is decoding.
   std::uint64_t next_offset = 0;    // Stream offset of the next piece to decode.
   bool queued = false;              // True while the stream is in the queue.
-  bool ended = false;               // True after a piece failed or give_up() was called.
+  bool ended = false;               // True after a piece has failed or give_up() was called.
   running_stream* next = nullptr;   // Next stream in the queue.
 };
 
 class decoders {
  public:
   // Starts the threads. Coroutines are resumed in `loop`, which must outlive this object. In
-  // traces, the numbers of the threads begin with `first`. Throws `error` if a thread cannot start.
-  decoders(boost::asio::io_context& loop, std::uint32_t threads, std::uint32_t first)
-      : loop_(loop), idle_(threads), threads_(threads, first) {}
+  // traces, the numbers of the threads begin with `first_number`. Throws `error` if a thread cannot
+  // start.
+  decoders(boost::asio::io_context& loop, std::uint32_t threads, std::uint32_t first_number)
+      : loop_(loop), idle_(threads), threads_(threads, first_number) {}
   decoders(const decoders&) = delete;
   decoders& operator=(const decoders&) = delete;
 
@@ -76,8 +77,8 @@ class decoders {
   // pieces.
   boost::asio::awaitable<void> decode(running_stream& stream, stream_piece& piece);
 
-  // Ends the stream. Completes the pieces that no thread has started, without decoding them. No
-  // piece may be added afterwards.
+  // Ends the stream. Completes the pieces that no thread has started. These pieces are not decoded.
+  // No piece may be added afterwards.
   void give_up(running_stream& stream);
 
  private:

@@ -6,7 +6,7 @@
 // If a loader reads from several drives, each drive may occupy only its share of the workers
 // (coroutines that each carry out one read at a time). Then a slow drive delays only the loads that
 // read from that drive. A share is at most half of the workers. The other workers stay free for a
-// drive that becomes active later, because a slow drive occupies its workers for a long time.
+// drive that becomes active later, because a slow drive keeps its workers busy for a long time.
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
@@ -31,7 +31,8 @@ struct drive {
 
 class drives {
  public:
-  // Maximum number of entries. If a loader reads from more drives, the rest share the last entry.
+  // Maximum number of entries. If a loader reads from more drives, the last entry also represents
+  // all further drives.
   static constexpr std::size_t drives_max = 64;
 
   drives(boost::asio::io_context& loop, const loader_options& options)

@@ -66,9 +66,9 @@ loader_options options_for(const loader_options& options, const std::vector<devi
   return options.slots == 0 ? with_slots_within(chosen, available_bytes()) : chosen;
 }
 
-// Spawns the coroutine that `make_coroutine` returns, and spawns it again until the coroutine
-// returns normally. If memory is exhausted, co_spawn may throw, end the coroutine with an
-// exception, or destroy the coroutine without a notice.
+// Spawns the coroutine that `make_coroutine` returns. Repeats this step until a coroutine returns
+// normally. If memory is exhausted, co_spawn may throw, the coroutine may end with an exception, or
+// the coroutine may be destroyed without a notice.
 template <class Life>
 void spawn_until_done(boost::asio::io_context& loop, const Life& make_coroutine) {
   struct ending {
@@ -148,9 +148,9 @@ std::shared_ptr<engine> engine::make(std::vector<device> targets, const loader_o
 
 void engine::run(const wrapper& wrap, std::promise<result<void>> ready) {
   ::pthread_setname_np(::pthread_self(), "ringload");
-  // Without the work guard `stay_`, the loop could stop before a worker is spawned, and would never
-  // run again.
-  stay_.emplace(loop.get_executor());
+  // Without `work_guard_`, the loop could stop before a worker is spawned, and would never run
+  // again.
+  work_guard_.emplace(loop.get_executor());
   result<void> status = catch_as_fault([&] { return set_up(wrap); });
   if (status) {
     status = catch_as_fault([&]() -> result<void> {
@@ -294,8 +294,8 @@ result<void> engine::start_saving() {
 }
 
 void engine::tear_down() {
-  // No read or copy is in flight here, because close_when_idle() ends the loop after all users
-  // (loads and saves) were removed, and a user is removed after its last read or copy.
+  // No read or copy is in flight here. Each user (load or save) is removed after its last read or
+  // copy, and close_when_idle() ends the loop after all users were removed.
   if (open_threads) open_threads->join();
   if (closing_thread) closing_thread->join();
   if (copy_threads) copy_threads->join();
@@ -325,14 +325,14 @@ void engine::tear_down() {
   staging.close();
 }
 
-void engine::close(std::chrono::milliseconds most) {
+void engine::close(std::chrono::milliseconds timeout) {
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
     closed_ = true;
     retry_allocation([this] { boost::asio::post(loop, [this] { begin_close(); }); });
   }
-  if (done_.wait_for(most) == std::future_status::ready) {
+  if (done_.wait_for(timeout) == std::future_status::ready) {
     thread_.join();
   } else {
     thread_.detach();
@@ -362,7 +362,7 @@ void engine::close_when_idle() {
   read_schedule.close();
   check_schedule.close();
   if (the_ring) the_ring->stop();
-  stay_.reset();
+  work_guard_.reset();
 }
 
 void engine::fill_stats(load_stats& stats) const {

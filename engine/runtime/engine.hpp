@@ -43,7 +43,7 @@ class engine : public std::enable_shared_from_this<engine> {
   // Wraps each queue of reads and writes. Used by tests.
   using wrapper = std::function<std::unique_ptr<io_queue>(std::unique_ptr<io_queue>)>;
 
-  // Also starts the engine thread. Throws ringload::error.
+  // Creates an engine and starts its thread. Throws ringload::error.
   static std::shared_ptr<engine> make(std::vector<device> targets, const loader_options& requested,
                                       wrapper wrap = {}, std::vector<extension> extensions = {},
                                       const allocation_log& log = {});
@@ -67,10 +67,10 @@ class engine : public std::enable_shared_from_this<engine> {
   }
 
   // Cancels all loads and saves, and waits until no read or copy is in flight. If a drive does not
-  // complete a read within `most`, close() stops waiting and detaches the thread. The thread keeps
-  // the engine and its memory until the read completes, because the kernel may still write to the
-  // memory.
-  void close(std::chrono::milliseconds most = drain_max);
+  // complete a read within `timeout`, close() stops waiting and detaches the thread. The thread
+  // keeps the engine and its memory until the read completes, because the kernel may still write to
+  // the memory.
+  void close(std::chrono::milliseconds timeout = drain_max);
   static constexpr std::chrono::seconds drain_max{30};
 
   void fill_stats(load_stats& stats) const;
@@ -82,7 +82,7 @@ class engine : public std::enable_shared_from_this<engine> {
   const memory_accounts memory;
   const std::vector<extension> extensions;
   boost::asio::io_context loop{1};
-  // device_set.hpp states the thread of each function.
+  // device_set.hpp states which thread may call each function.
   device_set devices;
 
   // ---- Engine thread only ----
@@ -96,12 +96,12 @@ class engine : public std::enable_shared_from_this<engine> {
   void add_user(std::shared_ptr<engine_user> user);
   void remove_user(const engine_user& user);
 
-  // Each function creates its threads and workers at its first call.
+  // Each function creates threads and workers at the first call.
   result<void> start_checking();
   result<void> start_decoding();
   result<void> start_saving();
 
-  // Reads of loads and writes of saves. The workers that own a slot carry them out.
+  // Reads of loads and writes of saves. The workers that own a slot carry out these steps.
   schedule read_schedule{loop};
   // Tensors whose digests or indices must be checked. Workers without a slot carry out the checks.
   schedule check_schedule{loop};
@@ -151,7 +151,7 @@ class engine : public std::enable_shared_from_this<engine> {
   load_stats stats_;  // Only longest_submit_seconds changes after make().
 
   // Used by the engine thread only.
-  std::optional<work_guard> stay_;
+  std::optional<work_guard> work_guard_;
   std::vector<std::shared_ptr<engine_user>> users_;
   bool closing_ = false;
   bool slots_begun_ = false;

@@ -2,7 +2,7 @@
 #pragma once
 
 // Counts the bytes that are allocated or mapped for the tensors of a loader. An allocation is
-// counted until the last tensor that uses it is destroyed. All functions are thread-safe.
+// counted until the last tensor in this allocation is destroyed. All functions are thread-safe.
 
 #include <atomic>
 #include <cstdint>

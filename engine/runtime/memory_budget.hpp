@@ -22,7 +22,7 @@ loader_options with_slots_within(loader_options options,
                                  std::optional<std::uint64_t> available) noexcept;
 
 // Limits the size of a window (the memory for a part of the tensors of a load) to 3/4 of the
-// available memory. The rest is left for slots, headers and the program.
+// available memory. The remaining quarter is left for slots, headers and the program.
 std::uint64_t window_within(std::uint64_t window_bytes,
                             std::optional<std::uint64_t> available) noexcept;
 

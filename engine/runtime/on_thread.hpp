@@ -21,7 +21,8 @@ struct start_on_thread {
   template <class Handler, class Work>
   void operator()(Handler&& handler, threads* pool, boost::asio::io_context* loop, Work* work,
                   work_interval* times) const {
-    // The waiting coroutine owns `work` and `times`, so both are valid until it is resumed.
+    // The waiting coroutine owns `work` and `times`, so both are valid until the coroutine is
+    // resumed.
     const auto resume = keep_handler(std::forward<Handler>(handler));
     const auto run = [resume, loop, work, times] {
       if (times) times->begins();
@@ -37,7 +38,8 @@ struct start_on_thread {
 
 // Runs a blocking function, `work()`, in a thread of `pool`, then resumes the coroutine in the
 // thread of `loop`. The caller must keep `work` valid until the coroutine is resumed. `work` must
-// store its own result and must not throw. If `times` is not null, it records the time of the call.
+// store its own result and must not throw. If `times` is not null, `times` receives the start and
+// the end of the call.
 template <class Work>
 boost::asio::awaitable<void> on_thread(threads& pool, boost::asio::io_context& loop, Work& work,
                                        work_interval* times = nullptr) {

@@ -16,13 +16,13 @@ constexpr std::uint64_t turnovers = 4;
 
 // The required ratio between the throughputs of the candidate and of the chosen value, for a
 // doubled and for a halved candidate.
-constexpr double worth_more = 1.03;
-constexpr double worth_fewer = 0.97;
+constexpr double doubling_ratio_min = 1.03;
+constexpr double halving_ratio_min = 0.97;
 constexpr double standard_errors = 2;
 
 // The assumed relative difference between two measurements under the same conditions. error() adds
-// the square of this difference to the sum of squared deviations, so that few trials do not look
-// certain.
+// the square of this difference to the sum of squared deviations, so that the result of a few
+// trials is not regarded as certain.
 constexpr double spread_expected = 0.15;
 constexpr std::uint32_t trials_min = 2;
 // After 32 trials, older trials lose weight, because the speed of a drive can change.
@@ -36,9 +36,12 @@ constexpr std::uint32_t cooldown_doublings_max = 4;
 
 }  // namespace
 
-queue_depth_tuner::queue_depth_tuner(std::uint64_t least, std::uint64_t first,
-                                     std::uint64_t most) noexcept
-    : least_(least), most_(most), chosen_(first), current_(first) {}
+queue_depth_tuner::queue_depth_tuner(std::uint64_t bytes_min, std::uint64_t bytes_at_start,
+                                     std::uint64_t bytes_max) noexcept
+    : bytes_min_(bytes_min),
+      bytes_max_(bytes_max),
+      chosen_(bytes_at_start),
+      current_(bytes_at_start) {}
 
 void queue_depth_tuner::direction::add(double ratio) noexcept {
   if (trials == trials_remembered) {
@@ -56,7 +59,7 @@ double queue_depth_tuner::direction::error() const noexcept {
 }
 
 std::uint64_t queue_depth_tuner::candidate(const direction& dir) const noexcept {
-  return dir.up ? std::min(most_, 2 * chosen_) : std::max(least_, chosen_ / 2);
+  return dir.up ? std::min(bytes_max_, 2 * chosen_) : std::max(bytes_min_, chosen_ / 2);
 }
 
 void queue_depth_tuner::completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept {
@@ -126,8 +129,9 @@ void queue_depth_tuner::start_trial() noexcept {
   }
 }
 
-// Called when the drive becomes idle during a trial. Without this function, a trial might never
-// end: if the candidate admits the reads of all workers, the drive is idle while all workers copy.
+// Called when the drive becomes idle during the measurement of a candidate. Otherwise a trial might
+// never end: if the candidate admits the reads of all workers at once, the drive is idle while all
+// workers copy.
 void queue_depth_tuner::give_up_trial() noexcept {
   phase_ = phase::before;
   pause_ = pause_between;
@@ -137,13 +141,13 @@ void queue_depth_tuner::give_up_trial() noexcept {
 
 void queue_depth_tuner::decide(direction& dir) noexcept {
   if (dir.trials < trials_min) return;
-  const double required_ratio = dir.up ? worth_more : worth_fewer;
-  const double doubt = standard_errors * dir.error();
-  if (dir.mean - doubt > required_ratio) {
+  const double required_ratio = dir.up ? doubling_ratio_min : halving_ratio_min;
+  const double uncertainty = standard_errors * dir.error();
+  if (dir.mean - uncertainty > required_ratio) {
     chosen_ = candidate(dir);
     directions_ = {direction{true}, direction{false}};
     apply(chosen_);
-  } else if (dir.mean + doubt < required_ratio) {
+  } else if (dir.mean + uncertainty < required_ratio) {
     const std::uint32_t refused = dir.refused;
     dir = direction{dir.up};
     dir.cooldown = cooldown_min << std::min(refused, cooldown_doublings_max);

@@ -20,16 +20,17 @@ class queue_depth_tuner {
  public:
   using clock = std::chrono::steady_clock;
 
-  // All values are in bytes. 0 < least <= first <= most must hold.
-  queue_depth_tuner(std::uint64_t least, std::uint64_t first, std::uint64_t most) noexcept;
+  // All values are in bytes. 0 < bytes_min <= bytes_at_start <= bytes_max must hold.
+  queue_depth_tuner(std::uint64_t bytes_min, std::uint64_t bytes_at_start,
+                    std::uint64_t bytes_max) noexcept;
 
   // Returns how many bytes may be in flight at present. May be called from any thread.
   std::uint64_t bytes() const noexcept { return current_; }
 
   // Reports that `bytes` were read or written. `idle` must be true if no bytes are in flight and no
   // read or write is waiting. If `idle` is true, discards the current measurement, because the time
-  // until the next read or write would distort the measurement. If this was the measurement of the
-  // candidate, the trial ends without a result.
+  // until the next read or write would distort the measurement. If the discarded measurement was
+  // the measurement of the candidate, the trial ends without a result.
   void completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept;
 
  private:
@@ -46,7 +47,8 @@ class queue_depth_tuner {
     void add(double ratio) noexcept;
     double error() const noexcept;  // Returns the standard error of `mean`.
   };
-  // The measurements of a trial: with the chosen value, the candidate, the chosen value again.
+  // The three measurements of a trial: `before` with the chosen value, `trial` with the candidate,
+  // and `after` with the chosen value again.
   enum class phase : std::uint8_t { before, trial, after };
 
   std::uint64_t candidate(const direction& dir) const noexcept;
@@ -56,13 +58,13 @@ class queue_depth_tuner {
   void decide(direction& dir) noexcept;
   void apply(std::uint64_t bytes) noexcept;
 
-  const std::uint64_t least_;
-  const std::uint64_t most_;
-  std::uint64_t chosen_;                // The chosen value.
+  const std::uint64_t bytes_min_;
+  const std::uint64_t bytes_max_;
+  std::uint64_t chosen_;
   std::atomic<std::uint64_t> current_;  // chosen_, or the candidate during its measurement.
 
   // The next four members describe the current measurement. skip_ is the number of bytes that must
-  // complete before the measurement starts, because they were requested with the previous value.
+  // complete before the measurement starts. These bytes were requested with the previous value.
   std::uint64_t skip_ = 0;
   std::uint64_t counted_ = 0;
   bool running_ = false;

@@ -23,7 +23,7 @@ void schedule::close() {
   waiting_.wake_all();
 }
 
-bool schedule::take_from(work_queue& queue, bool awaited, turn& found) {
+bool schedule::take_from(work_queue& queue, bool awaited, turn& taken) {
   for (std::size_t left = queue.size(); left > 0; --left) {
     std::shared_ptr<work> owner = std::move(queue.front());
     queue.pop_front();
@@ -31,25 +31,25 @@ bool schedule::take_from(work_queue& queue, bool awaited, turn& found) {
     if (!offer.step && !offer.later) continue;
     retry_allocation([&] { queue.push_back(owner); });
     if (!offer.step) continue;
-    found = {std::move(owner), *offer.step, awaited};
+    taken = {std::move(owner), *offer.step, awaited};
     return true;
   }
   return false;
 }
 
-bool schedule::next(turn& found) {
-  return take_from(urgent_, true, found) || take_from(ready_, false, found) ||
-         take_from(last_, false, found);
+bool schedule::next(turn& taken) {
+  return take_from(urgent_, true, taken) || take_from(ready_, false, taken) ||
+         take_from(last_, false, taken);
 }
 
 boost::asio::awaitable<schedule::turn> schedule::take() {
-  turn found;
-  bool is_found = next(found);
-  while (!is_found && !closed_) {
+  turn taken;
+  bool is_taken = next(taken);
+  while (!is_taken && !closed_) {
     co_await waiting_.wait();
-    is_found = next(found);
+    is_taken = next(taken);
   }
-  co_return found;
+  co_return taken;
 }
 
 }  // namespace ringload::inline v0::detail

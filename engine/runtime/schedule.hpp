@@ -3,8 +3,8 @@
 
 // Decides which step a worker (see worker.hpp) carries out next. A step is one read or check of a
 // load, or one write of a save. Workers first take the steps that a caller waits for, then the
-// steps of work that add() has added, and then the steps of work that add_last() has added. Work of
-// the same priority takes turns. Engine thread only.
+// steps of work that add() has added, and then the steps of work that add_last() has added. Workers
+// take steps in turn from all work of the same priority. Engine thread only.
 
 #include <cstdint>
 #include <deque>
@@ -38,7 +38,7 @@ class schedule {
   // Ends the workers: when no step is left, take() returns a turn with a null owner.
   void close();
 
-  // Waits until a step is available.
+  // Waits until a step is available, and takes this step.
   boost::asio::awaitable<turn> take();
 
  private:
@@ -47,8 +47,8 @@ class schedule {
   using work_queue = std::deque<std::shared_ptr<work>>;
 
   void add_to(work_queue& queue, const std::shared_ptr<work>& owner);
-  static bool take_from(work_queue& queue, bool awaited, turn& found);
-  bool next(turn& found);
+  static bool take_from(work_queue& queue, bool awaited, turn& taken);
+  bool next(turn& taken);
 
   work_queue urgent_;
   work_queue ready_;

@@ -43,7 +43,7 @@ result<void> slot_pool::make_ready(std::uint32_t slot, const device_set& devices
 }
 
 void slot_pool::open_registration(ring* io_ring) {
-  if (!io_ring) return refused("threads read");
+  if (!io_ring) return refused("io_uring is not used");
   const auto failed = io_ring->open_buffers(count_);
   if (failed) return refused("io_uring_register_buffers_sparse: " + failed.message());
   ring_ = io_ring;
@@ -92,8 +92,8 @@ void slot_pool::note_pages(std::uint32_t slot, std::string not_reserved_reason) 
     if (page_kind_noted_) return;
     page_kind_noted_ = true;
   }
-  // kind_of() is slow, so it is called for the first slot only. The lock is not held, so that the
-  // preparation of other slots does not wait.
+  // kind_of() is slow, so this function calls kind_of() for the first slot only. The lock is not
+  // held, so that the preparation of other slots does not wait.
   const page_kind found = kind_of(slots_.at(slot));
   const std::lock_guard lock(mutex_);
   page_kind_ = name(found);

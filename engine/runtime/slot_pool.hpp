@@ -2,8 +2,8 @@
 #pragma once
 
 // The slots of a loader. A slot is an I/O buffer for reads and writes. A slot occupies address
-// space but no memory until it is populated (its pages become present). A slot is populated and
-// pinned at its first use or shortly before, and registered with io_uring at its first use.
+// space but no memory until the slot is populated (its pages become present). A slot is populated
+// and pinned at its first use or shortly before, and registered with io_uring at its first use.
 
 #include <atomic>
 #include <cstdint>

@@ -13,7 +13,8 @@ namespace ringload::inline v0::detail {
 
 class stop_state {
  public:
-  // Records the first cause, and ignores later ones. Does nothing if the load or save has finished.
+  // Records the first cause, and ignores later causes. Does nothing if the load or save has
+  // finished.
   void stop(fault cause) noexcept {
     if (stopped_ || finished_) return;
     stopped_ = true;

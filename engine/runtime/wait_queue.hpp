@@ -42,9 +42,9 @@ class wait_queue {
  public:
   explicit wait_queue(boost::asio::io_context& loop) : loop_(loop) {}
 
-  // Suspends the coroutine until wake_one() or wake_all() resumes it. While the coroutine is the
-  // first in the queue, front_weight() returns `weight`. For example, `weight` is the number of
-  // bytes that the coroutine will read.
+  // Suspends the coroutine until wake_one() or wake_all() resumes the coroutine. While the
+  // coroutine is the first in the queue, front_weight() returns `weight`. For example, `weight` is
+  // the number of bytes that the coroutine will read.
   boost::asio::awaitable<void> wait(std::uint64_t weight = 0) {
     return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void()>(
         detail::enqueue_waiter(), boost::asio::use_awaitable, &queue_, weight);

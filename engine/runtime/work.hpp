@@ -12,7 +12,7 @@
 
 namespace ringload::inline v0::detail {
 
-// A step of a `work`: its index, and the slot (I/O buffer) of the worker that carries it out.
+// A step of a `work`: its index, and the slot (I/O buffer) of the worker that carries out the step.
 // `awaited` is true if a caller waits for the step.
 struct work_step {
   std::uint32_t index;

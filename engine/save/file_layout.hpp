@@ -39,8 +39,9 @@ struct tensor_extent {
   std::uint64_t bytes = 0;
 };
 
-// The files and the tensors in them. Two tensors with equal bytes may have the same extent. All
-// other extents must not overlap. Bytes outside of tensors, heads and tails are zeros.
+// The files of a checkpoint, and the tensors in the files. Two tensors with equal bytes may have
+// the same extent. All other extents must not overlap. Bytes outside of tensors, heads and tails
+// are zeros.
 struct checkpoint_layout {
   std::vector<file_layout> files;
   std::vector<tensor_extent> tensors;  // In the order of the saved tensors.

@@ -27,8 +27,8 @@ struct safetensors_settings {
 };
 
 // Errors name the tensor, the file in the folder, or "saving" for an invalid setting. The caller
-// adds the path. Duplicate names fail with errc::duplicate_tensor. Names that strict readers refuse
-// fail with errc::invalid_tensor.
+// must add the path. Duplicate names fail with errc::duplicate_tensor. Names that strict readers
+// refuse fail with errc::invalid_tensor.
 result<checkpoint_layout> lay_out_safetensors(std::span<const layout_tensor> tensors,
                                               const safetensors_settings& settings);
 

@@ -29,11 +29,11 @@ struct set_up_task {
   }
 };
 
-// Task for a saving thread. Gives the files their final names, or removes the files. Releases the
-// tensors, because the destructors of their owners may block.
+// Task for a saving thread. Gives the files their final names, or removes the files. Also releases
+// the tensors, because the destructors of their owners may block.
 struct end_task {
   save_files files;
-  save_job::remains unneeded;
+  save_job::released_tensors unneeded;
   bool publish;
   bool sync;
   result<void> published;
@@ -70,8 +70,8 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<save_job>& j
 
 boost::asio::awaitable<void> save(engine& e, std::shared_ptr<save_job> job) {
   set_up_task set_up = {e, *job, fault()};
-  // Any small allocation below may fail. In this case, the save fails, but its operation is
-  // completed.
+  // Any of the following small allocations may fail. In this case, the save fails, but its
+  // operation still completes.
   bool has_begun = false;
   while (!has_begun || !job->quiet()) {
     try {

@@ -44,7 +44,7 @@ class save_files {
  private:
   atomic_entry entry_;
   std::vector<std::string> paths_;
-  // Declared last, so that files are closed before entry_ removes them.
+  // Declared last, so that files are closed before entry_ removes the files.
   std::vector<written_file> files_;
 };
 

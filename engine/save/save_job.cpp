@@ -108,7 +108,7 @@ save_files save_job::release_files() noexcept {
   return std::move(work_.files);
 }
 
-save_job::remains save_job::release_tensors() noexcept {
+save_job::released_tensors save_job::release_tensors() noexcept {
   return {std::move(work_.group), std::move(request_.tensors)};
 }
 
@@ -126,7 +126,8 @@ void save_job::finish() noexcept {
       waiting->complete(std::move(result_));
     }
   } catch (const std::bad_alloc&) {
-    // If memory is exhausted, the handler is destroyed without a call, as in every other operation.
+    // If memory is exhausted, the handler is destroyed without being called, as in every other
+    // operation.
   }
 }
 

@@ -44,7 +44,7 @@ class save_job final : public work,
   // Takes over the open files and the plan. Afterwards, workers may take writes.
   void begin(save_setup setup);
   written_file& file(const write_op& op) noexcept { return work_.files.files()[op.file]; }
-  // Check threads may also call group() while they compute a digest.
+  // A check thread may also call group() while the thread computes a digest.
   const std::shared_ptr<write_group>& group() const noexcept { return work_.group; }
 
   // The interface `work`: the steps of the job are its writes. A write is in flight from take()
@@ -55,14 +55,15 @@ class save_job final : public work,
 
   void count(std::uint32_t bytes, bool direct, bool straight) noexcept;
 
-  // The digests of the tensors are a separate `work`, so they are computed while the writes run.
+  // The digests of the tensors are a separate `work`, so the digests are computed while the writes
+  // run.
   std::shared_ptr<work> digests() { return {shared_from_this(), &digest_work_}; }
 
   // Sets the operation that waits for the save. A cancellation of the operation cancels the save.
   void await(std::unique_ptr<operation<save_result>> waiting);
 
   // Stops the save: no further write is started. Writes in flight still complete. Only the first
-  // cause is kept. After release_files(), a cancellation has no effect, and only a failure to
+  // cause is stored. After release_files(), a cancellation has no effect, and only a failure to
   // publish the files stops the save.
   void stop(fault cause);
   void stop_from_outside(fault cause) noexcept;
@@ -71,15 +72,16 @@ class save_job final : public work,
   bool quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
 
-  // Moves the files out of the job, so that the caller can close them in a thread that may block.
+  // Moves the files out of the job, so that the caller can close the files in a thread that may
+  // block.
   save_files release_files() noexcept;
-  struct remains {
+  struct released_tensors {
     std::shared_ptr<write_group> group;
     std::vector<tensor_ref> tensors;
   };
-  // Moves the tensors and their sources out of the job, so that the caller can destroy them in a
-  // thread that may block.
-  remains release_tensors() noexcept;
+  // Moves the tensors and their sources out of the job, so that the caller can destroy these
+  // objects in a thread that may block.
+  released_tensors release_tensors() noexcept;
   void set_paths(std::vector<std::string> paths) noexcept { result_.files = std::move(paths); }
 
   // Completes the waiting operation with the result or with the failure.
@@ -109,8 +111,8 @@ class save_job final : public work,
   const std::chrono::steady_clock::time_point begun_at_ = std::chrono::steady_clock::now();
   stop_state outcome_;
 
-  // Only the engine thread uses the members below, except for functions above that other threads
-  // may call.
+  // Only the engine thread uses the following members, except in functions that other threads may
+  // call.
   save_setup work_;
   bool has_begun_ = false;
   std::uint32_t next_ = 0;

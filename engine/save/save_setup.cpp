@@ -38,8 +38,8 @@ bool is_zt(const save_request& request) {
 }
 
 // Chooses between a file and a folder. A .zt file and a path that ends with .safetensors are files.
-// Every other path is a folder. If the format is not set, the name of a new folder must not contain
-// a dot, because the user probably means a file.
+// Every other path is a folder. If the format is not set, refuses a new folder with a dot in its
+// name, because the user probably means a file.
 result<save_target> target_of(const save_request& request) {
   save_target out = {request.path, entry_kind::file, request.options.replace};
   if (is_zt(request) || out.path.extension() == ".safetensors") return out;
@@ -137,7 +137,7 @@ result<checkpoint_layout> lay_out(const save_request& request, const checked_ten
   return lay_out_safetensors(tensors.described, settings);
 }
 
-// Collects the pieces of all files: tensors, heads, tails, and zeros for the gaps between them.
+// Collects the pieces of all files: tensors, heads, tails, and zeros for the gaps.
 class piece_list {
  public:
   piece_list(write_group& group, backend& target) : group_(group), target_(target) {}

@@ -17,7 +17,7 @@
 
 namespace ringload::inline v0::detail {
 
-// The sources of a save, and the writes that store them.
+// The sources of a save, and the writes that store the sources.
 struct write_group {
   std::vector<std::unique_ptr<tensor_bytes>> sources;
   write_plan plan;
@@ -26,8 +26,8 @@ struct write_group {
 // A save that is ready to write.
 struct save_setup {
   save_files files;
-  // `group->sources` holds the tensors in the order of the request, then the headers and other
-  // parts of files. If there are gaps to fill, the last source consists of zeros.
+  // `group->sources` has the tensors in the order of the request, then the heads and tails of the
+  // files. If the files have gaps, the last source consists of zeros.
   std::shared_ptr<write_group> group;
   std::uint64_t bytes = 0;  // Size of all files.
 };

@@ -52,14 +52,15 @@ sharding spread(std::span<const std::uint64_t> tensor_bytes, const shard_limits&
         std::max<std::uint64_t>(1, total / limits.bytes + (total % limits.bytes != 0));
     out.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(least, tensors));
     // Usually the minimum number of shards or slightly more is sufficient. The loop ends at the
-    // latest when each shard has one tensor. The step grows, which limits the number of iterations.
+    // latest when each shard has one tensor. The step grows, so that the loop has few iterations.
     for (;;) {
       out.of_tensor = spread_over(out.count, tensor_bytes, order, limits.bytes);
       if (!out.of_tensor.empty()) break;
       out.count = std::min(tensors, out.count + 1 + out.count / 16);
     }
   }
-  // Removes shards without a tensor. If many tensors are empty, one shard may receive all of them.
+  // Removes shards without a tensor. If many tensors are empty, one shard may receive all empty
+  // tensors.
   std::vector<std::uint32_t> number(out.count, ~std::uint32_t{0});
   std::uint32_t used = 0;
   for (std::uint32_t& shard : out.of_tensor) {

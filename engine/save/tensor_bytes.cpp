@@ -33,8 +33,8 @@ fault invalid(const tensor_ref& tensor, std::string cause) {
 
 // The memory that a tensor covers, relative to its element (0, 0, ...).
 struct reach {
-  std::uint64_t before = 0;  // Bytes before that element.
-  std::uint64_t after = 0;   // Bytes from that element to the end of the last element.
+  std::uint64_t before = 0;  // Bytes before element (0, 0, ...).
+  std::uint64_t after = 0;   // Bytes from element (0, 0, ...) to the end of the last element.
 };
 
 // Returns an empty optional if an element is outside the address space.
@@ -220,8 +220,8 @@ result<void> tensor_bytes::read(std::uint64_t offset, std::span<std::byte> into)
     std::memcpy(into.data(), begin, into.size());
     return {};
   }
-  // The range may begin or end inside an element. Such an element is read separately, and only the
-  // requested bytes are copied.
+  // The range may begin or end inside an element. An incomplete element is read separately, and
+  // only its requested bytes are copied.
   std::array<std::byte, 16> element = {};
   while (!into.empty() && offset % to_bytes_ != 0) {
     if (auto status = read_elements(offset / to_bytes_, 1, element.data()); !status) return status;

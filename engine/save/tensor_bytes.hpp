@@ -20,7 +20,7 @@
 
 namespace ringload::inline v0::detail {
 
-// Returns the size of the tensor in a file whose elements have type `stored_type`. Fails with
+// Returns the size of the tensor in a file that stores the elements as `stored_type`. Fails with
 // errc::invalid_tensor if the description of the tensor is invalid, and with
 // errc::unsupported_dtype if the types cannot be converted. Errors name the tensor.
 result<std::uint64_t> stored_bytes(const tensor_ref& view, dtype stored_type);
@@ -60,15 +60,15 @@ class tensor_bytes {
   strided_elements elements_;
   conversion conversion_;
   std::uint64_t bytes_ = 0;
-  // Size of an element in memory and in the file. The size is 1 if elements have less than a byte.
+  // Size of an element in memory and in the file. The size is 1 if elements have fewer than 8 bits.
   std::uint32_t from_bytes_ = 1;
   std::uint32_t to_bytes_ = 1;
   std::uint64_t spanned_before_ = 0;  // Bytes from the first covered byte to view_.data.
   std::uint64_t spanned_bytes_ = 0;   // Number of covered bytes.
 
-  // Host copy of a tensor that is on a device and is not dense.
   std::mutex mutex_;
-  // Guarded by the mutex until has_fetched_ is true.
+  // Host copy of a tensor that is on a device and is not dense. Guarded by the mutex until
+  // has_fetched_ is true.
   mapping fetched_;
   std::atomic<bool> has_fetched_ = false;
   // Bytes that must still be read before the host copy is freed.

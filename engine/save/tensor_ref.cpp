@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Makes a tensor_ref, which refers to a tensor to save, from a description, a loaded tensor or a
-// DLPack tensor.
+// Creates a tensor_ref from a description, a loaded tensor or a DLPack tensor. A tensor_ref refers
+// to a tensor that will be saved.
 
 #include <ringload/save.hpp>
 #include <utility>

@@ -2,7 +2,7 @@
 
 // Implements save_job::run(), which carries out one write of a save. If possible, the bytes are
 // written from the memory of the tensor. Otherwise the bytes are gathered in the worker's slot (I/O
-// buffer) and written from there.
+// buffer) and written from the slot.
 //
 // Each co_await in this file returns only when neither the kernel nor a copy uses the slot or the
 // tensors.
@@ -101,8 +101,8 @@ struct compare_task {
   }
 };
 
-// Returns the address of a tensor's bytes if they can be written without a copy. Returns null if
-// the write needs the slot.
+// Returns the address of the tensor's bytes if the write needs no copy. Returns null if the write
+// needs the slot.
 const std::byte* unchanged_memory(const write_task& t) {
   const auto gathers = t.gathers();
   if (gathers.size() != 1) return nullptr;
@@ -133,7 +133,7 @@ boost::asio::awaitable<void> write_out(engine& e, write_task& t) {
 }
 
 // Reads the written bytes back into the slot and compares them with the tensors. A direct read must
-// begin at a multiple of the block size, so it may include earlier bytes of the file.
+// begin at a multiple of the block size, so the read may include earlier bytes of the file.
 boost::asio::awaitable<void> read_back(engine& e, write_task& t) {
   const bool direct = t.file.direct && t.file.direct_refusal.empty();
   const std::uint32_t unit = direct ? block_bytes : 1;

@@ -10,7 +10,8 @@
 //
 // A write is direct if its offset and length are multiples of the unit of direct I/O. Only the
 // first and the last bytes of a run can be unaligned. Unaligned bytes become separate writes
-// through the page cache. A file that is one run has at most one such write, at its end.
+// through the page cache. A file that consists of one run has at most one unaligned write, at the
+// end of the file.
 
 #include <cstdint>
 #include <span>

@@ -51,7 +51,7 @@ void post_step(const std::shared_ptr<writer_state>& state, std::unique_ptr<opera
         waiting->fail(outcome.error());
       }
     } catch (const std::bad_alloc&) {
-      waiting.reset();  // Without memory to post the handler, the handler is destroyed.
+      waiting.reset();  // If there is no memory to post the handler, destroys the handler.
     }
   };
   boost::asio::post(state->thread().get_executor(), std::move(run));

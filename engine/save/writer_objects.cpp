@@ -123,7 +123,7 @@ result<void> writer_state::add(const tensor_ref& tensor, const object_options& o
   object.components.emplace().push_back(*data);
   if (auto status = check_zt_object(object); !status) return status.error().in(file_.place);
   object.components->clear();
-  // If the name exists, declare() returns the error.
+  // If the name already exists, declare() returns the error.
   if (archive_->index_of(tensor.name)) return archive_->declare(std::move(object)).error();
   // Creates the backend of the device before declare(), because creating a backend may throw.
   if (tensor.on != host()) (void)backend_of(tensor.on);

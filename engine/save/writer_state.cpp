@@ -79,7 +79,7 @@ result<void> writer_state::run(const std::function<result<void>()>& work) {
 }
 
 // The archive or the append file may own an io_uring instance. The thread that has created the
-// instance must also destroy it.
+// instance must also destroy the instance.
 writer_state::~writer_state() {
   retry_allocation([this] {
     boost::asio::post(thread_.get_executor(), [this] {

@@ -54,14 +54,14 @@ class writer_state {
 
   // ---- May be called from any thread ----
 
-  // Cancels the current step if it has not ended, and makes all later steps fail.
+  // Cancels the current step if the step has not ended. All later steps fail.
   void stop() noexcept { stop_ = true; }
   std::uint64_t bytes_taken() const noexcept { return bytes_taken_.load(); }
   threads& thread() noexcept { return thread_; }
 
   // ---- Writer's thread only ----
 
-  // Runs a step. If the step fails and may have damaged the file, all later steps fail too.
+  // Runs a step. If the step fails and may have damaged the file, all later steps also fail.
   template <class Work>
   void attempt_step(Work&& work);
   // Returns the error of the last step, or an empty optional if the step has succeeded.
@@ -96,7 +96,7 @@ class writer_state {
 
   static result<std::shared_ptr<writer_state>> make(const optional_path& path,
                                                     writer_options options, std::uint64_t bytes);
-  // Runs `work` in the writer's thread, and waits until it has ended.
+  // Runs `work` in the writer's thread, and waits until `work` has ended.
   result<void> run(const std::function<result<void>()>& work);
   // Fails if the writer was cancelled or if the file is finished.
   result<void> check_not_ended() const;
@@ -106,7 +106,7 @@ class writer_state {
   result<void> open_archive(std::uint64_t begin);
   result<void> begin_planned(std::vector<planned_tensor> planned, checkpoint_layout layout);
   result<void> add_planned(const tensor_ref& tensor, const object_options& options);
-  result<void> take_over(const std::string& path);
+  result<void> open_existing(const std::string& path);
   result<void> copy_part(std::uint32_t object, zt_component part, int fd,
                          const copy_options& options);
   result<zt_archive*> archive(std::string_view name);
@@ -141,7 +141,7 @@ class writer_state {
   plan plan_;
   std::vector<std::pair<device, std::unique_ptr<backend>>> backends_;
   attribute_list attributes_;
-  // True if the file may be damaged when the current step fails.
+  // True if a failure of the current step may damage the file.
   bool may_damage_file_ = true;
   std::optional<fault> refusal_;  // Error of the last step.
   std::optional<fault> failure_;  // If set, all later steps fail with this error.
@@ -161,7 +161,8 @@ void writer_state::attempt_step(Work&& work) {
   may_damage_file_ = archive_ == nullptr && append_ == nullptr;
   auto outcome = work();
   if (outcome) return;
-  // This assignment needs no memory. Later steps fail even if the texts below need too much memory.
+  // This assignment needs no memory. Later steps fail even if copying the texts needs too much
+  // memory.
   if (may_damage_file_) failure_ = fault{outcome.error().code, {}};
   refusal_ = outcome.error();
   if (!may_damage_file_) return;

@@ -77,7 +77,7 @@ result<void> complete_lengths(zt_object& object) {
 // Copies at most `bytes` bytes at `offset` to the same offset of the other file. Uses
 // copy_file_range(). If the kernel or a system call filter refuses this call, uses a read and a
 // write. Increases `offset` by the number of copied bytes.
-result<void> copy_some(int from, ::off64_t& offset, int to, std::uint64_t bytes) {
+result<void> copy_range(int from, ::off64_t& offset, int to, std::uint64_t bytes) {
   const auto failed = [](int code) { return fault{system_code(code), {}}; };
   ::off64_t target_offset = offset;
   const ::ssize_t copied =
@@ -101,7 +101,7 @@ result<void> copy_all(int from, int to, std::uint64_t bytes, const std::atomic<b
   for (::off64_t offset = 0; static_cast<std::uint64_t>(offset) < bytes;) {
     if (stop) return fault{system_code(ECANCELED), {}};
     const std::uint64_t step = std::min(bytes - static_cast<std::uint64_t>(offset), copied_at_once);
-    if (auto copied = copy_some(from, offset, to, step); !copied) return copied;
+    if (auto copied = copy_range(from, offset, to, step); !copied) return copied;
   }
   return {};
 }
@@ -128,7 +128,8 @@ stored_bytes_key key_of(const zt_component& part) {
 result<std::shared_ptr<writer_state>> writer_state::append_zt(std::string path,
                                                               writer_options options) {
   options.replace = true;
-  // If the path is a symbolic link, the writer replaces the target of the link. The link is kept.
+  // If the path is a symbolic link, the writer replaces the target of the link. The link does not
+  // change.
   std::error_code unknown;
   if (std::filesystem::is_symlink(path, unknown)) {
     const std::filesystem::path target = std::filesystem::canonical(path, unknown);
@@ -137,12 +138,12 @@ result<std::shared_ptr<writer_state>> writer_state::append_zt(std::string path,
   auto state = make(path, std::move(options), 0);
   if (!state) return state.error();
   boost::asio::post((*state)->thread_.get_executor(), [job = state->get(), path = std::move(path)] {
-    job->attempt_step([&] { return catch_as_fault([&] { return job->take_over(path); }); });
+    job->attempt_step([&] { return catch_as_fault([&] { return job->open_existing(path); }); });
   });
   return state;
 }
 
-result<void> writer_state::take_over(const std::string& path) {
+result<void> writer_state::open_existing(const std::string& path) {
   auto from = open_zt(path);
   if (!from) return from.error();
   if (auto locked = old_file_.take(path, from->file.fd.get()); !locked) return locked.error();
@@ -189,7 +190,7 @@ result<void> writer_state::copy_part(std::uint32_t object, zt_component part, in
                                      const copy_options& options) {
   const bool changes_encoding = options.zstd_level && (*options.zstd_level != 0 || part.zstd);
   const bool copied = part.swap_bytes == 0 && !changes_encoding;
-  // If the bytes get a new encoding or a new digest, their old digest is checked.
+  // If the component gets a new encoding or a new digest, the old digest is checked.
   hasher pass;
   if (!copied || options.digest) {
     auto new_hasher = begin_stored_digest(part);

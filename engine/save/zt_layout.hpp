@@ -23,8 +23,8 @@ struct zt_settings {
 };
 
 // The tensors keep their order. Tensors with the same bytes have the same offset. Errors name the
-// tensor, and the caller adds the path. Fails with errc::unsupported_dtype if an element has less
-// than a byte.
+// tensor. The caller must add the path. Fails with errc::unsupported_dtype if an element has fewer
+// than 8 bits.
 result<checkpoint_layout> lay_out_zt(std::span<const layout_tensor> tensors,
                                      const zt_settings& settings);
 

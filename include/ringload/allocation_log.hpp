@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Records which memory a loader allocates and frees, for finding leaks.
+// A log of the memory that a loader allocates and frees. Use the log to find memory leaks.
 
 #include <cstdint>
 #include <iosfwd>
@@ -16,22 +16,22 @@ namespace detail {
 class allocation_sink;
 }
 
-/// Writes a CSV row for each allocation and each release of a loader. The log covers tensors, slots
-/// (pinned buffers) and auxiliary GPU memory. The log does not cover C++ objects such as handles
-/// and containers.
+/// A log that has a CSV row for each allocation and each release of a loader. The log covers
+/// tensors, slots (pinned buffers) and auxiliary GPU memory. The log does not cover C++ objects
+/// such as handles and containers.
 ///
 /// The columns are `timestamp` (seconds since 1970), `call`, `pointer`, `size` and `stack`. The
-/// calls are `mmap` and `munmap` for host memory, `new` and `delete` for small host memory (less
-/// than a few pages), `pin` and `unpin` for a slot, and `cudaMalloc` and `cudaFree` for GPU memory.
-/// The row of a release contains the size of the allocation.
+/// values of `call` are `mmap` and `munmap` for host memory, `new` and `delete` for small
+/// allocations in host memory, `pin` and `unpin` for a slot, and `cudaMalloc` and `cudaFree` for
+/// GPU memory. The row of a release contains the size of the allocation.
 ///
 /// The column `stack` contains the stack frames of the calling thread, innermost first, separated
 /// by semicolons. If the C library cannot provide the frames, the column is empty. Memory in the
 /// free list of a loader (`loader_options::cached_bytes`) counts as allocated.
 ///
-/// An allocation_log is a handle. Copies write to the same file or stream. A file is closed when
-/// the last copy is destroyed and all logged memory is freed. This may be after the loader is
-/// destroyed, because tensors may outlive their loader. All functions are thread-safe.
+/// An allocation_log is a handle. Copies write to the same file or stream. The file is closed when
+/// the last copy is destroyed and all logged memory is freed. Tensors may outlive their loader, so
+/// the file may be closed after the loader is destroyed. All functions are thread-safe.
 class RINGLOAD_EXPORT allocation_log {
  public:
   /// Creates an empty handle. An empty handle writes nothing.
@@ -43,16 +43,16 @@ class RINGLOAD_EXPORT allocation_log {
   template <detail::path_object Path>
   explicit allocation_log(const Path& file) : allocation_log(std::string_view(file.native())) {}
   /// Writes to `sink`. The caller must keep `sink` alive until all copies of the log are destroyed
-  /// and all memory of the loader is freed. Any thread of the loader may write to `sink`, one
-  /// thread at a time.
+  /// and all memory of the loader is freed. All threads of the loader may write to `sink`, but only
+  /// one thread writes at a time.
   explicit allocation_log(std::ostream& sink);
 
   /// Returns false for an empty handle.
   explicit operator bool() const noexcept { return to_ != nullptr; }
 
-  /// Pauses a log while an object of this class exists. Memory that is allocated during this time
-  /// has no rows, neither for its allocation nor for its release. All other memory has both rows,
-  /// even if it is released during this time.
+  /// Pauses a log while an object of this class exists. Memory that is allocated during the pause
+  /// has no rows. All other memory has a row for its allocation and a row for its release, even if
+  /// the release is during the pause.
   class [[nodiscard]] pause {
    public:
     /// Pauses `log` and its copies.

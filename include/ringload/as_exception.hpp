@@ -5,7 +5,7 @@
 //
 //   ringload::model m = loader.load_async(path, ringload::as_exception(asio::use_future)).get();
 //
-// If the load fails, this call throws `ringload::error`, which includes the place of the failure.
+// If the load fails, get() throws a `ringload::error`, which contains the place of the failure.
 // Without as_exception, `asio::use_future` throws `boost::system::system_error`, which has only the
 // error code. The default token of all operations is as_exception(asio::use_awaitable).
 
@@ -43,13 +43,14 @@ constexpr as_exception_t<std::decay_t<CompletionToken>> as_exception(CompletionT
   return as_exception_t<std::decay_t<CompletionToken>>(std::forward<CompletionToken>(token));
 }
 
-/// The token of operations that are called without a token. With this token, `co_await` throws
-/// `ringload::error` if the operation fails.
+/// The completion token of operations that are called without a token. With this token, `co_await`
+/// throws `ringload::error` if the operation fails.
 using default_token = as_exception_t<boost::asio::use_awaitable_t<>>;
 
 namespace detail {
 
-// Returns the exception for a failure. If memory is exhausted, returns std::bad_alloc.
+// Returns the exception for `code`, with the place and the cause in `info`. Returns a
+// std::bad_alloc if memory is exhausted.
 RINGLOAD_EXPORT std::exception_ptr exception_of(const boost::system::error_code& code,
                                                 diagnostics& info) noexcept;
 

@@ -15,7 +15,7 @@
 namespace ringload::inline v0 {
 
 /// The value of an attribute, with its type. The value can be any value of CBOR (RFC 8949). In a
-/// format without types, every value is a text.
+/// file format that does not store types, every value is a text.
 class RINGLOAD_EXPORT attribute {
  public:
   attribute();  // The value is null.
@@ -37,8 +37,8 @@ class RINGLOAD_EXPORT attribute {
                                        : static_cast<std::uint64_t>(value)) {}
 
   /// Parses JSON text. The members of an object keep their order. A number without fraction and
-  /// exponent becomes an integer if it fits in 64 bits. Every other number becomes a floating-point
-  /// number. Throws `errc::malformed_header` if the text is not valid JSON.
+  /// exponent becomes an integer if the number fits in 64 bits. Every other number becomes a
+  /// floating-point number. Throws `errc::malformed_header` if the text is not valid JSON.
   static attribute json(std::string_view text);
   /// Creates an attribute from CBOR. `encoded` must be exactly one complete value. Throws
   /// `errc::malformed_header` if the CBOR is not valid. Throws `errc::header_not_utf8` if a text in
@@ -47,18 +47,19 @@ class RINGLOAD_EXPORT attribute {
 
   /// Returns the value as CBOR.
   const std::string& encoded() const noexcept { return encoded_; }
-  /// Returns the text if `is_text()` is true. Otherwise returns the value as JSON text. Byte
-  /// strings are in hexadecimal.
+  /// Returns the text if `is_text()` is true. Otherwise returns the value as JSON text. In the JSON
+  /// text, byte strings are hexadecimal.
   const std::string& text() const noexcept { return text_; }
   /// Returns true if the value is a text.
   bool is_text() const noexcept { return is_text_; }
 
-  /// Compares the bytes of the CBOR, so 1 and 1.0 differ. If cbor() received one number in two
-  /// encodings, the two attributes differ too.
+  /// Compares the bytes of the CBOR. Therefore 1 and 1.0 differ, and two CBOR encodings of the same
+  /// number differ too.
   friend bool operator==(const attribute& a, const attribute& b) noexcept {
     return a.encoded_ == b.encoded_;
   }
-  /// Sorts by the bytes of the CBOR, for containers. The order has no other meaning.
+  /// Compares the bytes of the CBOR, so that attributes can be keys of sorted containers. The order
+  /// has no other meaning.
   friend std::strong_ordering operator<=>(const attribute& a, const attribute& b) noexcept {
     return a.encoded_ <=> b.encoded_;
   }
@@ -71,7 +72,7 @@ class RINGLOAD_EXPORT attribute {
   bool is_text_ = false;
 };
 
-/// Keys and values, in the order of the file.
+/// Pairs of key and value, in the order of the file.
 using attributes = std::vector<std::pair<std::string, attribute>>;
 
 }  // namespace ringload::inline v0

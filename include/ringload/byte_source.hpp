@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The interfaces of a custom store: checkpoints that are not in the file system. A loader reads
-// from a store as it reads from files. `ringload::remote()` of <ringload/remote.hpp> is a store for
-// HTTP.
+// The interfaces of a custom store. A store contains checkpoints that are not in the file system. A
+// loader reads a store in the same way as files. `ringload::remote()` of <ringload/remote.hpp> is a
+// store for HTTP.
 //
 //   byte_store    has checkpoints with names like "cache://models/7b"
 //   byte_folder   a folder of the store: shards and their index
@@ -12,8 +12,8 @@
 //   ringload::loader loader{ringload::host(), {}, {ringload::extension(my_store)}};
 //   ringload::model m = co_await loader.load_async("cache://models/7b");
 //
-// An exception from one of these functions fails the load. The error of the load has the place and
-// the text of a thrown `ringload::error`.
+// If a function of these interfaces throws an exception, the load fails. If the exception is a
+// `ringload::error`, the error of the load has the same place and text.
 
 #include <atomic>
 #include <boost/asio/any_completion_handler.hpp>
@@ -31,30 +31,31 @@
 
 namespace ringload::inline v0 {
 
-/// Counts the requests of one load. Any thread may update the counters at any time.
+/// Counters of the requests of one load. Any thread may update the counters at any time.
 struct transfer_counts {
   std::atomic<std::uint64_t> requests = 0;  // The number of requests.
   std::atomic<std::uint64_t> retries = 0;   // Requests that repeat or resume a failed request.
-  /// The time when the first byte of a tensor arrived, in nanoseconds of steady_clock. If 0, no
-  /// byte has arrived.
+  /// The time when the first byte of a tensor arrived, in nanoseconds of steady_clock. 0 means that
+  /// no byte has arrived yet.
   std::atomic<std::int64_t> first_byte_at = 0;
 };
 
 /// A request to read a range of a byte_source.
 struct source_read {
-  /// Requests `to.size()` bytes, from the offset `from` of the object, to be read into `to`.
+  /// Requests a read of `to.size()` bytes into `to`. `from` is the offset of the first byte in the
+  /// object.
   source_read(std::uint64_t from, std::span<std::byte> to) noexcept : offset(from), into(to) {}
 
   std::uint64_t offset;  // The offset of the first byte in the object.
   /// The memory for the bytes. Its size is the size of the range. The range is within the object.
   std::span<std::byte> into;
-  /// True if a caller is waiting for these bytes. The source should then prefer this read to other
+  /// True if a caller is waiting for these bytes. The source should process this read before other
   /// reads.
   bool awaited = false;
-  /// A stop is requested when the bytes are no longer needed. The read must then end soon, with or
-  /// without an error.
+  /// A stop is requested when the bytes are no longer needed. After the request, the read must end
+  /// soon, with or without an error.
   std::stop_token stop = {};
-  transfer_counts* counts = nullptr;  // Counters that the source should update, or null.
+  transfer_counts* counts = nullptr;  // The counters that the source should update, or null.
 };
 
 /// One object of a store. All functions must be thread-safe.
@@ -78,13 +79,13 @@ class RINGLOAD_EXPORT byte_source {
   virtual std::string identity() const = 0;
 
   /// Starts a read and returns without blocking. Must call `done` exactly once, in any thread, but
-  /// not inside this function. If this function throws, it must not call `done`: the exception
-  /// fails the read. The argument of `done` is null if `request.into` is filled completely.
-  /// Otherwise the argument is the exception of the failure. If the object has changed since it was
-  /// opened, the exception must be errc::changed_file.
+  /// not inside this function. If this function throws an exception, the read fails, and `done`
+  /// must not be called. The argument of `done` is null if `request.into` is filled completely.
+  /// Otherwise the argument is the exception of the failure. If the object has changed since the
+  /// opening, the exception must be errc::changed_file.
   ///
-  /// The source may write to `request.into` until it calls `done`, but not afterwards, even if the
-  /// read was stopped. One loader has at most loader_options::slots reads of tensors in flight.
+  /// The source may write to `request.into` until the call of `done`, but not afterwards, even if
+  /// the read was stopped. One loader has at most loader_options::slots reads of tensors in flight.
   ///
   /// To start a coroutine that returns `boost::asio::awaitable<void>`, call
   /// `boost::asio::co_spawn(executor, coroutine(request), std::move(done))`.
@@ -116,27 +117,29 @@ class RINGLOAD_EXPORT byte_folder {
   /// for open_options::independent_files. The default implementation returns names().
   virtual std::vector<std::string> names_beneath(const std::stop_token& stop);
 
-  /// Opens a file of the folder. Throws errc::source_not_found if the file does not exist. A name
-  /// may come from a malicious index file. The loader has already checked that the name does not
-  /// begin with '/' and has no empty part, no "." and no "..".
+  /// Opens a file of the folder. Throws errc::source_not_found if the file does not exist. `name`
+  /// may come from a malicious index file. The loader has already checked that `name` does not
+  /// begin with '/', and that no component of the path is empty, "." or "..".
   virtual std::shared_ptr<byte_source> open(const std::string& name,
                                             const std::stop_token& stop) = 0;
 
-  /// Announces which files will be opened next, in this order. The store can use this information
-  /// to open the files in parallel. The default implementation does nothing.
+  /// Announces that the files `names` will be opened next, in this order. The store may open the
+  /// files in parallel. The default implementation does nothing.
   virtual void expect(std::span<const std::string> names, const std::stop_token& stop);
 
-  /// Returns the path of a file for error texts and the catalog. The path must not contain
-  /// credentials. An empty name means the folder itself.
+  /// Returns the path of the file `name`, for error texts and for the catalog. If `name` is empty,
+  /// returns the path of the folder. The path must not contain credentials.
   virtual std::string path_of(const std::string& name) const = 0;
 };
 
 /// The result of `byte_store::find()`: a folder of a store, and a file in this folder. A
-/// found_source can be passed to a loader like a name.
+/// found_source can be passed to a loader instead of a name.
 struct found_source {
   std::shared_ptr<byte_folder> folder;  // The folder of the store.
-  std::string file;  // A checkpoint or an index file in the folder. Empty means the whole folder.
-  /// A local file or folder with the same content. If set, the loader opens this path instead.
+  /// The name of a checkpoint or an index file in the folder. Empty means the whole folder.
+  std::string file;
+  /// The path of a local file or folder with the same content. If set, the loader opens this path
+  /// instead.
   std::string local_path;
 };
 
@@ -158,9 +161,9 @@ class RINGLOAD_EXPORT byte_store {
  public:
   virtual ~byte_store();
 
-  /// Returns true if the store accepts this name. A name with "://" is a path only if no store
-  /// accepts it. Any other name is passed to the stores only if neither a path nor a model in the
-  /// local cache has this name.
+  /// Returns true if the store has checkpoints with names like `source`. The loader treats a name
+  /// with "://" as a path only if no store accepts the name. The loader passes any other name to
+  /// the stores only if no path and no model in the local cache has this name.
   virtual bool has_name(std::string_view source) const noexcept = 0;
 
   /// Finds the checkpoint `source`. Throws errc::source_not_found if the checkpoint does not exist.

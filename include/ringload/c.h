@@ -2,8 +2,8 @@
 #ifndef RINGLOAD_C_H
 #define RINGLOAD_C_H
 
-// The C interface of ringload, for C and for every language that can call C functions. This header
-// belongs to the component `c`.
+// The C interface of ringload, for programs in C and in other languages that can call C functions.
+// This header belongs to the component `c`.
 //
 // At its end, this header includes the other headers of the component: `ringload/c_catalog.h`,
 // `c_devices.h`, `c_keeper.h`, `c_ranks.h`, `c_save.h`, `c_store.h`, `c_trace.h` and `c_writer.h`.
@@ -24,13 +24,14 @@
 // returns the cause as one line of text, with the file, the tensor and the byte offset if known. A
 // failed call sets its result handle to null. No function throws an exception or aborts.
 //
-// Functions that take time exist in two forms. NAME_begin starts an operation and returns. Wait for
-// the operation, poll its file descriptor, or set a callback. NAME without _begin starts the
-// operation and waits for its end. An operation that is released before its end is cancelled.
+// Functions that may take long exist in two forms. NAME_begin starts an operation and returns. The
+// program can then wait for the operation, poll its file descriptor, or set a callback. NAME
+// without _begin starts the operation and waits for its end. An operation that is released before
+// its end is cancelled.
 //
 // Each struct begins with `struct_bytes`, which the caller sets to the size of the struct. Later
-// versions of ringload can then append fields. A field that is 0 has its default value. Set all
-// unused bytes of the struct to 0, or use RINGLOAD_STRUCT:
+// versions of ringload can then append fields. A field that is 0 has its default value. The caller
+// must set all unused bytes of the struct to 0, for example with RINGLOAD_STRUCT:
 //
 //     ringload_load_options options = RINGLOAD_STRUCT(ringload_load_options);
 //
@@ -51,10 +52,10 @@
 #endif
 
 #ifdef __cplusplus
-/// Returns a struct of this type. `struct_bytes` is set, and all other bytes are 0.
+/// Returns a struct of the type `type_name`. `struct_bytes` is set, and all other bytes are 0.
 #define RINGLOAD_STRUCT(type_name) (ringload_sized_struct<type_name>())
-/// Internal: returns a struct whose bytes are 0, except for `struct_bytes`. A designated
-/// initialiser would require C++20, and causes warnings of missing initialisers.
+/// Internal: returns a struct whose bytes are 0, except for `struct_bytes`. Designated initialisers
+/// are not used, because they require C++20 and cause warnings about missing initialisers.
 template <class T>
 inline T ringload_sized_struct() {
   T result = T();
@@ -109,10 +110,13 @@ typedef enum ringload_status RINGLOAD_OF_INT {
   /// A file violates its format, bytes do not match a digest, or a source is not one complete
   /// checkpoint.
   RINGLOAD_INVALID_FILE = 6,
-  /// The file or the request is valid, but has a feature that ringload or this build lacks.
+  /// The file or the request is valid, but requires a feature that ringload or this build does not
+  /// have.
   RINGLOAD_UNSUPPORTED = 7,
-  RINGLOAD_NO_MEMORY = 8,  // The host or the device has not enough memory, or a limit is too low.
-  RINGLOAD_CHANGED_FILE = 9,  // A file was truncated, changed or replaced after it was opened.
+  /// The host or the device does not have enough memory, or a limit is too low.
+  RINGLOAD_NO_MEMORY = 8,
+  /// A file was truncated, changed or replaced after the checkpoint was opened.
+  RINGLOAD_CHANGED_FILE = 9,
   RINGLOAD_UNAVAILABLE = 10,  // The requested device, io_uring or direct reads are not available.
   /// Tensors do not match their destinations, or ranks made different calls.
   RINGLOAD_MISMATCH = 11,
@@ -144,13 +148,13 @@ RINGLOAD_C_EXPORT const char* ringload_version(void);
 /// The version of the binary interface. Adding functions, or appending fields to structs, does not
 /// change this version.
 #define RINGLOAD_C_ABI_VERSION 1
-/// Returns the RINGLOAD_C_ABI_VERSION of the library. If the value differs from the header's value,
-/// compile the program again.
+/// Returns the RINGLOAD_C_ABI_VERSION of the library. If the value differs from
+/// RINGLOAD_C_ABI_VERSION of this header, compile the program again.
 RINGLOAD_C_EXPORT uint32_t ringload_abi_version(void);
 
 /// The element types. The values never change.
 typedef enum ringload_dtype RINGLOAD_OF_INT {
-  RINGLOAD_AS_STORED = 0,  // In options: no conversion, or no dtype. No tensor has this type.
+  RINGLOAD_AS_STORED = 0,  // Only for options: no conversion, or no dtype. No tensor has this type.
   RINGLOAD_BOOL = 1,
   RINGLOAD_F4 = 2,
   RINGLOAD_F6_E2M3 = 3,
@@ -194,7 +198,7 @@ RINGLOAD_C_EXPORT void ringload_device_release(ringload_device* device);
 
 /// How a loader reads files.
 typedef enum ringload_engine RINGLOAD_OF_INT {
-  RINGLOAD_ENGINE_AUTOMATIC = 0,  // Uses io_uring if it works, else threads.
+  RINGLOAD_ENGINE_AUTOMATIC = 0,  // Uses io_uring if possible, and otherwise threads.
   RINGLOAD_ENGINE_RING = 1,
   RINGLOAD_ENGINE_THREADS = 2
 } ringload_engine;
@@ -220,13 +224,13 @@ typedef struct ringload_loader_options {
   /// The limit for the bytes of reads in flight on one drive. If 0, the loader tunes the limit.
   uint64_t bytes_in_flight;
   uint64_t arena_bytes_max;  // The memory limit for the tensors of one load. 0 means no limit.
-  /// The maximum of freed tensor memory that each device keeps for later loads.
+  /// The maximum number of bytes of freed tensor memory that each device keeps for later loads.
   uint64_t cached_bytes;
   /// The number of slots. 0 means 16 for the host, or 32 for each GPU, but at most 128. If little
   /// memory is available, 0 means fewer slots.
   uint32_t slots;
-  /// The number of threads that copy from the page cache. 0 means 3 for the host, and 3 or more for
-  /// GPUs.
+  /// The number of threads that copy bytes from the page cache. 0 means 3 for the host, and 3 or
+  /// more for GPUs.
   uint32_t copy_threads;
   /// The number of threads that read if io_uring is not used. 0 means 8.
   uint32_t reader_threads;
@@ -264,17 +268,17 @@ typedef struct ringload_stats {
   uint64_t bytes_total;     // Bytes of all tensors of the load.
   uint64_t tensors;         // The number of tensors that are loaded.
   uint64_t tensors_total;   // The number of all tensors of the load.
-  uint64_t bytes_arrived;   // For a progress bar: increases up to bytes_total.
+  uint64_t bytes_arrived;   // Bytes that have arrived, for a progress bar. At most `bytes_total`.
   uint64_t bytes_direct;    // Bytes that were read with O_DIRECT.
   uint64_t bytes_buffered;  // Bytes that were read through the page cache.
   /// The number of reads of files.
   uint64_t reads;
-  uint64_t pinned_bytes_peak;      // The total size of all slots that are allocated so far.
-  double seconds;                  // The time of the whole load so far.
+  uint64_t pinned_bytes_peak;  // The total size of all allocated slots.
+  double seconds;              // The time from the start of the load to its end, or to the present.
   double seconds_to_first_tensor;  // The time until the first tensor was loaded.
   double seconds_opening;          // The time until the catalog was read.
   ringload_engine engine;          // RINGLOAD_ENGINE_RING or RINGLOAD_ENGINE_THREADS.
-  uint64_t bytes_gpu_direct;       // The part of bytes_direct that was read by GPUDirect Storage.
+  uint64_t bytes_gpu_direct;       // Bytes of `bytes_direct` that were read by GPUDirect Storage.
 } ringload_stats;
 
 /// Statistics of one file. Reads of the file's header are not counted.
@@ -283,7 +287,7 @@ typedef struct ringload_file_stats {
   /// The path that was opened.
   const char* path;
   uint64_t bytes;       // The size of the file.
-  uint64_t bytes_read;  // Includes the padding of aligned reads.
+  uint64_t bytes_read;  // The number of bytes read, including the padding of aligned reads.
   /// The time from the start of the load to the first read of the file.
   double seconds_to_first_read;
   /// The time from the start of the first read to the end of the latest completed read.
@@ -299,20 +303,21 @@ RINGLOAD_C_EXPORT ringload_status ringload_loader_stats(const ringload_loader* l
 
 /// Waits until the operation has ended, but for at most `milliseconds`. A negative number means no
 /// limit. Returns the status of the operation, or RINGLOAD_PENDING if the operation has not ended.
-/// A callback must not wait: if the operation has not ended, a call inside a callback returns
+/// A callback must not wait. If the operation has not ended, a call inside a callback returns
 /// RINGLOAD_INVALID_ARGUMENT, unless `milliseconds` is 0.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_wait(ringload_operation* operation,
                                                           int64_t milliseconds);
 /// Returns the status of the operation, or RINGLOAD_PENDING if the operation has not ended.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_status(const ringload_operation* operation);
 /// Returns a file descriptor for poll, epoll or an event loop. The descriptor becomes readable when
-/// the operation ends, and stays readable. The operation owns the descriptor: the caller must
-/// neither read from the descriptor nor close it.
+/// the operation ends, and stays readable. The operation owns the descriptor: the caller must not
+/// read from the descriptor, and must not close the descriptor.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_descriptor(ringload_operation* operation,
                                                                 int* descriptor);
-/// Sets the callback of an operation. `then` is called once, when the operation has ended. If the
-/// operation has already ended, `then` is called too. Each operation can have one callback. A
-/// thread of the loader runs the callbacks, one at a time. `then` may release the operation.
+/// Sets the callback `then` of an operation. `then` is called once, when the operation has ended.
+/// If the operation has already ended, `then` is called too. An operation that has not ended can have
+/// one callback.
+/// A thread of the loader runs the callbacks, one at a time. `then` may release the operation.
 ///
 /// `then` is also called if the operation is released before its end. ringload_operation_wait() can
 /// return before `then` is called. Therefore `context` must stay valid until `then` is called.
@@ -320,39 +325,40 @@ RINGLOAD_C_EXPORT ringload_status ringload_operation_on_end(ringload_operation* 
                                                             void (*then)(void* context,
                                                                          ringload_status status),
                                                             void* context);
-/// Passes functions to a thread of the caller, such as the thread of an event loop.
+/// An executor runs functions in a thread of the caller, such as the thread of an event loop.
 typedef struct ringload_executor {
   size_t struct_bytes;
-  /// Must arrange that `function(argument)` is called exactly once, now or later, in any thread. A
-  /// thread of the loader calls `post`, so `post` must not wait.
+  /// Must cause exactly one call of `function(argument)`, in any thread, before or after `post`
+  /// returns. A thread of the loader calls `post`. Therefore `post` must not wait.
   void (*post)(void* context, void (*function)(void* argument), void* argument);
   void* context;  // The first argument of `post`.
 } ringload_executor;
 
-/// Sets the callback of an operation, as ringload_operation_on_end() does. `executor` receives the
-/// callback, and so decides in which thread `then` is called. In this thread, `then` may wait for
-/// other operations, and ringload_last_error() returns the failure of the operation. The executor
-/// is copied. The context of the executor must stay valid until `then` is called.
+/// Sets the callback of an operation, as ringload_operation_on_end() does. `executor` determines
+/// the thread in which `then` is called. In this thread, `then` may wait for other operations.
+/// Inside `then`, ringload_last_error() returns the failure of the operation. The executor is
+/// copied. The context of the executor must stay valid until `then` is called.
 RINGLOAD_C_EXPORT ringload_status
 ringload_operation_on_end_in(ringload_operation* operation, const ringload_executor* executor,
                              void (*then)(void* context, ringload_status status), void* context);
 /// Requests the cancellation of an operation. The operation ends with RINGLOAD_CANCELLED, unless
-/// the operation was already complete. A cancelled wait for a tensor does not cancel the load.
+/// the operation was already complete. If the operation only waits for a tensor of a load, the load
+/// itself is not cancelled.
 RINGLOAD_C_EXPORT void ringload_operation_cancel(ringload_operation* operation);
 /// Releases an operation. An operation that has not ended is cancelled.
 RINGLOAD_C_EXPORT void ringload_operation_release(ringload_operation* operation);
 
-// The next functions return the result of an operation that ended with RINGLOAD_OK. The result is a
-// handle that the caller must release. If the operation did not end with RINGLOAD_OK, the functions
-// return the status of the operation. If the operation has another kind of result, the functions
-// return RINGLOAD_INVALID_ARGUMENT.
+// The next functions return the result of an operation that ended with RINGLOAD_OK. The caller must
+// release the result, which is a handle. If the operation did not end with RINGLOAD_OK, the
+// functions return the status of the operation. If the operation has another kind of result, the
+// functions return RINGLOAD_INVALID_ARGUMENT.
 /// Returns the checkpoint that ringload_open_begin() or ringload_open_memory_begin() opened.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_checkpoint(ringload_operation* operation,
                                                                 ringload_checkpoint** result);
 /// Returns the model of a load. May be called several times for one operation.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_model(ringload_operation* operation,
                                                            ringload_model** result);
-/// Returns one tensor. Returns RINGLOAD_END if the operation found no further tensor.
+/// Returns the tensor of an operation. Returns RINGLOAD_END if no further tensor is left.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_tensor(ringload_operation* operation,
                                                             ringload_tensor** result);
 /// Returns the load that ringload_start_begin() started. May be called once for each operation.
@@ -371,7 +377,7 @@ typedef struct ringload_open_options {
   int as_reference;
   int independent_files;  // If not 0, opens each file of a folder as an independent file.
   /// The 8-bit dtype of NumPy arrays of type "V1". The type "V1" states only the width of an
-  /// element. If 0, a file with such an array fails to open with RINGLOAD_UNSUPPORTED.
+  /// element. If 0, opening a file with an array of type "V1" fails with RINGLOAD_UNSUPPORTED.
   ringload_dtype unnamed_one_byte;
   /// The 16-bit dtype of NumPy arrays of type "V2".
   ringload_dtype unnamed_two_bytes;
@@ -397,22 +403,23 @@ typedef struct ringload_tensor_info {
   size_t struct_bytes;
   /// The name of the tensor. May be "".
   const char* name;
-  const uint64_t* shape;  // Row-major: the outermost dimension is first.
+  const uint64_t* shape;  // The sizes of the dimensions, outermost first.
   /// The number of dimensions. 0 means a scalar.
   size_t rank;
-  uint64_t bytes;  // The size after loading: dense, row-major, little-endian.
+  uint64_t bytes;  // The size of the loaded tensor, which is dense, row-major and little-endian.
   /// The path of the file. In a callback that chooses tensors, the path is "".
   const char* file;
-  const char* type;  // A more precise type than `dtype`, such as "q4_k"; else "".
+  const char* type;  // The logical type, such as "q4_k". "" means that `dtype` is the type.
   /// The type of the elements in the file.
   ringload_dtype dtype;
   uint32_t file_position;  // The position of the file: see ringload_checkpoint_file().
   uint64_t offset;         // The offset of the first stored byte in the file.
   uint64_t stored_bytes;  // The number of bytes that a load reads. Several tensors may share bytes.
   /// How the file encodes the tensor, such as "zstd" or "shuffle+big_endian". If "", the bytes in
-  /// the file are the bytes of the tensor. `ringload/catalog.hpp` lists the words.
+  /// the file are the bytes of the tensor. `ringload/catalog.hpp` lists the possible words.
   const char* encoding;
-  /// The digest of the stored bytes, if the file has one, such as "crc32c 9eba690a"; else "".
+  /// The digest of the stored bytes, such as "crc32c 9eba690a". "" means that the file has no
+  /// digest of the tensor.
   const char* digest;
   const uint64_t* original_shape;  // The shape in elements of `type`.
   size_t original_rank;            // The number of dimensions of `original_shape`.
@@ -426,7 +433,8 @@ RINGLOAD_C_EXPORT size_t ringload_checkpoint_size(const ringload_checkpoint* che
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_tensor(const ringload_checkpoint* checkpoint,
                                                              size_t position,
                                                              ringload_tensor_info* into);
-/// Returns the position of the tensor `name`, or RINGLOAD_NOT_FOUND.
+/// Writes the position of the tensor `name` to `position`. Returns RINGLOAD_NOT_FOUND if no such
+/// tensor exists.
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_find(const ringload_checkpoint* checkpoint,
                                                            const char* name, size_t* position);
 /// Returns the metadata entry at a position. Returns RINGLOAD_END if the position is after the last
@@ -439,15 +447,15 @@ typedef struct ringload_attribute {
   size_t struct_bytes;
   /// The name of the attribute.
   const char* key;
-  const char* text;  // The value if it is a text, and otherwise its JSON text.
+  const char* text;  // The value if the value is a text. Otherwise the value as JSON text.
   const void* cbor;  // The value as CBOR (RFC 8949).
   /// The number of bytes at `cbor`.
   size_t cbor_bytes;
   int is_text;  // If not 0, the value is a text.
 } ringload_attribute;
 
-/// Returns an attribute of the files, with its type. These attributes are the metadata of the
-/// checkpoint. Returns RINGLOAD_END if the position is after the last attribute.
+/// Returns one attribute of the files, with its type. The attributes of the files are the metadata
+/// of the checkpoint. Returns RINGLOAD_END if the position is after the last attribute.
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_attribute(
     const ringload_checkpoint* checkpoint, size_t position, ringload_attribute* into);
 /// Returns an attribute of the tensor at the position `tensor`. Returns RINGLOAD_END if a position
@@ -468,24 +476,24 @@ RINGLOAD_C_EXPORT void ringload_selection_release(ringload_selection* selection)
 /// tensors.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_name(ringload_selection* selection,
                                                           const char* name);
-/// Adds the tensors whose names match `glob`. In a glob, `*` matches any text, `?` one byte, and
-/// `[a-c]` a byte of the set.
+/// Adds the tensors whose names match `glob`. In a glob, `*` matches any text, `?` matches one
+/// byte, and `[a-c]` matches a byte of the set.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_matching(ringload_selection* selection,
                                                               const char* glob);
 /// Adds the tensors for which `wanted` returns a number other than 0. `wanted` is called once for
 /// each tensor of the checkpoint, before the first read of a load. `wanted` may also be called for
-/// an object that cannot be loaded. For such an object, only `name` and `file_position` are set.
-/// Several threads may call `wanted` at the same time if several loads use the selection. `tensor`
-/// is valid during the call only. `wanted` must not call the library. `context` must stay valid
-/// until the selection is released and all its loads have ended.
+/// an object that cannot be loaded. For an object that cannot be loaded, only `name` and
+/// `file_position` are set. Several threads may call `wanted` at the same time if several loads use
+/// the selection. `tensor` is valid during the call only. `wanted` must not call the library.
+/// `context` must stay valid until the selection is released and all its loads have ended.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_where(
     ringload_selection* selection, int (*wanted)(void* context, const ringload_tensor_info* tensor),
     void* context);
 /// Removes the tensors that match `glob` from the selected tensors.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_except(ringload_selection* selection,
                                                             const char* glob);
-/// Selects the tensor `name`, restricted to the indices [first, first + count) of dimension `dim`.
-/// The selection of other tensors does not change.
+/// Selects the tensor `name`, restricted to the indices [first, first + count) of the dimension
+/// `dim`. The selection of other tensors does not change.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_slice(ringload_selection* selection,
                                                            const char* name, uint32_t dim,
                                                            uint64_t first, uint64_t count);
@@ -501,13 +509,14 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_fused(ringload_selection* s
                                                            const char* name,
                                                            const char* const* names, size_t count,
                                                            uint32_t dim);
-/// Keeps only the routed experts of `rank`: see `selection::experts`. `experts` is the number of
-/// experts. 0 means the largest index of an expert in the checkpoint plus 1.
+/// Keeps only the routed experts of the rank `rank`: see `selection::experts`. `experts` is the
+/// number of experts. If `experts` is 0, the number is the largest index of an expert in the
+/// checkpoint plus 1.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_experts(ringload_selection* selection,
                                                              uint64_t rank, uint64_t ranks,
                                                              uint64_t experts);
-/// Ignores names and globs that match no tensor. Without this call, such a name or glob fails the
-/// load with RINGLOAD_NOT_FOUND.
+/// Ignores names and globs that match no tensor. Without this call, a name or glob that matches no
+/// tensor fails the load with RINGLOAD_NOT_FOUND.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_allow_missing(ringload_selection* selection);
 
 // --- Loads
@@ -537,8 +546,8 @@ typedef enum ringload_embedded_digests RINGLOAD_OF_INT {
 /// Options of a load. `ringload/options.hpp` describes each field.
 typedef struct ringload_load_options {
   size_t struct_bytes;
-  /// If set to F32, F16 or BF16, floating-point tensors and most GGUF tensors with block types are
-  /// converted to this type.
+  /// If the value is RINGLOAD_F32, RINGLOAD_F16 or RINGLOAD_BF16, floating-point tensors and most
+  /// GGUF tensors with block types are converted to this type.
   ringload_dtype dtype;
   /// Whether reads use the page cache.
   ringload_route route;
@@ -553,7 +562,7 @@ typedef struct ringload_load_options {
   /// The digests that the tensors must have, or null. A wrong digest ends the load with
   /// RINGLOAD_INVALID_FILE. The caller may release the list after the call that begins the load.
   const ringload_checksum_list* checksums;
-  /// A function that is called for each step of the load, or null: see `ringload/c_trace.h`.
+  /// The function that is called for each step of the load, or null: see `ringload/c_trace.h`.
   const ringload_trace* trace;
   /// If not 0, a program may write to mapped tensors. The first write to a page copies the page.
   int copy_on_write;
@@ -561,20 +570,19 @@ typedef struct ringload_load_options {
   int populate;
   /// Decides whether a tensor is converted to `dtype`: a number other than 0 means yes. If null,
   /// all convertible tensors are converted. Called for each convertible tensor before the tensor is
-  /// read. A stream, a fused tensor or several devices can cause several calls for a tensor. These
-  /// calls must return the same value. `tensor` is valid during the call only. The function must
-  /// not call the library.
+  /// read. The function may be called several times for one tensor, and must return the same value
+  /// each time. `tensor` is valid during the call only. The function must not call the library.
   int (*converts)(void* context, const ringload_tensor_info* tensor);
   /// The first argument of `converts`. Must stay valid until the load has ended.
   void* converts_context;
-  /// Functions for the SHA-256 digests that files store, or null. Without functions, a load that
-  /// must verify such a digest fails with RINGLOAD_UNSUPPORTED. The struct is copied. The functions
+  /// The functions for the SHA-256 digests that files store, or null. If null, a load that must
+  /// verify a SHA-256 digest fails with RINGLOAD_UNSUPPORTED. The struct is copied. The functions
   /// and their context must stay valid until the load has ended.
   const ringload_sha256* sha256;
 } ringload_load_options;
 
-/// Loads the tensors that `wanted` selects. If `wanted` is null, loads all tensors. `options` may
-/// be null. A load that fails returns no tensors.
+/// Loads the tensors of the checkpoint `from` that the selection `wanted` selects. If `wanted` is
+/// null, loads all tensors. `options` may be null. A load that fails returns no tensors.
 RINGLOAD_C_EXPORT ringload_status ringload_load_begin(ringload_loader* loader,
                                                       const ringload_checkpoint* from,
                                                       const ringload_selection* wanted,
@@ -588,7 +596,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_load(ringload_loader* loader,
                                                 ringload_model** loaded);
 
 /// Starts a load. The operation ends when the memory is allocated, before the tensors are loaded.
-/// The functions below then return each tensor as soon as the tensor is loaded.
+/// Afterwards, ringload_loading_tensor() and ringload_loading_next() return each tensor as soon as
+/// the tensor is loaded.
 RINGLOAD_C_EXPORT ringload_status ringload_start_begin(ringload_loader* loader,
                                                        const ringload_checkpoint* from,
                                                        const ringload_selection* wanted,
@@ -634,7 +643,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_loading_finish_begin(ringload_loading
 RINGLOAD_C_EXPORT ringload_status ringload_loading_finish(ringload_loading* loading,
                                                           ringload_model** loaded);
 
-/// Starts a load that returns the tensors one by one, in the order of the checkpoint.
+/// Starts a load that returns the tensors one after another, in the order of the checkpoint.
 /// `window_bytes` limits the memory of the tensors that the caller and the stream hold at the same
 /// time.
 RINGLOAD_C_EXPORT ringload_status ringload_stream_begin(ringload_loader* loader,
@@ -678,7 +687,8 @@ RINGLOAD_C_EXPORT size_t ringload_model_size(const ringload_model* model);
 /// RINGLOAD_END if the position is after the last tensor.
 RINGLOAD_C_EXPORT ringload_status ringload_model_tensor(const ringload_model* model,
                                                         size_t position, ringload_tensor** tensor);
-/// Returns the tensor `name`, or RINGLOAD_NOT_FOUND.
+/// Returns a handle to the tensor `name`. Returns RINGLOAD_NOT_FOUND if the model has no such
+/// tensor.
 RINGLOAD_C_EXPORT ringload_status ringload_model_find(const ringload_model* model, const char* name,
                                                       ringload_tensor** tensor);
 /// Writes the statistics of the completed load to `into`.
@@ -696,7 +706,7 @@ typedef struct ringload_tensor_view {
   size_t struct_bytes;
   /// The name of the tensor. May be "".
   const char* name;
-  void* data;  // Never null.
+  void* data;  // The address of the first byte. Never null.
   /// The number of bytes at `data`.
   uint64_t bytes;
   /// The sizes of the dimensions, outermost first.
@@ -739,7 +749,7 @@ typedef struct ringload_destination {
   void* data;  // The element whose index is 0 in every dimension.
   /// The sizes of the dimensions, outermost first.
   const uint64_t* shape;
-  const int64_t* strides;  // In elements. Null means dense and row-major.
+  const int64_t* strides;  // The strides in elements. Null means dense and row-major.
   /// The number of dimensions.
   size_t rank;
   /// The size of the memory. If the tensor needs more bytes, the fill fails. 0 means no check.
@@ -767,9 +777,9 @@ typedef struct ringload_fill_options {
   int broadcast;  // If not 0, a tensor of another shape is broadcast.
 } ringload_fill_options;
 
-/// Loads tensors into memory of the caller. All checks are made before the first byte is written.
-/// `rules`, `wanted` and `options` may be null. Memory that is not described by DLPack must stay
-/// valid until the operation has ended.
+/// Loads tensors into memory of the caller. All checks are complete before the first byte is
+/// written. `rules`, `wanted` and `options` may be null. Memory that is not described by DLPack
+/// must stay valid until the operation has ended.
 RINGLOAD_C_EXPORT ringload_status ringload_fill_begin(
     ringload_loader* loader, const ringload_checkpoint* from, const ringload_destination* into,
     size_t count, const ringload_fill_options* rules, const ringload_selection* wanted,
@@ -791,9 +801,9 @@ typedef enum ringload_fill_list RINGLOAD_OF_INT {
   RINGLOAD_FILL_TORN = 3
 } ringload_fill_list;
 
-/// Returns the name at a position of one list of a fill. Returns RINGLOAD_END if the position is
-/// after the last name. If the fill failed before the first byte was written, the lists WHOLE and
-/// TORN are empty.
+/// Returns the name at the position `position` of the list `list` of a fill. Returns RINGLOAD_END
+/// if the position is after the last name. If the fill failed before the first byte was written,
+/// the lists WHOLE and TORN are empty.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_fill_name(const ringload_operation* operation,
                                                                ringload_fill_list list,
                                                                size_t position, const char** name);

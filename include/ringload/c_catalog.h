@@ -2,9 +2,10 @@
 #ifndef RINGLOAD_C_CATALOG_H
 #define RINGLOAD_C_CATALOG_H
 
-// Describes the files of a checkpoint, the objects that consist of several tensors, the objects
-// that cannot be loaded, and the warnings. Also describes dtypes. See `ringload/catalog.hpp` and
-// `dtype.hpp`. ringload_checkpoint_tensor() of ringload/c.h describes a tensor.
+// Functions that describe the files of a checkpoint, the objects that consist of several tensors,
+// the objects that cannot be loaded, and the warnings. Other functions describe dtypes. See
+// `ringload/catalog.hpp` and `dtype.hpp`. The function that describes a tensor is
+// ringload_checkpoint_tensor() of ringload/c.h.
 //
 // All pointers are valid until the checkpoint is released.
 
@@ -50,7 +51,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_object(const ringload_chec
 /// Returns one part of the object at the position `object`. `name` receives the name of the part
 /// within the object, such as "indices". `tensor` receives the position of the tensor in the
 /// checkpoint, and may be null. Returns RINGLOAD_END if a position is after the last object or the
-/// last part. If the tensor cannot be loaded, sets `name` and returns the status of the tensor.
+/// last part. If the tensor cannot be loaded, the function sets `name`, and returns the status of a
+/// load of the tensor.
 RINGLOAD_C_EXPORT ringload_status
 ringload_checkpoint_object_part(const ringload_checkpoint* checkpoint, size_t object, size_t part,
                                 const char** name, size_t* tensor);
@@ -65,13 +67,13 @@ typedef struct ringload_unreadable_info {
   size_t struct_bytes;
   /// The name of the object in the file.
   const char* name;
-  const char* place;       // The file, the object, and the place of its description in the file.
+  const char* place;       // The file, the object, and the position of its description in the file.
   const char* reason;      // The invalid value, and the expected value.
-  const char* error_name;  // As ringload_last_error_name().
+  const char* error_name;  // The name of the error, as in ringload_last_error_name().
   ringload_status status;  // The status of a load that selects the object.
-  /// If not 0, a glob that matches this object and also a tensor selects only the tensor. A load
-  /// then fails only if it selects the object by its exact name, or by a glob that matches no
-  /// tensor.
+  /// If not 0, a glob that matches this object and also a tensor selects only the tensor. In this
+  /// case, a load fails only if the selection contains the exact name of the object, or a glob that
+  /// matches the object but no tensor.
   int is_left_out;
   uint32_t file_position;  // The position of the file: see ringload_checkpoint_file().
 } ringload_unreadable_info;

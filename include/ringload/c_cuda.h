@@ -11,11 +11,11 @@
 extern "C" {
 #endif
 
-/// Returns the CUDA device with this index in the CUDA runtime. This function does not check
-/// whether the device exists, but ringload_loader_create() does.
+/// Returns the CUDA device that has the index `index` in the CUDA runtime. ringload_loader_create()
+/// checks whether the device exists, but this function does not.
 RINGLOAD_C_EXPORT ringload_status ringload_cuda_device(int index, ringload_device** device);
-/// Returns the CUDA device with this index. A keeper can publish models that are loaded for this
-/// device (ringload/c_keeper.h).
+/// Returns the CUDA device that has the index `index`. A keeper can publish models that are loaded
+/// for the returned device (ringload/c_keeper.h).
 RINGLOAD_C_EXPORT ringload_status ringload_shared_cuda_device(int index, ringload_device** device);
 /// Returns the number of CUDA devices. Returns 0 if the machine has no driver.
 RINGLOAD_C_EXPORT int ringload_cuda_device_count(void);

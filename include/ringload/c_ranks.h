@@ -6,14 +6,14 @@
 // interface of ringload/c.h. Each rank reads a part of the bytes. Then the ranks exchange the bytes
 // that they need, unless RINGLOAD_READING_OWN is chosen. See `ringload/group_load.hpp`.
 //
-// All ranks must make the same calls in the same order. A rank must also make the calls that return
-// nothing to this rank. If a call differs between ranks, the call fails with RINGLOAD_MISMATCH on
-// all ranks. If the arguments are the same on all ranks but invalid, every rank gets the same
-// error. The group can still be used after these two kinds of failure.
+// All ranks must make the same calls in the same order. A rank must also make a call whose result
+// is empty on this rank. If a call differs between ranks, the call fails with RINGLOAD_MISMATCH on
+// all ranks. If the arguments are the same on all ranks but invalid, the call fails with the same
+// error on all ranks. After these two kinds of failure, the group can still be used.
 //
 // Any other failure of one rank ends the group. The cancellation or the release of a call before
-// its end also ends the group. The other ranks then get RINGLOAD_SYSTEM_ERROR, with the reason in
-// the error text.
+// its end also ends the group. After the group has ended, calls of the other ranks fail with
+// RINGLOAD_SYSTEM_ERROR. The error text contains the reason.
 
 #include <ringload/c.h>
 
@@ -27,7 +27,7 @@ typedef struct ringload_group ringload_group;
 typedef struct ringload_group_loading ringload_group_loading;
 
 /// Creates a group of `ranks` threads of this process. `ranks` is 1 to 127. `result` must point to
-/// an array of `ranks` handles, which receives one handle for each rank.
+/// an array of `ranks` elements. The function writes one handle for each rank to this array.
 ///
 /// `milliseconds` is the time limit of the group. 0 means 5 minutes. A later call of the group
 /// fails if another rank does not answer within this time. If another rank fails or ends, the call
@@ -57,7 +57,8 @@ RINGLOAD_C_EXPORT uint32_t ringload_group_size(const ringload_group* group);
 
 /// How the ranks of a group divide the reads of a checkpoint.
 typedef enum ringload_group_reading RINGLOAD_OF_INT {
-  RINGLOAD_READING_DIVIDED = 0,  // When the load starts, each rank reads an equal part of it.
+  /// When the load starts, each rank reads an equal part of the checkpoint.
+  RINGLOAD_READING_DIVIDED = 0,
   /// Each rank reads the bytes of a tensor when the rank requests the tensor. The ranks exchange no
   /// bytes.
   RINGLOAD_READING_OWN = 1
@@ -89,42 +90,54 @@ RINGLOAD_C_EXPORT void ringload_group_loading_release(ringload_group_loading* lo
 RINGLOAD_C_EXPORT ringload_status
 ringload_group_loading_stats(const ringload_group_loading* loading, ringload_stats* into);
 
-/// Starts a call that gives every rank the whole tensor, in host memory.
+/// Starts a call whose result is the whole tensor on every rank, in host memory.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_tensor_begin(
     ringload_group_loading* loading, const char* name, ringload_operation** operation);
-/// Makes the same call and waits for its end.
+/// Makes a call as ringload_group_loading_tensor_begin() does, and waits for the end of the call.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_tensor(ringload_group_loading* loading,
                                                                 const char* name,
                                                                 ringload_tensor** loaded);
-/// Starts a call that divides the tensor along `dim`, and gives each rank its range. A range has
-/// ceil(size / ranks) indices, so the ranges of the last ranks may be shorter or empty.
+/// Starts a call that divides the tensor along `dim`. The result on each rank is the range of this
+/// rank. A range has ceil(size / ranks) indices, so the ranges of the last ranks may be shorter or
+/// empty.
 RINGLOAD_C_EXPORT ringload_status
 ringload_group_loading_shard_begin(ringload_group_loading* loading, const char* name, uint32_t dim,
                                    ringload_operation** operation);
-/// Makes the same call and waits for its end.
+/// Makes a call as ringload_group_loading_shard_begin() does, and waits for the end of the call.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_shard(ringload_group_loading* loading,
                                                                const char* name, uint32_t dim,
                                                                ringload_tensor** loaded);
-/// Starts a call that gives each rank one tensor with the name `name`. This tensor concatenates the
+/// Starts a call whose result on each rank is one tensor `name`. This tensor concatenates the
 /// rank's ranges of the tensors `names` along `dim`.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_fused_begin(
     ringload_group_loading* loading, const char* name, const char* const* names, size_t count,
     uint32_t dim, ringload_operation** operation);
-/// Makes the same call and waits for its end.
+/// Makes a call as ringload_group_loading_fused_begin() does, and waits for the end of the call.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_fused(ringload_group_loading* loading,
                                                                const char* name,
                                                                const char* const* names,
                                                                size_t count, uint32_t dim,
                                                                ringload_tensor** loaded);
-/// Starts a call that gives the rank `to` the whole tensor. On all other ranks, the operation ends
-/// with RINGLOAD_END.
+/// Starts a call whose result on the rank `to` is the whole tensor. On all other ranks, the
+/// operation ends with RINGLOAD_END.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_push_begin(ringload_group_loading* loading,
                                                                     const char* name, uint32_t to,
                                                                     ringload_operation** operation);
-/// Makes the same call and waits for its end.
+/// Makes a call as ringload_group_loading_push_begin() does, and waits for the end of the call.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_push(ringload_group_loading* loading,
                                                               const char* name, uint32_t to,
                                                               ringload_tensor** loaded);
+/// Starts a call that gives every rank a model of the `count` tensors `names`, whole, in host
+/// memory. If `names` is null, the model has all tensors. One call for many tensors is faster than
+/// a call for each tensor.
+RINGLOAD_C_EXPORT ringload_status
+ringload_group_loading_model_begin(ringload_group_loading* loading, const char* const* names,
+                                   size_t count, ringload_operation** operation);
+/// Makes the same call and waits for its end.
+RINGLOAD_C_EXPORT ringload_status ringload_group_loading_model(ringload_group_loading* loading,
+                                                               const char* const* names,
+                                                               size_t count,
+                                                               ringload_model** loaded);
 
 #ifdef __cplusplus
 }

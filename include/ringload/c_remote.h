@@ -16,10 +16,11 @@ typedef enum ringload_hub_cache RINGLOAD_OF_INT {
   /// Files that are in the cache are not downloaded. Downloaded files are not cached.
   RINGLOAD_HUB_CACHE_READ = 0,
   RINGLOAD_HUB_CACHE_OFF = 1,
-  RINGLOAD_HUB_CACHE_FILL = 2  // As READ, but downloaded bytes are also written to the cache.
+  /// Like RINGLOAD_HUB_CACHE_READ, but downloaded bytes are also written to the cache.
+  RINGLOAD_HUB_CACHE_FILL = 2
 } ringload_hub_cache;
 
-/// Where the address of an S3 object contains the bucket.
+/// The part of an S3 address that contains the bucket.
 typedef enum ringload_s3_style RINGLOAD_OF_INT {
   RINGLOAD_S3_STYLE_AUTOMATIC = 0,
   RINGLOAD_S3_STYLE_PATH = 1,  // https://host/bucket/key
@@ -31,32 +32,33 @@ typedef enum ringload_s3_style RINGLOAD_OF_INT {
 typedef struct ringload_remote_options {
   size_t struct_bytes;
   uint64_t chunk_bytes;  // The maximum number of bytes that one request asks for.
-  /// The maximum size of a file that is kept in memory as a whole if the server does not support
-  /// ranges. `remote_options::whole_bytes_max` describes larger files.
+  /// The maximum size of a file that is kept in memory as a whole. Applies to servers that do not
+  /// support ranges. `remote_options::whole_bytes_max` describes larger files.
   uint64_t whole_bytes_max;
   uint32_t connections;  // The maximum number of connections to one host.
   uint32_t threads;      // The number of threads that receive and decrypt.
   /// The time limit for name resolution and connection together.
   uint32_t connect_milliseconds_max;
   uint32_t silence_milliseconds_max;  // The maximum time without a received byte.
-  /// The maximum time without progress. A new attempt of a request does not extend this time: see
+  /// The maximum time without progress. Repetitions of a request do not extend this time: see
   /// remote_options::stall_time_max.
   uint32_t stall_milliseconds_max;
   /// The time limit for one request, including all delays and repetitions.
   uint32_t request_milliseconds_max;
   /// The number of consecutive attempts without progress, after which a request fails.
   uint32_t tries_max;
-  /// The delay before the second attempt. Each further attempt doubles the delay, up to the maximum
-  /// below.
+  /// The delay before the second attempt. Each further attempt doubles the delay, up to
+  /// `retry_milliseconds_max`.
   uint32_t retry_milliseconds;
   /// The maximum delay between two attempts.
   uint32_t retry_milliseconds_max;
   /// The maximum number of redirects of one request.
   uint32_t redirects_max;
-  int refuse_redirects;      // If not 0, redirects are refused, and `redirects_max` is ignored.
-  int private_redirects;     // If not 0, a public server may redirect to a private address.
-  int offline;               // If not 0, no socket is opened.
-  const char* const* hosts;  // The only hosts that may be contacted. Null means all hosts.
+  int refuse_redirects;   // If not 0, redirects are refused, and `redirects_max` is ignored.
+  int private_redirects;  // If not 0, a public server may redirect to a private address.
+  int offline;            // If not 0, no socket is opened.
+  /// The only hosts that may be contacted. Null means that all hosts may be contacted.
+  const char* const* hosts;
   /// The number of hosts.
   size_t hosts_count;
   const char* proxy;  // The address of a proxy, such as "http://host:port".
@@ -73,7 +75,7 @@ typedef struct ringload_remote_options {
   /// How the local cache is used.
   ringload_hub_cache hub_cache;
 
-  /// Where addresses contain the bucket.
+  /// The part of an S3 address that contains the bucket.
   ringload_s3_style s3_style;
   /// The region of the bucket. If null, Amazon reports the region.
   const char* s3_region;

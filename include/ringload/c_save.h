@@ -2,9 +2,9 @@
 #ifndef RINGLOAD_C_SAVE_H
 #define RINGLOAD_C_SAVE_H
 
-// Writes tensors from memory to a safetensors or .zt checkpoint. Part of the C interface of
-// `ringload/c.h`. Also reads checksum lists, which contain the digests that tensors must have. See
-// `ringload/save.hpp` and `verify.hpp`.
+// Writes tensors from memory to a safetensors or .zt checkpoint, with the C interface of
+// ringload/c.h. Also reads checksum lists. A checksum list contains the digest that each tensor
+// must have. See `ringload/save.hpp` and `verify.hpp`.
 
 #include <ringload/c.h>
 
@@ -23,10 +23,10 @@ typedef enum ringload_digest RINGLOAD_OF_INT {
 } ringload_digest;
 
 /// An implementation of SHA-256 by the caller, from any cryptographic library. Several threads of
-/// ringload call the functions at the same time, each thread with a state of its own.
+/// ringload call the functions at the same time. Each thread uses its own state.
 struct ringload_sha256 {
   size_t struct_bytes;
-  /// Returns a new state. If the result is null, the operation fails with RINGLOAD_NO_MEMORY.
+  /// Returns a new state. If `begin` returns null, the operation fails with RINGLOAD_NO_MEMORY.
   void* (*begin)(void* context);
   /// Adds the next bytes to a state, in order.
   void (*update)(void* state, const void* bytes, size_t count);
@@ -38,7 +38,7 @@ struct ringload_sha256 {
 };
 
 /// Reads a checksum list from a file. The file has one line for each tensor of a checkpoint.
-/// `ringload sum --checksums` writes such a file.
+/// `ringload sum --checksums` writes a checksum list.
 ///
 ///     crc32c 8a9136aa  model.norm.weight
 ///
@@ -62,11 +62,11 @@ RINGLOAD_C_EXPORT void ringload_checksum_list_release(ringload_checksum_list* li
 /// ended.
 typedef struct ringload_saved_tensor {
   size_t struct_bytes;
-  const char* name;  // Null means the name of `loaded`.
+  const char* name;  // The name in the checkpoint. Null means the name of `loaded`.
   const void* data;  // The element whose index is 0 in every dimension.
   /// The sizes of the dimensions, outermost first.
   const uint64_t* shape;
-  const int64_t* strides;  // In elements. Null means dense and row-major.
+  const int64_t* strides;  // The strides in elements. Null means dense and row-major.
   /// The number of dimensions.
   size_t rank;
   /// The size of the memory. If the tensor needs more bytes, the save fails. 0 means no check.
@@ -90,13 +90,13 @@ typedef struct ringload_save_options {
   size_t struct_bytes;
   const char* const* metadata;  // Keys and values in turn: key, value, key, value.
   size_t metadata_count;        // The number of pairs of key and value.
-  /// The maximum bytes of one shard, unless a single tensor is larger. If several shards are
-  /// necessary, the save writes shards and an index.
+  /// The maximum number of bytes of one shard, unless a single tensor is larger. If several shards
+  /// are necessary, the save writes the shards and an index.
   uint64_t shard_bytes;
   /// The number of shards. If this number and `shard_bytes` are 0, the save writes one file.
   uint32_t shard_count;
   /// In safetensors, the alignment of the first tensor in each file. 0 means 8. In .zt, the
-  /// alignment of every tensor. A value below 64 then means 64.
+  /// alignment of every tensor. In .zt, a value below 64 means 64.
   uint32_t alignment;
   ringload_dtype dtype;  // If not RINGLOAD_AS_STORED, floating-point tensors get this type.
   int in_given_order;    // If not 0, a safetensors file has the tensors in input order.
@@ -105,7 +105,8 @@ typedef struct ringload_save_options {
   int read_back;         // If not 0, the written bytes are read back and compared.
   /// The algorithm of the digests that ringload_operation_saved_checksums() returns.
   ringload_digest digest;
-  /// Required for RINGLOAD_DIGEST_SHA256. Must stay valid until the operation has ended.
+  /// The functions that RINGLOAD_DIGEST_SHA256 requires. The functions must stay valid until the
+  /// operation has ended.
   const ringload_sha256* sha256;
 } ringload_save_options;
 
@@ -125,7 +126,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_save(ringload_loader* loader, const c
 RINGLOAD_C_EXPORT ringload_status ringload_operation_saved_file(const ringload_operation* operation,
                                                                 size_t position, const char** path);
 /// Returns the digests of a completed save or of a finished writer, as the text of a checksum list.
-/// The options of the save or of the writer must have set the algorithm of the digests.
+/// The options of the save or of the writer must set the algorithm of the digests.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_saved_checksums(ringload_operation* operation,
                                                                      const char** text);
 

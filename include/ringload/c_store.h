@@ -2,11 +2,11 @@
 #ifndef RINGLOAD_C_STORE_H
 #define RINGLOAD_C_STORE_H
 
-// Reads checkpoints that are not in the file system, with the C interface of ringload/c.h: files in
-// memory, and objects of a custom store. See `ringload/byte_source.hpp`.
+// Reads files in memory and objects of a custom store, with the C interface of ringload/c.h. See
+// `ringload/byte_source.hpp`.
 //
-// A store consists of functions of the program. A loader calls these functions for each checkpoint
-// whose name begins with the prefix of the store.
+// A custom store consists of functions of the program. A loader calls these functions for each
+// checkpoint whose name begins with the prefix of the store.
 //
 //     ringload_store store = RINGLOAD_STRUCT(ringload_store);
 //     store.prefix = "cache://";
@@ -23,9 +23,9 @@
 extern "C" {
 #endif
 
-/// A call of a function of a store. Valid until the function returns.
+/// A call of one of the functions of a store. The handle is valid until the function returns.
 typedef struct ringload_store_call ringload_store_call;
-/// A read that `begin_read` has started. Valid until ringload_store_read_done() or
+/// A read that `begin_read` has started. The handle is valid until ringload_store_read_done() or
 /// ringload_store_read_failed() is called for this read.
 typedef struct ringload_store_read ringload_store_read;
 
@@ -35,21 +35,22 @@ typedef struct ringload_store_read ringload_store_read;
 /// The functions of a store. Several threads of the library call the functions at the same time. No
 /// function may throw a C++ exception. A function that is optional may be null.
 ///
-/// A function that returns RINGLOAD_OK has succeeded. Any other status fails the load. The load
-/// returns the same status, or RINGLOAD_SYSTEM_ERROR instead of RINGLOAD_PENDING, RINGLOAD_END,
-/// RINGLOAD_CANCELLED, RINGLOAD_INTERNAL_ERROR and unknown values. A load that was cancelled ends
-/// with RINGLOAD_CANCELLED, whatever its reads return. ringload_store_fail() adds a reason to the
-/// error text.
+/// RINGLOAD_OK means that the function has succeeded. Any other status fails the load. The load
+/// fails with the same status. However, the load replaces RINGLOAD_PENDING, RINGLOAD_END,
+/// RINGLOAD_CANCELLED, RINGLOAD_INTERNAL_ERROR and unknown values by RINGLOAD_SYSTEM_ERROR. A
+/// cancelled load ends with RINGLOAD_CANCELLED, even if its reads return another status.
+/// ringload_store_fail() adds a reason to the error text.
 typedef struct ringload_store {
   size_t struct_bytes;
   void* context;  // The first argument of `open`, `list`, `is_folder` and `release`.
   /// Names that begin with this text belong to the store, such as "cache://".
   const char* prefix;
 
-  /// Opens the object `name`, which is a whole name such as "cache://models/7b.safetensors". Sets
-  /// `object`, which is the first argument of `read`, `begin_read`, `identity` and `close`. Sets
-  /// `bytes` to the size of the object. Returns RINGLOAD_NOT_FOUND if the object does not exist.
-  /// May block. `name` can come from an index file. Such a name has no "..".
+  /// Opens the object `name`. The name includes the prefix, such as
+  /// "cache://models/7b.safetensors". Sets `object`, which is the first argument of `read`,
+  /// `begin_read`, `identity` and `close`. Sets `bytes` to the size of the object. Returns
+  /// RINGLOAD_NOT_FOUND if the object does not exist. May block. `name` can come from an index
+  /// file, but has no component "..".
   ringload_status (*open)(void* context, const char* name, void** object, uint64_t* bytes,
                           ringload_store_call* call);
 
@@ -62,7 +63,7 @@ typedef struct ringload_store {
   /// Starts a read and returns without blocking. The program must call ringload_store_read_done()
   /// or ringload_store_read_failed() exactly once for each read, in any thread, also after a
   /// cancellation. The program may also call these functions inside `begin_read`. The program may
-  /// write to `into` until it calls one of these functions. Set either `read` or `begin_read`.
+  /// write to `into` until the call of one of these functions. Set either `read` or `begin_read`.
   void (*begin_read)(void* object, uint64_t offset, void* into, uint64_t bytes,
                      ringload_store_read* read);
 
@@ -75,15 +76,15 @@ typedef struct ringload_store {
   /// Closes an object. Called once for each object that `open` has returned. Optional.
   void (*close)(void* object);
 
-  /// Returns not 0 if `name` is a folder of checkpoint files. May block. Optional: without this
-  /// function, the store has no folders.
+  /// Returns a number other than 0 if `name` is a folder of checkpoint files. May block. Optional:
+  /// without this function, the store has no folders.
   int (*is_folder)(void* context, const char* name);
 
   /// Calls ringload_store_add_name() for each file of the folder. May block. Optional: without this
   /// function, folders cannot be opened.
   ringload_status (*list)(void* context, const char* folder, ringload_store_call* call);
 
-  /// Called once, when neither an extension, a loader nor a checkpoint uses the store any more. All
+  /// Called once, when no extension, no loader and no checkpoint uses the store any more. All
   /// objects are closed before this call. Optional.
   void (*release)(void* context);
 
@@ -104,11 +105,11 @@ RINGLOAD_C_EXPORT ringload_status ringload_store_extension(const ringload_store*
 ///     return ringload_store_fail(call, RINGLOAD_NOT_FOUND, "the cache has no such model");
 RINGLOAD_C_EXPORT ringload_status ringload_store_fail(ringload_store_call* call,
                                                       ringload_status status, const char* reason);
-/// Returns 1 if the result of the call is no longer needed, because the load was cancelled or has
-/// failed. The store's function should then return soon, with any status.
+/// Returns 1 if the result of `call` is no longer needed, because the load was cancelled or has
+/// failed. In this case, the function of the store should return soon, with any status.
 RINGLOAD_C_EXPORT int ringload_store_is_cancelled(const ringload_store_call* call);
 /// Adds the name of a file, without the folder, to the result of `list`. Returns
-/// RINGLOAD_INVALID_ARGUMENT if the call is not a call of `list`.
+/// RINGLOAD_INVALID_ARGUMENT if `call` is not a call of `list`.
 RINGLOAD_C_EXPORT ringload_status ringload_store_add_name(ringload_store_call* call,
                                                           const char* name);
 
@@ -118,7 +119,8 @@ RINGLOAD_C_EXPORT void ringload_store_read_done(ringload_store_read* read, uint6
 /// Ends a read that has failed. `reason` is copied, and may be null.
 RINGLOAD_C_EXPORT void ringload_store_read_failed(ringload_store_read* read, ringload_status status,
                                                   const char* reason);
-/// Returns 1 if the bytes are no longer needed. The program should then end the read soon.
+/// Returns 1 if the bytes of `read` are no longer needed. In this case, the program should end the
+/// read soon.
 RINGLOAD_C_EXPORT int ringload_store_read_is_cancelled(const ringload_store_read* read);
 
 /// Opens a checkpoint file in memory. `name` appears in error texts and in the catalog. The

@@ -39,9 +39,9 @@ typedef struct ringload_trace_event {
   /// no tensor. The pointer is valid during the call only.
   const char* tensor;
   uint64_t bytes;  // The number of bytes that the step processed.
-  int64_t asked;   // When the step started to wait for memory, for its turn, or for a thread.
-  int64_t begin;   // When a thread, the drive or the device started to work on the step.
-  int64_t end;     // When the step ended.
+  int64_t asked;  // The time when the step began to wait for memory, for its turn, or for a thread.
+  int64_t begin;  // The time when a thread, the drive or the device began to work on the step.
+  int64_t end;    // The time when the step ended.
   /// The kind of the step.
   ringload_step step;
   uint32_t slot;    // The index of the pinned buffer that the step used.
@@ -51,7 +51,7 @@ typedef struct ringload_trace_event {
 
 /// A function that a load calls for each step, after the end of the step. The address of this
 /// struct is a field of ringload_load_options. The struct and the context must stay valid until the
-/// load has ended. A struct that outlives the loader is always safe.
+/// load has ended. A struct that outlives the loader meets this condition.
 ///
 /// The engine thread of the loader calls the function, for one event at a time. All loads of the
 /// loader wait while the function runs. Therefore the function should only store the event. The

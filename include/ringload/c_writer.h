@@ -2,9 +2,9 @@
 #ifndef RINGLOAD_C_WRITER_H
 #define RINGLOAD_C_WRITER_H
 
-// Writes a .zt file, tensor by tensor, with the C interface of ringload/c.h. The file can have
-// compression, digests, sparse objects and attributes. To save all tensors in one call, or to write
-// safetensors, use ringload_save(). See `ringload/writer.hpp`.
+// Writes a .zt file, tensor by tensor, with the C interface of ringload/c.h. The file can contain
+// compressed tensors, digests, sparse objects and attributes. To save all tensors in one call, or
+// to write safetensors, use ringload_save(). See `ringload/writer.hpp`.
 //
 //     ringload_writer_create("model.zt", NULL, &writer);
 //     ringload_writer_add(writer, &tensor, &options);
@@ -14,10 +14,10 @@
 // type or a shape, the file is unchanged and later steps may succeed. A failure while the file is
 // written is permanent: all later steps fail too.
 //
-// The file becomes visible at its path when the writer has finished. Until then, and if the writer
-// fails, an existing file at this path is unchanged. If only the last flush of the folder fails,
-// the new file is already visible. To remove objects from a file, copy all other objects into a new
-// file with the same path.
+// The file becomes visible at its path when the writer has finished. Before this time, and if the
+// writer fails, an existing file at this path is unchanged. If only the last flush of the folder
+// fails, the new file is already visible. To remove objects from a file, copy all other objects
+// into a new file with the same path.
 
 #include <ringload/c_save.h>
 
@@ -40,8 +40,8 @@ typedef struct ringload_writer_options {
   /// ringload_writer_finish_begin(). These digests cover the bytes of the tensors before
   /// compression.
   ringload_digest result_digest;
-  /// Required for RINGLOAD_DIGEST_SHA256. Must stay valid until the writer is released and all its
-  /// operations have ended.
+  /// The functions that RINGLOAD_DIGEST_SHA256 requires. The functions must stay valid until the
+  /// writer is released and all its operations have ended.
   const ringload_sha256* sha256;
   /// The device of tensors that set `on_device`. Null means the host. The caller may release the
   /// device at any time.
@@ -97,8 +97,8 @@ typedef struct ringload_copy_options {
   /// If not 0, encodes the bytes again with `zstd_level`. If 0, copies the stored bytes.
   int encode_anew;
   int32_t zstd_level;  // The level of the zstd compression. 0 means no compression.
-  /// The algorithm of the new digest. With RINGLOAD_DIGEST_NONE, an object keeps the algorithm of
-  /// its existing digest, and an object without a digest gets none.
+  /// The algorithm of the new digest. With RINGLOAD_DIGEST_NONE, each digest keeps its algorithm,
+  /// and an object without a digest stays without a digest.
   ringload_digest digest;
 } ringload_copy_options;
 
@@ -162,9 +162,9 @@ RINGLOAD_C_EXPORT ringload_status ringload_writer_add_alias_begin(ringload_write
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add_alias(ringload_writer* writer,
                                                             const char* name, const char* target);
 
-/// Adds the objects of another .zt file, with their types and attributes. The attributes of the
-/// file are added too, except for keys that exist already. If `options` is null, the stored bytes
-/// of all objects are copied.
+/// Adds the objects of the .zt file `file`, with their types and attributes. The attributes of the
+/// file itself are added too, except for keys that exist already. If `options` is null, the stored
+/// bytes of all objects are copied.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_copy_begin(ringload_writer* writer,
                                                              const char* file,
                                                              const ringload_copy_options* options,

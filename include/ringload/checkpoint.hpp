@@ -24,8 +24,8 @@ struct opened_checkpoint;
 /// functions are thread-safe.
 ///
 /// A load from an open checkpoint does not open or parse files. If a file was modified in place
-/// after it was opened, the load fails with `errc::changed_file`. If a file was renamed or removed,
-/// the load reads the file that was opened.
+/// after the checkpoint was opened, the load fails with `errc::changed_file`. If a file was renamed
+/// or removed, the load still reads the file that was opened.
 class RINGLOAD_EXPORT checkpoint {
  public:
   /// Creates an empty handle. An empty handle supports only operator bool, assignment and
@@ -40,10 +40,11 @@ class RINGLOAD_EXPORT checkpoint {
   /// Returns the catalog. The reference is valid as long as a copy of this handle exists.
   const ringload::catalog& catalog() const noexcept;
 
-  /// Returns the tensor `name`, or null. The first call builds an index of all names.
+  /// Returns the description of the tensor `name`, or null if no such tensor exists. The first call
+  /// builds an index of all names.
   const tensor_info* find(std::string_view name) const noexcept;
-  /// Returns the tensor `name`. Throws `errc::no_such_tensor` if no such tensor exists. If the
-  /// tensor cannot be loaded, throws the error in `catalog::unreadable`.
+  /// Returns the description of the tensor `name`. Throws `errc::no_such_tensor` if no such tensor
+  /// exists. If the tensor cannot be loaded, throws the error in `catalog::unreadable`.
   const tensor_info& at(std::string_view name) const;
   /// Returns true if the checkpoint has the tensor `name`.
   bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
@@ -63,7 +64,7 @@ class RINGLOAD_EXPORT checkpoint {
   std::vector<tensor_info>::const_iterator begin() const noexcept {
     return catalog().tensors.begin();
   }
-  /// Returns the end of the tensors.
+  /// Returns the iterator behind the last tensor.
   std::vector<tensor_info>::const_iterator end() const noexcept { return catalog().tensors.end(); }
 
   /// Internal: called by the library only.

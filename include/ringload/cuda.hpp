@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Tensors in GPU memory, in the separate library `ringload::cuda`. The library contains the CUDA
-// runtime, and uses the CUDA driver only after a loader for a GPU is created. Therefore a program
-// that links this library also starts on a machine without a driver.
+// Functions for tensors in GPU memory. The functions belong to the separate library
+// `ringload::cuda`. The library contains the CUDA runtime. The library uses the CUDA driver only
+// after a loader for a GPU is created. Therefore a program that links this library also starts on a
+// machine without a driver.
 //
-// A load returns a tensor only after all its bytes are in device memory, converted if requested.
-// Therefore no CUDA stream has to wait for the load. Work that the program submits afterwards, to
-// any stream of the device, reads the loaded bytes.
+// A load returns a tensor only after all its bytes are in device memory and a requested conversion
+// is complete. Therefore no CUDA stream has to wait for the load. Work that the program submits
+// afterwards, to any stream of the device, reads the loaded bytes.
 //
 // The bytes of small tensors and converted tensors are first copied to one of two buffers on the
 // device. Each buffer is at most as large as a slot (a pinned buffer of the loader). A kernel then
@@ -36,16 +37,16 @@
 
 namespace ringload::inline v0 {
 
-/// Returns the CUDA device with this index in the CUDA runtime. On a CUDA device, tensors begin at
-/// multiples of 256 bytes. All tensors of a load are in one allocation, unless
-/// `load_options::allocation` requires more. The function does not check whether the device exists.
-/// If the device does not exist, the constructor of the loader throws `errc::device_unavailable`,
-/// and the error text names the missing part.
+/// Returns the CUDA device that has the index `index` in the CUDA runtime. On a CUDA device,
+/// tensors begin at multiples of 256 bytes. All tensors of a load are in one allocation, unless
+/// `load_options::allocation` requires several allocations. The function does not check whether the
+/// device exists. If the device does not exist, the constructor of the loader throws
+/// `errc::device_unavailable`. The error text contains the reason.
 RINGLOAD_EXPORT device cuda_device(int index = 0) noexcept;
 
 /// Returns the device cuda_device(index), with memory that a `keeper` can share with other
 /// processes (`ringload/keeper.hpp`). The size of each allocation is a multiple of the device's
-/// granularity, which is usually 2 MiB. The memory is not kept for later loads. If the driver
+/// granularity, which is usually 2 MiB. Freed memory is not kept for later loads. If the driver
 /// cannot share memory, loads fail with the driver's error. The returned device is equal to
 /// `cuda_device(index)`.
 RINGLOAD_EXPORT device shared_cuda_device(int index = 0) noexcept;
@@ -54,13 +55,15 @@ RINGLOAD_EXPORT device shared_cuda_device(int index = 0) noexcept;
 /// "driver not found".
 RINGLOAD_EXPORT int cuda_device_count(std::string* why_none = nullptr);
 
-/// The category of CUDA errors. The values are the values of cudaError_t.
+/// Returns the category of CUDA errors. The value of an error code in this category is a
+/// cudaError_t.
 RINGLOAD_EXPORT const boost::system::error_category& cuda_category() noexcept;
 
-/// Copies bytes of a tensor to host memory. `from` is the offset of the first byte in the tensor.
-/// The tensor must be completely loaded and on a CUDA device. Returns when the copy is complete.
-/// The function waits only for its own CUDA stream, so all work of the program that writes to the
-/// tensor must have completed.
+/// Copies `into.size()` bytes of the tensor `source` to the host memory `into`. `from` is the
+/// offset of the first byte in the tensor. The tensor must be completely loaded and on a CUDA
+/// device. The function returns when the copy is complete. The function waits only for the CUDA
+/// stream of the copy. Therefore all work of the program that writes to the tensor must have
+/// completed before the call.
 ///
 /// Use this function for checks and for small tensors. Each concurrent call pins 2 MiB of host
 /// memory, which stays pinned until the loader and all its tensors are destroyed. Thread-safe.
@@ -68,19 +71,21 @@ RINGLOAD_EXPORT const boost::system::error_category& cuda_category() noexcept;
 RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t from,
                                   std::span<std::byte> into);
 
-/// Registers the host memory of a model with the CUDA driver. GPUs then copy from this memory
-/// without the CPU. Use this function for a model that is copied to a GPU several times, by
-/// `loader::copy_async`, or by `attach()` for a GPU while this process holds the model. The call
-/// takes 30 to 100 ms for each GiB. A second call for the same memory has no effect. `device` is
-/// the index of the GPU whose driver context is used.
+/// Registers the host memory of a model with the CUDA driver, so that GPUs copy from this memory
+/// without the CPU. Use this function for a model that is copied to a GPU several times.
+/// `loader::copy_async` copies from the registered memory. `attach()` for a GPU also copies from
+/// the registered memory, if this process holds the model. The call takes 30 to 100 ms for each
+/// GiB. A second call for the same memory has no effect. `device` is the index of the GPU whose
+/// driver context is used.
 ///
 /// Returns the number of registered bytes of the model, including bytes that were already
 /// registered. Allocations of less than 64 KiB and mapped files are not registered. Tensors in such
 /// memory can still be copied.
 ///
-/// The memory stays registered until it is unmapped. With `loader_options::cached_bytes`, the
-/// memory also stays registered in the free list. Publish a model for `shared_host()` before this
-/// call, because registered memory cannot be sealed. Thread-safe. Throws `ringload::error`.
+/// The memory stays registered until the memory is unmapped. With `loader_options::cached_bytes`,
+/// the memory also stays registered in the free list. Registered memory cannot be sealed. Therefore
+/// publish a model in memory of `shared_host()` before this call. Thread-safe. Throws
+/// `ringload::error`.
 RINGLOAD_EXPORT std::uint64_t pin(const model& host_model, int device = 0);
 
 /// Declares that no present or later work on the device uses the allocation of the tensor `used`.

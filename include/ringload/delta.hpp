@@ -10,9 +10,9 @@
 //   ringload::model v1 = co_await loader.load_async("v1.safetensors");
 //   ringload::model v2 = co_await ringload::apply_async(loader, v1, "v2.delta.zt");
 //
-// A delta is a .zt file. A delta can be loaded from every place from which a checkpoint can be
-// loaded. The file contains the digests of all tensors of both versions. If a delta is damaged, or
-// is applied to another version, the operation fails and changes nothing.
+// A delta is a .zt file. A delta can be read from every source of checkpoints, such as a file or a
+// server. The file contains the digests of all tensors of both versions. If a delta is damaged, or
+// belongs to another base version, the operation fails and changes nothing.
 
 #include <cstdint>
 #include <functional>
@@ -49,8 +49,8 @@ struct delta_options {
 };
 
 /// The result of save_delta_async. The delta stores each changed tensor in one of three forms:
-/// sparse, dense or whole. The form is chosen by an estimate of the sizes. All elements of a whole
-/// tensor count as changed.
+/// sparse, dense or whole. save_delta_async chooses the form by the estimated size of each form.
+/// All elements of a whole tensor count as changed.
 struct delta_result {
   std::uint64_t bytes = 0;              // The size of the delta.
   std::uint64_t tensors_unchanged = 0;  // The number of unchanged tensors.
@@ -70,9 +70,8 @@ struct delta_result {
 
 /// Options of apply_async and update_async.
 struct apply_options {
-  /// If true, the tensors that the delta does not change are verified with their digests too. Then
-  /// all tensors of the result are known to belong to the next version. If false, the unchanged
-  /// tensors are not read.
+  /// If true, the digests of unchanged tensors are verified too, so that all tensors of the result
+  /// are verified. If false, unchanged tensors are not read.
   bool check_unchanged = true;
 };
 
@@ -90,12 +89,11 @@ struct version_options {
   apply_options apply = {};                   // The options for each applied delta.
 };
 
-/// The files of one version in a version folder. A path is empty if the folder does not have the
-/// file.
+/// The files of one version in a version folder. The path of a missing file is empty.
 struct version_info {
   std::uint64_t version = 0;  // The number of the version.
   std::string full;           // The path of the whole checkpoint.
-  std::string delta;          // The path of the difference from the previous version.
+  std::string delta;          // The path of the delta from the previous version.
 };
 
 namespace detail {
@@ -137,10 +135,11 @@ RINGLOAD_EXPORT void begin_update(const engine_ptr& loader_engine, update_reques
 
 /// Compares two checkpoints and writes their difference to the .zt file `path`. The file becomes
 /// visible at its path when the file is complete. Tensors are compared as they are stored: dtypes
-/// are not converted. If a tensor with a logical type, such as a quantised type of GGUF, is new or
-/// has another dtype or shape, the operation fails with `errc::unsupported_feature`. If the first
-/// device of the loader is not the host, the operation fails with `errc::device_unavailable`.
-/// Cancellation of any type cancels the operation. A cancelled operation leaves no new file.
+/// are not converted. Tensors with a logical type, such as a quantised type of GGUF, must not be
+/// new and must keep their dtype and shape. Otherwise the operation fails with
+/// `errc::unsupported_feature`. If the first device of the loader is not the host, the operation
+/// fails with `errc::device_unavailable`. Cancellation of any type cancels the operation. A
+/// cancelled operation leaves no new file.
 template <class Executor, token_for<delta_result> CompletionToken = default_token>
 auto save_delta_async(basic_loader<Executor>& host_loader, detail::path_argument path, source base,
                       source next, delta_options options, CompletionToken&& token = {}) {
@@ -180,9 +179,10 @@ auto apply_async(basic_loader<Executor>& host_loader, model base, source delta,
                      std::forward<CompletionToken>(token));
 }
 
-/// Applies a delta in place, to memory of the caller. `into` must be the tensors of the base
-/// version, in host memory, row-major and dense. Fails with `errc::unsupported_feature` if the
-/// delta adds or removes a tensor, or changes a dtype or a shape.
+/// Applies a delta in place, to memory of the caller. `into` must list the tensors of the base
+/// version. Their memory must be host memory, row-major and dense. Fails with
+/// `errc::unsupported_feature` if the delta adds or removes a tensor, or changes a dtype or a
+/// shape.
 ///
 /// Cancellation of any type cancels the operation. If the update fails or is cancelled, the old
 /// bytes are restored before the operation completes. After completion, either all tensors have the
@@ -203,8 +203,8 @@ auto update_async(basic_loader<Executor>& host_loader, detail::list_argument<des
                       std::forward<CompletionToken>(token));
 }
 
-/// Returns the versions of a local version folder, in order. Returns an empty list for a folder
-/// without versions. Ignores other files. The names of version 7 are:
+/// Returns the versions of a local version folder, in ascending order. Returns an empty list if the
+/// folder has no version. Ignores other files. The names of version 7 are:
 ///
 ///   v7.safetensors, v7.zt, or a folder v7   the full version
 ///   v7.delta.zt                             the delta from version 6
@@ -214,9 +214,9 @@ auto update_async(basic_loader<Executor>& host_loader, detail::list_argument<des
 RINGLOAD_EXPORT std::vector<version_info> list_versions(detail::path_argument folder);
 
 /// Loads a version of a local version folder. If the folder does not have this version as a full
-/// version, loads the last full version before it, and applies the deltas up to the requested
-/// version. If the first device of the loader is not the host, the operation fails with
-/// `errc::device_unavailable`.
+/// version, loads the last full version before the requested version. Then applies the deltas up to
+/// the requested version. If the first device of the loader is not the host, the operation fails
+/// with `errc::device_unavailable`.
 ///
 /// If one of these files is missing, the operation fails with `errc::source_not_found`. If a file
 /// is damaged, or belongs to another version or base, the operation fails with `errc::wrong_digest`

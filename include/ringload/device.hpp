@@ -16,14 +16,14 @@ class backend;
 /// The kinds of devices.
 enum class device_kind : std::uint8_t { host, cuda };
 
-/// Identifies a device. A small value that is cheap to copy. The device itself is first used when a
-/// loader is created for it.
+/// Identifies a device. The object is small and cheap to copy. The library uses the device itself
+/// only when a loader for the device is created.
 class device {
  public:
   /// Internal: creates the implementation of a device.
   using backend_maker = std::unique_ptr<backend> (*)(int index);
 
-  /// Internal: called by functions that return a device, such as `host()` and `cuda_device()`.
+  /// Internal: called only by functions that return a device, such as `host()` and `cuda_device()`.
   device(device_kind kind, int index, backend_maker make) noexcept
       : kind_(kind), index_(index), make_(make) {}
 
@@ -56,18 +56,18 @@ class device {
 /// file, so that a direct read needs no copy.
 RINGLOAD_EXPORT device host() noexcept;
 
-/// Returns how many more bytes of host memory this process can use. The number is the smallest of
-/// three amounts: the memory that remains in the machine, in the control group of the process, and
-/// in the parents of this group. The page cache counts as available. Returns an empty optional if
-/// the system does not provide the numbers.
+/// Returns the number of bytes of host memory that this process can still allocate. The number is
+/// the smallest of three amounts: the memory that remains in the machine, in the control group of
+/// the process, and in the parents of this group. The page cache counts as available. Returns an
+/// empty optional if the system does not provide the numbers.
 ///
-/// If a process uses more memory, the kernel may kill the process. The limit `memory.high` of a
-/// group counts too, because the kernel slows the process down above this limit.
+/// If the process uses more memory than this number, the kernel may kill the process. The limit
+/// `memory.high` of a group counts too, because the kernel slows the process down above this limit.
 RINGLOAD_EXPORT std::optional<std::uint64_t> available_host_bytes();
 
 /// Returns the host device with memory that other processes can map after a `keeper` has published
-/// the memory (`ringload/keeper.hpp`). Each allocation is a memfd. The memory is not kept for later
-/// loads. The returned device is equal to `host()`.
+/// the memory (`ringload/keeper.hpp`). Each allocation is a memfd. Freed memory is not kept for
+/// later loads. The returned device is equal to `host()`.
 ///
 /// The memory uses transparent huge pages if the administrator allows them for shared memory
 /// (transparent_hugepage/shmem_enabled). With `huge_pages::reserved`, the memory uses reserved

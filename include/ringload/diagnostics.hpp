@@ -23,10 +23,10 @@ namespace ringload::inline v0 {
 /// The place and the cause of a failure.
 struct diagnostics {
   std::string place;  // The file, and the tensor or the byte in the file. May be empty.
-  std::string cause;  // For example, "its bytes end at 4,096 but the file at 4,000".
+  std::string cause;  // For example, "the header is not valid UTF-8".
   /// The complete destinations of a fill that failed after its first write: see `fill_error`.
   std::vector<std::string> whole = {};
-  /// The destinations of this fill that may contain old bytes, new bytes, or both.
+  /// The destinations of the failed fill that may contain old bytes, new bytes, or both.
   std::vector<std::string> torn = {};
 
   /// Returns "place: cause", which is also the text of `ringload::error`.
@@ -42,7 +42,7 @@ template <class T, class Default, class = void>
 struct find_diagnostics {
   using type = Default;
   static type get(const T&) noexcept { return {}; }
-  static type get(const T&, const Default& otherwise) noexcept { return otherwise; }
+  static type get(const T&, const Default& fallback) noexcept { return fallback; }
 };
 
 template <class T, class Default>
@@ -61,10 +61,11 @@ struct find_diagnostics<
 
 }  // namespace detail
 
-/// Finds the diagnostics of a handler. This template is an Asio associator: binders and adaptors
-/// pass the diagnostics of the inner handler on. A handler with diagnostics has a type
-/// `diagnostics_type`, which is a pointer to diagnostics, and a function `get_diagnostics()`.
-/// Handlers with an erased type, such as `any_completion_handler`, lose their diagnostics.
+/// Finds the diagnostics of a handler. This template is an Asio associator. Therefore the
+/// diagnostics of a binder or an adaptor are the diagnostics of its inner handler. A handler with
+/// diagnostics has a type `diagnostics_type`, which is a pointer to diagnostics, and a function
+/// `get_diagnostics()`. Handlers with an erased type, such as `any_completion_handler`, lose their
+/// diagnostics.
 template <class T, class Default = diagnostics*>
 struct associated_diagnostics : detail::find_diagnostics<T, Default> {};
 
@@ -78,7 +79,7 @@ diagnostics* get_associated_diagnostics(const T& t) noexcept {
 template <class T>
 class diagnostics_binder {
  public:
-  /// Tells `associated_diagnostics` that a handler of this class has diagnostics.
+  /// Required by `associated_diagnostics`: only a handler with this type has diagnostics.
   using diagnostics_type = diagnostics*;
   /// The inner token or handler.
   using target_type = T;
@@ -95,7 +96,8 @@ class diagnostics_binder {
   /// Returns the address of the diagnostics.
   diagnostics_type get_diagnostics() const noexcept { return into_; }
 
-  /// Copies the diagnostics to an inner binder, if any, and calls the inner handler.
+  /// Copies the diagnostics to the diagnostics of the inner handler, if the inner handler has any.
+  /// Then calls the inner handler.
   template <class... Arguments>
   void operator()(Arguments&&... arguments) {
     // The target may have diagnostics too, for example if it contains as_exception.
@@ -108,8 +110,8 @@ class diagnostics_binder {
   T target_;
 };
 
-/// Returns a completion token that stores the place and the cause of a failure in `into`. Both are
-/// stored on the handler's executor, before the handler is called. The caller must keep `into`
+/// Returns a completion token that stores the place and the cause of a failure in `into`. The texts
+/// are stored on the handler's executor, before the handler is called. The caller must keep `into`
 /// alive until the handler is called. If the operation succeeds, `into` is not changed.
 template <class CompletionToken>
 diagnostics_binder<std::decay_t<CompletionToken>> bind_diagnostics(diagnostics& into,
@@ -119,7 +121,7 @@ diagnostics_binder<std::decay_t<CompletionToken>> bind_diagnostics(diagnostics& 
 
 namespace detail {
 
-// Base of an initiation that wraps another initiation. Has the same executor as the inner
+// Base of an initiation that wraps another initiation. The wrapper has the executor of the inner
 // initiation.
 template <class Initiation>
 struct wrapped_initiation {
@@ -147,7 +149,7 @@ struct bind_diagnostics_initiation : wrapped_initiation<Initiation> {
   }
 };
 
-// The type T, as a const type if `Outer` is const.
+// The type const T if `Outer` is const, and otherwise T.
 template <class T, class Outer>
 using const_as = std::conditional_t<std::is_const_v<std::remove_reference_t<Outer>>, const T, T>;
 

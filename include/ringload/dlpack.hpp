@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Exports tensors to other libraries without a copy, with DLPack. The versioned form and the older
-// unversioned form are supported.
+// Exports tensors to other libraries without a copy, with DLPack. DLPack 1.x (the versioned form)
+// and DLPack 0.x (the unversioned form) are supported.
 //
 // The types below have the same memory layout as the types of DLPack, but other names. Therefore
 // this header does not need <dlpack/dlpack.h>, and can be used together with any version of that
 // header. To convert a pointer, use reinterpret_cast<DLManagedTensorVersioned*>(to_dlpack(t)).
 //
 // An exported tensor is completely loaded, so the consumer need not wait for a CUDA stream. Before
-// the last tensor of a load is dropped, all device work that uses the memory of the load must have
-// completed. Only work that was declared with release_after() of `ringload/cuda.hpp` may still run.
+// the last tensor of a load is destroyed, all device work that uses the memory of the load must
+// have completed. Only work that was declared with release_after() of `ringload/cuda.hpp` may still
+// run.
 
 #include <cstdint>
 #include <ringload/export.hpp>
@@ -56,12 +57,12 @@ struct data_type {
 };
 
 struct tensor {
-  void* data;  // Null for a tensor of 0 bytes, as DLPack requires.
+  void* data;  // The address of the elements. Null for a tensor of 0 bytes, as DLPack requires.
   dlpack::device device;
   std::int32_t ndim;
   data_type dtype;
   std::int64_t* shape;    // Never null.
-  std::int64_t* strides;  // In elements: row-major, without gaps. Never null.
+  std::int64_t* strides;  // The row-major strides in elements. Never null.
   std::uint64_t byte_offset;
 };
 
@@ -71,7 +72,7 @@ struct managed_tensor {
   void (*deleter)(managed_tensor* self);
 };
 
-/// A flag in `flags`: a program must not write to the memory.
+/// A bit of `flags`. If the bit is set, a program must not write to the memory.
 inline constexpr std::uint64_t flag_read_only = 1;
 
 struct managed_tensor_versioned {
@@ -86,7 +87,7 @@ static_assert(sizeof(data_type) == 4 && sizeof(device) == 8);
 static_assert(sizeof(void*) != 8 || (sizeof(tensor) == 48 && sizeof(managed_tensor) == 64 &&
                                      sizeof(managed_tensor_versioned) == 80));
 
-/// Returns DLPack's type for a dtype. Types of less than 8 bits are packed.
+/// Returns the DLPack type of the dtype `type`. Elements of less than 8 bits are packed.
 RINGLOAD_EXPORT data_type type_of(dtype type) noexcept;
 
 }  // namespace dlpack
@@ -103,7 +104,7 @@ RINGLOAD_EXPORT data_type type_of(dtype type) noexcept;
 RINGLOAD_EXPORT dlpack::managed_tensor_versioned* to_dlpack(const tensor& from);
 
 /// Exports a tensor for consumers that support DLPack 0.x only. DLPack 0.x has no floating-point
-/// types of less than 16 bits, so such a consumer may refuse a tensor of these types. The
+/// types of less than 16 bits. Therefore a consumer may refuse a tensor of these types. The
 /// unversioned form has no flag for read-only memory.
 RINGLOAD_EXPORT dlpack::managed_tensor* to_legacy_dlpack(const tensor& from);
 

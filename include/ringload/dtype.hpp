@@ -49,18 +49,18 @@ RINGLOAD_EXPORT unsigned bits(dtype type) noexcept;
 /// c128.
 RINGLOAD_EXPORT std::string_view name(dtype type) noexcept;
 
-/// Returns the type with this name. Returns an empty optional if no type has this name. Names are
-/// case-sensitive.
+/// Returns the type with the name `name`. Returns an empty optional if no type has this name. Names
+/// are case-sensitive.
 RINGLOAD_EXPORT std::optional<dtype> dtype_named(std::string_view name) noexcept;
 
 /// Returns the alignment of one element in memory, in bytes: 1, 2, 4, 8 or 16. c128 needs 16,
 /// because PyTorch does.
 RINGLOAD_EXPORT unsigned alignment(dtype type) noexcept;
 
-/// Returns true if `load_options::dtype` can convert elements from `from` to `to`. `from` can be
-/// f64, f32, f16, bf16, f8_e4m3fn or f8_e5m2. `to` can be f32, f16 or bf16, and must differ from
-/// `from`. f64 can be converted in host memory only. The comment of `load_options::dtype` describes
-/// the rounding.
+/// Returns true if `load_options::dtype` can convert elements from the dtype `from` to the dtype
+/// `to`. `from` can be f64, f32, f16, bf16, f8_e4m3fn or f8_e5m2. `to` can be f32, f16 or bf16, and
+/// must differ from `from`. f64 can be converted in host memory only. The comment of
+/// `load_options::dtype` describes the rounding.
 RINGLOAD_EXPORT bool convertible(dtype from, dtype to) noexcept;
 
 }  // namespace ringload::inline v0

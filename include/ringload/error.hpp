@@ -5,11 +5,10 @@
 // system category. An error code of a device keeps the category of that device.
 //
 // Operations complete with `void(boost::system::error_code, T)`, as the operations of Asio do.
-// Therefore each kind of completion token can report a failure without an exception: callbacks,
-// as_tuple, redirect_error, senders. If the signature had a std::exception_ptr,
-// redirect_error would not set an error_code. <ringload/diagnostics.hpp> provides the place of a
-// failure in addition to the error_code. The default token throws `error`, which has the error_code
-// and the place.
+// Therefore each kind of completion token, such as a callback or as_tuple, can report a failure
+// without an exception. If the signature had a std::exception_ptr, redirect_error would not set an
+// error_code. <ringload/diagnostics.hpp> provides the place of a failure in addition to the
+// error_code. The default token throws `error`, which has the error_code and the place.
 
 #include <boost/system/error_code.hpp>
 #include <boost/system/error_condition.hpp>
@@ -53,8 +52,8 @@ enum class errc {
   extent_outside_file,
   trailing_bytes,  // The file has bytes after the last tensor. [MetadataIncompleteBuffer]
 
-  /// The file has a version, type or feature that ringload cannot read, or a new file needs a
-  /// feature that its format does not have.
+  /// The file has a version, type or feature that ringload cannot read. Also used if a new file
+  /// needs a feature that its format does not have.
   unsupported_feature,
 
   // Errors of the shard index, and of shards that do not match the index.
@@ -63,7 +62,7 @@ enum class errc {
   missing_tensor,    // The index lists a tensor, but the shard does not have the tensor.
 
   // Errors of loading.
-  truncated_file,       // The file became shorter after it was opened.
+  truncated_file,       // The file became shorter after the checkpoint was opened.
   changed_file,         // The file was changed or replaced during the load.
   malformed_stream,     // Compressed bytes are damaged, or have another size after decompression.
   codec_unavailable,    // This build does not support the compression of a tensor.
@@ -75,13 +74,13 @@ enum class errc {
   device_unavailable,   // The requested device does not exist or cannot be used.
   unsupported_dtype,    // Tensors cannot be converted to the requested dtype.
   invalid_destination,  // Caller memory overlaps, or does not match its description.
-  /// A load into caller memory found a tensor without a destination, or a tensor was added to a
-  /// writer that has planned another tensor or no more tensors.
+  /// In a load into caller memory, a tensor has no destination. In a writer, the added tensor is
+  /// not the next planned tensor.
   unexpected_tensor,
   wrong_dtype,  // The element types of a tensor and its destination differ.
   wrong_shape,  // The shapes of a tensor and its destination differ.
-  /// A range is outside its tensor, a dimension has two ranges, or the rank of a group member is
-  /// invalid.
+  /// A range is outside its tensor, a dimension has two ranges, or a rank is not less than the
+  /// number of ranks.
   invalid_selection,
   not_mappable,  // The tensor cannot be mapped from its file.
 
@@ -92,8 +91,8 @@ enum class errc {
 
   // Errors of saving.
   invalid_tensor,  // The description of a tensor is invalid.
-  /// An option of a save or of a writer is invalid or contradicts another option, or the path names
-  /// no format.
+  /// An option of a save or of a writer is invalid or contradicts another option. Also used if the
+  /// path does not determine the format.
   invalid_saving,
   read_back_differs,  // The bytes that were read back differ from the bytes that were written.
 
@@ -101,8 +100,8 @@ enum class errc {
   malformed_checksum_list,   // A line is invalid, or a tensor is listed twice.
   incomplete_checksum_list,  // The checksum list and the checkpoint have different tensors.
   digest_unavailable,        // A tensor has no digest, or no hasher for its digest is available.
-  /// The bytes do not match the digest of the checksum list, the file or the hub, or a delta is for
-  /// another version of the model.
+  /// The bytes do not match the digest of the checksum list, the file or the hub. Also used if a
+  /// delta was applied to another version of the model.
   wrong_digest,
   wrong_indices,  // The indices of a sparse tensor exceed its shape, or decrease.
 
@@ -132,7 +131,7 @@ enum class condition {
 /// Returns the category of `condition`.
 RINGLOAD_EXPORT const boost::system::error_category& condition_category() noexcept;
 
-/// Lets an error_code be compared with a `condition`.
+/// Converts a `condition`. Boost calls this function to compare an error_code with a `condition`.
 inline boost::system::error_condition make_error_condition(condition value) noexcept {
   return {static_cast<int>(value), condition_category()};
 }
@@ -140,7 +139,8 @@ inline boost::system::error_condition make_error_condition(condition value) noex
 /// Returns the category of `errc`. The name of the category is "ringload".
 RINGLOAD_EXPORT const boost::system::error_category& category() noexcept;
 
-/// Lets an error_code be assigned from, and compared with, an `errc`.
+/// Converts an `errc`. Boost calls this function to assign an `errc` to an error_code, and to
+/// compare an error_code with an `errc`.
 inline boost::system::error_code make_error_code(errc code) noexcept {
   return {static_cast<int>(code), category()};
 }

@@ -14,21 +14,22 @@ namespace ringload::inline v0 {
 class byte_store;
 class hdf5_library;
 
-/// An optional feature of a loader. The object is a value that is cheap to copy. Several loaders,
-/// in several threads, may share an extension.
+/// An optional feature of a loader. The object is cheap to copy. Several loaders, in several
+/// threads, may share an extension.
 class extension {
  public:
-  /// Adds a custom store: see <ringload/byte_source.hpp>. If several stores accept a name, the
-  /// first store is used.
-  explicit extension(std::shared_ptr<byte_store> from) noexcept : store_(std::move(from)) {}
+  /// Creates an extension from a custom store: see <ringload/byte_source.hpp>. If several stores
+  /// accept a name, the first store is used.
+  explicit extension(std::shared_ptr<byte_store> custom_store) noexcept
+      : store_(std::move(custom_store)) {}
 
-  /// Internal: called by functions that return an extension, such as `hdf5()`.
+  /// Internal: called only by functions that return an extension, such as `hdf5()`.
   explicit extension(std::shared_ptr<const hdf5_library> reads_hdf5) noexcept
       : hdf5_(std::move(reads_hdf5)) {}
 
-  /// Internal: returns null if the extension is not a store.
+  /// Internal: returns the store, or null if the extension is not a store.
   const std::shared_ptr<byte_store>& store() const noexcept { return store_; }
-  /// Internal: returns null if the extension does not read HDF5.
+  /// Internal: returns the HDF5 library, or null if the extension does not read HDF5.
   const std::shared_ptr<const hdf5_library>& hdf5() const noexcept { return hdf5_; }
 
  private:

@@ -2,7 +2,7 @@
 #pragma once
 
 // A fill loads a checkpoint into memory that the caller has already allocated, such as the
-// parameters of an inference engine. The model is then in memory only once.
+// parameters of an inference engine. Therefore the model is in memory only once.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,14 +26,14 @@ namespace ringload::inline v0 {
 /// Memory of the caller for one tensor.
 struct RINGLOAD_EXPORT destination {
   destination() {}
-  /// A row-major, dense destination in the memory of the device `on`.
+  /// Describes row-major, dense memory of the device `on`.
   destination(std::string name, void* data, ringload::dtype dtype,
               detail::list_argument<std::uint64_t> shape, ringload::device on = host());
 
   std::string name;                   // The name of the tensor that the memory receives.
   void* data = nullptr;               // The element whose index is 0 in every dimension.
   ringload::dtype dtype = dtype::u8;  // The type of the elements in memory.
-  std::vector<std::uint64_t> shape;   // Row-major: the outermost dimension is first.
+  std::vector<std::uint64_t> shape;   // The sizes of the dimensions, outermost first.
   /// The strides in elements, one for each dimension. A stride may be negative. Empty means
   /// row-major without gaps. A type with less than 8 bits must be row-major without gaps.
   std::vector<std::int64_t> strides;
@@ -42,15 +42,16 @@ struct RINGLOAD_EXPORT destination {
   std::uint64_t bytes = 0;
   /// The device of the memory.
   ringload::device on = host();
-  /// An object that is kept alive until the fill completes. If null, the caller must keep `data`
+  /// An object that the fill keeps alive until completion. If null, the caller must keep `data`
   /// valid.
   std::shared_ptr<void> owner;
 };
 
-/// Returns a destination for the memory of a DLPack tensor. The DLPack tensor's `deleter` is called
-/// when the last copy of the destination is destroyed, and also if this function throws. All work
-/// that uses the DLPack tensor must have completed before the call. For a tensor in CUDA memory,
-/// the caller must pass the device as `cuda`. For a tensor in host memory, `cuda` is ignored.
+/// Returns a destination for the memory of the DLPack tensor `from`. The `deleter` of `from` is
+/// called when the last copy of the destination is destroyed, and also if this function throws. All
+/// work that uses the DLPack tensor must have completed before the call. For a tensor in CUDA
+/// memory, the caller must pass the device as `cuda`. For a tensor in host memory, `cuda` is
+/// ignored.
 ///
 /// Throws `errc::unsupported_dtype` if the type is not supported. Throws `errc::device_unavailable`
 /// if the memory is neither host memory nor memory of the device `cuda`. Throws
@@ -80,8 +81,8 @@ struct fill_options {
   /// is unchanged.
   on_missing missing = on_missing::error;
   /// The action for a tensor without a destination. `ignore`: the tensor is not loaded. `report`:
-  /// the tensor is not loaded, and `fill_result::unexpected` lists it. `error`: the fill fails with
-  /// `errc::unexpected_tensor`.
+  /// the tensor is not loaded, and `fill_result::unexpected` lists the tensor. `error`: the fill
+  /// fails with `errc::unexpected_tensor`.
   on_unexpected unexpected = on_unexpected::ignore;
   /// The action if a tensor and its destination have different element types. `exact`: the fill
   /// fails with `errc::wrong_dtype`. `convert`: the elements are converted.
@@ -108,8 +109,9 @@ struct fill_options {
   /// the dimensions from last to first. Each size of the tensor must be equal to the size of the
   /// destination, or must be 1, or must be missing.
   on_shape shape = on_shape::exact;
-  /// Returns the name of the tensor for the name of a destination. If empty, the two names are
-  /// equal. Called once for each destination, in a thread of the library.
+  /// Returns the name of the tensor for the name of a destination. If no function is set, the names
+  /// of the tensor and of its destination are equal. Called once for each destination, in a thread
+  /// of the library.
   std::function<std::string(std::string_view)> rename = {};
   /// The selection, and other options of the load. `load.dtype` must be empty, because each
   /// destination has a type. `load.memory` must be `owned`. A fill with a checksum list fails with
@@ -120,16 +122,17 @@ struct fill_options {
 
 /// The result of a fill. All destinations are complete, except for the destinations in `missing`.
 struct fill_result {
-  std::vector<std::string> missing;        // Destinations without a tensor, in input order.
-  std::vector<std::string> unexpected;     // Tensors without a destination, in catalog order.
-  load_stats stats;                        // The statistics of the load.
-  std::vector<file_stats> stats_of_files;  // In the order of `catalog::files`.
+  std::vector<std::string> missing;     // Destinations without a tensor, in input order.
+  std::vector<std::string> unexpected;  // Tensors without a destination, in catalog order.
+  load_stats stats;                     // The statistics of the load.
+  /// The statistics of each file, in the order of `catalog::files`.
+  std::vector<file_stats> stats_of_files;
 };
 
 /// Thrown by a fill that failed after the first byte was written.
 class RINGLOAD_EXPORT fill_error : public error {
  public:
-  /// Adds the names of destinations to the error of a failed fill.
+  /// Adds the names of the destinations `whole` and `torn` to the error `cause`.
   fill_error(const error& cause, std::vector<std::string> whole, std::vector<std::string> torn);
   ~fill_error() override;
 
@@ -139,7 +142,7 @@ class RINGLOAD_EXPORT fill_error : public error {
   std::span<const std::string> torn() const noexcept { return *torn_; }
 
  private:
-  // Copies of the exception share the names, because copying an exception must not throw.
+  // The copies of an exception share the names, because the copy constructor must not throw.
   std::shared_ptr<const std::vector<std::string>> whole_;
   std::shared_ptr<const std::vector<std::string>> torn_;
 };

@@ -30,22 +30,22 @@
 namespace ringload::inline v0 {
 
 /// A group, as seen by one rank. All ranks must call broadcast(), scatter() and barrier() in the
-/// same order. Each send() needs a receive() of the other rank. Only one thread of a rank may make
-/// calls at a time.
+/// same order. For each send(), the other rank must call receive(). Only one thread of a rank may
+/// make calls at a time.
 ///
-/// If another rank fails or ends, a call fails with `errc::rank_failed`. The error names the rank.
-/// If the failed rank could send a reason, the error also has the reason. A call also fails with
-/// `errc::rank_failed` if a rank does not answer within the time limit of the group, which is the
-/// argument `timeout` of the function that creates the group. After a failed call, all later calls
-/// fail too.
+/// If another rank fails or ends, a call fails with `errc::rank_failed`. The error names the failed
+/// rank. If the failed rank could send a reason, the error also contains the reason. A call also
+/// fails with `errc::rank_failed` if a rank does not answer within the time limit of the group. The
+/// time limit is the argument `timeout` of the function that created the group. After a failed
+/// call, all later calls fail too.
 ///
-/// After interrupt(), calls of this rank fail with `operation_aborted`. The other ranks notice
-/// nothing until this rank calls fail() or ends.
+/// After interrupt(), calls of this rank fail with `operation_aborted`. The other ranks are not
+/// notified until this rank calls fail() or ends.
 ///
-/// The messages are in host memory unless `memory()` returns another kind.
+/// The messages are in host memory unless `memory()` returns another kind of memory.
 ///
-/// To use another transport, derive a class from this class. Only the pure virtual functions must
-/// be implemented.
+/// To use another transport, derive a class from this class. The derived class must implement only
+/// the pure virtual functions.
 class RINGLOAD_EXPORT group {
  public:
   group() = default;
@@ -60,27 +60,27 @@ class RINGLOAD_EXPORT group {
   /// Returns the kind of memory that all messages must be in.
   virtual device_kind memory() const noexcept;
 
-  /// Sends a message to the rank `to`. The other rank must receive a message of the same size. May
-  /// return before the other rank has received the bytes. The library never sends or receives an
-  /// empty message.
+  /// Sends a message to the rank `to`. The other rank must receive a message of the same size. The
+  /// function may return before the other rank has received the bytes. The library never sends or
+  /// receives an empty message.
   virtual void send(std::span<const std::byte> bytes, std::uint32_t to) = 0;
-  /// Receives a message of the rank `from`.
+  /// Receives a message from the rank `from`. The size of `bytes` must be the size of the message.
   virtual void receive(std::span<std::byte> bytes, std::uint32_t from) = 0;
 
-  /// Ends the group for all ranks. The other ranks get `reason` in their error. Never throws. May
-  /// be called more than once.
+  /// Ends the group for all ranks. The errors of the other ranks contain `reason`. Never throws.
+  /// May be called more than once.
   virtual void fail(std::string_view reason) noexcept = 0;
 
-  /// Ends the current call and all later calls of this rank. Thread-safe, also during a call in
-  /// another thread. May be called more than once.
+  /// Makes the current call and all later calls of this rank fail. Thread-safe, also during a call
+  /// in another thread. May be called more than once.
   virtual void interrupt() noexcept = 0;
 
-  /// Copies the bytes of the rank `root` to all other ranks. The size of `bytes` must be the same
+  /// Copies `bytes` from the rank `root` to all other ranks. The size of `bytes` must be the same
   /// on all ranks.
   virtual void broadcast(std::span<std::byte> bytes, std::uint32_t root);
-  /// Distributes parts of the rank `root`: rank i receives parts[i]. The rank `root` receives a
-  /// part too. `into` must have the size of the rank's part. All ranks except `root` pass an empty
-  /// `parts`.
+  /// Sends one part from the rank `root` to each rank: rank i receives parts[i]. The rank `root`
+  /// receives a part too. The size of `into` must be the size of the received part. All ranks
+  /// except `root` pass an empty `parts`.
   virtual void scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
                        std::uint32_t root);
   /// Waits until all ranks have called this function.
@@ -98,7 +98,8 @@ RINGLOAD_EXPORT std::vector<std::unique_ptr<group>> make_thread_ranks(
     std::uint32_t ranks, std::chrono::milliseconds timeout = rank_timeout);
 
 /// Creates a group of processes that meet at `address`. `ranks` is 1 to 127. A group of n ranks
-/// uses 2 * n - 1 file descriptors in each process. While the ranks join, rank 0 uses n more.
+/// uses 2 * n - 1 file descriptors in each process. While the ranks join, rank 0 uses n more file
+/// descriptors.
 ///
 /// If `address` is a path, the ranks are processes of the same user on this machine. Rank 0 creates
 /// a Unix socket at the path, and removes the socket when all ranks are connected. The path must
@@ -106,21 +107,23 @@ RINGLOAD_EXPORT std::vector<std::unique_ptr<group>> make_thread_ranks(
 ///
 /// If `address` is `tcp://host:port` or `tcp://host:port/token`, the ranks are processes on one or
 /// several machines, which connect over TCP. Rank 0 listens at the host and port. The other ranks
-/// connect to rank 0, and may start earlier than rank 0. Each of these ranks listens at a port that
-/// the kernel chooses. Other ranks must be able to connect to this port, at the address from which
-/// the listening rank connects to rank 0. `host` is a name, an IPv4 address, or an IPv6 address in
-/// brackets. The token has at most 64 bytes. Rank 0 refuses ranks with another token, so jobs that
-/// use the same port by mistake do not mix.
+/// connect to rank 0, and may start earlier than rank 0. Each of the other ranks also listens, at a
+/// port that the kernel chooses. Its address is the address from which this rank connects to rank
+/// 0. The other ranks must be able to connect to this address and port. `host` is a name, an IPv4
+/// address, or an IPv6 address in brackets. The token has at most 64 bytes. Rank 0 refuses ranks
+/// with another token. Therefore two jobs that use the same port by mistake do not become one
+/// group.
 ///
 /// TCP connections are neither encrypted nor authenticated, and the token is sent as plain text.
-/// Everybody who can reach the ports can disturb the group, and everybody who can read the network
-/// can read the tensors. So the network must be trusted. If a machine stops answering, the other
-/// ranks notice this within about 30 seconds, or after `timeout` if that is earlier.
+/// Everybody who can connect to the ports can disturb the group, and everybody who can read the
+/// network traffic can read the tensors. Therefore the network must be trusted. If a machine stops
+/// answering, calls of the other ranks fail within about 30 seconds, or after `timeout` if
+/// `timeout` is shorter.
 ///
 /// Waits for the other ranks until `timeout` has passed, or until a stop is requested through
 /// `stop`. The lookup of a host name may take longer. `timeout` is also the time limit of the
-/// group. After a stop, throws `operation_aborted`. Throws `ringload::error` after any failure, and
-/// then leaves no file at the path.
+/// group. After a stop, throws `operation_aborted`. After any other failure, throws
+/// `ringload::error`. After an exception, no file is left at the path.
 RINGLOAD_EXPORT std::unique_ptr<group> join_group(std::string_view address, std::uint32_t rank,
                                                   std::uint32_t ranks,
                                                   std::chrono::milliseconds timeout = rank_timeout,

@@ -5,7 +5,7 @@
 // part of the bytes. Then the ranks exchange the bytes that they need, unless `group_reading::own`
 // is chosen.
 //
-//   // On every rank, and the same calls on all of them:
+//   // All ranks make the same calls:
 //   auto load = co_await ringload::load_async(loader, group, "Qwen/Qwen3-8B");
 //   auto norm = co_await load.tensor_async("model.norm.weight");
 //   auto q = co_await load.shard_async("model.layers.0.self_attn.q_proj.weight", 0);
@@ -19,6 +19,7 @@
 #include <ringload/export.hpp>
 #include <ringload/group.hpp>
 #include <ringload/loader.hpp>
+#include <ringload/model.hpp>
 #include <ringload/options.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>
@@ -31,14 +32,14 @@ namespace ringload::inline v0 {
 
 /// How the ranks of a group divide the reads of a checkpoint.
 enum class group_reading : std::uint8_t {
-  /// Each rank reads an equal part of the bytes when the load starts. Each byte is read once and
-  /// then sent to the other ranks through memory. One rank reads the whole of a compressed or
-  /// quantised tensor. If digests in the files are verified, one rank reads the whole of each
-  /// tensor. Use this value if all ranks share a drive, or if all ranks need all tensors.
+  /// Each rank reads an equal part of the bytes when the load starts. Each byte is read once, and
+  /// sent to the other ranks through memory. A compressed or quantised tensor is read as a whole by
+  /// one rank. If digests in the files are verified, each tensor is read as a whole by one rank.
+  /// Use this value if all ranks share a drive, or if all ranks need all tensors.
   divided,
   /// Each rank reads the bytes of a tensor when the rank requests the tensor. The ranks exchange no
-  /// bytes. Use this value if each rank needs little more than its shards, or if each rank has its
-  /// own drive.
+  /// bytes. Use this value if each rank needs mainly its own shards, or if each rank has its own
+  /// drive.
   own,
 };
 
@@ -59,7 +60,7 @@ namespace detail {
 class group_job;
 
 struct group_call {
-  enum class what : std::uint8_t { tensor, shard, fused, push };
+  enum class what : std::uint8_t { tensor, shard, fused, push, model };
 
   group_call(what k, std::vector<std::string> n, std::uint32_t d, std::uint32_t t, std::string a)
       : kind(k), names(std::move(n)), dim(d), to(t), fused_name(std::move(a)) {}
@@ -76,25 +77,29 @@ RINGLOAD_EXPORT void begin_group_load(loader* host_loader, std::shared_ptr<group
                                       std::unique_ptr<operation<group_load>> waiting);
 RINGLOAD_EXPORT void begin_group_call(const std::shared_ptr<group_job>& job, group_call request,
                                       std::unique_ptr<operation<tensor>> waiting);
+RINGLOAD_EXPORT void begin_group_model(const std::shared_ptr<group_job>& job, group_call request,
+                                       std::unique_ptr<operation<model>> waiting);
 
 }  // namespace detail
 
 /// A load by a group of ranks, as seen by one rank. The object is a handle and is cheap to copy.
-/// The tensors are in host memory, and each tensor has its own allocation.
+/// The tensors are in host memory. Each tensor has its own allocation, except that all tensors of a
+/// model_async() share one allocation.
 ///
-/// All ranks must make the same calls in the same order. A rank must also make the calls that
-/// return nothing to this rank. A call may be started before earlier calls complete. The calls run
-/// in the order in which they are started.
+/// All ranks must make the same calls in the same order. A rank must also make a call whose result
+/// is empty on this rank. A call may be started before earlier calls complete. The calls run in the
+/// order in which they are started.
 ///
-/// If a call differs between ranks, the call fails with `errc::mismatched_call` on all ranks. If a
-/// call is invalid on all ranks, for example because the tensor does not exist, the call fails on
-/// all ranks. The group can still be used after these two kinds of failure. Any other failure of
-/// one rank ends the group. The failed rank gets the error itself. The other ranks get
-/// `errc::rank_failed`.
+/// If a call differs between ranks, the call fails with `errc::mismatched_call` on all ranks. If
+/// the arguments are the same on all ranks but invalid, for example because the tensor does not
+/// exist, the call fails on all ranks. After these two kinds of failure, the group can still be
+/// used. Any other failure of one rank ends the group. On the failed rank, the call fails with the
+/// original error. On the other ranks, calls fail with `errc::rank_failed`.
 ///
 /// Terminal and partial cancellation of a call end the group too. The call completes with
 /// `operation_aborted` when the rank has stopped its work. The other ranks get `errc::rank_failed`.
-/// A call that has not started is cancelled when its turn comes. Total cancellation is ignored.
+/// A cancelled call that waits for earlier calls completes after the earlier calls. Total
+/// cancellation is ignored.
 class RINGLOAD_EXPORT group_load {
  public:
   /// The type of the loader's executor.
@@ -146,6 +151,20 @@ class RINGLOAD_EXPORT group_load {
                 std::forward<CompletionToken>(token));
   }
 
+  /// Completes with a model that has all tensors of the checkpoint, whole, on every rank. One call
+  /// for many tensors is faster than a call for each tensor: the ranks check the call only once,
+  /// and the bytes that a rank has read are broadcast as one message.
+  template <token_for<model> CompletionToken = default_token>
+  auto model_async(CompletionToken&& token = {}) {
+    return call_model(all_names(), std::forward<CompletionToken>(token));
+  }
+  /// Completes with a model that has the tensors `names`, whole, on every rank. The order of the
+  /// tensors is the order of the catalog.
+  template <token_for<model> CompletionToken = default_token>
+  auto model_async(detail::list_argument<std::string> names, CompletionToken&& token = {}) {
+    return call_model(std::move(names).take(), std::forward<CompletionToken>(token));
+  }
+
   /// Returns the catalog of the checkpoint. The catalogs of all ranks are equal, except for the
   /// paths of files. The reference is valid as long as this object exists.
   const ringload::catalog& catalog() const noexcept;
@@ -154,6 +173,15 @@ class RINGLOAD_EXPORT group_load {
   load_stats stats() const;
 
  private:
+  std::vector<std::string> all_names() const;
+
+  template <class CompletionToken>
+  auto call_model(std::vector<std::string> names, CompletionToken&& token) {
+    return detail::initiate<model, &detail::begin_group_model, detail::cancel_with_effects>(
+        std::forward<CompletionToken>(token), executor_, job_,
+        detail::group_call(detail::group_call::what::model, std::move(names), 0, 0, {}));
+  }
+
   template <class CompletionToken>
   auto call(detail::group_call request, CompletionToken&& token) {
     return detail::initiate<tensor, &detail::begin_group_call, detail::cancel_with_effects>(

@@ -11,7 +11,7 @@
 //
 // Downloaded bytes are hashed. If a load downloads a whole file, the digest of the file is compared
 // with the digest of the hub. If the digests differ, the load fails with errc::wrong_digest. A load
-// with a window (loader::stream_async) returns tensors before it compares the digest. The digest is
+// with a window (loader::stream_async) returns tensors before the digest is compared. The digest is
 // not compared in these cases:
 //
 // - The file is loaded only in part.
@@ -23,7 +23,8 @@
 // - Two loads of one checkpoint download the file at the same time.
 // - The load skips more than 128 MiB of the file and reads these bytes later.
 // - More than 32 MiB of the file are read while the checkpoint is opened.
-// - More than 64 MiB of received bytes of a checkpoint wait for earlier bytes of their files.
+// - More than 64 MiB of received bytes cannot be hashed yet, because earlier bytes of their files
+//   are missing.
 //
 // `load_stats::files_unverified` is the number of downloaded files whose digest was not compared.
 
@@ -49,11 +50,12 @@ struct hub_cached_file {
 
   std::string name;    // For example, "owner/model/model.safetensors".
   bool whole = false;  // True if the cache has the complete file, and its digest is correct.
-  /// The number of bytes that the cache does not have. The existing bytes are kept, and the next
-  /// load downloads the rest.
+  /// The number of bytes of the file that are not in the cache. The other bytes stay in the cache,
+  /// and the next load downloads the missing bytes.
   std::uint64_t missing_bytes = 0;
   /// The error text of a failed write to the cache. Empty if the file is complete or was loaded
-  /// only in part. Also empty if the digest is wrong and a load has failed with this error.
+  /// only in part. Also empty if the digest is wrong and a load has already failed because of the
+  /// wrong digest.
   std::string error_text;
 };
 
@@ -71,8 +73,8 @@ struct hub_options {
   /// HF_HOME, XDG_CACHE_HOME or HOME.
   std::string cache_folder = {};
   /// Called once for each opened file, in a thread of the library, when no load uses the file any
-  /// more. If the file cannot be written to the cache, the function may be called earlier, and the
-  /// file is still loaded. The function must not block.
+  /// more. A file that cannot be written to the cache is still loaded. For this file, the function
+  /// may be called earlier. The function must not block.
   std::function<void(const hub_cached_file&)> on_cached = {};
 };
 

@@ -13,11 +13,12 @@
 //   // In another process:
 //   ringload::model qwen = ringload::attach("/run/models", "qwen");
 //
-// The memory exists as long as any process maps it. Attached models remain valid if the keeper
-// crashes, ends or is replaced.
+// The memory exists as long as any process maps the memory. Attached models remain valid if the
+// keeper crashes, ends or is replaced.
 //
-// A keeper can also publish a model in GPU memory that was loaded for `shared_cuda_device()`. A
-// process can attach this model on the same GPU without a copy. GPU memory cannot be sealed.
+// A keeper can also publish a model in GPU memory that was loaded for `shared_cuda_device()`.
+// Another process can attach this model on the same GPU without a copy. GPU memory cannot be
+// sealed.
 
 #include <boost/asio/system_executor.hpp>
 #include <chrono>
@@ -61,10 +62,10 @@ struct keeper_options {
   /// The effective user ids that may attach models. A user also needs the permission of `mode`.
   /// Empty means every user who can connect.
   std::vector<unsigned> users = {};
-  /// A Unix SOCK_SEQPACKET socket that is already listening, for example from systemd. The keeper
-  /// then creates no socket. The keeper duplicates the descriptor, and does not remove the file of
-  /// the socket. Clients can connect at any time, but the keeper answers no client before the first
-  /// model is published. If -1, the keeper creates a socket.
+  /// A Unix SOCK_SEQPACKET socket that is already listening, for example from systemd. If set, the
+  /// keeper creates no socket. The keeper duplicates the descriptor, and does not remove the file
+  /// of the socket. Clients can connect at any time, but the keeper answers no client before the
+  /// first model is published. If -1, the keeper creates a socket.
   int listening_socket = -1;
   /// The maximum number of connections. A process holds one connection for each attached model.
   /// Further processes wait until a connection is closed.
@@ -76,7 +77,7 @@ struct kept_model {
   std::string name;            // The name under which the model is served.
   std::uint64_t version = 0;   // 1 for the first model of this name, plus 1 for each later model.
   std::uint64_t bytes = 0;     // The size of the model's memory.
-  std::uint64_t attached = 0;  // The number of clients that hold this version.
+  std::uint64_t attached = 0;  // The number of clients that have attached this version.
 };
 
 /// Serves models in a thread of its own. All functions are thread-safe.
@@ -96,7 +97,7 @@ class RINGLOAD_EXPORT keeper {
   /// bytes. Processes that have attached an earlier model of the same name keep the earlier model.
   ///
   /// A write to a tensor of a published model raises SIGSEGV, in this process too. Therefore no
-  /// thread may be writing to the tensors during the call. GPU memory is not sealed.
+  /// thread may write to the tensors during the call. GPU memory is not sealed.
   ///
   /// The model must have been loaded for `shared_host()` or `shared_cuda_device()`, or must be an
   /// attached host model. Otherwise throws `errc::device_unavailable`. Throws
@@ -124,9 +125,9 @@ inline constexpr std::chrono::seconds attach_timeout{10};
 /// model. The kernel maps each page on first use.
 ///
 /// The answer of the keeper is checked: each tensor must be inside the sealed memory, and its size
-/// must match its type and shape. An invalid answer is `errc::malformed_message`. Other errors are
-/// `errc::source_not_found` (the model does not exist), EACCES (the user has no permission), ENOENT
-/// or ECONNREFUSED (no keeper is running), and ETIMEDOUT.
+/// must match its type and shape. If the answer is invalid, throws `errc::malformed_message`. Other
+/// errors are `errc::source_not_found` (the model does not exist), EACCES (the user has no
+/// permission), ENOENT or ECONNREFUSED (no keeper is running), and ETIMEDOUT.
 ///
 /// The attached model holds one connection to the keeper, and one file descriptor for each
 /// allocation. Blocks, usually for less than a millisecond. Thread-safe.
@@ -137,21 +138,21 @@ RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name,
 ///
 /// If the model is in host memory and `on` is a GPU, the model is copied to the GPU. A `loader`
 /// with default options makes the copy, and each tensor gets an allocation of its own. Afterwards
-/// the keeper's memory is unmapped. If this process holds the same model and has pinned it with
-/// `pin()` of `ringload/cuda.hpp`, the GPU copies from the pinned memory without the CPU. An
-/// integrated GPU shares the memory of the host. Such a GPU uses a tensor without a copy if the
-/// tensor begins at a multiple of 256 bytes.
+/// the keeper's memory is unmapped. If this process holds the same model, pinned with `pin()` of
+/// `ringload/cuda.hpp`, the GPU copies from the pinned memory without the CPU. An integrated GPU
+/// shares the memory of the host. Such a GPU uses a tensor without a copy if the tensor begins at a
+/// multiple of 256 bytes.
 ///
 /// A GPU model is opened without a copy. Throws `errc::device_unavailable` if `on` is not the GPU
 /// (or the MIG instance) of the model. If the driver refuses to open the memory, throws the
 /// driver's error. The tensors are `read_only()`. If the driver can map the memory read-only, a
-/// kernel that writes to a tensor fails. Otherwise nothing prevents such a write. After all
+/// kernel that writes to a tensor fails. Otherwise a kernel can write to the tensor. After all
 /// references to the memory are released, a thread of the library closes the memory.
 RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name, device on,
                              std::chrono::milliseconds timeout = attach_timeout);
 
-/// Attaches asynchronously. The operation blocks a thread of Asio's `system_executor`, not the
-/// calling thread. A handler without an associated executor also runs on the `system_executor`.
+/// Attaches a model asynchronously. The operation blocks a thread of Asio's `system_executor`, not
+/// the calling thread. A handler without an associated executor runs on the `system_executor` too.
 /// Cancellation of any type is ignored. The communication with the keeper takes at most about twice
 /// the default time limit. A copy to a GPU has no time limit.
 template <token_for<model> CompletionToken = default_token>
@@ -162,7 +163,7 @@ auto attach_async(std::string_view socket, std::string_view name, device on,
       std::forward<CompletionToken>(token), executor, executor,
       detail::attach_request{std::string(socket), std::string(name), on, attach_timeout});
 }
-/// Attaches to host memory asynchronously.
+/// Attaches a model on the host asynchronously.
 template <token_for<model> CompletionToken = default_token>
 auto attach_async(std::string_view socket, std::string_view name, CompletionToken&& token = {}) {
   return attach_async(socket, name, host(), std::forward<CompletionToken>(token));

@@ -45,19 +45,20 @@ class RINGLOAD_EXPORT load_handle {
   explicit load_handle(std::shared_ptr<detail::job> load) noexcept : job_(std::move(load)) {}
   /// Takes over a load. Afterwards, `source` is an empty handle.
   load_handle(load_handle&& source) noexcept = default;
-  /// Cancels the present load unless this load has ended, and takes over the load of `source`.
+  /// Cancels the load of this handle unless the load has ended. Then takes over the load of
+  /// `source`.
   load_handle& operator=(load_handle&& source) noexcept;
   ~load_handle();
 
-  /// Returns statistics of the load. The call is cheap: it reads atomic variables and copies a few
-  /// short strings.
+  /// Returns statistics of the load. The call is cheap, because the function only reads atomic
+  /// variables and copies a few short strings.
   load_stats progress() const;
   /// Returns statistics of each file, in the order of `catalog().files`. Allocates memory for the
   /// list.
   std::vector<file_stats> progress_of_files() const;
 
-  /// Cancels the load: no new read is started. Returns at once. Pending operations complete when no
-  /// read is in flight.
+  /// Cancels the load and returns at once. Afterwards, no new read is started. Pending operations
+  /// complete when no read is in flight.
   void cancel() noexcept;
 
   /// Returns the catalog of the selected tensors. The reference is valid as long as this object
@@ -65,7 +66,7 @@ class RINGLOAD_EXPORT load_handle {
   const ringload::catalog& catalog() const noexcept;
 
  protected:
-  /// Internal: the load of this handle.
+  /// Internal: returns the load of this handle.
   const std::shared_ptr<detail::job>& job() const noexcept { return job_; }
 
  private:
@@ -86,13 +87,13 @@ RINGLOAD_EXPORT void await_finish(const std::shared_ptr<job>& load,
 ///
 /// A stream of `loader::stream_async` limits its device memory to a window. The window contains the
 /// tensors that the program holds and the tensors that are being read. The stream returns the
-/// tensors in the order of the checkpoint. If the program destroys tensors, the stream reuses their
-/// memory, and continues to read at the next call of next_async.
+/// tensors in the order of the checkpoint. When the program has destroyed tensors, the next call of
+/// next_async reuses their memory and continues the reads.
 ///
 /// Neighbouring tensors share one allocation, of at most a sixteenth of the window. A larger tensor
 /// has an allocation of its own. The stream can reuse an allocation when all its tensors are
-/// destroyed. Each tensor may need up to 12 KiB more than its bytes, because it may begin and end
-/// within a page. The size of an allocation is a multiple of 4 KiB. On a GPU, with
+/// destroyed. Each tensor may need up to 12 KiB more than its size, because a tensor may begin and
+/// end within a page. The size of an allocation is a multiple of 4 KiB. On a GPU, with
 /// `loader_options::cached_bytes`, or with reserved huge pages, the size is a multiple of 2 MiB.
 ///
 /// A handler without an associated executor runs on the loader's executor. All functions are
@@ -135,9 +136,10 @@ class basic_tensor_stream : public detail::load_handle {
   /// Returns the executor of the loader.
   executor_type get_executor() const noexcept { return executor_; }
 
-  /// Completes with the next tensor. After the last tensor, completes with an empty result. Each
-  /// tensor is returned once. The stream of `loader::stream_async` returns the tensors in the order
-  /// of the checkpoint. A load_operation returns the tensors in the order in which they are loaded.
+  /// Completes with the next tensor. After the last tensor, completes with an empty optional.
+  /// next_async returns each tensor once, also a tensor that tensor_async has returned. The stream
+  /// of `loader::stream_async` returns the tensors in the order of the checkpoint. A load_operation
+  /// returns the tensors in the order in which they are loaded.
   ///
   /// Cancellation of any type cancels this operation, but not the load. If the tensors that the
   /// program holds fill the window, the operation fails with `errc::memory_exceeded`. After the

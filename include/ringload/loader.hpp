@@ -3,8 +3,8 @@
 
 // A loader reads checkpoints into the memory of one or more devices.
 //
-// Most programs need only this class. `loader_options` limits the pinned memory and the number of
-// reads in flight of a loader. The limits do not depend on the size of a checkpoint.
+// Most programs need only this class. `loader_options` limits the pinned memory of a loader and the
+// number of reads in flight. The limits do not depend on the size of a checkpoint.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
@@ -119,18 +119,18 @@ class RINGLOAD_EXPORT loader_base {
 /// The `_async` functions are Asio initiating functions with the signature `void(error_code, T)`.
 /// They accept any completion token. A handler never runs inside the initiating function. A handler
 /// runs on its associated executor. A handler without an associated executor runs on the loader's
-/// executor. Until the handler runs, the operation holds outstanding work on that executor. The
-/// handler of `use_future` has an executor of its own, so the future becomes ready without a run()
-/// of the loader's context.
+/// executor. Until the handler runs, the operation holds outstanding work on the executor of the
+/// handler. The handler of `use_future` has an executor of its own, so the future becomes ready
+/// without a run() of the loader's context.
 ///
 /// Each operation has two overloads, without and with options, because a call may omit the options,
-/// the token, or both.
+/// the token, or the options and the token.
 ///
 /// A call without a token uses the default token of the executor (`as_default_on`). If the executor
-/// has no default token, the result of the call must be awaited with `co_await`. A failure then
-/// throws `ringload::error`, which includes the place of the failure. With any other token, wrap
-/// the token in `bind_diagnostics` to get the place, or in `as_exception` to get a
-/// `ringload::error`.
+/// has no default token, the result of the call can be awaited with `co_await`, also as an operand
+/// of the awaitable operators `&&` and `||`. The `co_await` of a failed operation throws
+/// `ringload::error`, which includes the place of the failure. With any other token, wrap the token
+/// in `bind_diagnostics` to get the place, or in `as_exception` to get a `ringload::error`.
 ///
 /// Cancellation of any type cancels an operation. If the comment of a function lists the accepted
 /// types, the function ignores all other types. After the completion, cancellation has no effect.
@@ -174,7 +174,7 @@ class basic_loader : public detail::loader_base {
                const allocation_log& log = {})
       : loader_base(std::move(targets), limits, std::move(extensions), log), executor_(executor) {}
 
-  /// Uses the executor of an execution context, such as an `io_context`.
+  /// Creates a loader with the executor of an execution context, such as an `io_context`.
   template <std::derived_from<boost::asio::execution_context> Context,
             class Devices = ringload::device>
     requires std::constructible_from<Executor, typename Context::executor_type>
@@ -184,15 +184,15 @@ class basic_loader : public detail::loader_base {
       : basic_loader(Executor(context.get_executor()), std::move(targets), limits,
                      std::move(extensions), log) {}
 
-  /// Uses `boost::asio::system_executor`, for programs without an execution context. A handler
-  /// without an associated executor then runs in a thread of the system executor. Several handlers
-  /// may run at the same time.
+  /// Creates a loader with a `boost::asio::system_executor`, for programs without an execution
+  /// context. A handler without an associated executor runs in a thread of the system executor.
+  /// Several handlers may run at the same time.
   explicit basic_loader(ringload::device target = host(), const loader_options& limits = {},
                         std::vector<extension> extensions = {}, const allocation_log& log = {})
     requires std::constructible_from<Executor, boost::asio::system_executor>
       : basic_loader(Executor(boost::asio::system_executor()), target, limits,
                      std::move(extensions), log) {}
-  /// Uses `boost::asio::system_executor`, and loads to several devices.
+  /// Creates a loader with a `boost::asio::system_executor` for several devices.
   explicit basic_loader(std::vector<ringload::device> targets, const loader_options& limits = {},
                         std::vector<extension> extensions = {}, const allocation_log& log = {})
     requires std::constructible_from<Executor, boost::asio::system_executor>
@@ -211,9 +211,9 @@ class basic_loader : public detail::loader_base {
   /// Cancels all operations and waits until neither the kernel nor a device writes to a buffer of
   /// the loader. Pending operations complete with `operation_aborted`.
   ///
-  /// The destructor waits for at most 30 s, because a broken drive may never complete a read.
-  /// Afterwards, a thread continues to wait. Until the read ends, its operation does not complete,
-  /// and the memory of the loader is not freed.
+  /// The destructor waits for at most 30 s, because a broken drive may never complete a read. If a
+  /// read has not ended within 30 s, a thread of the library continues to wait. Until the read
+  /// ends, its operation does not complete, and the memory of the loader is not freed.
   ///
   /// With `loader_options::cached_bytes`, the loader of a GPU also frees the memory in its free
   /// list. The memory is freed only when all GPU work that was declared with release_after() (see
@@ -291,10 +291,10 @@ class basic_loader : public detail::loader_base {
         std::move(options), window_bytes);
   }
 
-  /// Loads tensors into memory of the caller. Each destination receives the tensor of the same
-  /// name. Only the tensors that `options.load.select` selects are used. The fill allocates no
-  /// memory for tensors. If a destination is neither on the host nor on a device of the loader, the
-  /// fill fails with `errc::device_unavailable`.
+  /// Loads tensors into memory of the caller. `into` is a vector, or a list in braces. Each
+  /// destination receives the tensor of the same name. Tensors that `options.load.select` does not
+  /// select are ignored. The fill allocates no memory for tensors. If a destination is neither on
+  /// the host nor on a device of the loader, the fill fails with `errc::device_unavailable`.
   ///
   /// All names, types, shapes, sizes and overlaps are checked before the first byte is written. If
   /// a check fails, the exception is an `error`, and all destinations are unchanged. If the fill
@@ -328,14 +328,14 @@ class basic_loader : public detail::loader_base {
   }
 
   /// Copies a tensor into new memory of its own. The memory of the original load can then be freed.
-  /// `tensor_copy_options` set the device and the dtype of the copy. If the device of the tensor or
-  /// the device of the copy is neither the host nor a device of the loader, the copy fails with
+  /// The options determine the device and the dtype of the copy. If the device of the tensor or the
+  /// device of the copy is neither the host nor a device of the loader, the copy fails with
   /// `errc::device_unavailable`. The tensor may have been loaded by another loader. A copy between
   /// two positions of the same GPU passes through host memory.
   ///
   /// The operation holds the tensor until completion, even after cancellation. All work that writes
   /// to the tensor must have ended before the call. If the copy fails or is cancelled, the new
-  /// memory is freed. memory() also counts the copies that are in host memory.
+  /// memory is freed. The result of memory() includes copies in host memory.
   template <token_for<tensor> CompletionToken = token_by_default>
   auto copy_async(tensor from, CompletionToken&& token = {}) {
     return copy_async(std::move(from), tensor_copy_options(), std::forward<CompletionToken>(token));
@@ -348,14 +348,14 @@ class basic_loader : public detail::loader_base {
   }
 
   /// Saves tensors as one file, or as a folder of files: see `save_format`. `path` is a string or a
-  /// `std::filesystem::path`. The output replaces the target only when the output is complete.
-  /// Until then, and after a failure or a cancellation, the target is unchanged. If only the
-  /// last flush of the folder fails (`save_options::sync`), the output has already replaced the
-  /// target.
+  /// `std::filesystem::path`. `tensors` is a vector, or a list in braces. The output replaces the
+  /// target only when the output is complete. Before the replacement, and after a failure or a
+  /// cancellation, the target is unchanged. If only the last flush of the folder fails
+  /// (`save_options::sync`), the output has already replaced the target.
   ///
   /// A process that is killed during a save may leave a folder named `.ringload-*` next to the
   /// target. If the file system does not support unnamed files, the process may also leave a file
-  /// with such a name.
+  /// named `.ringload-*`.
   ///
   /// Each tensor must be on the host or on a device of the loader. A dense tensor in host memory is
   /// written without a copy if the tensor is not converted, and if its address and its offset in

@@ -4,19 +4,19 @@
 // Functions that return metrics for Prometheus as text (exposition format 0.0.4). The program
 // itself must serve the text over HTTP. The names and labels are part of the public interface:
 //
-//   ringload_loader_info{loader,engine,reason}       1
-//   ringload_loader_tensor_bytes{loader}             held by loads, models and tensors
-//   ringload_loader_tensor_bytes_peak{loader}
-//   ringload_loader_tensor_allocations{loader}
+//   ringload_loader_info{loader,engine,reason}       always 1
+//   ringload_loader_tensor_bytes{loader}             bytes held by loads, models and tensors
+//   ringload_loader_tensor_bytes_peak{loader}        peak of ringload_loader_tensor_bytes
+//   ringload_loader_tensor_allocations{loader}       number of allocations for tensors
 //   ringload_loader_mapped_bytes{loader}             address space of mapped files
-//   ringload_loader_pinned_bytes{loader}             all slots that are allocated so far
+//   ringload_loader_pinned_bytes{loader}             size of all slots allocated so far
 //   ringload_loader_bytes_in_flight_limit{loader}    queue depth in bytes, given or tuned
-//   ringload_loader_longest_submit_seconds{loader}   longest io_uring submission
+//   ringload_loader_longest_submit_seconds{loader}   duration of the longest io_uring submission
 //
 //   ringload_keeper_models                           number of models that are served
-//   ringload_keeper_model_bytes{model}
+//   ringload_keeper_model_bytes{model}               size of the model's memory
 //   ringload_keeper_model_version{model}             number of models published under the name
-//   ringload_keeper_model_attached{model}            attachments of this version
+//   ringload_keeper_model_attached{model}            number of attachments of this version
 
 #include <ringload/export.hpp>
 #include <ringload/keeper.hpp>

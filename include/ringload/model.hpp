@@ -60,7 +60,8 @@ class RINGLOAD_EXPORT model {
   tensor find(std::string_view name, std::uint32_t device_position) const noexcept;
 
   /// Returns the number of positions. The tensors are sorted by file and offset, as in
-  /// `catalog().tensors`. A tensor that is on several devices has one position for each device.
+  /// `catalog().tensors`. If a tensor is on several devices, the tensor has one position for each
+  /// device.
   std::size_t size() const noexcept;
   /// Returns true if the model has no tensors.
   bool empty() const noexcept { return size() == 0; }
@@ -68,11 +69,12 @@ class RINGLOAD_EXPORT model {
   tensor operator[](std::size_t position) const noexcept;
   /// Returns an iterator to the tensor at position 0.
   iterator begin() const noexcept;
-  /// Returns the end of the tensors.
+  /// Returns the iterator behind the last tensor.
   iterator end() const noexcept;
 
-  /// Returns all memory of the tensors, including padding. Each allocation or mapping of a file is
-  /// one region. A region is valid as long as the model or a tensor in the region exists.
+  /// Returns all memory of the tensors, including padding. Each allocation is one region, and each
+  /// mapping of a file is one region. A region is valid as long as the model or a tensor in the
+  /// region exists.
   std::vector<memory_region> regions() const;
 
   /// Returns the catalog of the checkpoint. The reference is valid as long as the model or one of
@@ -98,16 +100,16 @@ class model::iterator {
   using iterator_category = std::input_iterator_tag;
   /// A handle to a tensor.
   using value_type = tensor;
-  /// The distance of two positions.
+  /// The difference of two positions.
   using difference_type = std::ptrdiff_t;
   /// The iterator has no operator->.
   using pointer = void;
-  /// A handle is returned by value.
+  /// operator* returns a handle by value.
   using reference = tensor;
 
   /// Creates an iterator that may only be assigned to or destroyed.
   iterator() noexcept = default;
-  /// Creates an iterator to the tensor at a position of `owner`.
+  /// Creates an iterator to the tensor at the position `position` of the model `owner`.
   iterator(const model& owner, std::size_t position) noexcept
       : owner_(&owner), position_(position) {}
 

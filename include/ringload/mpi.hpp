@@ -13,8 +13,8 @@
 
 namespace ringload::inline v0 {
 
-/// Creates a group of the ranks of the communicator `among`. The group has a communicator of its
-/// own. All ranks must call this function together, and must destroy the group before MPI_Finalize.
+/// Creates a group of the ranks of `communicator`. The group uses a duplicate of `communicator`.
+/// All ranks must call this function together, and must destroy the group before MPI_Finalize.
 /// Messages are in host memory. The group copies each message through a buffer of the group.
 /// Broadcasts use MPI_Ibcast.
 ///
@@ -23,16 +23,17 @@ namespace ringload::inline v0 {
 /// load. With a level below MPI_THREAD_SERIALIZED, this function throws `ringload::error` with
 /// `errc::invalid_options`.
 ///
-/// If a process dies, mpirun usually ends all other processes. If mpirun does not end them, for
-/// example with Open MPI's --enable-recovery, their calls fail with `errc::rank_failed` within
-/// `timeout`. MPI does not report which rank died, so the error names the rank whose message did
-/// not arrive, or "another rank" on the root of a broadcast or scatter. The remaining processes
-/// must then end with _exit or MPI_Abort. MPI_Finalize may wait forever for the dead process.
+/// If a process dies, mpirun usually ends all other processes. If mpirun does not end the other
+/// processes, for example with Open MPI's --enable-recovery, their calls fail with
+/// `errc::rank_failed` within `timeout`. MPI does not report which rank died, so the error names
+/// the rank whose message did not arrive, or "another rank" on the root of a broadcast or scatter.
+/// After this failure, the remaining processes must end with _exit or MPI_Abort. MPI_Finalize may
+/// wait forever for the dead process.
 ///
 /// After a failure, the group cannot be used. MPI may still access the group's buffer of 1 MiB,
 /// because a collective call cannot be cancelled. Therefore the buffer is not freed until the
 /// process ends.
-RINGLOAD_EXPORT std::unique_ptr<group> mpi_group(MPI_Comm among,
+RINGLOAD_EXPORT std::unique_ptr<group> mpi_group(MPI_Comm communicator,
                                                  std::chrono::milliseconds timeout = rank_timeout);
 
 }  // namespace ringload::inline v0

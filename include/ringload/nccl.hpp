@@ -31,10 +31,10 @@ namespace ringload::inline v0 {
 ///
 /// The destruction of an NCCL communicator blocks until all ranks on the machine destroy their
 /// communicators. Therefore destroy the groups of all ranks at about the same time. The destructor,
-/// and a call that fails, wait for the other ranks for at most 5 s. After that, a thread of the
+/// and a call that fails, wait for the other ranks for at most 5 s. After 5 s, a thread of the
 /// library continues to wait.
 ///
-/// A load by ranks requires host memory. Therefore such a load refuses this group with
+/// A load by ranks requires host memory. Therefore a load with this group fails with
 /// `errc::device_unavailable`.
 RINGLOAD_EXPORT std::unique_ptr<group> nccl_group(std::shared_ptr<group> hosts, int device,
                                                   void* stream,

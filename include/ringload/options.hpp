@@ -19,7 +19,8 @@ namespace ringload::inline v0 {
 
 /// How a loader reads files.
 enum class read_engine : std::uint8_t {
-  /// Uses io_uring if it works, and otherwise threads. `load_stats` has the choice and the reason.
+  /// Uses io_uring if io_uring works on this system, and otherwise threads. `load_stats` contains
+  /// the chosen engine and the reason.
   automatic,
   /// Uses io_uring. The loader's constructor throws `errc::engine_unavailable` if io_uring fails.
   ring,
@@ -28,8 +29,8 @@ enum class read_engine : std::uint8_t {
 
 /// Whether reads use the page cache.
 enum class read_route : std::uint8_t {
-  /// Decides for each read. The read is buffered if the page cache has at least nine tenths of the
-  /// bytes, or has dirty pages in the range. Otherwise the read is direct.
+  /// The loader decides for each read. The read is buffered if the page cache has at least nine
+  /// tenths of the bytes, or has dirty pages in the range. Otherwise the read is direct.
   automatic,
   /// Uses O_DIRECT for every read. If this is impossible, the load fails with
   /// `errc::direct_unavailable`.
@@ -43,8 +44,8 @@ enum class huge_pages : std::uint8_t {
   /// Uses transparent huge pages if the kernel provides them. Never uses reserved pages.
   transparent,
   /// Allocates slots, and tensors of `shared_host()`, in reserved 2 MiB pages. If too few pages are
-  /// free, or if `slot_bytes` is less than 2 MiB, the slots use `transparent`, and `load_stats` has
-  /// the reason. Other tensors use `transparent`.
+  /// free, or if `slot_bytes` is less than 2 MiB, the slots are allocated as with `transparent`,
+  /// and `load_stats` contains the reason. All other tensors are allocated as with `transparent`.
   reserved,
   none,  // Uses small pages only.
 };
@@ -77,16 +78,16 @@ enum class on_unmappable : std::uint8_t {
 
 /// Whether to use GPUDirect Storage, which reads from a drive into GPU memory without host memory.
 ///
-/// GPUDirect Storage requires a loader whose only device is one GPU, and the CUDA library
-/// libcufile.so.0. The drive, the file system and the driver must support GPUDirect Storage too.
-/// cuFile also has a compatibility mode, which reads through host memory. ringload does not use
-/// this mode. Before a loader with `automatic` or `required` opens the driver of cuFile, the loader
-/// disables the mode for the whole process. The process must not fork afterwards.
+/// GPUDirect Storage requires the CUDA library libcufile.so.0, and a loader whose only device is a
+/// GPU. The drive, the file system and the driver must support GPUDirect Storage too. cuFile also
+/// has a compatibility mode, which reads through host memory. ringload does not use the
+/// compatibility mode. A loader with `automatic` or `required` disables this mode for the whole
+/// process, before the loader opens the driver of cuFile. The process must not fork afterwards.
 enum class gpu_direct : std::uint8_t {
   /// Reads through host memory.
   off,
-  /// Uses GPUDirect Storage for direct reads of uncompressed data, if it works. Otherwise
-  /// `load_stats` has the reason.
+  /// Uses GPUDirect Storage for direct reads of uncompressed data, if GPUDirect Storage works on
+  /// this system. Otherwise `load_stats` contains the reason.
   automatic,
   /// Uses GPUDirect Storage for all uncompressed data. A load fails with `errc::direct_unavailable`
   /// if a read of this data cannot use GPUDirect Storage. The loader's constructor throws
@@ -115,25 +116,25 @@ struct loader_options {
   /// for example to verify digests, pins 2 MiB. Each thread that decompresses pins 2 MiB.
   std::uint64_t slot_bytes = std::uint64_t{4} << 20;
   /// The limit for the bytes of direct io_uring reads in flight on one drive, over all loads. A
-  /// read that exceeds the limit may run alone. A limit that is too high increases latency, and
-  /// reduces throughput on some drives. `copy_threads` limits buffered reads. `reader_threads`
-  /// limits reads by threads.
+  /// read that is larger than the limit may run if no other read is in flight. A limit that is too
+  /// high increases latency, and reduces throughput on some drives. `copy_threads` limits buffered
+  /// reads. `reader_threads` limits reads by threads.
   ///
-  /// If 0, the loader tunes the limit while it loads. The limit is at least the size of two slots
-  /// and at most the size of all slots. The loader doubles the limit if this increases the
-  /// throughput, and halves the limit if this does not decrease the throughput.
+  /// If 0, the loader tunes the limit during loads. The limit is at least the size of two slots and
+  /// at most the size of all slots. The loader doubles the limit if a doubled limit increases the
+  /// throughput. The loader halves the limit if a halved limit does not decrease the throughput.
   std::uint64_t bytes_in_flight = 0;
   /// The limit for the device memory of the tensors of one load, over all allocations and all
   /// devices. Mapped files do not count.
   std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();
-  /// How much freed tensor memory each device keeps in a free list, for later loads. If 0, memory
-  /// is freed at once. Host allocations of less than 2 MiB are always freed at once. Reuse saves
-  /// the time in which the kernel zeroes new pages.
+  /// The maximum number of bytes of freed tensor memory that each device keeps in a free list, for
+  /// later loads. If 0, memory is freed at once. Host allocations of less than 2 MiB are always
+  /// freed at once. Reuse saves the time in which the kernel zeroes new pages.
   ///
   /// A load can reuse an allocation that is at most a quarter larger than needed. Reused memory is
   /// not zeroed, so the padding between tensors may contain bytes of an earlier load. GPU memory is
   /// kept only if the program has called release() or release_after() of `ringload/cuda.hpp`.
-  /// Without such a call, work on the GPU may still use the memory.
+  /// Without this call, work on the GPU may still use the memory.
   std::uint64_t cached_bytes = 0;
   /// The number of threads that copy from the page cache and populate host memory, 1 to 64. The
   /// loader creates the same number of threads for decompression, but at most one for each
@@ -144,27 +145,27 @@ struct loader_options {
   /// each GPU, and at most 32 in total. Eight threads saturate the link to one GPU. With one GPU,
   /// the threads run on the GPU's NUMA node if the node has at least one processor for each thread.
   std::uint32_t copy_threads = 0;
-  /// The number of threads that read files if io_uring is not used, 1 to 64. These threads then
-  /// also copy and populate memory, instead of `copy_threads`.
+  /// The number of threads that read files if io_uring is not used, 1 to 64. If io_uring is not
+  /// used, these threads also copy and populate memory, and the loader creates no copy threads.
   std::uint32_t reader_threads = 8;
   read_engine engine = read_engine::automatic;  // How the loader reads files.
   /// The page size of host memory.
   ringload::huge_pages huge_pages = ringload::huge_pages::transparent;
   /// With `automatic` or `required`, the loader allocates `slots * slot_bytes` of GPU memory in
-  /// addition to the pinned host memory. The default is `off`, because this feature has not run on
-  /// a GPU yet.
+  /// addition to the pinned host memory. The default is `off`, because GPUDirect Storage has not
+  /// been tested with ringload on a GPU yet.
   ringload::gpu_direct gpu_direct = ringload::gpu_direct::off;
-  /// Whether a GPU may copy a replicated tensor from another GPU of the loader. If the machine does
-  /// not connect the two GPUs, or if `false`, each GPU copies the tensor from host memory. Before
-  /// the first copy between two GPUs, the loader sends 64 KiB from one GPU to the other and
-  /// compares the bytes. If the bytes differ, the loader copies from host memory. The comparison is
+  /// Whether a GPU may copy a replicated tensor from another GPU of the loader. If false, or if the
+  /// machine does not connect the two GPUs, each GPU copies the tensor from host memory. Before the
+  /// first copy between two GPUs, the loader sends 64 KiB from one GPU to the other and compares
+  /// the bytes. If the bytes differ, the loader copies from host memory. The comparison is
   /// necessary because, on some machines with an IOMMU, copies between GPUs deliver wrong bytes
   /// without an error.
   bool peer_copies = true;
 };
 
 /// Returns a copy of `limits`. If `slots` or `copy_threads` is 0, the copy has the default value
-/// for `devices` devices of this kind.
+/// for `devices` devices of the kind `kind`.
 RINGLOAD_EXPORT loader_options chosen_options(const loader_options& limits, device_kind kind,
                                               std::uint32_t devices = 1) noexcept;
 
@@ -183,7 +184,7 @@ struct open_options {
 };
 
 /// The options of one load. A selection converts implicitly to load_options. Designated
-/// initialisers need clang, or g++ from 14 on (see RINGLOAD_OPTION_STRUCT).
+/// initialisers require clang, or g++ 14 or later (see RINGLOAD_OPTION_STRUCT).
 struct load_options {
   RINGLOAD_OPTION_STRUCT(load_options)
 
@@ -196,7 +197,7 @@ struct load_options {
 
   /// Converts tensors to this type while they are loaded. If the type is not f32, f16 or bf16, the
   /// load fails with `errc::unsupported_dtype`. `tensor::dtype()` returns the type after the
-  /// conversion. The catalog has the type in the file.
+  /// conversion. `tensor_info::dtype` in the catalog is the type in the file.
   ///
   /// Tensors of f64, f32, f16, bf16, f8_e4m3fn and f8_e5m2 are converted. f64 can be converted in
   /// host memory only. On a GPU, f64 fails with `errc::unsupported_dtype`.
@@ -207,11 +208,12 @@ struct load_options {
   /// `errc::unsupported_dtype`.
   ///
   /// All other tensors, such as tensors of integers, are loaded unchanged. A note in
-  /// `catalog::notes` of the model has the number of these tensors.
+  /// `catalog::notes` of the model states the number of these tensors.
   ///
   /// Each number is rounded once, to the nearest value, ties to even. Subnormal numbers are rounded
-  /// in the same way. A number becomes infinity if it exceeds the largest finite number by at least
-  /// half a step: 65,520 becomes infinity in f16. Infinities and the sign of 0 are kept.
+  /// in the same way. A number that exceeds the largest finite number by at least half a step
+  /// becomes infinity. For example, 65,520 becomes infinity in f16. Infinities and the sign of 0
+  /// are kept.
   ///
   /// A NaN becomes the quiet NaN with the same sign and without payload: 0x7FC00000 in f32, 0x7E00
   /// in f16, 0x7FC0 in bf16. Dequantisation to f32 is different: a NaN has the bits that the
@@ -237,18 +239,20 @@ struct load_options {
   /// or `populate` is set. The kernel reads each page when the program first uses the page.
   ///
   /// A tensor cannot be mapped if the load must convert, decompress, byte-swap, fuse or transpose
-  /// the tensor. The same applies if a dimension other than the first is sliced, if the offset in
-  /// the file is not aligned for the element type, or if the bytes are in a store instead of a
-  /// file. `unmappable` decides whether the load then fails or reads the tensor into memory.
+  /// the tensor. A tensor also cannot be mapped if a dimension other than the first is sliced, if
+  /// the offset in the file is not aligned for the element type, or if the bytes are in a store
+  /// instead of a file. If a tensor cannot be mapped, `unmappable` determines whether the load
+  /// fails or reads the tensor into memory.
   ///
   /// A mapped tensor depends on its file. If another program writes to the file, the tensor may
   /// change at any time, even after its digest was verified. If the file is truncated or its drive
   /// fails, an access to a missing page raises SIGBUS, which ends the process. Accesses by the
   /// library raise SIGBUS too, for example in `verify` and copy_async. Therefore, map only files
-  /// that are never modified in place. Replacing a file by renaming another file over it is safe.
+  /// that are never modified in place. A rename of another file to the path of a mapped file is
+  /// safe.
   ///
-  /// With `allocation::per_tensor`, a load needs one mapping for each tensor. Otherwise, a load
-  /// needs one mapping for each file. Linux allows a process 65,530 mappings by default
+  /// A load with `allocation::per_tensor` needs one mapping for each tensor. Any other load needs
+  /// one mapping for each file. Linux allows a process 65,530 mappings by default
   /// (vm.max_map_count). stream_async and fill_async do not support `mapped` and fail with
   /// `errc::invalid_options`.
   tensor_memory memory = tensor_memory::owned;
@@ -257,35 +261,34 @@ struct load_options {
   /// The action for a tensor that cannot be mapped.
   on_unmappable unmappable = on_unmappable::refuse;
   /// If true, the copy threads read the pages of mapped tensors in advance, and a tensor counts as
-  /// loaded when its pages are in memory. If the file is truncated meanwhile, the load fails with
-  /// `errc::truncated_file`. Requires Linux 5.14.
+  /// loaded when its pages are in memory. If the file is truncated during the load, the load fails
+  /// with `errc::truncated_file`. Requires Linux 5.14.
   bool populate = false;
 
-  /// The digests to verify, by default none. `&list` verifies the digests of a checksum list.
-  /// `embedded_digests::if_present` verifies the digests that the files contain. A load can verify
-  /// both.
+  /// The digests to verify, by default none. The value `&list` verifies the digests of a checksum
+  /// list. The value `embedded_digests::if_present` verifies the digests that the files contain. A
+  /// load can verify both kinds of digests.
   ///
-  /// The caller must keep the checksum list alive until the operation is initiated, because the
-  /// operation then copies the list. With the completion token `deferred`, an operation is
-  /// initiated when the deferred operation starts.
+  /// The operation copies the checksum list when the operation is initiated. The caller must keep
+  /// the list alive until the operation is initiated. With the completion token `deferred`, an
+  /// operation is initiated when the deferred operation starts.
   ///
   /// The digests in a checksum list describe the bytes of the tensor without conversion. Therefore
   /// a load that converts a listed tensor fails with `errc::digest_unavailable`. The digests in a
   /// file describe the stored bytes, so converted tensors can be verified.
   verification verify = {};
 
-  /// Called for each step of the load: see `trace_event`. If null, the load is not traced, and
-  /// tracing costs no time.
+  /// Called for each step of the load: see `trace_event`. If null, the load is not traced.
   trace_function trace = nullptr;
   /// The `context` argument of `trace`. The caller must keep the object alive until the load has
-  /// ended. An object that outlives the loader is always safe.
+  /// ended. An object that outlives the loader meets this condition.
   void* trace_with = nullptr;
 };
 
 /// The options of loader::copy_async. A `device` converts implicitly to tensor_copy_options.
 struct tensor_copy_options {
   tensor_copy_options() noexcept {}
-  /// Options for a copy to the device `to`. If `converted` has a value, the copy has this dtype.
+  /// Options for a copy to the device `to`. If `converted` is set, the copy has this dtype.
   tensor_copy_options(ringload::device to, std::optional<ringload::dtype> converted = {}) noexcept
       : device(to), dtype(converted) {}
 

@@ -19,17 +19,17 @@
 // Last-Modified of the first response. If the object was replaced, the load fails with
 // errc::changed_file.
 //
-// If a server does not support requests for ranges, the whole file is transferred, and reads take
-// their bytes from this transfer. A small file is kept in memory
-// (remote_options::whole_bytes_max). Only a part of a larger file is kept. If a read needs bytes
-// that were dropped, the transfer is restarted. Received bytes that no read uses are counted. If a
-// restart is needed after this count exceeds twice the size of the file, the load fails with
+// If a server does not support requests for ranges, the whole file is transferred, and all reads
+// get their bytes from this transfer. A small file is kept in memory
+// (remote_options::whole_bytes_max). For a larger file, only a part of the bytes is kept. If a read
+// needs bytes that were dropped, the transfer is restarted. Received bytes that no read uses are
+// counted. After this count has exceeded twice the size of the file, the next restart fails with
 // errc::unsupported_feature.
 //
 // A request is repeated after a delay if the transfer fails, or if the status is 408, 429, 500,
 // 502, 503 or 504. The repeated request continues after the last received byte. If the server sends
-// Retry-After, the delay is the requested time. Redirects are followed. Credentials are sent only
-// to the scheme, host and port of the original address.
+// Retry-After, the delay is the time in this header. Redirects are followed. Credentials are sent
+// only to the scheme, host and port of the original address.
 
 #include <chrono>
 #include <cstdint>
@@ -51,12 +51,14 @@ struct remote_options {
   /// flight also needs a slot: see loader_options::slots.
   std::uint32_t connections = 16;
   /// The maximum number of bytes that one request asks for, at least 64 KiB. A read of a loader is
-  /// divided into such requests. A read has at most loader_options::slot_bytes. A smaller value is
-  /// faster on links with long round trips: more requests wait for a connection, and a connection
-  /// can send a waiting request before its current response is complete.
+  /// divided into such requests. The size of a read is at most loader_options::slot_bytes. A
+  /// smaller value of `chunk_bytes` is faster on links with long round trips. With smaller
+  /// requests, more requests wait for each connection, and a connection can send a waiting request
+  /// before the current response is complete.
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
   /// The number of network threads, 1 to 64. The connections are divided among the threads, which
-  /// receive and decrypt the bytes. One thread can receive several GB/s, or 1 to 2 GB/s with TLS.
+  /// receive and decrypt the bytes. One thread can receive several GB/s without TLS, or 1 to 2 GB/s
+  /// with TLS.
   std::uint32_t threads = 1;
 
   /// The time limit for name resolution and connection together. The TLS handshake has a separate
@@ -65,10 +67,10 @@ struct remote_options {
   /// The maximum time without a received byte. After this time, the request is repeated on another
   /// connection.
   std::chrono::milliseconds silence_time_max = std::chrono::seconds(30);
-  /// The time limit without progress. A request fails if, during this time, the connections of its
-  /// network thread to the same server complete no response and receive less than 64 KiB in total.
-  /// Repetitions do not extend the limit. Therefore a load fails after one minute if the server is
-  /// silent or sends only 1 KB/s.
+  /// The time limit without progress. Progress means that the connections of the same network
+  /// thread to the same server complete a response, or receive at least 64 KiB in total. A request
+  /// without progress during this time fails. Repetitions do not extend the limit. Therefore a load
+  /// fails after one minute if the server is silent or sends only 1 KB/s.
   std::chrono::milliseconds stall_time_max = std::chrono::seconds(60);
   /// The time limit for one range or one small response, including all delays and repetitions. If
   /// the server does not support ranges, the limit applies separately to each `chunk_bytes` bytes
@@ -94,10 +96,10 @@ struct remote_options {
   std::string proxy = {};
   /// A PEM file with trusted certificates. The certificates of the system are trusted too.
   std::string ca_file = {};
-  /// The limit applies to servers that do not support ranges. A file up to this size is kept in
-  /// memory while the file is open. For a larger file, this is the maximum number of received bytes
-  /// that are kept for later reads. If the server does not send the size of a file, a larger file
-  /// fails with errc::unsupported_feature.
+  /// The maximum number of bytes of one file that are kept in memory, if the server does not
+  /// support ranges. A file up to this size is kept as a whole while the file is open. For a larger
+  /// file, at most this number of received bytes is kept for later reads. If the file is larger and
+  /// the server does not send its size, the load fails with errc::unsupported_feature.
   std::uint64_t whole_bytes_max = std::uint64_t{64} << 20;
   hub_options hub = {};  // Options for the Hugging Face hub.
   s3_options s3 = {};    // Options for S3.

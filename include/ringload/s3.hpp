@@ -14,8 +14,8 @@ namespace ringload::inline v0 {
 struct s3_options {
   RINGLOAD_OPTION_STRUCT(s3_options)
 
-  /// The region of the bucket. If empty, ringload asks Amazon for the region. For other endpoints,
-  /// an empty region means us-east-1.
+  /// The region of the bucket. If empty, ringload requests the region from Amazon. For other
+  /// endpoints, an empty region means us-east-1.
   std::string region = {};
   /// The address of another service, "https://host[:port]", such as
   /// "https://storage.googleapis.com". Empty means Amazon.
@@ -28,7 +28,7 @@ struct s3_options {
   /// The access key. If empty, requests are not signed, so only public objects can be read.
   std::string access_key_id = {};
   std::string secret_access_key = {};  // The secret of the access key.
-  std::string session_token = {};      // Only for temporary credentials.
+  std::string session_token = {};      // The token of temporary credentials. Otherwise empty.
   /// The reason why the program found no access key. If a server refuses a request that is not
   /// signed, the error contains this text.
   std::string missing_keys_reason = {};

@@ -27,18 +27,18 @@ namespace ringload::inline v0 {
 /// must not change the memory until the save completes.
 struct RINGLOAD_EXPORT tensor_ref {
   tensor_ref() {}
-  /// A row-major, dense tensor in the memory of the device `on`.
+  /// Describes a row-major, dense tensor in the memory of the device `on`.
   tensor_ref(std::string name, const void* data, ringload::dtype dtype,
              detail::list_argument<std::uint64_t> shape, ringload::device on = host());
-  /// A loaded tensor under its own name. The tensor_ref keeps the tensor alive.
+  /// Refers to a loaded tensor under its own name. The tensor_ref keeps the tensor alive.
   tensor_ref(const tensor& source);  // Implicit, so that a tensor can be passed as a tensor_ref.
-  /// A loaded tensor under another name. The tensor_ref keeps the tensor alive.
+  /// Refers to a loaded tensor under another name. The tensor_ref keeps the tensor alive.
   tensor_ref(std::string name, const tensor& source);
 
   std::string name;                   // The name of the tensor in the checkpoint.
   const void* data = nullptr;         // The element whose index is 0 in every dimension.
   ringload::dtype dtype = dtype::u8;  // The type of the elements in memory.
-  std::vector<std::uint64_t> shape;   // Row-major: the outermost dimension is first.
+  std::vector<std::uint64_t> shape;   // The sizes of the dimensions, outermost first.
   /// The strides in elements, one for each dimension. A stride may be 0 or negative. Empty means
   /// row-major without gaps. A type with less than 8 bits must be row-major without gaps.
   std::vector<std::int64_t> strides;
@@ -47,15 +47,15 @@ struct RINGLOAD_EXPORT tensor_ref {
   std::uint64_t bytes = 0;
   /// The device of the memory.
   ringload::device on = host();
-  /// An object that is kept alive until the save completes. If null, the caller must keep `data`
+  /// An object that the save keeps alive until completion. If null, the caller must keep `data`
   /// valid.
   std::shared_ptr<const void> owner;
 };
 
-/// Returns a tensor_ref for the memory of a DLPack tensor. The DLPack tensor's `deleter` is called
-/// when the last copy of the tensor_ref is destroyed, and also if this function throws. All work
-/// that writes to the tensor must have completed before the call. For a tensor in CUDA memory, the
-/// caller must pass the device as `cuda`. For a tensor in host memory, `cuda` is ignored.
+/// Returns a tensor_ref for the memory of the DLPack tensor `from`. The `deleter` of `from` is
+/// called when the last copy of the tensor_ref is destroyed, and also if this function throws. All
+/// work that writes to the tensor must have completed before the call. For a tensor in CUDA memory,
+/// the caller must pass the device as `cuda`. For a tensor in host memory, `cuda` is ignored.
 ///
 /// Throws `errc::unsupported_dtype` if the type is not supported. Throws `errc::device_unavailable`
 /// if the memory is neither host memory nor memory of the device `cuda`.
@@ -84,7 +84,8 @@ enum class save_format : std::uint8_t {
 
 /// The order of tensors in a safetensors file.
 enum class tensor_order : std::uint8_t {
-  /// The order of the safetensors package: by alignment of the type, descending, then by name.
+  /// The order of the safetensors package: sorted by descending alignment of the type. Tensors of
+  /// the same alignment are sorted by name.
   reference,
   /// The order in which the caller lists the tensors.
   given,
@@ -118,17 +119,17 @@ struct save_options {
   std::vector<std::pair<std::string, std::string>> metadata = {};
   tensor_order order = tensor_order::reference;  // The order of tensors in safetensors files.
 
-  /// The alignment of the first tensor in its file: 8, as in the safetensors package, or a larger
+  /// The alignment of the first tensor in each file: 8, as in the safetensors package, or a larger
   /// power of two up to 2 MiB.
   ///
   /// With an alignment of 4,096 or more, and with the order `reference`, tensors whose size is a
-  /// multiple of 4,096 bytes are stored first. Each of these tensors then begins at a multiple of
-  /// 4,096, so a load can read the tensor directly into its final memory. safetensors allows no
-  /// gaps, so every other tensor begins where the previous tensor ends. The offsets of these
+  /// multiple of 4,096 bytes are stored first. Each of these tensors begins at a multiple of 4,096.
+  /// Therefore a load can read these tensors directly into their final memory. safetensors allows
+  /// no gaps, so every other tensor begins where the previous tensor ends. The offsets of these
   /// tensors are aligned for their types only in the order `reference`.
   ///
-  /// In .zt, every tensor begins at a multiple of the alignment. The alignment in .zt is at least
-  /// 64.
+  /// In .zt, every tensor begins at a multiple of the alignment. In .zt, an alignment below 64
+  /// means 64.
   std::uint32_t alignment = 8;
 
   /// Divides the output into several files (shards) in a folder. The names are the same as in the
@@ -136,8 +137,8 @@ struct save_options {
   ///
   /// `shard_bytes` limits the bytes of the tensors in one shard. Only a shard with a single tensor
   /// may be larger. The number of shards is small, but not always the smallest possible. At most
-  /// one of `shard_bytes` and `shard_count` may be set. If both are 0, or if one shard is enough,
-  /// the save writes one file.
+  /// one of `shard_bytes` and `shard_count` may be set. If both options are 0, or if one shard is
+  /// enough, the save writes one file.
   std::uint64_t shard_bytes = 0;
   /// The number of shards. The save writes fewer shards if a shard would be empty. The tensors are
   /// distributed evenly, largest tensor first.
@@ -153,8 +154,9 @@ struct save_options {
   std::function<bool(const tensor_ref&)> converts = {};
 
   /// If true, the output may replace an existing target. If false and the target exists, the save
-  /// fails with `EEXIST`. A file can replace only a file. A folder can replace only a folder, which
-  /// must be empty or contain only files whose names a save uses, such as model.safetensors.
+  /// fails with `EEXIST`. A file can replace only a file. A folder can replace only a folder that
+  /// is empty or contains only files with names like the outputs of a save, such as
+  /// model.safetensors.
   bool replace = true;
   /// If true, the files and their folder are flushed to the drive before completion. Without the
   /// flush, a power failure may destroy the output and the previous target. A crash of the process
@@ -170,14 +172,14 @@ struct save_options {
   /// Creates a hasher for SHA-256, as `checksum_list::sha256` does. Required for SHA-256 digests.
   std::function<hasher()> sha256 = {};
 
-  std::shared_ptr<save_progress> progress = {};  // Updated during the save. May be null.
+  std::shared_ptr<save_progress> progress = {};  // If set, the save updates this object.
 };
 
 /// The result of a save.
 struct save_result {
-  std::vector<std::string> files;      // Paths in order. An index file is last.
+  std::vector<std::string> files;      // The paths of the files, in order. An index file is last.
   std::uint64_t bytes = 0;             // The total size of all files.
-  std::vector<tensor_digest> digests;  // In input order.
+  std::vector<tensor_digest> digests;  // The digests of the tensors, in input order.
 
   /// Bytes that were written with O_DIRECT. All other bytes were written through the page cache.
   std::uint64_t bytes_direct = 0;
@@ -186,7 +188,7 @@ struct save_result {
   /// The number of write operations.
   std::uint64_t writes = 0;
   double seconds = 0;  // The time from the call to completion.
-  /// The reason why the system refused direct writes. Empty if the system did not refuse any.
+  /// The reason why the system refused direct writes. Empty if no direct write was refused.
   std::string route_reason;
 };
 

@@ -3,7 +3,7 @@
 
 // Selects the tensors of a checkpoint that a load loads, and a range of each tensor.
 //
-//   auto some = ringload::select()
+//   auto part = ringload::select()
 //                   .names({"lm_head.weight"})
 //                   .matching("model.layers.0.*")
 //                   .slice("lm_head.weight", 0, first, count)
@@ -69,7 +69,8 @@ struct place_rule {
 
   std::string glob;
   way placement = way::given_device;
-  // `given_device`: the position of the device, or all_devices. `sharded`: the dimension.
+  // If `placement` is `given_device`, the position of the device, or all_devices. If `placement` is
+  // `sharded`, the dimension.
   std::uint32_t device_or_dim = 0;
   std::function<std::uint32_t(const tensor_info&)> device_of;
 };
@@ -78,8 +79,8 @@ struct requests {
   std::vector<std::string> names;
   std::vector<std::string> globs;
   std::vector<std::function<bool(const tensor_info&)>> predicates;
-  std::vector<std::string> excepted;     // Globs.
-  std::vector<experts_request> experts;  // At most one element.
+  std::vector<std::string> excepted;     // The globs of except().
+  std::vector<experts_request> experts;  // The list has at most one element.
   std::vector<slice_request> slices;
   std::vector<shard_request> shards;
   std::vector<fuse_request> fused;
@@ -90,11 +91,11 @@ struct requests {
 }  // namespace detail
 
 /// Selects tensors, ranges of tensors, and devices. Each function modifies the selection and
-/// returns it, so calls can be chained.
+/// returns a reference to the selection, so that calls can be chained.
 ///
 /// In a glob, `*` matches any text, including dots. `?` matches any single byte. `[a-c]` matches a
 /// byte of the set, and `[!a-c]` matches a byte outside the set. Any other character matches
-/// itself. Python's fnmatch uses the same syntax.
+/// itself. The syntax is the same as in Python's fnmatch.
 class RINGLOAD_EXPORT selection {
  public:
   /// Selects all tensors.
@@ -111,8 +112,8 @@ class RINGLOAD_EXPORT selection {
   ~selection();
 
   // The next three functions select tensors. A tensor is selected if at least one call selects the
-  // tensor. If none of these functions is called, all tensors are selected. slice() selects its
-  // tensor in addition.
+  // tensor. If none of these functions is called, all tensors are selected. A call of slice() also
+  // selects its tensor.
 
   /// Selects the tensors with these names: a vector, or a list in braces.
   selection& names(detail::list_argument<std::string> names);
@@ -120,23 +121,24 @@ class RINGLOAD_EXPORT selection {
   selection& matching(std::string glob);
   /// Selects the tensors for which `predicate` returns true. `predicate` is called once for each
   /// tensor of the checkpoint, in a thread of the library, before the first read. `predicate` may
-  /// also be called for an object that cannot be loaded. For such an object, only `name` and `file`
-  /// are set. If `predicate` throws an exception, the load fails.
+  /// also be called for an object that cannot be loaded. For an object that cannot be loaded, only
+  /// `name` and `file` are set. If `predicate` throws an exception, the load fails.
   selection& where(std::function<bool(const tensor_info&)> predicate);
 
   /// Removes the tensors that match `glob` from the selected tensors.
   selection& except(std::string glob);
 
   /// Keeps only the routed experts of one rank. A tensor belongs to expert n if its name contains
-  /// `.experts.<n>.`. Tensors without such a name are not affected.
+  /// `.experts.<n>.`. All other tensors are not affected.
   ///
   /// `experts` is the number of experts. If `experts` is 0, the number is the largest index in the
   /// checkpoint plus 1. Each rank gets a contiguous range of experts. If the division leaves a
   /// remainder, the lowest ranks get one more expert: 4 ranks share 10 experts as 3, 3, 2 and 2.
   selection& experts(std::uint64_t rank, std::uint64_t ranks, std::uint64_t experts = 0);
 
-  // The next functions select ranges of tensors, and join tensors. Ranges in different dimensions
-  // of one tensor are combined. Two ranges in the same dimension are an error.
+  // The next functions select ranges of tensors, and join tensors. If ranges in different
+  // dimensions of one tensor are selected, all these ranges apply. Two ranges in the same dimension
+  // are an error.
 
   /// Restricts the tensor `name` to the elements [first, first + count) of dimension `dim`. Also
   /// selects the tensor, even if except() or experts() removes it. The selection of other tensors
@@ -162,19 +164,18 @@ class RINGLOAD_EXPORT selection {
   // loader::devices(). A position that does not exist fails with errc::invalid_selection.
   //
   // If several calls match a tensor, the last call decides. A tensor without a matching call is
-  // placed on the first device. A fused tensor is placed like the first of the tensors that it
-  // joins. If shard(glob, dim) divides one of the joined tensors, every device gets a fused tensor.
-  // This tensor joins the device's range of each divided tensor with the selected elements of the
-  // other tensors. A fill must not use these functions, because each destination determines its
-  // device.
+  // placed on the first device. A fused tensor is placed on the device of its first joined tensor.
+  // If shard(glob, dim) divides one of the joined tensors, every device gets a fused tensor. This
+  // tensor joins the device's range of each divided tensor with the selected elements of the other
+  // tensors. A fill must not use these functions, because each destination determines its device.
 
   /// Places each tensor that matches `glob`, as a whole, on the device at the position `device`. If
   /// `device` is `all_devices`, each device gets a copy.
   selection& on(std::string glob, std::uint32_t device);
-  /// Places each selected tensor on the device whose position the function returns. The function
-  /// may return `all_devices`. The function is called once for each selected tensor whose device
-  /// this call decides, in a thread of the library, before the first read. If the function throws
-  /// an exception, the load fails.
+  /// Places each selected tensor on the device whose position `device` returns. `device` may return
+  /// `all_devices`. `device` is called once for each selected tensor for which this rule decides,
+  /// in a thread of the library, before the first read. If `device` throws an exception, the load
+  /// fails.
   selection& on(std::function<std::uint32_t(const tensor_info&)> device);
   /// Places each tensor that matches `glob`, as a whole, on every device. The load reads the tensor
   /// once and copies the tensor to all devices.
@@ -183,8 +184,8 @@ class RINGLOAD_EXPORT selection {
   /// on the device that has the fewest bytes so far.
   selection& spread(std::string glob);
   /// Divides each tensor that matches `glob` along `dim`, and places range i on device i. The
-  /// ranges are the ranges of the function shard() above, with one rank for each device. Tensors
-  /// that fused() joins are divided before they are joined.
+  /// ranges are computed as by the function shard() above, with one rank for each device. The
+  /// tensors of a fused tensor are divided first and joined afterwards.
   selection& shard(std::string glob, std::uint32_t dim);
 
   /// Ignores names and globs that match no tensor. Without this call, the load fails with
@@ -214,9 +215,10 @@ RINGLOAD_EXPORT bool matches(std::string_view glob, std::string_view text) noexc
 /// Returns a catalog of the tensors that a load with the selection `wanted` would load. The shape
 /// and the number of bytes of each tensor are the values after the selection. `offset` is the
 /// offset of the first stored byte of the whole tensor. The tensors are sorted by file and offset.
-/// A fused tensor has the position of the first tensor that it joins. A composite object (see
+/// A fused tensor is listed at the position of its first joined tensor. A composite object (see
 /// composite_info) is kept if all its tensors are selected. The choice of devices has no effect:
-/// each tensor is listed once, with the shape of all shards together. Throws `error`.
+/// each tensor is listed once, with its shape before the division among the devices. Throws
+/// `error`.
 RINGLOAD_EXPORT catalog chosen(const catalog& from, const selection& wanted);
 
 }  // namespace ringload::inline v0

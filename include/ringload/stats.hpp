@@ -11,7 +11,7 @@
 namespace ringload::inline v0 {
 
 /// The statistics of one load at one point in time. `bytes_direct` and `bytes_buffered` include the
-/// padding of aligned reads, but `bytes` does not.
+/// padding of aligned reads. `bytes` does not include padding.
 struct load_stats {
   std::uint64_t bytes = 0;        // The total size of all loaded tensors.
   std::uint64_t bytes_total = 0;  // The total size of all tensors of the load.
@@ -28,35 +28,38 @@ struct load_stats {
   std::uint64_t bytes_gpu_direct = 0;
   std::uint64_t bytes_mapped = 0;  // The total size of loaded tensors that are mapped from files.
   std::uint64_t bytes_remote = 0;  // Bytes that were read from a store, such as an HTTP server.
-  /// The number of started reads. If a failed direct read is repeated through the page cache, both
-  /// reads count.
+  /// The number of started reads. If a failed direct read is repeated through the page cache, the
+  /// two reads are counted.
   std::uint64_t reads = 0;
   /// The number of reads that returned fewer bytes than requested and were resumed.
   std::uint64_t short_reads = 0;
   std::uint64_t retries = 0;  // The number of reads that were repeated after EINTR or EAGAIN.
   /// The total size of tensors that match a digest of a checksum list or of their file.
   std::uint64_t bytes_verified = 0;
-  /// The number of files of a model hub that were not compared with the hub's digest, because the
-  /// load read only a part of the file, or for another reason that <ringload/hub.hpp> lists. Set at
-  /// the end of the load.
+  /// The number of files of a model hub that were not compared with the hub's digest. One reason is
+  /// that the load read only a part of the file. <ringload/hub.hpp> lists all reasons. Set at the
+  /// end of the load.
   std::uint64_t files_unverified = 0;
 
   /// The number of requests to a store. Requests for opening the checkpoint do not count.
   std::uint64_t requests = 0;
-  std::uint64_t requests_repeated = 0;  // The part of `requests` that repeats a failed request.
+  std::uint64_t requests_repeated = 0;  // The number of requests that repeat a failed request.
 
   /// The time from the call that began the load to the end of the load. During the load, the time
   /// from this call until now.
   double seconds = 0;
-  /// The time from the call until the first tensor was loaded. 0 until then.
+  /// The time from the call that began the load until the first tensor was loaded. 0 if no tensor
+  /// is loaded yet.
   double seconds_to_first_tensor = 0;
-  /// The time from the call to the first byte from a store. 0 until then.
+  /// The time from the call that began the load until the first byte from a store. 0 if no byte has
+  /// arrived yet.
   double seconds_to_first_byte = 0;
-  /// The time from the call until the catalog was read and the reads were planned.
+  /// The time from the call that began the load until the catalog was read and the reads were
+  /// planned.
   double seconds_opening = 0;
-  /// The time in which slots waited for the end of their copies after a read. Sum over all slots.
+  /// The time during which slots waited for the end of their copies, as a sum over all slots.
   double seconds_device_wait = 0;
-  /// The time in which slots waited until host memory was populated. Sum over all slots.
+  /// The time during which slots waited until host memory was populated, as a sum over all slots.
   double seconds_memory_wait = 0;
 
   bool memory_kept = false;  // True if the load reused memory of an earlier load.
@@ -70,22 +73,23 @@ struct load_stats {
   /// The reason why this load, or the whole loader, does not use GPUDirect Storage. Empty if
   /// GPUDirect Storage is used or was not requested.
   std::string gpu_direct_reason;
-  std::uint64_t pinned_bytes_peak = 0;  // The total size of all slots that are allocated so far.
-  /// The limit for bytes in flight: the value in loader_options, or the tuned value. With several
-  /// drives, the largest value.
+  std::uint64_t pinned_bytes_peak = 0;  // The total size of all allocated slots.
+  /// The limit for bytes in flight: the value in loader_options, or the tuned value. If the loader
+  /// reads from several drives, this is the largest value.
   std::uint64_t bytes_in_flight = 0;
   /// True if all used slots are registered with the io_uring. Registration saves CPU time.
   bool slots_registered = false;
   std::string registration_reason;  // The reason if `slots_registered` is false. Otherwise empty.
   std::string page_kind;            // The page size of the first slot: "hugetlb", "thp" or "4k".
-  /// The reason if the driver of a GPU did not pin all slots. Otherwise empty.
+  /// The reason why the driver of a GPU did not pin all slots. Empty if all slots are pinned.
   std::string pinning_reason;
-  /// The reason if reserved huge pages were requested but are not used. Otherwise empty.
+  /// The reason why reserved huge pages are not used. Empty if reserved huge pages are used or were
+  /// not requested.
   std::string page_kind_reason;
   double longest_submit_seconds = 0;  // The duration of the longest io_uring submission.
 
-  /// Returns the number of bytes that have been read. A progress bar can compare this number with
-  /// `bytes_total`. Unlike `bytes`, the number includes bytes of tensors that are not complete yet.
+  /// Returns the number of bytes that have been read, at most `bytes_total`. Use this number for a
+  /// progress bar. Unlike `bytes`, this number includes bytes of tensors that are not complete yet.
   std::uint64_t bytes_arrived() const noexcept {
     return std::min(bytes_total, bytes_direct + bytes_buffered + bytes_mapped + bytes_remote);
   }
@@ -94,20 +98,22 @@ struct load_stats {
 /// Statistics of one file, or of one object of a store. Reads of the catalog, such as reads of
 /// headers, do not count.
 struct file_stats {
-  std::uint64_t bytes_read = 0;  // Includes the padding of aligned reads.
-  /// The time from the call to the start of the first read. 0 until then.
+  /// The number of bytes read, including the padding of aligned reads.
+  std::uint64_t bytes_read = 0;
+  /// The time from the call that began the load to the start of the first read. 0 if no read has
+  /// started yet.
   double seconds_to_first_read = 0;
   /// The time from the start of the first read to the end of the latest completed read.
   double seconds_reading = 0;
 
-  /// Returns the mean throughput. Returns 0 until the first bytes are read.
+  /// Returns the mean throughput. Returns 0 if no bytes are read yet.
   double bytes_per_second() const noexcept {
     return seconds_reading > 0 ? static_cast<double>(bytes_read) / seconds_reading : 0;
   }
 };
 
-/// The memory that one loader uses. Unless stated otherwise, the memory is on the device of the
-/// loader.
+/// The memory that one loader uses at present. Unless stated otherwise, the memory is on the device
+/// of the loader.
 struct memory_use {
   std::uint64_t tensor_bytes = 0;  // Memory that is held by loads in progress, models and tensors.
   std::uint64_t tensor_bytes_peak = 0;   // The highest value of `tensor_bytes` so far.

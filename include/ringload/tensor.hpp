@@ -23,7 +23,7 @@ class arena;
 namespace detail {
 class tensor_storage;
 
-// The type std::complex<T>. The header <complex> is not needed.
+// Matches std::complex<T>. Does not require the header <complex>.
 template <class C, class T>
 concept complex_of = sizeof(C) == 2 * sizeof(T) && requires(const C& number) {
   requires std::is_same_v<typename C::value_type, T>;
@@ -68,7 +68,7 @@ class RINGLOAD_EXPORT tensor {
 
   /// Returns the name. The text is valid as long as a handle to a tensor of the same load exists.
   std::string_view name() const noexcept;
-  /// Returns the type of the elements, after a conversion.
+  /// Returns the type of the elements in memory.
   ringload::dtype dtype() const noexcept;
   /// Returns the sizes of the dimensions, outermost first (row-major). Empty for a scalar.
   std::span<const std::uint64_t> shape() const noexcept;
@@ -78,15 +78,15 @@ class RINGLOAD_EXPORT tensor {
   /// Returns the address of the first byte, in the memory of `device()`. Never null, even if the
   /// tensor has 0 bytes.
   void* data() const noexcept;
-  /// Returns the device whose memory has the bytes.
+  /// Returns the device whose memory contains the bytes.
   ringload::device device() const noexcept;
   /// Returns the index of the device in loader::devices(). A device may be listed twice, so
   /// device() alone does not identify the index.
   std::uint32_t device_position() const noexcept;
-  /// Returns true if a program must not write to the memory. This applies to tensors that are
-  /// mapped without copy on write (`tensor_memory`), and to tensors whose memory a keeper holds. In
-  /// host memory, a write raises SIGSEGV. In GPU memory, a write changes the tensors of other
-  /// processes.
+  /// Returns true if a program must not write to the memory. The result is true for tensors that
+  /// are mapped without copy on write (`tensor_memory`), and for tensors whose memory a keeper has
+  /// published. In host memory, a write raises SIGSEGV. In GPU memory, a write changes the tensors
+  /// of other processes.
   bool read_only() const noexcept;
 
   /// Returns the allocation of the tensor. The allocation is an opaque object for functions of one

@@ -30,7 +30,7 @@ RINGLOAD_EXPORT std::string_view name(load_step step) noexcept;
 /// The report of one step of a load. The steps `landed` and `handed_out` have no duration: their
 /// three times are equal.
 struct trace_event {
-  /// The clock of all times, which never goes back.
+  /// The clock of all times. The clock is monotonic.
   using clock = std::chrono::steady_clock;
   /// The value of `slot`, `thread` or `stream` if the step has no slot, thread or stream.
   static constexpr std::uint32_t none = ~std::uint32_t{0};
@@ -38,12 +38,12 @@ struct trace_event {
   load_step step = load_step::opened;  // The kind of the step.
   std::uint32_t slot = none;           // The index of the slot that the step used.
   /// The index of the thread that ran the step. Copy threads have the first indices, followed by
-  /// decompression threads. The value is `none` if the drive, the device or another kind of thread
-  /// ran the step.
+  /// decompression threads. The value is `none` if the step ran on the drive, on the device or in
+  /// another kind of thread.
   std::uint32_t thread = none;
   /// The index of the compressed stream in a `decoded` step. Streams are numbered in the order of
-  /// the files. In a load with a window, streams are numbered separately for each group of tensors
-  /// that share an allocation.
+  /// the files. In a load with a window, each group of tensors that share an allocation has its own
+  /// numbers.
   std::uint32_t stream = none;
   /// The name of the tensor, or of the first of several tensors. Valid during the call only. Empty
   /// if the step has no tensor.
@@ -58,8 +58,8 @@ struct trace_event {
 
 /// The type of a trace function. The function is called after the end of a step, in the engine
 /// thread of the loader, for one event at a time. Steps that run in parallel may be reported in any
-/// order. All loads of the loader wait while the function runs. The function should only store the
-/// event.
+/// order. All loads of the loader wait while the function runs. Therefore the function should only
+/// store the event.
 using trace_function = void (*)(const trace_event& event, void* context) noexcept;
 
 }  // namespace ringload::inline v0

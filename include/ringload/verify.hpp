@@ -73,12 +73,12 @@ struct checksum_list {
 /// A digest covers a whole tensor. Therefore a slice or a shard of a tensor cannot be verified.
 ///
 /// With `if_present` and `require`, the load also verifies the index tensors of sparse objects that
-/// are loaded as a whole. Each index must be within the shape. In sparse_csr, the row pointers must
-/// start at 0, must not decrease, and must end at the number of values. A load with a wrong index
-/// fails with `errc::wrong_indices`. A fill does not verify indices, because its memory belongs to
-/// the caller.
+/// are loaded as a whole. The load checks that each index is within the shape. In sparse_csr, the
+/// load also checks that the row pointers start at 0, do not decrease, and end at the number of
+/// values. A load with a wrong index fails with `errc::wrong_indices`. A fill does not verify
+/// indices, because its memory belongs to the caller.
 enum class embedded_digests : std::uint8_t {
-  none,        // Ignores digests in files.
+  none,        // Ignores the digests.
   if_present,  // Verifies each tensor that has a digest and is loaded as a whole.
   /// Verifies every tensor. The load fails with `errc::digest_unavailable` if a tensor has no
   /// digest or is not loaded as a whole.
@@ -97,11 +97,11 @@ struct verification {
 
   /// The checksum list, or null.
   const checksum_list* checksums = nullptr;
-  /// Whether digests in files are verified.
+  /// Whether the digests that files store are verified.
   embedded_digests stored = embedded_digests::none;
-  /// Creates a hasher for SHA-256 digests in files. Called once for each tensor with such a digest,
-  /// by several threads at the same time. If empty, `checksum_list::sha256` is used. If both are
-  /// empty, a load that needs a hasher fails with `errc::digest_unavailable`.
+  /// Creates a hasher for SHA-256 digests in files. Called once for each tensor with a SHA-256
+  /// digest, by several threads at the same time. If empty, `checksum_list::sha256` is used. If
+  /// both functions are empty, a load that needs a hasher fails with `errc::digest_unavailable`.
   std::function<hasher()> sha256 = {};
 };
 

@@ -9,9 +9,9 @@
 //   co_await out.add_async(tensor, options);
 //   ringload::write_result done = co_await out.finish_async();
 //
-// The file becomes visible at its path when finish_async completes. Until then, and if the writer
-// fails, an existing file at this path is unchanged. However, if only the last flush of the folder
-// fails (`writer_options::sync`), the new file is already visible.
+// The file becomes visible at its path when finish_async completes. Before this time, and if the
+// writer fails, an existing file at this path is unchanged. However, if only the last flush of the
+// folder fails (`writer_options::sync`), the new file is already visible.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <cstddef>
@@ -49,7 +49,7 @@ struct object_options {
   /// type. A dtype that .zt does not have always gets a logical type. For example, f8_e4m3fn is
   /// stored as u8 with the type "f8_e4m3fn".
   std::string type = {};
-  ringload::attributes attributes = {};  // Keys must be unique.
+  ringload::attributes attributes = {};  // The attributes of the object. Keys must be unique.
 };
 
 /// An object that consists of several components, such as a sparse matrix or a quantised group.
@@ -59,7 +59,7 @@ struct RINGLOAD_EXPORT object_info {
   std::string name;    // The name of the object.
   std::string layout;  // "sparse_csr", "sparse_coo", "quantized_group", or any other name.
   std::vector<std::uint64_t> shape;  // The shape of the object.
-  ringload::attributes attributes;   // Keys must be unique.
+  ringload::attributes attributes;   // The attributes of the object. Keys must be unique.
 };
 
 /// Options for copying objects from another .zt file.
@@ -67,16 +67,16 @@ struct copy_options {
   /// The level of the zstd compression, 1 to 22. 0 means no compression. If empty, the stored bytes
   /// are copied unchanged.
   std::optional<int> zstd_level = std::nullopt;
-  /// The algorithm of the new digest. If empty, bytes that are encoded again get a digest with the
-  /// algorithm of their existing digest, and an object without a digest gets none.
+  /// The algorithm of the new digest. If empty, each digest keeps its algorithm, and an object
+  /// without a digest stays without a digest.
   std::optional<digest_algorithm> digest = std::nullopt;
 };
 
-/// The description of a tensor that will be written to a safetensors file.
+/// The description of a tensor that will be added to a safetensors file.
 struct planned_tensor {
   std::string name;                   // The name of the tensor in the file.
   ringload::dtype dtype = dtype::u8;  // The type of the elements in the file.
-  std::vector<std::uint64_t> shape;   // Row-major: the outermost dimension is first.
+  std::vector<std::uint64_t> shape;   // The sizes of the dimensions, outermost first.
 };
 
 /// Returns the description of the tensor that a load with `options` would produce.
@@ -113,7 +113,8 @@ struct write_result {
   std::uint64_t bytes_direct = 0;  // The number of bytes that were written with O_DIRECT.
   std::uint64_t writes = 0;        // The number of write operations.
   double seconds = 0;              // The time from the construction of the writer to completion.
-  /// In the order in which the tensors were added. The name of a component is "object/part".
+  /// The digests, in the order in which the tensors were added. The name of a component is
+  /// "object/part".
   std::vector<tensor_digest> digests;
   /// Warnings about information that was lost, one sentence each. Example: a digest of an unknown
   /// algorithm was dropped because its bytes were compressed again.
@@ -137,15 +138,16 @@ RINGLOAD_EXPORT void begin_finish(const std::shared_ptr<writer_state>& state,
 
 }  // namespace detail
 
-/// Finds duplicates. For each tensor, returns the position of the first tensor with the same
-/// memory, type, shape and strides. A tensor without an earlier duplicate gets its own position.
+/// Finds duplicates. Returns one position for each tensor: the position of the first tensor with
+/// the same memory, type, shape and strides. If no earlier tensor is the same, this is the position
+/// of the tensor itself.
 ///
 /// Use the result for `writer::add_alias_async`. A writer cannot find duplicates, because the
 /// caller may reuse the memory of a tensor after its step.
 RINGLOAD_EXPORT std::vector<std::size_t> first_of_same(std::span<const tensor_ref> tensors);
 
-/// Writes one file. The destructor removes the file if the file is unfinished. An existing file at
-/// the path is then unchanged.
+/// Writes one file. The destructor removes the file if the file is unfinished. In this case, an
+/// existing file at the path is unchanged.
 ///
 /// The `_async` functions accept any completion token, as the functions of `loader` do. Each call
 /// adds a step. The steps run in the order of the calls, in a thread of the writer. A step
@@ -153,9 +155,9 @@ RINGLOAD_EXPORT std::vector<std::size_t> first_of_same(std::span<const tensor_re
 /// file.
 ///
 /// If a step is refused because of its name, options or shape, the file is unchanged, and later
-/// steps may succeed. After a failure while the file is written, all later steps fail. The
+/// steps may succeed. If a step fails while the file is written, all later steps fail. The
 /// cancellation of a step also cancels every other step that has not ended, and all later steps
-/// fail. The error names the file and the tensor. Terminal and partial cancellation cancel a step.
+/// fail. Each error names the file and the tensor. Terminal and partial cancellation cancel a step.
 /// Total cancellation is ignored.
 ///
 /// Thread-safe, except for moving and destroying the writer.
@@ -168,8 +170,9 @@ class RINGLOAD_EXPORT writer {
   writer() noexcept = default;
   /// Creates a .zt file. Blocks during file system operations. Throws `ringload::error`.
   explicit writer(std::string path, writer_options options = {});
-  /// Creates a safetensors file. The header of the file precedes the data, so the caller passes the
-  /// descriptions of all tensors in advance. The tensors must be added in the order of `tensors`.
+  /// Creates a safetensors file. The caller passes the descriptions of all tensors in advance,
+  /// because the header precedes the data in the file. The tensors must be added in the order of
+  /// `tensors`.
   writer(std::string path, std::vector<planned_tensor> tensors,
          std::vector<std::pair<std::string, std::string>> metadata, writer_options options = {});
   /// Returns a writer that adds objects to the .zt file `path`. The writer changes a copy of the
@@ -184,9 +187,9 @@ class RINGLOAD_EXPORT writer {
                           std::vector<std::pair<std::string, std::string>> metadata,
                           writer_options options = {});
 
-  /// Takes over a file. Afterwards, `source` is an empty handle.
+  /// Takes over the file of `source`. Afterwards, `source` is an empty handle.
   writer(writer&& source) noexcept = default;
-  /// Abandons the file of this writer if the file is not finished. Then takes over the file of
+  /// Removes the file of this writer if the file is unfinished. Then takes over the file of
   /// `source`.
   writer& operator=(writer&& source) noexcept;
   ~writer();
@@ -216,8 +219,9 @@ class RINGLOAD_EXPORT writer {
     return step(declare_step(std::move(object)), std::forward<CompletionToken>(token));
   }
   /// Adds a component to a declared object. `part.name` is the name of the component.
-  /// `object_options::attributes` must be empty. finish_async fails if a sparse_csr or sparse_coo
-  /// object lacks a component, or if the dtypes or sizes of its components do not fit the object.
+  /// `object_options::attributes` must be empty. finish_async checks sparse_csr and sparse_coo
+  /// objects. finish_async fails if a component is missing, or if the dtypes or sizes of the
+  /// components do not match the object.
   template <token_for<std::uint64_t> CompletionToken = default_token>
   auto add_part_async(std::string object, tensor_ref part, object_options options,
                       CompletionToken&& token = {}) {
@@ -233,8 +237,9 @@ class RINGLOAD_EXPORT writer {
   }
 
   /// Adds objects of another .zt file, with their types and attributes. The file may have any
-  /// supported version. `chosen` selects the objects. If `chosen` is empty, all objects are added.
-  /// The attributes of the file are added too, except for keys that exist already.
+  /// supported version. `chosen` returns true for the name of each object to add. If `chosen` is
+  /// empty, all objects are added. The attributes of the file are added too, except for keys that
+  /// exist already.
   ///
   /// The stored bytes are copied, or encoded again if `options` requires another compression or if
   /// the bytes are big-endian. Bytes that are only copied keep their digest, and the digest is not
@@ -268,7 +273,8 @@ class RINGLOAD_EXPORT writer {
         std::forward<CompletionToken>(token), executor_, job_);
   }
 
-  /// Returns how many bytes of tensors the writer has received so far. The call is cheap.
+  /// Returns the number of bytes of tensors that the writer has processed so far. The call is
+  /// cheap.
   std::uint64_t bytes_taken() const noexcept;
 
  private:

@@ -3,9 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <limits>
+#include <map>
 #include <ringload/error.hpp>
 #include <string>
+#include <utility>
 
 namespace tool = ringload::tool;
 
@@ -59,4 +62,24 @@ TEST_CASE("window_for: a large tensor gets a larger window, or the error has bot
   CHECK(message ==
         "tensor 'w': the conversion needs a window of 213,909,504 bytes for the tensor, but the "
         "268,435,456 bytes of memory that are available leave 157,286,400");
+}
+
+TEST_CASE("second_names: a tensor is a second name only if its attributes are the same") {
+  ringload::catalog made = catalog_of_bytes(mib);
+  made.files.push_back({"model.zt", mib, "zt"});
+  const auto add = [&](const char* name, ringload::attributes attributes) {
+    ringload::tensor_info info = made.tensors.front();
+    info.name = name;
+    info.attributes = std::move(attributes);
+    made.tensors.push_back(std::move(info));
+  };
+  add("tied", {});
+  add("scaled", {{"scale", 2}});
+  add("scaled_again", {{"scale", 2}});
+  add("other_scale", {{"scale", 3}});
+  add("tied_again", {});
+  const auto found = tool::second_names(made, {}, {});
+  const std::map<std::string, std::string, std::less<>> expected = {
+      {"tied", "w"}, {"tied_again", "w"}, {"scaled_again", "scaled"}};
+  CHECK(found == expected);
 }

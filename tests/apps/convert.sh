@@ -103,6 +103,21 @@ expect 0 "$ringload" convert "$work/sparse.safetensors" "$work/sparse_again.safe
 "$ringload" ls "$work/sparse_again.safetensors" | grep '^metadata: ' >"$work/found"
 cmp "$work/expected" "$work/found" || fail "metadata after two conversions"
 
+# A sparse layout of another format gets the name of its format, because the sparse layouts of .zt
+# require other parts. Sparse tensors of .zt keep their layout, also if they are converted.
+layouts() {
+  "$ringload" ls "$1" --json >"$work/out" || fail "ls $1"
+  "$json" get composites <"$work/out" | grep -o '"layout":"[^"]*"' | cut -d '"' -f 4 | sort
+}
+expect 0 "$ringload" convert "$data/onnx/nested.onnx" "$work/sparse_onnx.zt"
+[ "$(layouts "$work/sparse_onnx.zt")" = onnx_sparse_coo ] || fail "sparse tensors of ONNX"
+expect 0 "$ringload" convert "$data/torch/sparse.pt" "$work/sparse_torch.zt"
+[ "$(layouts "$work/sparse_torch.zt" | tr '\n' ' ')" = \
+  "torch_sparse_coo torch_sparse_csc torch_sparse_csr " ] || fail "sparse tensors of PyTorch"
+expect 0 "$ringload" convert "$data/zt/all.zt" "$work/sparse_f32.zt" --dtype f32
+[ "$(layouts "$work/sparse_f32.zt" | tr '\n' ' ')" = \
+  "quantized_group sparse_coo sparse_csr " ] || fail "sparse tensors of .zt"
+
 # Attributes of GGUF keep their types.
 expect 0 "$ringload" convert "$data/gguf/plain.gguf" "$work/typed_metadata.zt"
 "$ringload" ls "$work/typed_metadata.zt" --json >"$work/out"

@@ -59,6 +59,15 @@ static void wrong_calls(ringload_loader* loader) {
   CHECK(strncmp(ringload_last_error(), ringload_last_error_place(),
                 strlen(ringload_last_error_place())) == 0);
   CHECK(ringload_last_errno() == 0);
+  // Each name of a folder is 200 bytes of two-byte characters. The message is cut between two.
+  char long_path[8001] = "";
+  for (int i = 0; i < 8000; ++i)
+    long_path[i] = i % 201 == 0 ? '/' : i % 201 % 2 == 1 ? '\xc3' : '\xa9';
+  for (int begin = 0; begin < 2; ++begin) {
+    CHECK(ringload_open(loader, long_path + begin * 201 + begin, NULL, &missing) != RINGLOAD_OK);
+    const char* const text = ringload_last_error();
+    CHECK(strlen(text) > 0 && text[strlen(text) - 1] != '\xc3');
+  }
   ringload_checkpoint* opened = NULL;
   CHECK(ringload_open(NULL, "x", NULL, &opened) == RINGLOAD_INVALID_ARGUMENT);
   SAYS("the loader is null");

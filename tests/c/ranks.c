@@ -44,6 +44,21 @@ static const char* calls_of(struct one_rank* self, ringload_group_loading* load)
   WANTED(rank == 0 || is_whole(got));
   ringload_tensor_release(got);
 
+  const char* const names[1] = {"b"};
+  ringload_model* model = NULL;
+  WANTED(ringload_group_loading_model(load, names, 1, &model) == RINGLOAD_OK);
+  WANTED(ringload_model_size(model) == 1);
+  ringload_model_release(model);
+  WANTED(ringload_group_loading_model(load, names, 0, &model) == RINGLOAD_OK);
+  WANTED(ringload_model_size(model) == 0);
+  ringload_model_release(model);
+  WANTED(ringload_group_loading_model(load, NULL, 1, &model) == RINGLOAD_INVALID_ARGUMENT);
+  WANTED(ringload_group_loading_model(load, NULL, 0, &model) == RINGLOAD_OK);
+  WANTED(ringload_model_size(model) == 2);
+  WANTED(ringload_model_find(model, "a", &got) == RINGLOAD_OK && is_whole(got));
+  ringload_model_release(model);
+  ringload_tensor_release(got);
+
   // Two calls at once; what is wrong on all, and what differs, changes nothing.
   ringload_operation* begun[2] = {NULL, NULL};
   WANTED(ringload_group_loading_tensor_begin(load, "b", &begun[0]) == RINGLOAD_OK);

@@ -109,7 +109,8 @@ TEST_CASE("direct_files: says why a file cannot be read directly") {
   const temporary_folder in_memory{"/dev/shm"};
   const fs::path path = in_memory.path() / "noise";
   write_noise(path, file_bytes);
-  CHECK(verdict_on(files, open_file(path).get(), path) == "the file system is in memory already");
+  CHECK(verdict_on(files, open_file(path).get(), path) ==
+        "the files of this file system are in memory");
 }
 
 TEST_CASE("direct_files: reopens the open file, whatever its path names by now") {

@@ -141,7 +141,7 @@ TEST_CASE("keeper: a description that contradicts itself says which tensor does"
                   [](kept_description& all) { all.contents.tensors[1].original_shape = {2, 64}; }),
               sizes));
   CHECK(holds(refusal_after([](kept_description& all) { all.tensors.pop_back(); }),
-              "there are 1 places, expected 2"));
+              "there are 1 tensor placements, expected 2"));
   CHECK(holds(refusal_after([](kept_description& all) { all.contents.composites[0].file = 7; }),
               "its file is not listed"));
 }

@@ -380,6 +380,11 @@ std::vector<operation_row> rows_of_deltas_and_groups() {
          start_group(s, group_reading::own);
          s.ranks_load.fused_async("both", {"t0", "t1"}, 0, r);
        }},
+      {"group_load::model_async", with_effects,
+       [](scene& s, recorder r) {
+         start_group(s, group_reading::own);
+         s.ranks_load.model_async(r);
+       }},
       {"group_load::push_async", with_effects,
        [](scene& s, recorder r) {
          start_group(s, group_reading::own);

@@ -238,6 +238,10 @@ TEST_CASE("source: several files are one checkpoint") {
   const std::string b = second.name();
   CHECK(get(with.load_async({a, b}, use_future)).size() == 2);
   CHECK(get(with.load_async({a.c_str(), b.c_str()}, use_future)).size() == 2);
+  const std::filesystem::path path_of_a = a;
+  CHECK(get(with.load_async({path_of_a, std::filesystem::path(b)}, use_future)).size() == 2);
+  CHECK(get(with.load_async({std::string_view(a), std::filesystem::path(b)}, use_future)).size() ==
+        2);
   CHECK(get(with.open_async(std::vector{a, b}, use_future)).size() == 2);
 }
 

@@ -190,6 +190,35 @@ TEST_CASE(
   CHECK(arenas_taken == 0);
 }
 
+TEST_CASE("closing a loader stops a user that is added meanwhile") {
+  struct late_user final : detail::engine_user {
+    void stop_at_close() override { ++stops; }
+    int stops = 0;
+  };
+  const made_file file(equal_tensors(8, small_slot));
+  read_script script(held);
+  scripted_loader with(script, small_options(2), counted_host());
+  auto loaded = with.load_async(file.name(), {}, use_future);
+  REQUIRE(script.wait_until_held(2));
+  auto closed = std::async(std::launch::async, [&] { with.close(); });
+  wait_until_closing(with);
+
+  const auto user = std::make_shared<late_user>();
+  std::promise<int> stops;
+  auto stops_of_user = stops.get_future();
+  detail::engine& running = *with.loader_engine();
+  asio::post(running.loop, [&] {
+    running.add_user(user);
+    stops.set_value(user->stops);
+    running.remove_user(*user);
+  });
+  CHECK(get(std::move(stops_of_user)) == 1);
+  script.release_all();
+  get(std::move(closed));
+  CHECK(code_of(std::move(loaded)) == aborted);
+  CHECK(user->stops == 1);
+}
+
 TEST_CASE("a loader may be destroyed while its loads open their files") {
   const made_file file(equal_tensors(8, small_slot));
   for (int round = 0; round < 50; ++round) {

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The creation of each thread of a loader fails in turn.
+// The creation of each thread of a loader fails in turn, and that of the thread of an attach.
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <pthread.h>
 
 #include <atomic>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
 #include <cerrno>
+#include <exception>
 #include <ringload/ringload.hpp>
+#include <string>
 
 #include "support/counted_device.hpp"
+#include "support/in_child.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/small_options.hpp"
 #include "support/waiting.hpp"
@@ -43,6 +48,31 @@ extern "C" int pthread_create(::pthread_t* thread, const ::pthread_attr_t* how,
     return EAGAIN;
   }
   return real(thread, how, work, with);
+}
+
+// The first case of the file, because Asio starts the threads of its system_executor at the first
+// use, once for the process. In a child, because ThreadSanitizer does not allow a second attempt.
+TEST_CASE("no threads: an attach whose thread is refused fails with the reason") {
+  const std::string said = said_in_child([]() -> std::string {
+    asio::io_context context;
+    std::string text = "no result";
+    const auto handler = [&](const std::exception_ptr& failure, const model&) {
+      try {
+        if (failure) std::rethrow_exception(failure);
+        text = "a model";
+      } catch (const error& e) {
+        const boost::system::error_code expected(EAGAIN, boost::system::system_category());
+        text = e.code() == expected ? e.what() : "another code";
+      }
+    };
+    until_failure = 0;
+    attach_async("/no/such/socket", "a",
+                 as_exception(asio::bind_executor(context.get_executor(), handler)));
+    context.run();
+    return text;
+  });
+  CAPTURE(said);
+  CHECK(said.starts_with("a thread could not be started: "));
 }
 
 TEST_CASE("no threads: whichever is refused, the loader says so, and ends those that it has") {

@@ -25,7 +25,7 @@ remove() {
   mv "$file.new" "$file"
 }
 remove error.hpp '/// Returns the category of `condition`.'
-remove model.hpp '  /// Returns the end of the tensors.'
+remove model.hpp '  /// Returns the iterator behind the last tensor.'
 remove c.h '/// Describes a tensor and its memory.'
 
 if sh "$work/cmake/docs.sh" "$work/docs" >"$work/output"; then

@@ -83,7 +83,7 @@ void groups_of_ranks(std::uint32_t rank, std::uint32_t ranks) {
 
 // group_load.hpp
 asio::awaitable<void> with_ranks(ringload::loader& loader, std::shared_ptr<ringload::group> group) {
-  // On every rank, and the same calls on all of them:
+  // All ranks make the same calls:
   auto load = co_await ringload::load_async(loader, group, "Qwen/Qwen3-8B");
   auto norm = co_await load.tensor_async("model.norm.weight");
   auto q = co_await load.shard_async("model.layers.0.self_attn.q_proj.weight", 0);
@@ -104,7 +104,7 @@ void attach() {
 
 // selection.hpp
 void select(std::uint64_t first, std::uint64_t count, std::uint64_t rank, std::uint64_t ranks) {
-  auto some = ringload::select()
+  auto part = ringload::select()
                   .names({"lm_head.weight"})
                   .matching("model.layers.0.*")
                   .slice("lm_head.weight", 0, first, count)

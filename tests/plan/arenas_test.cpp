@@ -187,6 +187,36 @@ TEST_CASE("arenas: of those that are straight and those that are not each follow
   CHECK_FALSE(part_of(p, 1).straight);
 }
 
+TEST_CASE("arenas: a tensor without stored bytes is aligned by the rules of its own arena") {
+  const std::vector<std::uint64_t> shape = {3};
+  tensor_form constant;
+  constant.shape = shape;
+  constant.element_bits = 32;
+  constant.in_pieces = true;
+  for (const std::uint32_t cuda_like : {0U, 1U}) {
+    CAPTURE(cuda_like);
+    std::vector<placement_rules> rules = {host_rules(), host_rules()};
+    rules[cuda_like] = cuda_like_rules();
+    std::vector<wanted_tensor> tensors;
+    for (const std::uint32_t arena : {0U, 1U, 0U, 1U}) {
+      tensors.push_back({0, 4, 0, 12, {}, &constant, arena});
+    }
+    plan_input in;
+    in.tensors = tensors;
+    in.arenas = 2;
+    const plan p = make_plan(in, rules, {slot}).value();
+    REQUIRE(p.fills.size() == 4);
+    for (std::uint32_t t = 0; t < 4; ++t) {
+      const std::uint64_t second = t % 2 == cuda_like ? 256 : 12;
+      CHECK(p.tensors[t].destination == t % 2);
+      CHECK(p.tensors[t].destination_offset == (t < 2 ? 0 : second));
+      CHECK(p.fills[t].destination_offset == p.tensors[t].destination_offset);
+    }
+    CHECK(p.arenas[cuda_like].alignment == 256);
+    CHECK(p.arenas[1 - cuda_like].alignment < 256);
+  }
+}
+
 TEST_CASE("arenas: the limit counts all of them") {
   const std::vector<wanted_tensor> two = {wanted(0, 4096), wanted(0, 4096, 1, 1)};
   CHECK(plan_apart(two, mapping_request::none, false, nullptr, 8192).has_value());

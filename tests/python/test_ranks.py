@@ -58,7 +58,10 @@ def all_calls(group, path, **how):
             "columns": load.shard("wide", dim=1).result(),
             "fused": load.fused("qk", ["q", "k"], 0).result(),
             "pushed": load.push("q", 1).result(),
+            "named in a model": load.model(["q", "wide"]).result()["q"],
         }
+        model = load.model().result()
+        found |= {f"{name} of the model": model[name] for name in model}
         assert load.stats["bytes"] > 0
         return {name: None if one is None else one.numpy() for name, one in found.items()}
 
@@ -70,10 +73,13 @@ def expected(arrays, rank, ranks):
         "columns": block(arrays["wide"], rank, ranks, 1),
         "fused": numpy.concatenate([block(arrays[name], rank, ranks, 0) for name in ("q", "k")]),
         "pushed": arrays["q"] if rank == 1 else None,
+        "named in a model": arrays["q"],
+        **{f"{name} of the model": array for name, array in arrays.items()},
     }
 
 
 def check_calls(found, arrays, rank, ranks):
+    assert found.keys() == expected(arrays, rank, ranks).keys()
     for name, array in expected(arrays, rank, ranks).items():
         assert found[name] is None if array is None else same(found[name], array), (rank, name)
 

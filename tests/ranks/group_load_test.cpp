@@ -12,6 +12,7 @@
 #include <deque>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -109,8 +110,34 @@ group_load begin(loader& with, group& all, const std::string& source, group_opti
   return get(load_async(with, borrowed(all), source, how, use_future));
 }
 
+std::string wrong_in(const model& loaded, std::span<const shaped> tensors) {
+  if (loaded.size() != tensors.size()) return "the model has another number of tensors";
+  for (const shaped& t : tensors) {
+    const tensor whole = loaded.at(t.name);
+    if (bytes_of(whole) != t.bytes) return t.name + " differs in the model";
+    if (!std::ranges::equal(whole.shape(), t.shape)) return t.name + " has another shape";
+  }
+  return {};
+}
+
+// The model of all tensors, then the model of every second tensor, whose names are in reverse
+// order.
+std::string wrong_in_models(group_load& load, const std::vector<shaped>& tensors) {
+  const std::string wrong = wrong_in(get(load.model_async(use_future)), tensors);
+  if (!wrong.empty()) return wrong;
+  std::vector<shaped> some;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < tensors.size(); i += 2) {
+    some.push_back(tensors[i]);
+    names.insert(names.begin(), tensors[i].name);
+  }
+  return wrong_in(get(load.model_async(names, use_future)), some);
+}
+
 std::string all_right(group_load& load, const std::vector<shaped>& tensors, std::uint32_t rank,
                       std::uint32_t ranks) {
+  const std::string wrong = wrong_in_models(load, tensors);
+  if (!wrong.empty()) return wrong;
   for (const shaped& t : tensors) {
     const tensor whole = get(load.tensor_async(t.name, use_future));
     if (bytes_of(whole) != t.bytes) return t.name + " differs";
@@ -140,6 +167,12 @@ struct message_queues {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<std::vector<std::byte>>> messages;
   bool failed = false;
   std::size_t empty_messages = 0;
+  std::size_t sent_messages = 0;
+
+  std::size_t count_sent() {
+    const std::lock_guard lock(mutex);
+    return sent_messages;
+  }
 };
 
 class queue_group final : public group {
@@ -152,6 +185,7 @@ class queue_group final : public group {
   void send(std::span<const std::byte> bytes, std::uint32_t to) override {
     const std::lock_guard lock(queues_.mutex);
     if (bytes.empty()) ++queues_.empty_messages;
+    ++queues_.sent_messages;
     queues_.messages[{rank_, to}].emplace_back(bytes.begin(), bytes.end());
     queues_.changed.notify_all();
   }
@@ -211,6 +245,29 @@ TEST_CASE("group_load: a group of the program's own never sees an empty message"
     for (const std::string& each : wrong) CHECK(each == "");
     CHECK(queues.empty_messages == 0);
   }
+}
+
+TEST_CASE("group_load: a model of many tensors needs few messages") {
+  std::vector<made_tensor> tensors;
+  for (int i = 0; i < 300; ++i) tensors.push_back({"t" + std::to_string(i), 1'000});
+  const made_file file(tensors);
+  message_queues queues;
+  const auto run = [&](std::uint32_t rank) {
+    queue_group all(queues, rank, 2);
+    loader with(host(), small_options(2, read_engine::threads));
+    group_load load = begin(with, all, file.name());
+    all.barrier();
+    const std::size_t before = queues.count_sent();
+    const model loaded = get(load.model_async(use_future));
+    all.barrier();
+    return std::pair(loaded.size(), queues.count_sent() - before);
+  };
+  auto second = std::async(std::launch::async, run, 1);
+  const auto [size, messages] = run(0);
+  CHECK(size == 300);
+  CHECK(second.get().first == 300);
+  // Each rank sends its half once. The check of the call and the barriers send 6 messages.
+  CHECK(messages <= 8);
 }
 
 TEST_CASE("group: a scatter sends no empty part") {
@@ -380,6 +437,9 @@ TEST_CASE("group_load: tensors are converted by who reads them") {
     group_load load = begin(with, all, file.name(), how);
     const tensor whole = get(load.tensor_async("a", use_future));
     if (whole.dtype() != dtype::f32) return std::string("another type");
+    const model all_tensors = get(load.model_async(use_future));
+    if (all_tensors.at("a").dtype() != dtype::f32) return std::string("another type in the model");
+    if (bytes_of(all_tensors.at("a")) != bytes_of(whole)) return std::string("another model");
     // A BF16 is the upper half of the same F32.
     for (std::size_t i = 0; i < 56; ++i) {
       std::uint16_t stored = 0;
@@ -391,76 +451,4 @@ TEST_CASE("group_load: tensors are converted by who reads them") {
     }
     return std::string();
   });
-}
-
-TEST_CASE("group_load: calls that differ are the same error on every rank, and the next is right") {
-  const made_file file({f32("a", 10), f32("b", 10)});
-  const auto said = all_said(3, [&](group& all) {
-    loader with(host(), small_options(2, read_engine::threads));
-    group_load load = begin(with, all, file.name());
-    const std::string other = all.rank() == 2 ? "b" : "a";
-    const auto failed = failure_of(load.tensor_async(other, use_future));
-    const auto none = code_of(load.tensor_async("c", use_future));
-    const auto dimension = code_of(load.shard_async("a", 1, use_future));
-    const auto rank = code_of(load.push_async("a", 3, use_future));
-    if (get(load.tensor_async("a", use_future)).size_bytes() != 40) throw std::logic_error("a");
-    if (none != errc::no_such_tensor) throw std::logic_error("c");
-    if (dimension != errc::invalid_selection) throw std::logic_error("dimension");
-    if (rank != errc::invalid_selection) throw std::logic_error("rank");
-    if (failed->code() != errc::mismatched_call) throw std::logic_error("code");
-    throw *failed;
-  });
-  for (const std::string& each : said) {
-    CHECK(each == "rank 2: it calls tensor('b'), but rank 0 calls tensor('a')");
-  }
-}
-
-TEST_CASE("group_load: files that hold other tensors are an error on every rank") {
-  const made_file first({f32("a", 10)});
-  const made_file second({f32("a", 11)});
-  const auto said = all_said(3, [&](group& all) {
-    loader with(host(), small_options(2, read_engine::threads));
-    begin(with, all, all.rank() == 1 ? second.name() : first.name());
-  });
-  for (const std::string& each : said) {
-    CHECK(holds(each, "rank 1: it calls load 1 tensors of 44 bytes"));
-    CHECK(holds(each, "but rank 0 calls load 1 tensors of 40 bytes"));
-  }
-}
-
-TEST_CASE("group_load: what fails on one rank is its error there, and ends the others with it") {
-  const made_file file(equal_tensors(3, 200'000));
-  const auto said = all_said(3, [&](group& all) {
-    loader with(host(), small_options(2, read_engine::threads));
-    begin(with, all, all.rank() == 1 ? "/no/such/file.safetensors" : file.name());
-  });
-  CHECK(said[1] == "/no/such/file.safetensors: there is no such file or folder");
-  CHECK(said[0] == "rank 1: /no/such/file.safetensors: there is no such file or folder");
-  CHECK(said[2] == said[0]);
-
-  const auto limited = all_said(2, [&](group& all) {
-    loader_options within = small_options(2, read_engine::threads);
-    if (all.rank() == 1) within.arena_bytes_max = 1000;
-    loader with(host(), within);
-    begin(with, all, file.name());
-  });
-  CHECK(holds(limited[0], "rank 1: "));
-  CHECK(holds(limited[1], "bytes"));
-}
-
-TEST_CASE("group_load: options that ranks cannot have are refused") {
-  const made_file file({f32("a", 10)});
-  const auto refused = [&](const std::function<void(group_options&)>& change) {
-    group_options how;
-    change(how);
-    return all_said(1, [&](group& all) {
-      loader with(host(), small_options(2, read_engine::threads));
-      begin(with, all, file.name(), how);
-    })[0];
-  };
-  CHECK(holds(refused([](group_options& o) { o.load.select.names({"a"}); }), "no selection"));
-  CHECK(holds(refused([](group_options& o) { o.load.memory = tensor_memory::mapped; }), "mapped"));
-  const checksum_list listed;
-  CHECK(holds(refused([&](group_options& o) { o.load.verify = &listed; }), "checksum list"));
-  CHECK(refused([](group_options&) {}) == "");
 }

@@ -9,6 +9,7 @@
 // its arguments, separated by commas:
 //
 //   tensor,NAME   shard,NAME,DIM   fused,AS,DIM,NAME...   push,NAME,TO
+//   model,NAME,NAME...   makes a model of several tensors, and takes the first tensor of the call
 //   cancel,RANK,CALL   this call, which that rank cancels once it has begun it
 //   wait               until the end of the standard input
 //
@@ -55,6 +56,12 @@ ringload::tensor made_by(ringload::group_load& load, const std::vector<std::stri
   if (what == "push")
     return load.push_async(call.at(1), number(2), ringload::as_exception(boost::asio::use_future))
         .get();
+  if (what == "model") {
+    const std::vector<std::string> names(call.begin() + 1, call.end());
+    return load.model_async(names, ringload::as_exception(boost::asio::use_future))
+        .get()
+        .at(names.front());
+  }
   if (what == "fused") {
     const std::vector<std::string> names(call.begin() + 3, call.end());
     return load

@@ -402,5 +402,6 @@ TEST_CASE("hf_cache_source: where the cache cannot be written, the load goes on 
   CHECK(source == nullptr);
   REQUIRE(told.size() == 1);
   CHECK(!told[0].whole);
+  CHECK(told[0].missing_bytes == 1'000);
   CHECK(!told[0].error_text.empty());
 }

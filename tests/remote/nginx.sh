@@ -32,6 +32,7 @@ mkdir "$work/www" "$work/tmp"
 "$ringload" make "$work/www/one.safetensors" --bytes 40M --tensors 12 --no-progress || exit 1
 "$ringload" make "$work/www/large.safetensors" --bytes 100M --tensors 40 --no-progress || exit 1
 "$ringload" make "$work/www/three" --bytes 30M --tensors 9 --shards 3 --no-progress || exit 1
+cp "$(dirname "$0")/../data/zt/all.zt" "$work/www/all.zt" || exit 1
 
 # Its workers read what belongs to who runs this.
 user=
@@ -157,6 +158,20 @@ same "HTTP://127.0.0.1:$plain/one.safetensors" "$one"
   expect 1 "$ringload" sum "$http/one.safetensors" --offline $quick
   complains offline
 }
+
+# A remote .zt file is loaded, because only a local one can be copied as it is stored.
+for options in "" "--digest sha256" "--zstd 3"; do
+  rm -f "$work/copy.zt"
+  # shellcheck disable=SC2086
+  expect 0 "$ringload" convert "$http/all.zt" "$work/copy.zt" $quick $options
+  same "$work/copy.zt" "$work/www/all.zt"
+  for file in "$work/copy.zt" "$work/www/all.zt"; do
+    expect 0 "$ringload" ls "$file" --json
+    "$json" get composites <"$work/out" | sed 's/"file":"[^"]*"//g' \
+      >"$work/$(basename "$file").objects"
+  done
+  cmp "$work/copy.zt.objects" "$work/all.zt.objects" || fail "other objects: $options"
+done
 
 # An object that is replaced while it is read.
 cp "$one" "$work/www/two.safetensors"

@@ -57,6 +57,19 @@ hub_options hub_without_cache() {
   return out;
 }
 
+// The text of the error that the bytes have another digest than the hub states, or an empty string.
+std::string refusal(const byte_source& file) {
+  try {
+    const std::string tag = file.identity();  // CHECK would catch the exception.
+    CHECK(tag.empty());
+  } catch (const error& e) {
+    CHECK(e.code() == errc::wrong_digest);
+    CHECK(e.place().empty());  // The caller adds the name of the file.
+    return e.what();
+  }
+  return "";
+}
+
 // The text of the error, or "nothing".
 std::string thrown_by(byte_store& store, std::string_view name, boost::system::error_code code) {
   try {
@@ -232,15 +245,9 @@ TEST_CASE("hub_store: bytes that are not the hub's are an error where all of the
     CHECK(file->identity().empty());  // The state after opening.
     CHECK(read_text(*file, 0, 7) == "WEIGHTS");
     for (int i = 0; i < 2; ++i) {
-      try {
-        static_cast<void>(file->identity());
-        FAIL("no digest was compared");
-      } catch (const error& e) {
-        CHECK(e.code() == errc::wrong_digest);
-        CHECK(e.place().empty());  // The caller adds the name of the file.
-        CHECK(holds(e.what(), remote_http::sha256_hex("weights")));
-        CHECK(holds(e.what(), remote_http::sha256_hex("WEIGHTS")));
-      }
+      const std::string text = refusal(*file);
+      CHECK(holds(text, remote_http::sha256_hex("weights")));
+      CHECK(holds(text, remote_http::sha256_hex("WEIGHTS")));
     }
   }
   REQUIRE(told.size() == 1);
@@ -260,11 +267,27 @@ TEST_CASE("hub_store: bytes that are not the hub's are an error without the cach
     const auto store = make_hub_store(client, how, false);
     const auto file = store->find("hf://owner/model", {}).folder->open("model.safetensors", {});
     CHECK(read_text(*file, 0, 7) == "WEIGHTS");
-    try {
-      static_cast<void>(file->identity());
-      FAIL("no digest was compared");
-    } catch (const error& e) {
-      CHECK(e.code() == errc::wrong_digest);
+    CHECK(refusal(*file) != "");
+  }
+}
+
+TEST_CASE("hub_store: bytes are compared with the digest if the cache file cannot be written") {
+  for (const char* obstacle : {".locks", "models--owner--model"}) {
+    const temporary_folder cache;
+    std::ofstream(cache.path() / obstacle) << "in the way";
+    std::string told;
+    hub_options how;
+    how.cache = hub_cache::fill;
+    how.cache_folder = cache.path().native();
+    how.on_cached = [&](const hub_cached_file& file) { told = file.error_text; };
+    for (const std::string content : {"weights", "WEIGHTS"}) {
+      const auto client = hub_client();
+      client->objects.begin()->second = std::make_shared<memory_source>(content);
+      const auto store = make_hub_store(client, how, false);
+      const auto file = store->find("hf://owner/model", {}).folder->open("model.safetensors", {});
+      CHECK(holds(told, obstacle));
+      CHECK(read_text(*file, 0, 7) == content);
+      CHECK(refusal(*file).empty() == (content == "weights"));
     }
   }
 }

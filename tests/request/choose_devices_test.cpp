@@ -95,4 +95,8 @@ TEST_CASE("choose_devices: a rule that matches nothing is an error, unless missi
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == errc::no_such_tensor);
   CHECK(choose(select().on("none*", 0).allow_missing(), 2).has_value());
+  const auto on_second = [](const tensor_info&) { return 1U; };
+  const auto none_chosen = [](std::uint32_t) { return false; };
+  const auto after_a_function = choose(select().on(on_second).on("none*", 0), 2, none_chosen);
+  CHECK_FALSE(after_a_function.has_value());
 }

@@ -126,8 +126,8 @@ TEST_CASE("footprint: meets exactly what shares a byte, and refuses what overlap
     bool meets = false;
     for (const std::int64_t byte : b.bytes) meets = meets || a_once.contains(byte);
     CAPTURE(i);
-    REQUIRE(a.print->meets(*b.print) == meets);
-    REQUIRE(b.print->meets(*a.print) == meets);
+    REQUIRE(a.print->overlaps(*b.print) == meets);
+    REQUIRE(b.print->overlaps(*a.print) == meets);
     ++(meets ? meeting : apart);
   }
   CHECK(meeting > 1000);

@@ -1,11 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
+#include <locale.h>
+#include <stdlib.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <ringload/ringload.hpp>
 #include <string>
 
+#include "support/skip.hpp"
+#include "support/temporary_folder.hpp"
+
 using namespace ringload;
+
+namespace {
+
+// While an object of this class exists, the decimal sign of the calling thread is a comma, as in
+// Germany. Most machines have no such locale, so the object makes a copy of C.utf8 with a comma.
+class decimal_comma {
+ public:
+  decimal_comma() {
+    std::ifstream from("/usr/lib/locale/C.utf8/LC_NUMERIC", std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(from), {}};
+    std::ranges::replace(text, '.', ',');
+    std::filesystem::create_directory(folder_.path() / "comma");
+    std::ofstream(folder_.path() / "comma/LC_NUMERIC", std::ios::binary) << text;
+    ::setenv("LOCPATH", folder_.path().c_str(), 1);
+    locale_ = ::newlocale(LC_NUMERIC_MASK, "comma", nullptr);
+    ::unsetenv("LOCPATH");
+    if (locale_ != nullptr) before_ = ::uselocale(locale_);
+  }
+  decimal_comma(const decimal_comma&) = delete;
+  decimal_comma& operator=(const decimal_comma&) = delete;
+  ~decimal_comma() {
+    if (locale_ == nullptr) return;
+    ::uselocale(before_);
+    ::freelocale(locale_);
+  }
+
+  explicit operator bool() const noexcept { return locale_ != nullptr; }
+
+ private:
+  const ringload::testing::temporary_folder folder_;
+  ::locale_t locale_ = nullptr;
+  ::locale_t before_ = nullptr;
+};
+
+}  // namespace
 
 TEST_CASE("attribute: a value is kept as the CBOR that it becomes") {
   CHECK(attribute().encoded() == "\xF6");
@@ -34,6 +78,18 @@ TEST_CASE("attribute: JSON, with integers as such") {
   CHECK_THROWS_AS(attribute::json("{"), error);
   CHECK_THROWS_AS(attribute::json("1 2"), error);
   CHECK_THROWS_AS(attribute::json(std::string(100, '[') + std::string(100, ']')), error);
+}
+
+TEST_CASE("attribute: the numbers of JSON do not depend on the locale") {
+  const decimal_comma german;
+  if (!german)
+    return ringload::testing::skip("this machine's C library reads no locale of the test");
+  REQUIRE(::strtod("1,5", nullptr) == 1.5);
+  const attribute value = attribute::json("[1.5,-0.25e1]");
+  CHECK(value.encoded() == std::string("\x82\xF9\x3E\x00\xF9\xC1\x00", 7));
+  CHECK(value.text() == "[1.5,-2.5]");
+  CHECK(attribute(1.5).text() == "1.5");
+  CHECK(attribute(1'234'567.5).text() == "1234567.5");
 }
 
 TEST_CASE("attribute: CBOR must be one whole value") {

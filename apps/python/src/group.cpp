@@ -5,6 +5,7 @@
 // Calls of a load run in a thread of the load, which uses the group and the loader. Therefore
 // Loader.close() ends these calls first. Only one load at a time uses a group.
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <ringload/group.hpp>
 #include <ringload/group_load.hpp>
 #include <stop_token>
@@ -101,15 +103,14 @@ group_loading& checked(const held_group_load& self) {
   return **self.of;
 }
 
-template <class Initiate>
+template <class T = tensor, class Initiate>
 begun call(const held_group_load& self, Initiate initiate) {
   group_loading& load = checked(self);
   if (!load.by->of) {
     throw nb::builtin_exception(nb::exception_type::runtime_error, "the Loader is closed");
   }
   claim(*load.ranks, &load);
-  begun made =
-      begin<tensor>(*self.of, [&](auto handler) { initiate(load.of, std::move(handler)); });
+  begun made = begin<T>(*self.of, [&](auto handler) { initiate(load.of, std::move(handler)); });
   note(*load.by, *load.ranks, made->of->state, &load);
   return made;
 }
@@ -134,6 +135,13 @@ begun fused_of(const held_group_load& self, const std::string& as, std::vector<s
 begun push_of(const held_group_load& self, const std::string& name, std::uint32_t to) {
   return call(self,
               [&](group_load& of, auto handler) { of.push_async(name, to, std::move(handler)); });
+}
+
+begun model_of(const held_group_load& self, std::optional<std::vector<std::string>> names) {
+  return call<model>(self, [&](group_load& of, auto handler) {
+    if (!names) return of.model_async(std::move(handler));
+    of.model_async(std::move(*names), std::move(handler));
+  });
 }
 
 nb::list infos_of(const held_group_load& self) {
@@ -246,6 +254,7 @@ void bind_group(nb::module_& in) {
       .def("shard", &shard_of, nb::arg("name"), nb::arg("dim"))
       .def("fused", &fused_of, nb::arg("as_name"), nb::arg("names"), nb::arg("dim"))
       .def("push", &push_of, nb::arg("name"), nb::arg("to"))
+      .def("model", &model_of, nb::arg("names").none())
       .def("stats", [](const held_group_load& self) { return dict_of(checked(self).of.stats()); })
       .def("infos", &infos_of);
   in.def("join_group", &join, nb::arg("address"), nb::arg("rank"), nb::arg("ranks"),

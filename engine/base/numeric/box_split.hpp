@@ -32,7 +32,7 @@ struct whole_box {
   }
 };
 
-// Calls `visit` for each box, with three arguments: the box, the distance of the box's first
+// Calls `visit` for each box. The three arguments are the box, the distance of the box's first
 // element from the start of the range, and the destination offset of this element.
 template <class Visit>
 class range_walk {
@@ -48,8 +48,8 @@ class range_walk {
 
   // Visits the sub-box of the dimensions [d, rank). `source` is the stored offset of its first
   // element, and `to` is the destination offset. Dimensions are sorted by descending source stride.
-  // Therefore at most two indices of a dimension are only partly in the range: at the start and at
-  // the end of the range.
+  // Therefore at most two indices of a dimension are only partly in the range. These are the
+  // indices at the start and at the end of the range.
   void descend(std::uint32_t d, std::uint64_t source, std::ptrdiff_t to) const {
     if (source >= first_ && source + span_[d] <= last_) return copy(d, 0, count_of(d), source, to);
     if (d == map_.rank || source >= last_ || source + span_[d] <= first_) return;

@@ -17,8 +17,8 @@ namespace {
 // Converts `count` elements in a loop without branches. convert_all() inlines this function with a
 // constant `count`, so that the compiler vectorises the loop in every optimised build.
 template <float_type From, float_type To>
-[[gnu::always_inline]] inline void convert_some(const std::byte* __restrict from,
-                                                std::byte* __restrict to, std::size_t count) {
+[[gnu::always_inline]] inline void convert_batch(const std::byte* __restrict from,
+                                                 std::byte* __restrict to, std::size_t count) {
   using in = typename float_bits<From>::word;
   using out = typename float_bits<To>::word;
   for (std::size_t i = 0; i < count; ++i) {
@@ -37,9 +37,9 @@ template <float_type From, float_type To>
   constexpr std::size_t out = sizeof(typename float_bits<To>::word);
   std::size_t position = 0;
   for (; elements - position >= step; position += step) {
-    convert_some<From, To>(from + position * in, to + position * out, step);
+    convert_batch<From, To>(from + position * in, to + position * out, step);
   }
-  convert_some<From, To>(from + position * in, to + position * out, elements - position);
+  convert_batch<From, To>(from + position * in, to + position * out, elements - position);
 }
 
 // For a source type with 256 values, a table is several times as fast as arithmetic.
@@ -59,8 +59,8 @@ void look_up_all(const std::byte* __restrict from, std::byte* __restrict to, std
 }
 
 #if defined(__x86_64__)
-// Compiles the same code for CPUs with AVX2. Vectors of AVX2 are twice as wide as those of SSE2.
-// AVX2 can also shift each element by a different number of bits, which the rounding of subnormal
+// Compiles the same code for CPUs with AVX2. AVX2 vectors are twice as wide as SSE2 vectors. AVX2
+// can also shift each element by a different number of bits, which the rounding of subnormal
 // numbers needs.
 template <float_type From, float_type To>
 [[gnu::target("avx2")]] void convert_avx2(const std::byte* from, std::byte* to,
@@ -74,7 +74,7 @@ bool has_avx2() noexcept {
 }
 #endif
 
-// Returns true if both types are floating-point types of at most 32 bits. Such pairs are converted
+// Returns true if both types are floating-point types of at most 32 bits. These pairs are converted
 // through f32, with one loop for each pair.
 constexpr bool converts_by_f32(conversion kinds) noexcept {
   return kinds.from <= element_kind::f8_e5m2 && kinds.to <= element_kind::f8_e5m2;
@@ -99,14 +99,14 @@ void convert_by_f32(const std::byte* from, std::byte* to, std::size_t elements, 
   with_types(kinds, work);
 }
 
-// Number of elements in the buffer of convert_by_f64(), which converts the pairs for which
-// convert() has no faster function. Elements are widened to f64 and then narrowed, with one loop
+// Number of elements in the buffer of convert_by_f64(). That function converts the pairs of types
+// for which no faster function exists. Elements are widened to f64 and then narrowed, with one loop
 // for each source type and one loop for each target type.
 constexpr std::size_t wide_elements = 256;
 
 template <element_kind From>
-[[gnu::always_inline]] inline void widen_some(const std::byte* __restrict from,
-                                              double* __restrict wide, std::size_t count) {
+[[gnu::always_inline]] inline void widen_batch(const std::byte* __restrict from,
+                                               double* __restrict wide, std::size_t count) {
   using source = element_bits<From>;
   for (std::size_t i = 0; i < count; ++i) {
     typename source::word word = 0;
@@ -116,8 +116,8 @@ template <element_kind From>
 }
 
 template <element_kind To>
-[[gnu::always_inline]] inline void narrow_some(const double* __restrict wide,
-                                               std::byte* __restrict to, std::size_t count) {
+[[gnu::always_inline]] inline void narrow_batch(const double* __restrict wide,
+                                                std::byte* __restrict to, std::size_t count) {
   using target = element_bits<To>;
   for (std::size_t i = 0; i < count; ++i) {
     const typename target::word value = target::narrow(wide[i]);
@@ -128,12 +128,12 @@ template <element_kind To>
 #if defined(__x86_64__)
 template <element_kind From>
 [[gnu::target("avx2")]] void widen_avx2(const std::byte* from, double* wide, std::size_t count) {
-  widen_some<From>(from, wide, count);
+  widen_batch<From>(from, wide, count);
 }
 
 template <element_kind To>
 [[gnu::target("avx2")]] void narrow_avx2(const double* wide, std::byte* to, std::size_t count) {
-  narrow_some<To>(wide, to, count);
+  narrow_batch<To>(wide, to, count);
 }
 #endif
 
@@ -143,7 +143,7 @@ void widen(element_kind kind, const std::byte* from, double* wide, std::size_t c
 #if defined(__x86_64__)
     if (has_avx2()) return widen_avx2<source>(from, wide, count);
 #endif
-    widen_some<source>(from, wide, count);
+    widen_batch<source>(from, wide, count);
   });
 }
 
@@ -153,7 +153,7 @@ void narrow(element_kind kind, const double* wide, std::byte* to, std::size_t co
 #if defined(__x86_64__)
     if (has_avx2()) return narrow_avx2<target>(wide, to, count);
 #endif
-    narrow_some<target>(wide, to, count);
+    narrow_batch<target>(wide, to, count);
   });
 }
 

@@ -6,8 +6,8 @@
 // bits in any rounding mode. CUDA compiles this file as C++17.
 //
 // An f64 has the exact value of every kind except the 64-bit integers. A 64-bit integer that does
-// not fit is rounded to odd: if any dropped bit is set, the last kept bit is set. Rounding the
-// result again, to at most 24 significant bits, gives the same value as rounding only once.
+// not fit is rounded to odd: if any dropped bit is set, the last kept bit is set. If the result is
+// rounded again, to at most 24 significant bits, the value is the same as after a single rounding.
 // Conversions from i64 or u64 to i64, u64 or f64 use integer arithmetic: see converted_integer().
 
 #include <type_traits>
@@ -34,14 +34,16 @@ RINGLOAD_ANYWHERE inline double number(std::uint64_t bits) noexcept {
 // Converts f32 bits exactly. See f32_bits::subtract_implicit_one.
 RINGLOAD_ANYWHERE inline double of_f32(std::uint32_t from) noexcept {
   constexpr std::uint64_t rebias = std::uint64_t{f64_fields::bias - f32_fields::bias} << 52U;
-  const std::uint64_t rest = from & 0x7FFFFFFFU;
-  const bool subnormal = rest < 0x00800000U;
-  const std::uint64_t moved = (rest << 29U) + rebias + (subnormal ? std::uint64_t{1} << 52U : 0U);
+  const std::uint64_t unsigned_word = from & 0x7FFFFFFFU;
+  const bool subnormal = unsigned_word < 0x00800000U;
+  const std::uint64_t moved =
+      (unsigned_word << 29U) + rebias + (subnormal ? std::uint64_t{1} << 52U : 0U);
   const std::uint64_t less = subnormal ? rebias + (std::uint64_t{1} << 52U) : 0U;
   const std::uint64_t finite = bits_of(number(moved) - number(less)) & 0x7FFFFFFFFFFFFFFFU;
-  const std::uint64_t special = rest > f32_bits::infinity ? f64_fields::nan : f64_fields::too_large;
+  const std::uint64_t special =
+      unsigned_word > f32_bits::infinity ? f64_fields::nan : f64_fields::too_large;
   const std::uint64_t sign = std::uint64_t{from >> 31U} << 63U;
-  return number(sign | (rest >= f32_bits::infinity ? special : finite));
+  return number(sign | (unsigned_word >= f32_bits::infinity ? special : finite));
 }
 
 // Removes the payload of a NaN, as conversions to the other formats do.
@@ -53,8 +55,8 @@ RINGLOAD_ANYWHERE inline double plain(double from) noexcept {
 
 // Converts an integer to f64. An f64 must be able to represent the integer exactly. Writes the two
 // halves of the integer into the fractions of 2^52 and 2^84, then subtracts 2^52 and 2^84. A cast
-// would be wrong: in round-down mode, compilers convert 0 to -0, and they remove code that clears
-// the sign.
+// would be wrong: in round-down mode, the cast converts 0 to -0, and compilers remove code that
+// clears the sign.
 RINGLOAD_ANYWHERE inline double exact(std::uint64_t from) noexcept {
   constexpr std::uint64_t two_to_52 = 0x4330000000000000U;
   constexpr std::uint64_t two_to_84 = 0x4530000000000000U;
@@ -63,7 +65,8 @@ RINGLOAD_ANYWHERE inline double exact(std::uint64_t from) noexcept {
   return number(bits_of(high + low) & 0x7FFFFFFFFFFFFFFFU);
 }
 
-// Rounds to odd. A number of more than 53 bits becomes a multiple of 2^11, which fits an f64.
+// Rounds to odd. A number of more than 53 bits becomes a multiple of 2^11, which an f64 can
+// represent exactly.
 RINGLOAD_ANYWHERE inline double odd(std::uint64_t from) noexcept {
   const std::uint64_t sticky = (from & 0x7FFU) != 0 ? 0x800U : 0U;
   const std::uint64_t kept = from >> 53U == 0 ? from : (from & ~std::uint64_t{0x7FF}) | sticky;

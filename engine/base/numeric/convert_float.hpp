@@ -2,14 +2,15 @@
 #pragma once
 
 // Converts between floating-point formats with operations on bits: widens to f32, which is exact,
-// then rounds once to nearest, ties to even. Host code and GPU kernels include this file. It uses
-// integer operations and one exact subtraction, so host and GPU produce the same bits in any
+// then rounds once to nearest, ties to even. Host code and GPU kernels include this file. The code
+// uses integer operations and one exact subtraction, so host and GPU produce the same bits in any
 // rounding mode. CUDA compiles this file as C++17.
 //
-// A NaN becomes the quiet NaN with the same sign and without payload, as in PyTorch and CUDA:
-// 0x7FC00000 in f32, 0x7E00 in f16, 0x7FC0 in bf16, and 0x7F in the FP8 formats. A number that is
-// too large becomes infinity. f8_e4m3fn has no infinity: infinity and numbers that are too large
-// become 448, the largest number of the format. The code reads and produces subnormal numbers.
+// A NaN becomes the quiet NaN with the same sign and without payload, as in PyTorch and CUDA. This
+// NaN is 0x7FC00000 in f32, 0x7E00 in f16, 0x7FC0 in bf16, and 0x7F in the FP8 formats. A number
+// that is too large becomes infinity. f8_e4m3fn has no infinity. In f8_e4m3fn, infinity and numbers
+// that are too large become 448, the largest number of the format. The code reads and produces
+// subnormal numbers.
 
 #include <cstdint>
 #include <cstring>
@@ -32,10 +33,10 @@ constexpr std::uint32_t infinity = 0x7F800000U;
 constexpr std::uint32_t quiet_nan = 0x7FC00000U;
 
 // Corrects the f32 word `moved` if the source number is subnormal. A normal f32 number has an
-// implicit leading 1, but a subnormal number has none. Therefore the function subtracts
-// `smallest_normal`, the smallest normal number of the source format. The exponent of `moved` must
-// have the bias of f32. The subtraction is exact. For a normal number, 0 is subtracted, so that
-// loops have no branch and can be vectorised.
+// implicit leading 1, but a subnormal number has no implicit leading 1. Therefore the function
+// subtracts `smallest_normal`, the smallest normal number of the source format. The exponent of
+// `moved` must have the bias of f32. The subtraction is exact. For a normal number, the function
+// subtracts 0. Loops therefore have no branch and can be vectorised.
 RINGLOAD_ANYWHERE inline std::uint32_t subtract_implicit_one(
     bool subnormal, std::uint32_t moved, std::uint32_t smallest_normal) noexcept {
   const std::uint32_t from_bits = moved + (subnormal ? 1U << 23U : 0U);
@@ -85,9 +86,10 @@ RINGLOAD_ANYWHERE inline typename To::word rounded(typename From::word from) noe
   constexpr wide moved = wide{From::bias - To::bias} << From::fraction_bits;
   constexpr wide past = wide{From::bias + To::past_exponent} << From::fraction_bits;
 
-  const wide rest = from & ((wide{1} << From::sign_at) - 1U);
-  const wide normal =
-      (rest - moved + ((wide{1} << (dropped - 1U)) - 1U) + ((rest >> dropped) & 1U)) >> dropped;
+  const wide unsigned_word = from & ((wide{1} << From::sign_at) - 1U);
+  const wide normal = (unsigned_word - moved + ((wide{1} << (dropped - 1U)) - 1U) +
+                       ((unsigned_word >> dropped) & 1U)) >>
+                      dropped;
   // If the result is subnormal, the fraction with its leading 1 is shifted to units of the smallest
   // subnormal number of the target. Each power of two below the smallest normal number adds one bit
   // to the shift, until the result is 0.
@@ -95,12 +97,12 @@ RINGLOAD_ANYWHERE inline typename To::word rounded(typename From::word from) noe
   constexpr wide least = From::bias - To::bias + 1;
   constexpr offset places_min = dropped + 1;
   constexpr offset places_max = From::fraction_bits + 2;
-  const wide exponent = rest >> From::fraction_bits;
+  const wide exponent = unsigned_word >> From::fraction_bits;
   const offset distance = static_cast<offset>(dropped + least) - static_cast<offset>(exponent);
   const auto places = static_cast<wide>(distance < places_min   ? places_min
                                         : distance > places_max ? places_max
                                                                 : distance);
-  const wide fraction = (rest & (leading - 1U)) | leading;
+  const wide fraction = (unsigned_word & (leading - 1U)) | leading;
   const wide half = (wide{1} << (places - 1U)) - 1U + ((fraction >> places) & 1U);
   const wide subnormal = (fraction + half) >> places;
   const wide finite = exponent >= least ? normal : subnormal;
@@ -108,9 +110,9 @@ RINGLOAD_ANYWHERE inline typename To::word rounded(typename From::word from) noe
   // infinity.
   const wide bounded = !To::has_infinity && finite > To::too_large ? wide{To::too_large} : finite;
   static_assert(From::has_infinity);
-  const wide special = rest > From::too_large ? wide{To::nan} : wide{To::too_large};
+  const wide special = unsigned_word > From::too_large ? wide{To::nan} : wide{To::too_large};
   const wide sign = from >> From::sign_at << To::sign_at;
-  return static_cast<typename To::word>(sign | (rest >= past ? special : bounded));
+  return static_cast<typename To::word>(sign | (unsigned_word >= past ? special : bounded));
 }
 
 // A specialisation has the type `word`, widen() to f32 bits, and narrow() from f32 bits.
@@ -148,34 +150,38 @@ struct float_bits<float_type::f16> {
   using word = std::uint16_t;
 
   RINGLOAD_ANYWHERE static std::uint32_t widen(word from) noexcept {
-    const std::uint32_t rest = from & 0x7FFFU;
+    const std::uint32_t unsigned_word = from & 0x7FFFU;
     // Changes the bias of the exponent from 15 to 127.
-    const std::uint32_t moved = (rest << 13U) + (112U << 23U);
+    const std::uint32_t moved = (unsigned_word << 13U) + (112U << 23U);
     const std::uint32_t finite =
-        f32_bits::subtract_implicit_one(rest < 0x0400U, moved, 113U << 23U);
-    const std::uint32_t special = rest > 0x7C00U ? f32_bits::quiet_nan : f32_bits::infinity;
-    return ((from & 0x8000U) << 16U) | (rest >= 0x7C00U ? special : finite);
+        f32_bits::subtract_implicit_one(unsigned_word < 0x0400U, moved, 113U << 23U);
+    const std::uint32_t special =
+        unsigned_word > 0x7C00U ? f32_bits::quiet_nan : f32_bits::infinity;
+    return ((from & 0x8000U) << 16U) | (unsigned_word >= 0x7C00U ? special : finite);
   }
 
   // Returns the same result as rounded() with fewer operations: f32 to f16 is 1.1 times as fast.
   RINGLOAD_ANYWHERE static word narrow(std::uint32_t from) noexcept {
-    const std::uint32_t rest = from & 0x7FFFFFFFU;
-    const std::uint32_t normal = (rest - (112U << 23U) + 0x0FFFU + ((rest >> 13U) & 1U)) >> 13U;
+    const std::uint32_t unsigned_word = from & 0x7FFFFFFFU;
+    const std::uint32_t normal =
+        (unsigned_word - (112U << 23U) + 0x0FFFU + ((unsigned_word >> 13U) & 1U)) >> 13U;
     // Below 2^-14, the result is subnormal. The fraction with its leading 1 is shifted to units of
-    // 2^-24: by 14 bits for the largest subnormal number, and by 25 bits for numbers that become 0.
-    const std::int32_t distance = 126 - static_cast<std::int32_t>(rest >> 23U);
+    // 2^-24. The shift is 14 bits for the largest subnormal number, and 25 bits for numbers that
+    // become 0.
+    const std::int32_t distance = 126 - static_cast<std::int32_t>(unsigned_word >> 23U);
     const std::uint32_t places = static_cast<std::uint32_t>(distance < 14   ? 14
                                                             : distance > 25 ? 25
                                                                             : distance);
-    const std::uint32_t fraction = (rest & 0x007FFFFFU) | 0x00800000U;
+    const std::uint32_t fraction = (unsigned_word & 0x007FFFFFU) | 0x00800000U;
     const std::uint32_t half = (1U << (places - 1U)) - 1U + ((fraction >> places) & 1U);
     const std::uint32_t subnormal = (fraction + half) >> places;
-    const std::uint32_t finite = rest >= (113U << 23U) ? normal : subnormal;
-    const std::uint32_t special = rest > f32_bits::infinity ? 0x7E00U : 0x7C00U;
+    const std::uint32_t finite = unsigned_word >= (113U << 23U) ? normal : subnormal;
+    const std::uint32_t special = unsigned_word > f32_bits::infinity ? 0x7E00U : 0x7C00U;
     // Numbers of at least 65,520 become infinity. 65,520 is half a step above the largest number.
-    // The comparison covers 65,536 and more. The carry of the rounding covers smaller numbers.
+    // The comparison handles numbers of at least 65,536. For smaller numbers, the carry of the
+    // rounding produces infinity.
     return static_cast<word>(((from >> 16U) & 0x8000U) |
-                             (rest >= (143U << 23U) ? special : finite));
+                             (unsigned_word >= (143U << 23U) ? special : finite));
   }
 };
 
@@ -184,11 +190,12 @@ struct float_bits<float_type::f8_e4m3fn> {
   using word = std::uint8_t;
 
   RINGLOAD_ANYWHERE static std::uint32_t widen(word from) noexcept {
-    const std::uint32_t rest = from & 0x7FU;
+    const std::uint32_t unsigned_word = from & 0x7FU;
     // Changes the bias of the exponent from 7 to 127. The format has no infinity. 0x7F is NaN.
-    const std::uint32_t moved = (rest << 20U) + (120U << 23U);
-    const std::uint32_t finite = f32_bits::subtract_implicit_one(rest < 0x08U, moved, 121U << 23U);
-    return ((from & 0x80U) << 24U) | (rest == 0x7FU ? f32_bits::quiet_nan : finite);
+    const std::uint32_t moved = (unsigned_word << 20U) + (120U << 23U);
+    const std::uint32_t finite =
+        f32_bits::subtract_implicit_one(unsigned_word < 0x08U, moved, 121U << 23U);
+    return ((from & 0x80U) << 24U) | (unsigned_word == 0x7FU ? f32_bits::quiet_nan : finite);
   }
 
   // Numbers above 448 become 448.

@@ -13,8 +13,8 @@ constexpr std::array<std::string_view, block_type_count> names = {
     "q4_k", "q5_k", "q6_k", "q8_k", "iq4_nl", "iq4_xs", "mxfp4"};
 
 // Decodes one run. The two loops contain no branches and have a constant number of iterations, so
-// the compiler vectorises them in every optimised build. `unroll 1` is needed, because unrolled
-// loops are not vectorised.
+// the compiler vectorises the loops in every optimised build. `unroll 1` is needed, because
+// unrolled loops are not vectorised.
 template <block_type Type, class Run>
 [[gnu::always_inline]] inline void decode_run(const Run& r, std::uint32_t* to) {
   using format = block_format<Type>;
@@ -28,8 +28,8 @@ template <block_type Type, class Run>
     to[i] = blocks::bits_of(value_of<Type>(r, numbers[i]));
 }
 
-// Decodes a block whose scale or minimum is infinite or NaN. Such blocks are rare, so the
-// vectorised loop does not handle them.
+// Decodes a block whose scale or minimum is infinite or NaN. These blocks are rare, so the
+// vectorised loop does not handle such a block.
 template <block_type Type>
 [[gnu::noinline]] void decode_not_finite(blocks::byte_pointer block, std::uint32_t* to) {
   using format = block_format<Type>;

@@ -13,8 +13,9 @@ struct row {
   unsigned alignment;
 };
 
-// C64 consists of two f32, so it needs only the alignment of f32. PyTorch reads C128 with
-// instructions that need 16 bytes, and a misaligned tensor ends the process.
+// A C64 number consists of two f32 numbers, so C64 needs only the alignment of f32.
+// PyTorch reads C128 with instructions that need 16 bytes, and a misaligned tensor ends the
+// process.
 constexpr std::array<row, dtype_count> dtype_rows = {{
     {"BOOL", 8, 1},    {"F4", 4, 1},          {"F6_E2M3", 6, 1},     {"F6_E3M2", 6, 1},
     {"U8", 8, 1},      {"I8", 8, 1},          {"F8_E5M2", 8, 1},     {"F8_E4M3", 8, 1},

@@ -105,8 +105,8 @@ struct block_format<block_type::q4_k> {
   }
 };
 
-// Like q4_k, but with 32 more bytes before the low bits. These bytes have the fifth bit of each
-// element. Bit n of each of these bytes belongs to run n.
+// Like q4_k, but with 32 additional bytes before the low bits. The additional bytes have the fifth
+// bit of each element. Bit n of an additional byte belongs to run n.
 template <>
 struct block_format<block_type::q5_k> {
   static constexpr unsigned elements = blocks::elements_of(block_type::q5_k);
@@ -200,12 +200,13 @@ struct block_format<block_type::iq4_xs> {
   }
   RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared common,
                                            unsigned index) noexcept {
-    const unsigned which = index / 2;
-    const std::uint32_t low = static_cast<std::uint32_t>(block[4 + which / 2]) >> (which % 2 * 4);
-    const std::uint32_t high = blocks::u16_at(block + 2) >> (which * 2);
+    const unsigned scale_index = index / 2;
+    const std::uint32_t low =
+        static_cast<std::uint32_t>(block[4 + scale_index / 2]) >> (scale_index % 2 * 4);
+    const std::uint32_t high = blocks::u16_at(block + 2) >> (scale_index * 2);
     const auto scale = static_cast<std::int32_t>((low & 15U) | (high & 3U) << 4U) - 32;
     blocks::run r;
-    r.low = block + 8 + which * 16;
+    r.low = block + 8 + scale_index * 16;
     r.low_shift = index % 2 * 4;
     r.scale = blocks::product(common.scale, static_cast<float>(scale));
     return r;

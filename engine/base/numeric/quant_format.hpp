@@ -2,15 +2,17 @@
 #pragma once
 
 // Dequantises elements of quantised blocks, as GGUF files store them. Each element is stored as a
-// small integer, its number. Several elements share a scale. The layouts are those of ggml.
+// small integer, which is called its number. Several elements share a scale. ggml defines the
+// layouts.
 //
 // A block consists of runs with 16 or 32 elements. A run has one scale and a regular bit layout:
 //
 //  q4_0  | scale, 2 bytes | 16 bytes: elements 0 to 15 in the low halves, 16 to 31 in the high |
 //
 // An element is scale * number, or scale * number + minimum. The computation uses f32 and rounds
-// each step to nearest. The result has the same bits as that of the Python package gguf on x86-64,
-// including NaNs. Host code and GPU kernels include this file, so the file is C++17.
+// each step to nearest. The result has the same bits as the result of the Python package gguf on
+// x86-64, including NaNs. Host code and GPU kernels include this file. CUDA compiles this file as
+// C++17.
 
 #include <cstdint>
 #include <cstring>
@@ -28,8 +30,7 @@ RINGLOAD_ANYWHERE inline float value_of(const blocks::run& r, std::int32_t numbe
   return block_format<Type>::adds ? blocks::sum(scaled, r.minimum) : scaled;
 }
 
-// Returns the bits of an element. If the element is NaN, returns the NaN bits that the run has for
-// this number.
+// Returns the bits of an element. If the element is NaN, returns `nan` or `nan_of_zero` of the run.
 template <block_type Type>
 RINGLOAD_ANYWHERE inline std::uint32_t dequantized(const blocks::run& r,
                                                    std::int32_t number) noexcept {

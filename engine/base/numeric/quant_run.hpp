@@ -83,22 +83,24 @@ struct run {
   std::uint32_t high_shift = 0;
   float scale = 0;
   float minimum = 0;  // Added to each element.
-  // The bits of an element that is NaN. `nan_of_zero` is for elements whose stored number, before
-  // scaling, is 0.
+  // The result for an element that is NaN. `nan_of_zero` is the result if the stored number of the
+  // element, before scaling, is 0. `nan` is the result for all other numbers.
   std::uint32_t nan = 0;
   std::uint32_t nan_of_zero = 0;
 };
 
-// Returns true if the scale and the minimum are finite. Then no element is NaN: a product of finite
-// numbers is not NaN. Formats with a minimum have f16 scales, so their sums stay finite.
+// Returns true if the scale and the minimum are finite. If so, no element is NaN: a product of
+// finite numbers is not NaN. Formats with a minimum have f16 scales, so sums of scaled numbers and
+// minimums stay finite.
 RINGLOAD_ANYWHERE inline bool finite(shared common) noexcept {
   return (bits_of(common.scale) & f32_bits::infinity) != f32_bits::infinity &&
          (bits_of(common.minimum) & f32_bits::infinity) != f32_bits::infinity;
 }
 
 // The NaN that x86-64 produces for infinity * 0 and for infinity - infinity. If an operand is NaN,
-// x86-64 returns that NaN as a quiet NaN. If both operands are NaN, x86-64 returns the first one.
-// Other CPUs and GPUs differ, so set_nans() computes the NaNs from the bits of the block.
+// x86-64 returns the operand as a quiet NaN. If both operands are NaN, x86-64 returns the first
+// operand. Other CPUs and GPUs return other NaNs, so set_nans() computes the NaNs of x86-64 from
+// the bits of the block.
 constexpr std::uint32_t nan_of_numbers = 0xFFC00000U;
 
 RINGLOAD_ANYWHERE inline std::uint32_t nan_made_of(float value) noexcept {
@@ -129,7 +131,7 @@ RINGLOAD_ANYWHERE inline std::int32_t high_bits(const run& r, unsigned i,
 }
 
 // Returns `a` if `second` is 0, and `b` if `second` is -1. iq4_number() and e2m1_number() select
-// their result bit by bit with this function, because compilers vectorise it, unlike a table.
+// their results with this function, because compilers cannot vectorise a table.
 RINGLOAD_ANYWHERE inline std::int32_t either(std::int32_t second, std::int32_t a,
                                              std::int32_t b) noexcept {
   return a ^ ((a ^ b) & second);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The types of quantised blocks. The specialisations of block_format define their layouts.
+// The types of quantised blocks. The specialisations of block_format define the layouts.
 
 #include <cstdint>
 

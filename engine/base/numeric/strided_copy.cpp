@@ -77,8 +77,8 @@ template <std::size_t Bytes, bool Swap>
 }
 
 // Swaps the bytes of each element. The elements are contiguous in source and destination. The loop
-// has no branch. After inlining, it has a constant number of iterations, so optimised builds
-// vectorise it.
+// has no branch. After inlining, the loop has a constant number of iterations, so optimised builds
+// vectorise the loop.
 template <std::size_t Bytes>
 [[gnu::always_inline]] inline void swap_batch(const std::byte* __restrict from,
                                               std::byte* __restrict to, std::size_t count) {
@@ -211,7 +211,7 @@ void copy_line(const std::byte* from, std::byte* to, const axis& along, std::siz
   }
 }
 
-// Converts elements along one dimension. Gathers, swaps, converts and scatters as many elements at
+// Converts the elements of one dimension. Gathers, swaps, converts and scatters as many elements at
 // a time as fit in a buffer. Contiguous elements are not gathered or scattered.
 void convert_line(const strided_map& map, const std::byte* from, std::byte* to, const axis& along) {
   const std::size_t in = map.cast.from_bytes();

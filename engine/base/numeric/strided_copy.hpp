@@ -22,7 +22,8 @@ struct element_form {
 
 // The map of a box of any rank. The box may list its dimensions in any order. A map has at most
 // strided_map::dimensions_max dimensions. If the box has more dimensions, `outer` has the outermost
-// ones. The caller must use the map once for each combination of indices in these outer dimensions.
+// dimensions. The caller must use the map once for each combination of indices in these outer
+// dimensions.
 struct coalesced_box {
   strided_map map;
   std::vector<strided_dimension> outer;

@@ -2,8 +2,8 @@
 #pragma once
 
 // Copies the elements of a strided tensor into contiguous row-major order. Used by saves, because
-// files store tensors in this order. A copy can start at any element, so that a tensor can be
-// copied in pieces.
+// files store tensors in this order. A copy can start at any element, so that several calls can
+// copy one tensor.
 
 #include <cstddef>
 #include <cstdint>

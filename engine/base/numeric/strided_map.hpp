@@ -2,7 +2,7 @@
 #pragma once
 
 // Describes a strided copy of an n-dimensional box. Used for slices, transposed tensors and
-// broadcasts. Host code and GPU kernels include this file, so the file is C++17.
+// broadcasts. Host code and GPU kernels include this file. CUDA compiles this file as C++17.
 //
 // Source offsets are relative to the first stored byte of the map. Destination offsets are relative
 // to the address of element (0, 0, ...). The source offset of element (i, j, ...) is
@@ -35,18 +35,18 @@ inline bool operator==(const strided_dimension& a, const strided_dimension& b) n
          a.destination_stride == b.destination_stride;
 }
 
-// The function coalesced() builds maps. It removes dimensions of size 1, sorts the other dimensions
-// by descending source stride, and merges contiguous dimensions. If elements are contiguous, and
-// are neither swapped nor converted, their bytes become one dimension with both strides 1. A copy
-// of a part of the map can then begin and end at any byte.
+// The function coalesced() builds maps: the function removes dimensions of size 1, sorts the other
+// dimensions by descending source stride, and merges contiguous dimensions. If elements are
+// contiguous, and are neither swapped nor converted, their bytes become one dimension with both
+// strides 1. A copy of a part of such a map can begin and end at any byte.
 struct strided_map {
   static constexpr std::uint32_t dimensions_max = 8;
 
   strided_dimension dimensions[dimensions_max] = {};
   std::uint32_t rank = 0;  // Number of dimensions. 0 for a single element.
-  // Number of stored bytes of an element of the map. A copy never splits such an element. Without a
-  // conversion, coalesced() may choose smaller elements than the tensor has. With a conversion, an
-  // element is one unit of the kind `cast.from`.
+  // Number of stored bytes of an element of the map. A copy never splits an element of the map.
+  // Without a conversion, coalesced() may choose smaller elements than the tensor has. With a
+  // conversion, an element is one unit of the kind `cast.from`.
   std::uint32_t element_bytes = 1;
   // Size of the units whose bytes are swapped: 2, 4 or 8, or 0 for no swap. The swap is done before
   // the conversion.

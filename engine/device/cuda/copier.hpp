@@ -3,7 +3,7 @@
 
 // Starts the copies of slots (I/O buffers) on CUDA streams, and notifies the engine thread when the
 // copies of a slot have ended. Used by the CUDA backend. All functions run in the engine thread. A
-// lane is a CUDA stream with its staging buffer: see stream_slot.hpp.
+// copy stream is a CUDA stream with its staging buffer: see stream_slot.hpp.
 //
 // There are two kinds of copies: those that need a kernel, and those that need none. Each kind has
 // its own streams, because a kernel may wait for kernels of the program, possibly forever. Each
@@ -32,9 +32,10 @@ class pinned;
 class copier {
  public:
   // Each kind of copy has two streams: while the first stream pauses between two copies, the second
-  // stream uses the bus. The kernels of one stream can also run during the copies of the other. The
-  // streams for kernels are opened on first use, because a device has few hardware queues.
-  static constexpr std::size_t lanes_of_a_kind = 2;
+  // stream uses the bus. The kernels of one stream can also run during the copies of the other
+  // stream. The streams for kernels are opened on first use, because a device has few hardware
+  // queues.
+  static constexpr std::size_t streams_of_a_kind = 2;
 
   // `slots` must outlive this object. Slots that are not pinned are copied more slowly.
   copier(boost::asio::io_context& loop, const pinned& slots, const allocation_log& log);
@@ -56,37 +57,38 @@ class copier {
   boost::system::error_code no_kernels() const noexcept { return no_kernels_; }
 
  private:
-  // The lanes of one kind of copy.
-  using lanes = std::array<lane, lanes_of_a_kind>;
+  // The copy streams of one kind of copy.
+  using copy_streams = std::array<copy_stream, streams_of_a_kind>;
 
   struct streams {
-    lanes direct;     // Opened by open().
-    lanes scattered;  // Opened on first use.
+    copy_streams direct;     // Opened by open().
+    copy_streams scattered;  // Opened on first use.
     std::vector<event> free_events;
   };
 
-  struct lane_kind {
-    lane_kind(boost::asio::io_context& loop, copier& owner, lanes& lanes_of_kind)
-        : all(lanes_of_kind), waiter(loop, [this, &owner](boost::system::error_code failed) {
+  struct copy_kind {
+    copy_kind(boost::asio::io_context& loop, copier& owner, copy_streams& streams_of_kind)
+        : all(streams_of_kind), waiter(loop, [this, &owner](boost::system::error_code failed) {
             owner.event_ended(*this, failed);
           }) {}
 
-    lanes& all;
-    std::size_t next_lane = 0;
-    lane* waited_for = nullptr;  // The thread sleeps until the first copy of this lane has ended.
+    copy_streams& all;
+    std::size_t next_stream = 0;
+    // The thread sleeps until the first copy of this copy stream has ended.
+    copy_stream* waited_for = nullptr;
     bool is_completing = false;
     event_waiter waiter;
   };
 
   boost::system::error_code take_device() const noexcept;
   void begin(copy_operation& op);
-  boost::system::error_code open_lane(lane_kind& kind, lane& closed_lane);
+  boost::system::error_code open_stream(copy_kind& kind, copy_stream& closed_stream);
   boost::system::error_code take_event(event& free_event);
-  void lose(lane& failed_lane) noexcept;
-  static void wait_for_oldest(lane_kind& kind) noexcept;
-  void event_ended(lane_kind& kind, boost::system::error_code failed);
-  void complete_ended(lane& ended_lane, boost::system::error_code wait_failed);
-  void answer_later(copy_operation& op, boost::system::error_code failed);
+  void drain(copy_stream& failed_stream) noexcept;
+  static void wait_for_oldest(copy_kind& kind) noexcept;
+  void event_ended(copy_kind& kind, boost::system::error_code failed);
+  void complete_ended(copy_stream& ended_stream, boost::system::error_code wait_failed);
+  void complete_later(copy_operation& op, boost::system::error_code failed);
 
   boost::asio::io_context& loop_;
   const pinned& slots_;
@@ -94,18 +96,18 @@ class copier {
   int device_ = 0;
   bool shares_thread_ = false;
   boost::system::error_code no_kernels_;
-  std::uint64_t begun_ = 0;
+  std::uint64_t launch_count_ = 0;
   // The copies of the current slot. These members are reused, so that a slot needs no allocations.
   transfer transfer_;
   std::vector<box_piece> boxes_;
   // Set if the device has failed and may still read a slot. No copy is started afterwards. Each
-  // running copy completes when its event does, and writes only to memory of a failed load.
-  boost::system::error_code lost_;
+  // running copy completes when its event completes, and writes only to memory of a failed load.
+  boost::system::error_code device_failure_;
   std::unique_ptr<streams> streams_ = std::make_unique<streams>();
   // The next two members are destroyed before the streams, because a waiter refers to an event of a
-  // lane.
-  std::optional<lane_kind> direct_;
-  std::optional<lane_kind> scattered_;
+  // copy stream.
+  std::optional<copy_kind> direct_;
+  std::optional<copy_kind> scattered_;
 };
 
 }  // namespace ringload::inline v0::cuda

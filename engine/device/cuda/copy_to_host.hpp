@@ -20,8 +20,8 @@
 
 namespace ringload::inline v0::cuda {
 
-// The two pinned buffers, called rooms, of one copying thread. The device fills one buffer while
-// the thread copies bytes out of the other.
+// The two pinned buffers, called rooms, of one copying thread. The device fills one room while the
+// thread copies bytes out of the other room.
 class reader_rooms {
  public:
   static constexpr std::size_t room_bytes = std::size_t{1} << 20;

@@ -42,8 +42,8 @@ namespace {
 using cuda::cuda_arena;
 using cuda::device_block;
 
-// The alignment that kernels need. cudaMalloc guarantees this alignment, and it is sufficient for
-// all known libraries.
+// The alignment that kernels need. cudaMalloc guarantees this alignment. The alignment is
+// sufficient for all known libraries.
 constexpr std::uint64_t tensor_alignment = 256;
 
 std::string name_of(int index) { return "cuda:" + std::to_string(index); }
@@ -52,8 +52,7 @@ class cuda_backend final : public backend, public memory_exchange {
  public:
   cuda_backend(int index, bool shares_memory) : index_(index), shares_memory_(shares_memory) {}
   ~cuda_backend() override {
-    // Waits until the memory of the free list is freed, so that the destructor of a loader returns
-    // only afterwards.
+    // The destructor of a loader must not return before the memory of the free list is freed.
     const bool keeps = kept_ && kept_->bytes() > 0;
     kept_.reset();
     if (readers_->has_rooms()) cuda::destroy_later(index_, std::move(readers_));
@@ -71,10 +70,10 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
   result<void> check_room(std::uint64_t bytes) override {
-    auto needed = room_for(bytes, kept_ ? kept_->bytes() : 0);
+    auto needed = describe_free_memory(bytes, kept_ ? kept_->bytes() : 0);
     if (!needed) {
       cuda::wait_for_returned_memory();
-      needed = room_for(bytes, kept_ ? kept_->bytes() : 0);
+      needed = describe_free_memory(bytes, kept_ ? kept_->bytes() : 0);
     }
     return needed ? result<void>() : needed.error();
   }
@@ -217,7 +216,7 @@ class cuda_backend final : public backend, public memory_exchange {
 
   void meet(const backend& peer_backend) noexcept override {
     const auto* const peer = dynamic_cast<const cuda_backend*>(&peer_backend);
-    // Shareable memory is mapped only for its own device, so no peer can read it.
+    // Shareable memory is mapped only for its own device, so no peer can read the memory.
     if (peer == nullptr || peer->shares_memory_) return;
     try {
       peers_.push_back({peer});
@@ -272,7 +271,7 @@ class cuda_backend final : public backend, public memory_exchange {
  private:
   // Returns a text with the needed and the free number of bytes, for errors of later allocations.
   // If too few bytes are free, returns memory_exceeded with this text.
-  result<std::string> room_for(std::uint64_t bytes, std::uint64_t kept_bytes) {
+  result<std::string> describe_free_memory(std::uint64_t bytes, std::uint64_t kept_bytes) {
     // The calling thread is a thread of the library and has no current device.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     std::size_t free_bytes = 0;
@@ -295,7 +294,7 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
   result<device_block> make_block(std::uint64_t bytes) {
-    auto needed = room_for(bytes, 0);
+    auto needed = describe_free_memory(bytes, 0);
     if (!needed) return needed.error();
 
     auto taken = std::make_unique<cuda::taken_memory>();
@@ -303,7 +302,7 @@ class cuda_backend final : public backend, public memory_exchange {
     taken->device = index_;
     taken->readers = readers_;
     const auto failed = take_memory(*taken);
-    // The free memory may be fragmented, or another program may have allocated it in the meantime.
+    // The free memory may be fragmented, or another program may have just allocated the memory.
     if (failed.value() == cudaErrorMemoryAllocation) {
       return fault{errc::memory_exceeded, "", *needed + ": " + failed.message()};
     }
@@ -328,7 +327,7 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
   // Takes memory from the free list. No tensor uses this memory, but kernels of the program may
-  // still read it. Therefore waits for the events in `uses`.
+  // still read the memory. Therefore the function waits for the events in `uses`.
   result<std::optional<device_block>> take_kept(std::uint64_t bytes) {
     auto found = kept_->take(bytes);
     if (!found) return std::optional<device_block>();

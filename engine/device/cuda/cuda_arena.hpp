@@ -27,8 +27,8 @@ class cuda_arena final : public arena {
   cuda_arena(const cuda_arena&) = delete;
   cuda_arena& operator=(const cuda_arena&) = delete;
   ~cuda_arena() override {
-    // Shareable memory is not kept, because other processes may still read it. Borrowed memory is
-    // not kept, because a host arena owns the memory.
+    // Shareable memory is not kept, because other processes may still read the memory. Borrowed
+    // memory is not kept, because a host arena owns the memory.
     if (!uses_are_known_ || shareable() != nullptr || memory_.memory().is_borrowed) return;
     if (const auto home = home_.lock()) home->put(std::move(memory_));
   }

@@ -60,7 +60,7 @@ std::string last_error_of_loading() {
 }
 
 result<functions> load_library(const std::string& name) {
-  // The library is never closed, because it has threads.
+  // The library is never closed, because the library has running threads.
   void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return unavailable(last_error_of_loading());
   functions out;
@@ -85,8 +85,8 @@ result<functions> load_library(const std::string& name) {
   return out;
 }
 
-// Opens the driver with cuFile's compatibility mode off. Before cuFile 1.14, this function cannot
-// switch the mode off, so the properties are checked.
+// Opens the driver with cuFile's compatibility mode off. Before cuFile 1.14, the mode cannot be
+// switched off, so this function checks the properties of the driver.
 result<functions> open_loaded(const functions& found) {
   if (found.cuFileSetParameterBool != nullptr) {
     (void)found.cuFileSetParameterBool(allow_compatibility, false);

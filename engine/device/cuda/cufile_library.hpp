@@ -2,7 +2,7 @@
 #pragma once
 
 // Declares the functions of cuFile that ringload uses. cuFile is the library of GPUDirect Storage.
-// It is loaded at run time when a loader needs it, so no target links cuFile.
+// The library is loaded at run time when a loader needs cuFile, so no target links cuFile.
 // tests/cuda/CMakeLists.txt compares the declarations with cufile.h.
 
 #include <sys/types.h>
@@ -80,7 +80,7 @@ boost::system::error_code code_of(const error& outcome) noexcept;
 // until the process ends. Switches off cuFile's compatibility mode for the process, because that
 // mode reads through host memory. If cuFile can still read through host memory, returns
 // errc::device_unavailable with the reason. The driver is never closed, because other code may use
-// it.
+// the driver.
 //
 // The device must exist. Without a CUDA driver, cuFile 1.20 never returns. Therefore a separate
 // thread opens the cuFile driver, and callers wait for a limited time. This time begins at the

@@ -32,11 +32,11 @@ struct registered_file {
   cufile::handle file = nullptr;
 };
 
-// Page size of GPU memory when a drive writes to it. If a buffer shares such a page with other
+// Page size of GPU memory to which a drive writes. If a buffer shares such a page with other
 // memory, cuFile writes through host memory.
 constexpr std::uint64_t gpu_page_bytes = 64 * 1024;
 
-// Returns true if the error comes from cuFile, and false if it comes from the drive.
+// Returns true if cuFile has caused the error, and false if the drive has caused the error.
 bool is_refusal(int reason) noexcept {
   return reason == EINVAL || reason == EOPNOTSUPP || reason == ENOSYS || reason == EPERM;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Owns device memory and frees it in threads of the library.
+// Owns device memory, and frees the memory in threads of the library.
 //
 // cudaFree may wait for work of the device. The thread that destroys the last reference to a tensor
-// must not wait for such work, because this thread may run an event loop or hold the lock of an
+// must not wait for this work, because this thread may run an event loop or hold the lock of an
 // interpreter. Kernels of the program may still read a released tensor. If the program has passed
-// their stream to release_after(), the freeing thread waits for an event on the stream.
+// the stream of these kernels to release_after(), the freeing thread waits for an event on the
+// stream.
 
 #include <chrono>
 #include <cstddef>
@@ -27,7 +28,8 @@ namespace ringload::inline v0::cuda {
 inline constexpr std::size_t registered_bytes_max = std::size_t{1} << 30;
 
 // An object that a thread of the library destroys. The thread first selects `device`. If no thread
-// can be started, another device may be current. Nothing may use the object when it is destroyed.
+// can be started, another device may be current. When the object is destroyed, no other code may
+// use the object.
 struct device_resource {
   explicit device_resource(int index = 0) noexcept : device(index) {}
   device_resource(const device_resource&) = delete;

@@ -28,7 +28,7 @@ class event_waiter {
                std::function<void(boost::system::error_code failed)> ended);
   event_waiter(const event_waiter&) = delete;
   event_waiter& operator=(const event_waiter&) = delete;
-  // If an event is pending, waits for it.
+  // If an event is pending, waits for this event.
   ~event_waiter();
 
   // Starts the thread for device `device`. Does nothing if the thread already runs.

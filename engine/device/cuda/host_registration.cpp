@@ -29,7 +29,8 @@ result<std::unique_ptr<host_registration>> host_registration::make(int device,
   return std::unique_ptr<host_registration>(new host_registration(std::move(taken)));
 }
 
-// Returns false if the range crosses a border between chunks, because no copy may cross it.
+// Returns false if the range crosses a border between chunks, because no copy may cross such a
+// border.
 bool host_registration::covers(std::span<const std::byte> range) const noexcept {
   const std::span<std::byte> memory = memory_->registered;
   if (range.empty() || range.data() < memory.data()) return false;

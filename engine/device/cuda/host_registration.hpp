@@ -2,7 +2,7 @@
 #pragma once
 
 // Registers the host memory of a model with the CUDA driver, so that all devices can copy from the
-// memory by DMA. The memory stays registered until it is unmapped. Used by ringload::pin().
+// memory by DMA. The memory stays registered until the memory is unmapped. Used by ringload::pin().
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>

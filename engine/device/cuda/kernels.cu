@@ -60,8 +60,8 @@ __device__ void load_aligned(const unsigned char* from, std::uint32_t* words) {
   }
 }
 
-// Loads words from an address of any alignment. If the address is misaligned, each wanted word lies
-// in two aligned words, so aligned words are loaded and shifted:
+// Loads words from an address of any alignment. If the address is misaligned, each wanted word
+// extends over two aligned words, so aligned words are loaded and shifted:
 //
 //   aligned words  |....|....|....|
 //   wanted           ^^^^ ^^^^          3 bytes past a multiple of 4

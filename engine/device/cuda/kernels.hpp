@@ -5,10 +5,10 @@
 // kernels move many pieces of memory to their destinations, and convert the pieces if needed. One
 // kernel moves contiguous pieces. The other kernel moves strided boxes and dequantises blocks.
 //
-// If the pieces are in host memory, they are first copied to a staging buffer on the device, many
-// pieces with one copy. Therefore thousands of small tensors need a few copies and launches instead
-// of one driver call for each tensor. If the device has no memory for a staging buffer, the kernels
-// read host memory directly. Such reads are slower: 35 GB/s instead of 55 GB/s in a measurement.
+// If the pieces are in host memory, one copy first transfers many pieces to a staging buffer on the
+// device. Therefore thousands of small tensors need a few copies and launches instead of one driver
+// call for each tensor. If the device has no memory for a staging buffer, the kernels read host
+// memory directly. These reads are slower: 35 GB/s instead of 55 GB/s in a measurement.
 
 #include <cuda_runtime_api.h>
 

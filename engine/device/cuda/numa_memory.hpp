@@ -18,8 +18,8 @@ namespace ringload::inline v0::cuda {
 void place_near(std::span<std::byte> memory, int device) noexcept;
 
 // Returns the processors of the device's node. Returns an empty optional if CUDA does not report
-// the node, or if Linux does not list its processors. `nodes` is the folder in which Linux
-// describes the nodes. Tests pass another folder.
+// the node, or if Linux does not list the processors of the node. `nodes` is the folder in which
+// Linux describes the nodes. Tests pass another folder.
 std::optional<cpu_set_t> processors_near(int device,
                                          const std::string& nodes = "/sys/devices/system/node");
 

@@ -145,7 +145,8 @@ class connection_test {
   std::unique_ptr<test_memory> host_ = std::make_unique<test_memory>();
 };
 
-// The tests that did not end. Their memory is never freed, because a device may still use it.
+// The tests that did not end. Their memory is never freed, because a device may still use the
+// memory.
 std::atomic<connection_test*> unfinished_tests{nullptr};
 
 // Returns true if an earlier test of the connection did not end. Such a connection is not tested

@@ -12,8 +12,8 @@ namespace ringload::inline v0::cuda {
 // deliver wrong bytes or never end. Returns true if the test succeeded. If a test does not end, the
 // connection is not tested again in this process.
 //
-// The access is never revoked, because other code may rely on it. Selects device `index` for the
-// calling thread, which must belong to the library. `log` records the memory of the test.
+// The access is never revoked, because other code may need the access. Selects device `index` for
+// the calling thread, which must belong to the library. `log` records the memory of the test.
 bool reaches(int index, int peer, const allocation_log& log) noexcept;
 
 }  // namespace ringload::inline v0::cuda

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Pins slots (I/O buffers), so that the device can copy them by DMA and its kernels can read them.
+// Pins slots (I/O buffers), so that the device can copy the slots by DMA, and kernels of the device
+// can read the slots.
 
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>
@@ -33,8 +34,8 @@ class pinned {
   // not pinned can be used too, but its copies are slower.
   boost::system::error_code pin(std::span<std::byte> slot) {
     std::byte* const memory = slot.data();
-    // Child processes do not inherit slots, because fork() would copy pinned pages at once. Before
-    // Linux 5.9, the device could use the pages of the child after fork().
+    // Child processes do not inherit slots, because fork() would copy pinned pages immediately.
+    // Before Linux 5.9, the device could use the pages of the child after fork().
     (void)::madvise(memory, slot.size(), MADV_DONTFORK);
     const unsigned flags = cudaHostRegisterMapped | (slots_.shared ? cudaHostRegisterPortable : 0U);
     const cudaError_t outcome = cudaHostRegister(memory, slot.size(), flags);

@@ -92,7 +92,7 @@ class device_buffer {
     if (memory_) (void)code_of(cudaFree(std::exchange(memory_, nullptr)));
   }
 
-  // Leaves the memory allocated until the process ends. The log gets no row for its release.
+  // Leaves the memory allocated until the process ends. The log receives no row for the release.
   void leak() noexcept {
     logged_.forget();
     memory_ = nullptr;

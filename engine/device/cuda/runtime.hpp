@@ -2,7 +2,7 @@
 #pragma once
 
 // Wraps the CUDA runtime for the other files of this folder: converts errors to error codes, counts
-// devices, and selects a device without disturbing threads of the program.
+// devices, and selects a device without side effects on threads of the program.
 
 #include <cuda_runtime_api.h>
 
@@ -25,8 +25,8 @@ boost::system::error_code code_of(cudaError_t status) noexcept;
 // even while another thread captures a graph, and do not invalidate the capture.
 //
 // Sets the device before any other call: a thread starts with device 0, and nearly every other call
-// would create a context on device 0. A context takes half a GiB, possibly on a card that the
-// loader must not use.
+// would create a context on device 0. A context takes half a GiB of memory, and device 0 may be a
+// card that the loader must not use.
 boost::system::error_code use_device(int index) noexcept;
 
 // While this object exists, CUDA calls of its thread succeed during graph captures, and do not
@@ -63,10 +63,10 @@ boost::system::error_code on_device(int index, Work work) {
       return errc::memory_exceeded;
     }
   };
-  int now = -1;
-  boost::system::error_code failed = code_of(cudaGetDevice(&now));
-  if (!failed && now == index) {
-    const capture_guard meanwhile;
+  int current_index = -1;
+  boost::system::error_code failed = code_of(cudaGetDevice(&current_index));
+  if (!failed && current_index == index) {
+    const capture_guard guard;
     return run();
   }
   try {

@@ -27,8 +27,8 @@ namespace ringload::inline v0::cuda {
 // A driver call takes 5 us. A bus with 52 GB/s transfers this number of bytes in 5 us.
 inline constexpr std::uint32_t call_worth_bytes = 256 * 1024;
 
-// If a slot has fewer small copies than this number, each copy has its own call. Staging costs two
-// calls, and bandwidth of the device memory.
+// If a slot has fewer small copies than this number, each small copy has its own call. Staging
+// would need two calls and bandwidth of the device memory.
 inline constexpr std::size_t scattered_copies_min = 4;
 
 struct slot_range {
@@ -44,7 +44,8 @@ struct transfer {
   // Copies of elements that are not contiguous, dequantised copies, and converted copies to a
   // destination that is not aligned.
   std::vector<copy_op> boxed;
-  // The ranges to copy into the staging buffer. They contain all bytes of `scattered` and `boxed`.
+  // The ranges to copy into the staging buffer. The ranges contain all bytes of `scattered` and
+  // `boxed`.
   std::vector<slot_range> staged;
 };
 
@@ -53,8 +54,8 @@ struct transfer {
 void plan_transfer(std::span<const copy_op> copies, std::span<std::byte* const> destinations,
                    transfer& plan);
 
-// Returns true if the copy has its own driver call, and false if it shares a call with other small
-// copies. `copy` must not convert elements.
+// Returns true if the copy has its own driver call, and false if the copy shares a call with other
+// small copies. `copy` must not convert elements.
 inline bool is_worth_a_copy(const copy_op& copy, std::size_t copies_of_slot) noexcept {
   return copy.bytes >= call_worth_bytes || copies_of_slot < scattered_copies_min;
 }

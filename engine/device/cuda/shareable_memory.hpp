@@ -3,7 +3,7 @@
 
 // Device memory that other processes can map through a file descriptor. Used by
 // shared_cuda_device(). Implemented with the virtual memory functions of CUDA. The driver frees the
-// memory when no process maps it or has a descriptor of it.
+// memory when no process maps the memory or has a descriptor of the memory.
 //
 // The virtual memory functions belong to the library of the CUDA driver. The CUDA runtime finds
 // their addresses, so programs need not link that library.

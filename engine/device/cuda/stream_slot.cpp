@@ -8,13 +8,13 @@ namespace ringload::inline v0::cuda {
 
 using boost::system::error_code;
 
-error_code lane::launch(const copy_operation& op, const transfer& slot_transfer,
-                        std::span<const box_piece> boxes, const std::byte* slot_on_device) {
+error_code copy_stream::launch(const copy_operation& op, const transfer& slot_transfer,
+                               std::span<const box_piece> boxes, const std::byte* slot_on_device) {
   for (const copy_op& copy : slot_transfer.direct) {
     if (auto failed = copy_direct(op, copy)) return failed;
   }
   if (slot_transfer.staged.empty()) return {};
-  // A slot in device memory needs no staging, because kernels read it directly.
+  // A slot in device memory needs no staging, because kernels read the slot directly.
   std::byte* const staging = op.on_device ? nullptr : staging_.data();
   const std::byte* const from = staging ? staging : slot_on_device;
   if (!from) return code_of(cudaErrorMemoryAllocation);
@@ -29,7 +29,7 @@ error_code lane::launch(const copy_operation& op, const transfer& slot_transfer,
   return scatter(op, slot_transfer, from);
 }
 
-error_code lane::copy_direct(const copy_operation& op, const copy_op& copy) {
+error_code copy_stream::copy_direct(const copy_operation& op, const copy_op& copy) {
   const cudaMemcpyKind kind = op.peer        ? cudaMemcpyDefault
                               : op.on_device ? cudaMemcpyDeviceToDevice
                                              : cudaMemcpyHostToDevice;
@@ -40,8 +40,8 @@ error_code lane::copy_direct(const copy_operation& op, const copy_op& copy) {
 }
 
 // `from` is the device address of the staging buffer, or of the slot if nothing is staged.
-error_code lane::scatter(const copy_operation& op, const transfer& slot_transfer,
-                         const std::byte* from) {
+error_code copy_stream::scatter(const copy_operation& op, const transfer& slot_transfer,
+                                const std::byte* from) {
   if (slot_transfer.scattered.empty()) return {};
   scatter_table table = {};
   for (const copy_op& copy : slot_transfer.scattered) {
@@ -62,8 +62,8 @@ error_code lane::scatter(const copy_operation& op, const transfer& slot_transfer
   return code_of(launch_scatter(table, stream_.get()));
 }
 
-error_code lane::copy_boxes(const copy_operation& op, std::span<const box_piece> boxes,
-                            const std::byte* from) {
+error_code copy_stream::copy_boxes(const copy_operation& op, std::span<const box_piece> boxes,
+                                   const std::byte* from) {
   box_table table = {};
   for (const box_piece& piece : boxes) {
     table.pieces[table.count] = piece;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A lane is a CUDA stream with a staging buffer for kernels, and the list of copies that run on the
-// stream. Used by `copier` and `upload_rooms`.
+// A copy stream is a CUDA stream with a staging buffer for kernels, and the list of copies that run
+// on the stream. Used by `copier` and `upload_rooms`.
 //
 // Slots (I/O buffers) use the staging buffer one after another. The stream runs its work in order,
 // so the copy of the next slot into the buffer starts only after the kernel of the previous slot.
@@ -18,7 +18,7 @@
 
 namespace ringload::inline v0::cuda {
 
-class lane {
+class copy_stream {
  public:
   // Maximum number of bytes that one driver call copies. A copy occupies the bus until its end, so
   // this maximum limits the delay of a later, urgent copy to 0.3 ms.
@@ -28,7 +28,7 @@ class lane {
     copy_operation* op;
     event ended;
     boost::system::error_code failed;  // The error if a part of the copy could not be launched.
-    std::uint64_t number;              // Launch order across all lanes.
+    std::uint64_t number;              // Launch order across all copy streams.
   };
 
   bool is_open() const noexcept { return static_cast<bool>(stream_); }
@@ -42,7 +42,7 @@ class lane {
   }
 
   // Launches the copies of a slot on the stream. `slot_on_device` is the device address of the
-  // slot. Null if kernels cannot read the slot. `boxes` must be the result of add_boxes() for
+  // slot, or null if kernels cannot read the slot. `boxes` must be the result of add_boxes() for
   // `slot_transfer.boxed`. After a failure, work that was launched earlier may still read the slot.
   boost::system::error_code launch(const copy_operation& op, const transfer& slot_transfer,
                                    std::span<const box_piece> boxes,

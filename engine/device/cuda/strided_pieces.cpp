@@ -40,8 +40,9 @@ void widen(box_piece& piece) {
   piece.element_bytes = static_cast<std::uint8_t>(word);
 }
 
-// Completes the piece and adds it to `pieces`. Sorts the dimensions so that the last one has the
-// shortest destination stride: neighbouring threads then write neighbouring elements.
+// Completes the piece and adds the piece to `pieces`. Sorts the dimensions so that the last
+// dimension has the shortest destination stride: neighbouring threads then write neighbouring
+// elements.
 void finish(box_piece& piece, std::vector<box_piece>& pieces) {
   if (!piece.cast.needed() && piece.swap == 0) widen(piece);
   std::sort(piece.dimensions, piece.dimensions + piece.rank,

@@ -42,7 +42,7 @@ error_code upload_rooms::open() {
   for (event& ended : ended_) {
     if (auto failed = ended.make()) return failed;
   }
-  return lane_.open();
+  return stream_.open();
 }
 
 error_code upload_rooms::start(const copy_operation& op) {
@@ -114,12 +114,12 @@ error_code upload_rooms::launch(const copy_operation& op, std::size_t room) {
   add_boxes(in_room, transfer_.boxed, boxes_);
   if (!transfer_.staged.empty()) {
     if (no_kernels_) return no_kernels_;
-    if (!std::exchange(has_staging_, true)) lane_.take_staging(room_bytes, log_);
+    if (!std::exchange(has_staging_, true)) stream_.take_staging(room_bytes, log_);
   }
   // The event is recorded even after a failure, because earlier work still reads the room.
   running_[room] = true;
-  auto failed = lane_.launch(in_room, transfer_, boxes_, pinned_->on_device(room_at(room)));
-  const auto unrecorded = lane_.record(ended_[room]);
+  auto failed = stream_.launch(in_room, transfer_, boxes_, pinned_->on_device(room_at(room)));
+  const auto unrecorded = stream_.record(ended_[room]);
   return failed ? failed : unrecorded;
 }
 
@@ -129,7 +129,7 @@ error_code upload_rooms::finish() {
     if (auto failed = empty_room(room); failed && !failed_) failed_ = failed;
   }
   // After a failure, the events do not show whether the device still uses the rooms.
-  if (failed_) (void)lane_.wait_out();
+  if (failed_) (void)stream_.wait_out();
   return failed_;
 }
 
@@ -157,7 +157,7 @@ void upload_pool::put(std::unique_ptr<upload_rooms> rooms) noexcept {
       idle_.push_back(std::move(rooms));
       return;
     } catch (const std::bad_alloc&) {
-      // If memory is exhausted, the object is destroyed below instead.
+      // If there is no memory for the list, the object is destroyed below.
     }
   }
   const int device = rooms->device();

@@ -3,8 +3,8 @@
 
 // Copies bytes that are not in a slot (I/O buffer) to the device, such as decoded bytes. An object
 // has two pinned buffers, called rooms: the calling thread fills one room while the device copies
-// from the other.
-// Each object has its own stream, so its copies do not involve the engine thread.
+// from the other room. Each object has its own stream, so its copies do not involve the engine
+// thread.
 //
 // The device must be current for open() and the destructor. start() and finish() select the device.
 
@@ -55,13 +55,13 @@ class upload_rooms final : public uploader {
   const allocation_log log_;
   mapping memory_;
   std::optional<pinned> pinned_;
-  lane lane_;
+  copy_stream stream_;
   bool has_staging_ = false;  // True if the allocation of the staging buffer was tried.
   std::array<event, rooms_count> ended_;
   std::array<bool, rooms_count> running_ = {};
   std::size_t next_room_ = 0;
   boost::system::error_code failed_;  // The first failure.
-  // Temporary lists. They are members, so that their memory is reused.
+  // Temporary lists. These lists are members, so that their memory is reused.
   std::vector<copy_op> copies_;
   transfer transfer_;
   std::vector<box_piece> boxes_;
@@ -70,7 +70,7 @@ class upload_rooms final : public uploader {
 // The idle upload_rooms objects of a device. take() and put() are thread-safe.
 class upload_pool {
  public:
-  // Returns an idle object. If there is none, selects the device and creates an object.
+  // Returns an idle object. If no object is idle, selects the device and creates an object.
   result<std::unique_ptr<upload_rooms>> take(int device, boost::system::error_code no_kernels,
                                              const allocation_log& log);
   // Keeps `rooms` for the next take(). If has_failed() is true, a thread of the library frees

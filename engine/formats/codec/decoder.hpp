@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The interface of decoders. A decoder decodes stored bytes piece by piece, and uses bounded
+// The interface of decoders. A decoder decodes stored bytes in several calls, and uses bounded
 // memory. Each codec has its own decoder.
 
 #include <cstddef>
@@ -20,12 +20,13 @@ inline fault malformed_stream(std::string cause) {
   return {errc::malformed_stream, "", std::move(cause)};
 }
 
-// How the caller provides output memory.
+// Specifies the output memory that the caller passes to decode().
 enum class decoded_into : std::uint8_t {
   pieces,  // Each call may pass another output buffer. The caller may reuse the buffers.
 
-  // Consecutive calls fill one buffer. Each call must pass the whole rest of the buffer. The caller
-  // must not change the decoded bytes in the buffer, because a codec may refer to them.
+  // Consecutive calls fill one buffer. Each call must pass all bytes of the buffer that are not yet
+  // written. The caller must not change the decoded bytes in the buffer, because a codec may read
+  // them again.
   one_memory,
 };
 
@@ -42,9 +43,9 @@ class decoder {
   virtual ~decoder() = default;
 
   // Decodes until all input is used, the output is full, or the end is reached. Input and output
-  // may be small. If a call uses no input and writes no output although `out` has room, the decoder
-  // needs more input or has ended.
-  // Returns errc::malformed_stream if the bytes cannot be decoded.
+  // may be small. If a call uses no input and writes no output although `out` is not empty, the
+  // decoder needs more input or has ended. Returns errc::malformed_stream if the bytes cannot be
+  // decoded.
   virtual result<progress> decode(std::span<const std::byte> in, std::span<std::byte> out) = 0;
 };
 

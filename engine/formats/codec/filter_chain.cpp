@@ -66,7 +66,7 @@ class chain_decoder final : public decoder {
   result<void> inflate(std::uint64_t bytes) {
     auto inflater = make_decoder(codec::zlib, 1);
     if (!inflater) return inflater.error();
-    // One additional byte, so that output that is too long is detected.
+    // The buffer has one additional byte. If the decoder writes this byte, the output is too long.
     std::vector<std::byte> out(static_cast<std::size_t>(bytes) + 1);
     std::span<const std::byte> in = chunk_;
     std::span<std::byte> buffer = out;

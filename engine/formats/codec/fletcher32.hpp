@@ -56,7 +56,7 @@ class fletcher32 {
 };
 
 // Returns true if the checksums are equal. Also accepts a checksum with swapped bytes in each half,
-// because HDF5 up to 1.6.2 wrote such checksums on some machines.
+// because HDF5 up to 1.6.2 wrote checksums in this form on some machines.
 inline bool same_fletcher32(std::uint32_t sum, std::uint32_t stated) noexcept {
   return sum == stated || ((sum & 0x00FF00FFU) << 8U | (sum & 0xFF00FF00U) >> 8U) == stated;
 }

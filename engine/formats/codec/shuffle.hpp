@@ -13,7 +13,7 @@ namespace ringload::inline v0 {
 
 namespace detail {
 
-// `Width` is the element width if it is known at compile time, and otherwise 0. `width` is always
+// `Width` is the element width, or 0 if the width is not known at compile time. `width` is always
 // the element width.
 template <std::size_t Width>
 void gather_elements(const std::byte* planes, std::size_t count, std::size_t first,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Describes stored bytes, and how to decode them.
+// Describes stored bytes and their decoding.
 
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,8 @@ struct stored_stream {
   std::uint8_t shuffle_bytes = 0;
   bool fletcher32 = false;  // The stored bytes end with HDF5's checksum of the preceding bytes.
   std::optional<std::uint32_t> crc32;  // CRC-32 of the decoded bytes, as in zip files.
-  // The decoded bytes, if the parser has already read them. Then no file is read. Otherwise null.
+  // The decoded bytes, if the parser has already read the stream. Null if the stream must be read
+  // from the file.
   std::shared_ptr<const std::vector<std::byte>> in_memory;
 };
 

@@ -76,7 +76,8 @@ class zstd_decoder final : public decoder {
 
   std::unique_ptr<::ZSTD_DCtx, release> context_;
   bool between_frames_ = false;
-  // True if libzstd may refer to earlier output bytes. All outputs are then parts of one buffer.
+  // True if libzstd may refer to earlier output bytes. In this case, all outputs are parts of one
+  // buffer.
   bool looks_back_ = false;
   ::ZSTD_outBuffer memory_ = {nullptr, 0, 0};
 };

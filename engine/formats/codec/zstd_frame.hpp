@@ -2,8 +2,8 @@
 #pragma once
 
 // Encodes bytes as one Zstandard frame. Saves split a long stream into pieces, and encode each
-// piece as a frame. Several threads can then encode one stream, and the result does not depend on
-// the number of threads.
+// piece as a frame. Therefore several threads can encode one stream, and the result does not depend
+// on the number of threads.
 
 #include <cstddef>
 #include <memory>
@@ -26,7 +26,7 @@ class zstd_frame_encoder {
   virtual ~zstd_frame_encoder() = default;
 
   // Replaces the contents of `out` with the frame. As .zt files require, the frame has no content
-  // size and no checksum. The index of the file has both.
+  // size and no checksum. The index of the file has the content size and the checksum.
   virtual result<void> encode(std::span<const std::byte> in, std::vector<std::byte>& out) = 0;
 };
 

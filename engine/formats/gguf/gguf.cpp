@@ -23,7 +23,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::uint64_t name_bytes_end = 64;  // Names must have fewer bytes than this.
+constexpr std::uint64_t name_bytes_end = 64;  // Names must have fewer than 64 bytes.
 constexpr std::uint32_t gguf_rank_max = 4;
 // Size of the smallest tensor info, which has an empty name and no dimensions.
 constexpr std::uint64_t info_bytes_min = 8 + 4 + 4 + 8;
@@ -38,8 +38,8 @@ bool read_version(input_cursor& in, std::endian& order) {
   const std::uint64_t begin = in.position();
   std::uint32_t version = 0;
   if (!in.number(version)) return false;
-  // GGUF has no flag for the byte order. If the lower 16 bits of the version are 0, the version (2
-  // or 3) was read in the wrong byte order, so the file is big-endian.
+  // GGUF has no flag for the byte order. The version is 2 or 3. If its lower 16 bits are 0, the
+  // version was read in the wrong byte order, so the file is big-endian.
   order = (version & 0xFFFFU) == 0 && version != 0 ? std::endian::big : std::endian::little;
   if (order == std::endian::big) version = __builtin_bswap32(version);
   if (version == 2 || version == 3) return true;
@@ -56,7 +56,7 @@ bool read_prologue(input_cursor& in, prologue& out) {
   if (!read_version(in, out.order)) return false;
   const std::uint64_t counts_at = in.position();
   if (!in.number(out.tensors, out.order) || !in.number(out.pairs, out.order)) return false;
-  // Checks the counts before memory is allocated for them.
+  // Checks the counts before memory is allocated for the tensors and pairs.
   const std::uint64_t left = in.left();
   if (out.tensors > left / info_bytes_min || out.pairs > left / gguf_pair_bytes_min ||
       out.tensors * info_bytes_min + out.pairs * gguf_pair_bytes_min > left) {
@@ -160,7 +160,7 @@ result<std::uint64_t> bytes_of(const tensor_claim& claim) {
   return *bytes;
 }
 
-// The data section, and the number of bytes that the previous tensors occupy in it.
+// The data section, and the number of bytes that the previous tensors occupy in the section.
 struct data_section {
   std::uint64_t begin = 0;
   std::uint64_t file_bytes = 0;
@@ -178,8 +178,8 @@ std::optional<fault> place(const tensor_claim& claim, data_section& data, entry&
                          ", but the tensors before it end, after alignment, at " +
                          grouped(data.filled));
   }
-  const std::uint64_t room = data.file_bytes - data.begin;
-  if (claim.offset > room || *bytes > room - claim.offset) {
+  const std::uint64_t section_bytes = data.file_bytes - data.begin;
+  if (claim.offset > section_bytes || *bytes > section_bytes - claim.offset) {
     const auto end = checked_add(claim.offset, *bytes);
     const auto in_file = end ? checked_add(*end, data.begin) : end;
     return at_tensor(claim, errc::extent_outside_file,
@@ -281,7 +281,8 @@ result<file_entries> parse_gguf(input& from, strictness strictness) {
   }
   std::vector<tensor_claim> claims;
   if (!read_infos(in, counts, strictness, budget, claims)) return in.error();
-  // The whole header was read. The code below uses only `claims`, and does not read the file.
+  // The whole header has been read. The following code uses only `claims`, and does not read the
+  // file.
 
   auto data = data_after(in.position(), alignment, file_bytes, !claims.empty());
   if (!data) return data.error();

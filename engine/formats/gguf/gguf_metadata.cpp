@@ -97,8 +97,8 @@ class metadata_reader {
     return true;
   }
 
-  // Leaves out the pair if `text_bytes` exceeds the rest of the limit. Returns false if the pair is
-  // left out. The caller must still read the value to its end.
+  // Leaves out the pair if `text_bytes` exceeds the unused part of the limit. Returns false if the
+  // pair is left out. The caller must still read the value to its end.
   bool fits(std::uint64_t text_bytes) noexcept {
     if (text_bytes > gguf_metadata_bytes_max - used_) left_out_ = true;
     return !left_out_;

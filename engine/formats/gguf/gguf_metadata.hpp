@@ -13,7 +13,8 @@ namespace ringload::inline v0 {
 
 inline constexpr std::uint64_t gguf_alignment_usual = 32;
 
-// The smallest pair: the length of the key, a key of one byte, a type, and a value of one byte.
+// Size of the smallest pair: the length of the key, a key of one byte, a type, and a value of one
+// byte.
 inline constexpr std::uint64_t gguf_pair_bytes_min = 8 + 1 + 4 + 1;
 
 struct gguf_pairs {

@@ -15,7 +15,8 @@
 
 namespace ringload::inline v0::h5 {
 
-// Returns the number to add to the chunk addresses of this file to get file offsets.
+// Returns the number that must be added to the chunk addresses of this file. The sums are file
+// offsets.
 result<std::uint64_t> unseen_user_block(hid_t file);
 
 }  // namespace ringload::inline v0::h5

@@ -20,9 +20,9 @@ struct attribute_reader {
   hdf5_contents& to;
   std::size_t bytes_left = attribute_bytes_max;
 
-  // Adds the attributes of `object` to to.attributes. Their names begin with `name` and a dot,
-  // unless `name` is empty. If an attribute cannot be read, is too large, or has an unsupported
-  // type, only increments to.attributes_left_out.
+  // Adds the attributes of `object` to to.attributes. Adds `name` and a dot before each attribute
+  // name, unless `name` is empty. If an attribute cannot be read, is too large, or has an
+  // unsupported type, only increments to.attributes_left_out.
   result<void> read_all(hid_t object, const std::string& name);
 };
 

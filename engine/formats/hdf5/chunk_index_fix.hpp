@@ -22,12 +22,12 @@ struct chunk_places {
   std::size_t stride;  // Number of elements of hdf5_dataset::chunk_origins for one chunk.
 
   // Returns true if libhdf5 finds a chunk of the right size at each position. If positions are
-  // wrong, at least the lookup of the last wrong position fails, because no chunk has this
-  // position.
+  // wrong, no chunk has the last wrong position, so the lookup of this position fails.
   bool are_correct(const hdf5_dataset& description) const;
 
-  // Corrects the positions. The array has the unlimited dimension first, but libhdf5 computed the
-  // positions in the order of the dimensions. Returns false if the positions cannot be corrected.
+  // Corrects the positions in `origins`. In the array, the unlimited dimension is first, but
+  // libhdf5 computed the positions in the order of the dimensions. Returns false if the positions
+  // cannot be corrected.
   bool reorder(std::vector<std::uint64_t>& origins) const;
 };
 

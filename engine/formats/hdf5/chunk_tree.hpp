@@ -2,7 +2,7 @@
 #pragma once
 
 // Reads the chunks of a dataset from its B-tree of version 1. Files that every version of libhdf5
-// can read have such trees.
+// can read have these trees.
 //
 // libhdf5 before 1.14 reads the tree from its beginning for each requested chunk: 16,384 chunks
 // take 2.6 s, and four times as many chunks take sixteen times as long. This code reads the tree
@@ -34,8 +34,8 @@ struct tree_chunks {
   std::vector<std::uint64_t> origins;  // One number for each dimension of each chunk.
 };
 
-// Returns an empty optional if the dataset has no such tree, or if the tree does not have `count`
-// chunks. Addresses and lengths in the file must have 8 bytes.
+// Returns an empty optional if the dataset has no B-tree of version 1, or if the tree does not have
+// `count` chunks. Addresses and lengths in the file must have 8 bytes.
 std::optional<tree_chunks> read_chunk_tree(const tree_place& place, std::uint64_t count);
 
 }  // namespace ringload::inline v0::h5

@@ -94,7 +94,7 @@ result<void> describer::read_shape() {
 }
 
 // If the elements are arrays, their fill value is an array of numbers. These numbers must be equal,
-// and out_.fill is one of them.
+// and out_.fill is one of these numbers.
 result<void> describer::read_fill() {
   H5D_fill_value_t kind = H5D_FILL_VALUE_ERROR;
   if (::H5Pfill_value_defined(creation_.get(), &kind) < 0) return failed();
@@ -123,7 +123,7 @@ result<void> describer::read_compact() {
   }
   out_.compact.resize(static_cast<std::size_t>(*bytes));
   if (*bytes == 0) return {};
-  // Requests the elements in the type of the file, so that libhdf5 does not convert them.
+  // Requests the elements in the type of the file, so that libhdf5 does not convert the elements.
   const herr_t status =
       ::H5Dread(dataset_, type_.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out_.compact.data());
   if (status < 0) return failed();
@@ -223,9 +223,9 @@ result<void> describer::read_chunks() {
 
 #else
 
-// Adds the chunks from the tree. Returns false if the caller must use libhdf5 instead: if there are
-// few chunks, if no tree can be read, or if the tree has another number of chunks or another first
-// chunk than libhdf5 reports.
+// Adds the chunks from the tree. Returns false if the caller must use libhdf5 instead. This is the
+// case if there are few chunks, or if no tree can be read. This is also the case if libhdf5 reports
+// another number of chunks or another first chunk than the tree has.
 result<bool> describer::read_tree(std::uint64_t count) {
   // Up to this number of chunks, libhdf5 is as fast as read_chunk_tree().
   constexpr std::uint64_t quick = 256;
@@ -280,8 +280,8 @@ result<void> describer::read_chunks() {
 
 // Corrects the positions of the chunks if libhdf5 reports wrong positions. If a dataset has one
 // unlimited dimension, libhdf5 stores its chunks in an extensible array, with this dimension first.
-// When libhdf5 lists these chunks, it ignores this order and reports wrong positions (1.10.8,
-// 2.0.0). When libhdf5 looks up a chunk by its position, the result is correct.
+// The listing functions of libhdf5 1.10.8 and 2.0.0 ignore this order and report wrong positions. A
+// lookup of a chunk by its position is correct.
 result<void> describer::check_places() {
   H5D_chunk_index_t kind = H5D_CHUNK_IDX_BTREE;
   if (out_.chunks.empty()) return {};
@@ -329,7 +329,7 @@ result<described> describer::describe() {
       break;
     }
     default: {
-      // Without stored bytes, H5Dget_offset() returns no meaningful address.
+      // If no bytes are stored, H5Dget_offset() returns no meaningful address.
       out_.bytes = ::H5Dget_storage_size(dataset_);
       const haddr_t offset = ::H5Dget_offset(dataset_);
       if (out_.bytes > 0 && offset == HADDR_UNDEF) {

@@ -23,8 +23,8 @@ struct dataset_limits {
   int file = -1;
 };
 
-// An open dataset, the address of its object header if the address is known, and the dataset's name
-// in faults.
+// An open dataset. `header` is the address of the dataset's object header, if the address is known.
+// `place` is the dataset's name in faults.
 struct open_dataset {
   hid_t id;
   std::optional<std::uint64_t> header;

@@ -15,7 +15,7 @@
 #include "base/fault.hpp"
 
 #if !H5_VERSION_GE(1, 10, 5)
-#error "ringload_hdf5 needs libhdf5 1.10.5, the first version that reports the places of chunks"
+#error "ringload_hdf5 needs libhdf5 1.10.5, the first version that reports the positions of chunks"
 #endif
 
 namespace ringload::inline v0::h5 {

@@ -28,7 +28,8 @@ namespace {
 
 using namespace h5;
 
-// A sanitizer reserves a huge range of addresses, so its builds have no memory limit.
+// Builds with a sanitizer have no memory limit, because the sanitizer reserves a huge range of
+// addresses.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool may_limit_addresses = false;
 #elif defined(__has_feature)
@@ -47,7 +48,7 @@ void limit(int resource, ::rlim_t value) noexcept {
 }
 
 // Limits the memory, and forbids core dumps and writes to files. Writes to the pipe stay possible.
-// The kernel kills this process if the thread that started it ends.
+// The kernel kills this process if the thread that started this process ends.
 void give_up_rights(std::uint64_t memory_bytes) noexcept {
   if (may_limit_addresses) limit(RLIMIT_AS, memory_bytes);
   limit(RLIMIT_CORE, 0);

@@ -23,36 +23,36 @@ constexpr std::size_t prefix_bytes = magic.size() + number_bytes;
 template <class T, class Record>
 concept is_a = std::same_as<std::remove_const_t<T>, Record>;
 
-// Writes fields if `Way` is a packer, and reads fields if `Way` is an unpacker. Thus one list of
-// the fields serves both directions.
-template <class Way>
+// Writes fields if `Serializer` is a packer, and reads fields if `Serializer` is an unpacker.
+// Therefore reading and writing share one list of the fields.
+template <class Serializer>
 class field_passer {
  public:
-  explicit field_passer(Way& way) noexcept : way_(way) {}
+  explicit field_passer(Serializer& serializer) noexcept : serializer_(serializer) {}
 
   template <packed_number T>
   void pass(T& value) {
-    way_.number(value);
+    serializer_.number(value);
   }
   // Passes a signed number or a floating-point number as its bits.
   template <class T>
     requires(std::is_arithmetic_v<T> && !packed_number<T>)
   void pass(T& value) {
     std::uint64_t bits = std::bit_cast<std::uint64_t>(value);
-    way_.number(bits);
+    serializer_.number(bits);
     if constexpr (!std::is_const_v<T>) value = std::bit_cast<T>(bits);
   }
-  void pass(const std::string& text) { way_.text(text); }
-  void pass(std::string& text) { way_.text(text); }
-  void pass(const std::vector<std::byte>& bytes) { way_.bytes(bytes); }
-  void pass(std::vector<std::byte>& bytes) { way_.bytes(bytes); }
+  void pass(const std::string& text) { serializer_.text(text); }
+  void pass(std::string& text) { serializer_.text(text); }
+  void pass(const std::vector<std::byte>& bytes) { serializer_.bytes(bytes); }
+  void pass(std::vector<std::byte>& bytes) { serializer_.bytes(bytes); }
   template <class T>
   void pass(const std::vector<T>& items) {
-    way_.list(items, [this](auto&, const T& item) { pass(item); });
+    serializer_.list(items, [this](auto&, const T& item) { pass(item); });
   }
   template <class T>
   void pass(std::vector<T>& items) {
-    way_.list(items, [this](auto&, T& item) { pass(item); });
+    serializer_.list(items, [this](auto&, T& item) { pass(item); });
   }
 
   template <is_a<chain_filter> T>
@@ -87,13 +87,14 @@ class field_passer {
   }
 
  private:
-  Way& way_;
+  Serializer& serializer_;
 };
 
 fault malformed() {
-  return {errc::malformed_header, "",
-          "the process that parses HDF5 files sent an unreadable message, expected one of the "
-          "same version"};
+  return {
+      errc::malformed_header, "",
+      "the process that parses HDF5 files sent an unreadable message, expected a message of the "
+      "same version"};
 }
 
 constexpr std::uint64_t own_code_kind = 0;     // The fault has an errc.
@@ -153,8 +154,9 @@ result<hdf5_contents> decode_message(std::span<const std::byte> message) {
   constexpr std::uint64_t code_max = 4096;
   if (!from.is_complete() || code == 0 || code > code_max) return malformed();
   const int value = static_cast<int>(code);
+  // rank_failed is the last errc.
   const bool is_own_code =
-      kind == own_code_kind && code <= static_cast<std::uint64_t>(errc::rank_failed);  // The last.
+      kind == own_code_kind && code <= static_cast<std::uint64_t>(errc::rank_failed);
   return fault{is_own_code ? make_error_code(static_cast<errc>(value)) : system_code(value),
                std::move(place), std::move(cause)};
 }

@@ -88,9 +88,10 @@ class spawn_settings {
   int wrong_ = 0;
 };
 
-// end() kills the process if it is still running, and returns its exit status. If another part of
-// the program has already read the status, end() returns 0. The process number may then belong to
-// another process, so end() uses a process descriptor (pidfd) if the kernel supports it.
+// end() kills the process if the process is still running, and returns its exit status. If another
+// part of the program has already read the status, end() returns 0. In this case, the process
+// number may belong to another process. Therefore end() uses a process descriptor (pidfd) if the
+// kernel supports pidfds.
 class running_process {
  public:
   explicit running_process(pid_t id) noexcept

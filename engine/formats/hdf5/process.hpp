@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Starts a process for libhdf5 and waits for the process. This file does not call libhdf5, so a
-// program that parses only in such processes need not link libhdf5. parser_main.cpp has the code of
-// the process.
+// Starts a process for libhdf5 and waits for the process. This file does not call libhdf5.
+// Therefore a program that parses HDF5 files only in other processes need not link libhdf5.
+// parser_main.cpp has the code of the process.
 
 #include <ringload/hdf5.hpp>
 

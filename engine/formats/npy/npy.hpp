@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses NumPy arrays of format version 1.0 to 3.0. An array consists of a Python dictionary with
-// type, order and shape, and of the elements. An array is a file (.npy) or a member of a zip
-// archive (.npz).
+// Parses NumPy arrays of format version 1.0 to 3.0. An array consists of a header and the elements.
+// The header is a Python dictionary with type, order and shape. An array is a file (.npy) or a
+// member of a zip archive (.npz).
 
 #include <cstddef>
 #include <cstdint>
@@ -35,8 +35,8 @@ struct npy_header {
 // bytes of an array, or all bytes of a shorter array.
 result<std::size_t> npy_header_end(std::span<const std::byte> prefix);
 
-// `header` must be exactly the bytes before the elements. For objects, text, dates and structures,
-// returns errc::unsupported_feature. A fault has the byte offset in the array.
+// `header` must be exactly the bytes before the elements. Returns errc::unsupported_feature for
+// objects, text, dates and structures. A fault has the byte offset in the array.
 result<npy_header> parse_npy_header(std::span<const std::byte> header, const read_options& options);
 
 // Reads a file with one array. `name` is the name of the tensor. With `strictness::strict`, the

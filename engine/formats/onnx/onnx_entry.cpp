@@ -93,7 +93,7 @@ class tensor_converter {
   std::optional<fault> check_varints(std::uint64_t stored);
   fault wrong_bytes(std::uint64_t found) const;
   // Returns the fault for a wrong number of values in gather(). For a type of six bits, `found` and
-  // `wanted` are numbers of elements. For any other type, they are numbers of bytes.
+  // `wanted` are numbers of elements. For any other type, both are numbers of bytes.
   fault wrong_values(std::uint64_t found, std::uint64_t wanted) const;
   void set_stream(stored_stream stream);
 
@@ -202,17 +202,17 @@ std::optional<fault> tensor_converter::gather() {
   if (stored > onnx_values_bytes_max || out_.bytes > onnx_values_bytes_max) {
     return onnx_fault(tensor_, errc::unsupported_feature,
                       "its values are in " + grouped(tensor_.typed.size()) +
-                          " places instead of one packed field, where they may have at most " +
+                          " ranges instead of one packed field; such values may have at most " +
                           grouped(onnx_values_bytes_max) + " bytes");
   }
   const std::size_t width = bits(out_.dtype) / 8;
   const bool integers = tensor_.typed_field != onnx_field::float_data &&
                         tensor_.typed_field != onnx_field::double_data;
   // Elements of six bits are not packed yet, and use one byte each.
-  const std::uint64_t room =
+  const std::uint64_t expected_bytes =
       type_->bits == six_bits ? element_count(tensor_.dims).value_or(0) : out_.bytes;
   auto values = std::make_shared<std::vector<std::byte>>();
-  values->reserve(static_cast<std::size_t>(room));
+  values->reserve(static_cast<std::size_t>(expected_bytes));
   input_cursor in(from_, tensor_.typed.front().offset, from_.bytes());
   std::uint64_t value = 0;
   unsigned shift = 0;
@@ -221,7 +221,7 @@ std::optional<fault> tensor_converter::gather() {
     for (std::uint64_t i = 0; i < run.bytes; ++i) {
       std::uint8_t byte = 0;
       if (!in.number(byte)) return in.error();
-      if (values->size() > room) return wrong_values(values->size(), room);
+      if (values->size() > expected_bytes) return wrong_values(values->size(), expected_bytes);
       if (!integers) {
         values->push_back(std::byte{byte});
         continue;
@@ -240,7 +240,8 @@ std::optional<fault> tensor_converter::gather() {
       shift = 0;
     }
   }
-  if (values->size() != room || shift != 0) return wrong_values(values->size(), room);
+  if (values->size() != expected_bytes || shift != 0)
+    return wrong_values(values->size(), expected_bytes);
   if (type_->bits == six_bits) *values = packed_sixes(*values);
   stored_stream stream;
   stream.offset = tensor_.typed.front().offset;
@@ -255,7 +256,7 @@ std::optional<fault> tensor_converter::set_typed() {
     return onnx_fault(tensor_, errc::malformed_header,
                       "values of its type cannot be in field " + grouped(tensor_.typed_field));
   }
-  // Without data, the tensor has no elements: read_onnx_tensor() refuses tensors that have elements
+  // A tensor without data has no elements: read_onnx_tensor() refuses tensors that have elements
   // but no data.
   if (tensor_.typed.empty()) return std::nullopt;
   if (tensor_.typed.size() > 1 || type_->bits == six_bits) return gather();
@@ -267,7 +268,8 @@ std::optional<fault> tensor_converter::set_typed() {
   if (tensor_.typed_field == onnx_field::float_data ||
       tensor_.typed_field == onnx_field::double_data) {
     if (run.bytes != out_.bytes) return wrong_bytes(run.bytes);
-    out_.offset = run.offset;  // The elements are contiguous and little-endian: no decoding.
+    // The elements are contiguous and little-endian, so no decoding is needed.
+    out_.offset = run.offset;
     return std::nullopt;
   }
   if (auto failure = check_varints(run.bytes)) return failure;

@@ -19,7 +19,7 @@ struct onnx_files {
   std::unordered_map<std::string, std::uint32_t> numbers;
 };
 
-// Returns the entry of the tensor, without its name. If the values are in several places of the
+// Returns the entry of the tensor, without its name. If the values are in several ranges of the
 // file, or are six-bit elements in int32_data, reads the values into memory.
 result<entry> entry_of(const onnx_tensor& tensor, input& from, onnx_files& external_files);
 

@@ -76,7 +76,7 @@ class graph_walker {
   std::uint64_t name_bytes_ = 0;
 };
 
-// Fails if a singular field occurs twice, because readers differ in which occurrence they use.
+// Fails if a singular field occurs twice, because different readers may use different occurrences.
 bool graph_walker::once(const protobuf_field& part, std::uint32_t& seen) {
   const std::uint32_t bit = part.number < 32 ? 1U << part.number : 0;
   if ((seen & bit) != 0) {

@@ -15,7 +15,7 @@
 
 namespace ringload::inline v0 {
 
-// A tensor, and the names that it may have.
+// A tensor, and the candidates for its name.
 struct onnx_found {
   onnx_tensor tensor;
   std::string path;      // Prefix of the name. Empty, or a path that ends with '/'.

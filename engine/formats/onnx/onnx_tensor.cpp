@@ -60,7 +60,7 @@ bool read_typed(protobuf_reader& in, const protobuf_field& values, onnx_tensor& 
   }
   if (out.typed.size() == runs_max) {
     return in.fail(values, errc::malformed_header,
-                   "the tensor's values are in more than " + grouped(runs_max) + " places");
+                   "the tensor's values are in more than " + grouped(runs_max) + " ranges");
   }
   out.typed_field = values.number;
   const bool floats = values.number == onnx_field::float_data && values.type == wire_type::fixed32;
@@ -108,7 +108,8 @@ bool read_field(protobuf_reader& in, const protobuf_field& part, onnx_tensor& ou
   }
 }
 
-// These fields must not occur twice, because readers differ in which occurrence they use.
+// Returns true for fields that must not occur twice, because different readers may use different
+// occurrences.
 bool is_singular(std::uint32_t number) noexcept {
   return number == onnx_field::data_type || number == onnx_field::name_field ||
          number == onnx_field::raw_data || number == onnx_field::data_location ||

@@ -93,14 +93,15 @@ fault onnx_fault(const onnx_tensor& tensor, errc code, std::string cause);
 // Reads the tensor in a message that in.next() has returned.
 bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_tensor& out);
 
-// If an attribute with this name states the value of a Constant node as numbers or texts, returns
-// the number of the field with this value. Otherwise, for example for a tensor, returns 0.
+// Some attributes state the value of a Constant node as numbers or texts. Returns the number of the
+// field with this value if `attribute_name` is the name of such an attribute. Otherwise, for
+// example for a tensor, returns 0.
 std::uint32_t onnx_value_field(std::string_view attribute_name) noexcept;
 
 // Reads the value of an attribute for which onnx_value_field() has returned `field`. Reads from the
-// current field to the end of `message`, and leaves the message. Texts are not kept: the tensor has
-// their type and their count. `has_value` is false if the attribute should have one value, but has
-// none.
+// current field to the end of `message`, and leaves the message. Does not store texts: `out` has
+// only the type and the number of the texts. Sets `has_value` to false if the attribute should have
+// one value but has no value.
 bool read_onnx_value(protobuf_reader& in, const protobuf_field& message, std::uint32_t field,
                      onnx_tensor& out, bool& has_value);
 

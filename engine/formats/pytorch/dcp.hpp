@@ -9,8 +9,9 @@
 //  __0_0.distcp   | item 1 | item 3 |      each item is an archive of torch.save with one tensor
 //  __1_0.distcp   | item 2 |
 //
-// `.metadata` is a pickle. Its functions are not called. parse_dcp() reads `.metadata` first.
-// When the other files are open, locate_dcp_tensors() finds the bytes of the tensors in the items.
+// `.metadata` is a pickle. The functions that the pickle names are not called. parse_dcp() reads
+// `.metadata` first. After the other files are opened, locate_dcp_tensors() finds the bytes of the
+// tensors in the items.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -35,9 +36,9 @@ inline constexpr std::uint64_t dcp_values_max = 20'000'000;
 bool is_dcp_metadata(std::string_view name) noexcept;
 
 // Reads `.metadata`, and checks that the boxes of a tensor cover each element exactly once. In the
-// result, each piece of a tensor is a whole item of another file. The caller must then call
+// result, each piece of a tensor is a whole item of another file. Afterwards, the caller must call
 // locate_dcp_tensors(). Objects that are not tensors are omitted, with a note. Tensors of an
-// unsupported type are omitted too, unless `strictness` is `strict`.
+// unsupported type are also omitted, unless `strictness` is `strict`.
 result<file_entries> parse_dcp(input& from, strictness strictness);
 
 // Replaces the range of each item by the range of its tensor's bytes. `external_files` must have

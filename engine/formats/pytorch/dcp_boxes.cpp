@@ -35,8 +35,8 @@ bool overlap(const piece& a, const piece& b) {
   return true;
 }
 
-// Returns a fault if two boxes overlap. `boxes` must be sorted by origin, so that a box is compared
-// only with boxes that begin before the end of this box in the first dimension.
+// Returns a fault if two boxes overlap. `boxes` must be sorted by origin. Each box is compared only
+// with boxes that begin before its end in the first dimension.
 result<void> check_disjoint(std::span<const piece> boxes) {
   std::uint64_t compared = 0;
   for (std::size_t i = 0; i < boxes.size(); ++i) {

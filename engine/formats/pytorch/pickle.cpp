@@ -117,7 +117,8 @@ bool pickle_machine::call() {
   if (!callee.has_kind(pickle_kind::global) && !callee.has_kind(pickle_kind::call)) {
     return fail(errc::malformed_header, "a call has an object that is not a function");
   }
-  // A call of OrderedDict becomes a dictionary, because later opcodes may add tensors to it.
+  // A call of OrderedDict becomes a dictionary, because later opcodes may add tensors to the
+  // dictionary.
   if (callee.has_kind(pickle_kind::global) &&
       parsed_.global(callee).is_named("collections", "OrderedDict")) {
     const auto items = parsed_.tuple(arguments);

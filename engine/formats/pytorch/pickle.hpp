@@ -24,8 +24,9 @@ namespace ringload::inline v0 {
 inline constexpr std::uint64_t pickle_bytes_max = 32'000'000;
 // For example, 100,000 tensors need 3,300,000 values.
 inline constexpr std::size_t pickle_values_max = 5'000'000;
-// Limit of the stack and of the marks. Python pushes up to a thousand items at a time and then adds
-// them to their list or dictionary. Only a tuple needs all its items on the stack.
+// Limit for the number of values on the stack, and for the number of marks. Python pushes up to a
+// thousand items at a time, and then adds the items to their list or dictionary. Only a tuple needs
+// all its items on the stack.
 inline constexpr std::size_t pickle_stack_max = 1'000'000;
 
 struct pickle_limits {

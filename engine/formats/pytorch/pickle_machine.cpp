@@ -85,7 +85,7 @@ bool pickle_machine::pop(pickle_value& out) {
   return true;
 }
 
-// Returns the position of the first value above the last mark, and removes the mark.
+// Sets `begin` to the position of the first value above the last mark, and removes the mark.
 bool pickle_machine::to_mark(std::size_t& begin) {
   if (marks_.empty()) return fail(errc::malformed_header, "there is no mark on the stack");
   begin = marks_.back();
@@ -182,8 +182,8 @@ bool pickle_machine::build_tuple(unsigned char code) {
   return push({pickle_kind::tuple, index, count});
 }
 
-// If `into` is a call, it may create an object of a subclass of list or dict. The reader does not
-// create this object, and drops its items.
+// If `into` is a call, the call may create an object of a subclass of list or dict. The reader does
+// not create this object, and drops its items.
 bool pickle_machine::extend(pickle_value into, std::span<const pickle_value> more) {
   if (into.has_kind(pickle_kind::call)) return true;
   // Charges twice, because a growing vector may hold the old and the new copy of its values.

@@ -143,7 +143,8 @@ result<found_storages> find_storages(input& from, const pickles& read) {
   if (duplicate != out.storages.end()) {
     return malformed_at(read.begin[4], "duplicate storage '" + printable(duplicate->key) + "'");
   }
-  // big_endian stays false, because PyTorch writes this format in little-endian order everywhere.
+  // big_endian stays false, because PyTorch writes this format in little-endian order on every
+  // machine.
   return found_storages{std::move(out), offset};
 }
 

@@ -19,8 +19,8 @@ struct role_row {
 
 constexpr std::string_view utils = "torch._utils";
 
-// The names above the blank line do not build tensors. They are listed, because PyTorch's loader
-// with weights_only=True accepts them.
+// The functions and classes above the blank line do not build tensors. The list has these names,
+// because PyTorch's loader with weights_only=True accepts these names.
 constexpr std::array<role_row, 33> roles = {{
     {"collections", "OrderedDict", torch_role::plain},
     {"collections", "Counter", torch_role::plain},
@@ -126,7 +126,7 @@ constexpr std::array<element_row, 22> torch_dtypes = {{
     {"complex32", 4, std::nullopt},
 }};
 
-// Dtypes that a checkpoint may contain as values, but whose tensors are not supported.
+// Dtypes that a checkpoint may contain as values. Tensors of these dtypes are not supported.
 constexpr std::array<std::string_view, 24> other_dtypes = {
     "qint8", "quint8", "qint32", "quint4x2", "quint2x4", "bits1x8", "bits2x4", "bits4x2",
     "bits8", "bits16", "int1",   "int2",     "int3",     "int4",    "int5",    "int6",

@@ -166,7 +166,7 @@ bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned 
 }
 
 // Omits the value of a key that cannot be a name, such as a float or a tuple. Reports the value
-// only if it has tensors.
+// only if the value has tensors.
 bool state_walker::visit_nameless(pickle_value v, const std::string& container, unsigned depth) {
   const list_sizes before = sizes();
   if (!visit(v, container, depth)) return false;

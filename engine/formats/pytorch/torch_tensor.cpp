@@ -28,8 +28,8 @@ result<std::uint64_t> natural(pickle_value v, std::string_view number) {
   return static_cast<std::uint64_t>(v.integer());
 }
 
-// Returns true for {"conj": True} and {"neg": True}. Readers of such a tensor must conjugate or
-// negate its elements.
+// Returns true for {"conj": True} and {"neg": True}. A reader must conjugate or negate the elements
+// of this tensor.
 bool is_lazy(const pickle& in, pickle_value metadata) {
   if (!metadata.has_kind(pickle_kind::dict)) return false;
   const auto& items = in.container(metadata);
@@ -44,7 +44,7 @@ bool is_lazy(const pickle& in, pickle_value metadata) {
   return false;
 }
 
-// The arguments of a call, before they are checked against the storage.
+// The arguments of a call. The ranges are not yet checked against the storage.
 struct description {
   torch_identity storage;
   torch_element element;

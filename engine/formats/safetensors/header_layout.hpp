@@ -21,7 +21,8 @@ struct data_section {
 };
 
 // Returns the tensors in file order with their ranges. The checks have the same order as in the
-// reference implementation, so that both report the same fault.
+// reference implementation, so that the parser and the reference implementation report the same
+// fault.
 result<std::vector<entry>> lay_out(safetensors_json header, data_section data,
                                    strictness strictness);
 

@@ -87,7 +87,7 @@ result<file_entries> parse_safetensors(std::span<const std::byte> header, std::u
   }
   auto described = describe_header(text, file_bytes, strictness);
   if (!described) return described.error();
-  // Each tensor now has a name, a type, a shape and offsets. The code below reads no JSON.
+  // Each tensor now has a name, a type, a shape and offsets. The following code reads no JSON.
 
   file_entries found;
   found.metadata.reserve(described->metadata.size());

@@ -2,8 +2,8 @@
 #pragma once
 
 // Parses the safetensors format. A file has 8 bytes with the length of the header, a JSON header,
-// and tensor data to the end of the file. The rules are those of version 0.8 of the reference
-// crate. If the README of the format has other rules, `strictness::strict` follows the README.
+// and tensor data to the end of the file. Version 0.8 of the reference crate defines the rules. If
+// the README of the format has other rules, `strictness::strict` follows the README.
 
 #include <cstddef>
 #include <cstdint>

@@ -89,8 +89,8 @@ class header_reader {
   description_budget budget_;
   bool is_over_budget_ = false;
   safetensors_json out_;
-  std::optional<std::string_view> now_in_;      // The current top-level key.
-  std::vector<std::string_view> unknown_keys_;  // Unknown keys of the current entry.
+  std::optional<std::string_view> current_key_;  // The current top-level key.
+  std::vector<std::string_view> unknown_keys_;   // Unknown keys of the current entry.
 };
 
 std::string byte_place(std::uint64_t file_byte) { return "byte " + grouped(file_byte); }
@@ -102,10 +102,10 @@ result<safetensors_json> header_reader::read() {
 
 fault header_reader::at_fault() const {
   std::string place = byte_place(safetensors_prefix_bytes + in_.position());
-  if (now_in_ == metadata_key) {
+  if (current_key_ == metadata_key) {
     place = std::string(metadata_key) + ", " + place;
-  } else if (now_in_) {
-    place = tensor_place(*now_in_) + ", " + place;
+  } else if (current_key_) {
+    place = tensor_place(*current_key_) + ", " + place;
   }
   return {is_over_budget_ ? errc::header_too_large : errc::malformed_header, std::move(place),
           in_.cause()};
@@ -116,14 +116,14 @@ bool header_reader::read_all() {
   std::string_view key;
   if (!in_.enter_object()) return false;
   while (in_.next_key(key)) {
-    now_in_ = key;
+    current_key_ = key;
     if (key != metadata_key) {
       if (!read_tensor(key)) return false;
     } else {
       if (std::exchange(metadata_seen, true)) return in_.fail("duplicate key");
       if (!read_metadata()) return false;
     }
-    now_in_.reset();
+    current_key_.reset();
   }
   return in_.end();
 }

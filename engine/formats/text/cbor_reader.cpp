@@ -115,7 +115,8 @@ bool cbor_reader::enter(std::uint8_t major, const char* expected) {
 bool cbor_reader::enter_map() { return enter(cbor::map, "a map"); }
 bool cbor_reader::enter_array() { return enter(cbor::array, "an array"); }
 
-// Sets `more` if the innermost container has another item. Otherwise leaves the container.
+// Sets `more` to true if the innermost container has another item. Otherwise sets `more` to false,
+// and leaves the container.
 bool cbor_reader::next(bool& more) {
   container& inner = open_.back();
   if (inner.indefinite) {
@@ -270,7 +271,8 @@ bool cbor_reader::json_scalar(std::string& out) {
   return true;
 }
 
-// A container cannot be a key, because each level of nesting would double its JSON text.
+// Refuses an array or a map as a key, because each level of nesting would double the JSON text of
+// the key.
 bool cbor_reader::json_key(std::string& out, std::size_t bytes_max) {
   if (!peek()) return false;
   if (head_.major == cbor::text || head_.major == cbor::bytes) return json(out, bytes_max);

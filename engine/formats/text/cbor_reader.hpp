@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads CBOR (RFC 8949) from start to end. The caller requests the value that it expects next. Used
-// for .zt files and for attributes. The reader builds no tree. Before the reader allocates memory
-// for a string, it checks that the input has that number of bytes. No library is used, because the
-// known libraries build a tree or do not report the position of an error.
+// Reads CBOR (RFC 8949) from start to end. The caller requests the next value by its expected type.
+// Used for .zt files and for attributes. The reader builds no tree. Before the reader allocates
+// memory for a string, the reader checks that the input has enough bytes. No library is used,
+// because the known libraries build a tree or do not report the position of an error.
 
 #include <cstdint>
 #include <string>
@@ -14,8 +14,9 @@
 
 namespace ringload::inline v0 {
 
-// Functions that return bool return false after a failure. The cursor then has the fault. Tags
-// before a value are skipped, except the tag 2 of an integer that is stored as a byte string.
+// Functions that return bool return false after a failure. After a failure, the cursor has the
+// fault. Tags before a value are skipped, except the tag 2 of an integer that is stored as a byte
+// string.
 class cbor_reader {
  public:
   static constexpr std::size_t depth_max = 256;
@@ -23,8 +24,8 @@ class cbor_reader {
 
   explicit cbor_reader(input_cursor& in) noexcept : in_(in) {}
 
-  // Use: while (in.next_key(key)) { read the value }. Afterwards, failed() is true if the map is
-  // malformed, and false if the map has ended.
+  // Example: while (in.next_key(key)) { read the value }. Afterwards, failed() is true if the map
+  // is malformed, and false if the map has ended.
   bool enter_map();
   bool next_key(std::string& key);
   bool enter_array();
@@ -34,7 +35,8 @@ class cbor_reader {
   bool unsigned_integer(std::uint64_t& out);
   bool skip_value();
 
-  // Reads the next value if it is null or undefined. Otherwise returns false and reads nothing.
+  // Reads the next value if the value is null or undefined. Otherwise returns false and reads
+  // nothing.
   bool null();
   bool is_text();
 

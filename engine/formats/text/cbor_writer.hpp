@@ -16,7 +16,7 @@ class cbor_writer {
  public:
   explicit cbor_writer(std::string& out) noexcept : out_(out) {}
 
-  // After the call, the caller must write this number of pairs or items.
+  // After map() or array(), the caller must write this number of pairs or items.
   void map(std::uint64_t pairs);
   void array(std::uint64_t items);
 

@@ -2,8 +2,8 @@
 #pragma once
 
 // The interface through which parsers read a file, a few bytes at a time. A parser requests only
-// the bytes that it needs. For example, if a file of 100 GB has a directory at its end, only the
-// directory and bytes near it are read.
+// the needed bytes. For example, if a file of 100 GB has a directory at its end, only the directory
+// and bytes near it are read.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,7 +21,8 @@ class input {
   virtual std::uint64_t bytes() const noexcept = 0;
 
   // Returns exactly `count` bytes, which are valid until the next call. Returns
-  // errc::truncated_file past the end of the file. The parser must limit `count`.
+  // errc::truncated_file if these bytes end past the end of the file. The parser must limit
+  // `count`.
   virtual result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) = 0;
 
   virtual result<void> read_into(std::uint64_t offset, std::span<std::byte> into) {

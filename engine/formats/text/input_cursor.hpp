@@ -32,13 +32,13 @@ class input_cursor {
   std::uint64_t position() const noexcept { return window_begin_ + window_offset_; }
   std::uint64_t left() const noexcept { return end_ - position(); }
 
-  // The cursor reads only bytes before end(). A caller may lower the end for nested parts. The new
-  // end must not exceed the end that was passed to the constructor.
+  // The cursor reads only bytes before end(). A caller may lower the end to read a nested message.
+  // The new end must not exceed the end that was passed to the constructor.
   std::uint64_t end() const noexcept { return end_; }
   void set_end(std::uint64_t end) noexcept { end_ = end; }
 
-  // `out` is valid until the next call. The caller must limit `count`, because all these bytes are
-  // in memory at the same time.
+  // `out` is valid until the next call. The caller must limit `count`, because all `count` bytes
+  // are in memory at the same time.
   bool bytes(std::size_t count, std::span<const std::byte>& out) {
     if (count > window_.size() - window_offset_ || count > left()) {
       if (!refill(count)) return false;
@@ -73,8 +73,8 @@ class input_cursor {
   // Moves to another offset of the file, backwards or forwards. Skipped bytes are not read.
   void seek(std::uint64_t byte) noexcept;
 
-  // Fails with the position of the next byte, or with the position `byte`. Always returns false, so
-  // that callers can write `return in.fail(...)`.
+  // fail() stores a fault at the position of the next byte. fail_at() stores a fault at the
+  // position `byte`. Always returns false, so that callers can write `return in.fail(...)`.
   bool fail(errc code, std::string cause) { return fail_at(position(), code, std::move(cause)); }
   bool fail_at(std::uint64_t byte, errc code, std::string cause) {
     return fail({code, "byte " + grouped(byte), std::move(cause)});

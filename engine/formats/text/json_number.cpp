@@ -10,7 +10,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::int64_t exponent_max = 1'000'000'000;  // Exceeds the digit count of any header.
+// Greater than the number of digits in any header.
+constexpr std::int64_t exponent_max = 1'000'000'000;
 constexpr std::size_t digits_max = 24;  // 2^64 and the precision of a double need fewer digits.
 
 // The value is 0.DIGITS times ten to the power of `point`. For example, 0.00123e5 has the digits

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads messages of protocol buffers, field by field. Used for ONNX models. The reader skips unused
-// fields without reading them, so the tensors in a model of 2 GB cost no time. No library is used,
-// because the libraries require the whole file in memory or in a mapping.
+// Reads messages of protocol buffers, field by field. Used for ONNX models. The reader does not
+// read the bytes of unused fields, so the tensors in a model of 2 GB cost no time. No library is
+// used, because the libraries require the whole file in memory or in a mapping.
 
 #include <cstdint>
 #include <string>
@@ -26,15 +26,16 @@ struct protobuf_field {
   std::uint64_t begin = 0;  // Position of the field, with its tag, in the file.
 };
 
-// Functions that return bool return false after a failure. The cursor then has the fault.
+// Functions that return bool return false after a failure. After a failure, the cursor has the
+// fault.
 class protobuf_reader {
  public:
   static constexpr std::size_t depth_max = 64;
 
   explicit protobuf_reader(input_cursor& in) noexcept : in_(in) {}
 
-  // Use: while (in.next(field)) { ... }. Afterwards, failed() is true if the message is malformed,
-  // and false if the message has ended.
+  // Example: while (in.next(field)) { ... }. Afterwards, failed() is true if the message is
+  // malformed, and false if the message has ended.
   bool next(protobuf_field& out);
 
   // enter() enters the message that next() has returned as `field`. After leave(), next() continues

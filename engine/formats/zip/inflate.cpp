@@ -21,7 +21,7 @@ result<inflater::beginning> inflater::read(input& from, std::uint64_t offset,
                                            std::uint64_t stored_bytes, std::size_t count) {
   auto deflate_decoder = make_deflate_decoder(false);
   if (!deflate_decoder) return deflate_decoder.error();
-  // One additional byte, so that the end of a stream of `count` bytes is detected.
+  // The buffer has one additional byte, so that the end of a stream of `count` bytes is detected.
   out_.resize(count + 1);
   std::size_t produced = 0;
   std::uint64_t taken = 0;

@@ -27,7 +27,7 @@ class inflater {
   result<beginning> read(input& from, std::uint64_t offset, std::uint64_t stored_bytes,
                          std::size_t count);
 
-  // Returns the first `count` bytes of the last read(), and gives up the buffer.
+  // Returns the first `count` bytes of the last read(), and moves the buffer to the caller.
   std::vector<std::byte> take(std::size_t count);
 
  private:

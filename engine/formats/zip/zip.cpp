@@ -148,9 +148,9 @@ result<zip_member> read_central(std::span<const std::byte> directory, std::size_
                                        grouped(out.stored_bytes) + " bytes instead of " +
                                        grouped(out.bytes));
   }
-  const bool none_for_some = out.stored_bytes == 0 && out.bytes != 0;
+  const bool lacks_stored_bytes = out.stored_bytes == 0 && out.bytes != 0;
   const bool longer = out.bytes / deflate_ratio_max > out.stored_bytes;
-  if (out.stored_codec == codec::deflate && (longer || none_for_some)) {
+  if (out.stored_codec == codec::deflate && (longer || lacks_stored_bytes)) {
     return malformed_member(place, grouped(out.stored_bytes) + " deflated bytes cannot decode to " +
                                        grouped(out.bytes) + " bytes");
   }
@@ -158,20 +158,20 @@ result<zip_member> read_central(std::span<const std::byte> directory, std::size_
   return out;
 }
 
-// Returns true if the sizes and the checksum in the local header are those in the directory, or are
-// unknown in the local header.
+// Returns true if the local header and the directory have equal sizes and checksums, or if these
+// numbers are unknown in the local header.
 bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip_member& member) {
   const auto crc = little_endian<std::uint32_t>(local, 14);
   const bool is_same =
       crc == member.crc32 && wide.bytes == member.bytes && wide.stored_bytes == member.stored_bytes;
   if (is_same || (little_endian<std::uint16_t>(local, 6) & flag_sizes_follow) == 0) return is_same;
-  // The writer of the archive may have written the local header before it knew the numbers. Then
-  // each number may also be 0 or the zip64 marker.
-  const auto open = [](std::uint64_t value, std::uint64_t known) {
+  // The writer of the archive may have written the local header before the numbers were known. In
+  // this case, each number may also be 0 or the zip64 marker.
+  const auto matches = [](std::uint64_t value, std::uint64_t known) {
     return value == 0 || value == in_zip64 || value == known;
   };
-  return (crc == 0 || crc == member.crc32) && open(wide.bytes, member.bytes) &&
-         open(wide.stored_bytes, member.stored_bytes);
+  return (crc == 0 || crc == member.crc32) && matches(wide.bytes, member.bytes) &&
+         matches(wide.stored_bytes, member.stored_bytes);
 }
 
 // Finds the data after the local header. The header and the data must end at or before `limit`.

@@ -2,7 +2,7 @@
 #pragma once
 
 // Reads the directory of a zip archive, which lists the ranges of all members. No library is used,
-// because libraries do not check two conditions that a loader must check: the local and the central
+// because a loader must check two conditions that libraries do not check. The local and the central
 // headers must not contradict each other, and no two members may share a byte.
 
 #include <cstddef>
@@ -62,8 +62,8 @@ result<zip_directory> read_zip_directory(input& from);
 // Returns a text such as "member 'data.pkl'".
 std::string member_place(std::string_view name);
 
-// Reads the whole member, inflates it if necessary, and verifies its checksum. Refuses a member
-// with more than `bytes_max` bytes.
+// Reads the whole member, inflates the member if necessary, and verifies the checksum. Refuses a
+// member with more than `bytes_max` bytes.
 result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& member,
                                                std::uint64_t bytes_max);
 

@@ -69,7 +69,7 @@ result<bool> read_end64(input& from, std::uint64_t end_at, zip_directory_place& 
 
 result<bool> ends_without_comment(input& from) {
   if (from.bytes() < end_bytes) return false;
-  // Reads 1 KiB, so that `from` buffers the directory of a small archive too.
+  // Reads 1 KiB, so that `from` also buffers the directory of a small archive.
   const auto near_bytes = static_cast<std::size_t>(std::min<std::uint64_t>(from.bytes(), 1024));
   auto tail = from.read(from.bytes() - near_bytes, near_bytes);
   if (!tail) return tail.error();

@@ -15,7 +15,7 @@ struct zip_directory_place {
   std::uint64_t members = 0;
   std::uint64_t bytes = 0;
   std::uint64_t offset = 0;
-  std::uint64_t end = 0;  // Beginning of the end records. The directory must end there.
+  std::uint64_t end = 0;  // Beginning of the end records. The directory must end at this offset.
 };
 
 // Refuses archives with several volumes, or with bytes between the directory and the end records.

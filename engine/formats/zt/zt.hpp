@@ -2,7 +2,7 @@
 #pragma once
 
 // Parses the .zt format of zTensor, versions 1.2, 1.1 and 0.1. A file has the stored bytes of each
-// component (a blob) at a multiple of 64, then a CBOR manifest, and then the size of the manifest.
+// component (a blob) at a multiple of 64. A CBOR manifest and the size of the manifest follow.
 // Versions 1.0 and 2.x are refused with an error that states the version.
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 namespace ringload::inline v0 {
 
 // Each dense object becomes a tensor. The components of other objects become tensors with the name
-// "object/component". parse_zt() does not read the indices of sparse objects. If an object cannot
-// be read, it is added to file_entries::unreadable, and the other objects are still read. A fault
-// has the tensor and the file offset of the error in the manifest. The caller must add the name of
-// the file.
+// "object/component". parse_zt() does not read the indices of sparse objects. An object that cannot
+// be read is added to file_entries::unreadable. The other objects are still read. A fault has the
+// tensor and the file offset of the error in the manifest. The caller must add the name of the
+// file.
 result<file_entries> parse_zt(input& from, strictness strictness);
 
 // Checks that strict reading accepts a new file of `file_bytes` bytes. `tail` is the result of

@@ -193,8 +193,8 @@ result<entry> zt_component_converter::shaped(const zt_component& part,
                     std::string(name(out.dtype)) + " " + shape_text(shape) + " needs " +
                         grouped(*bytes) + " bytes, but it has " + grouped(stated));
   } else {
-    // The logical type is unknown, and therefore also the size of its elements. The tensor has one
-    // dimension of `dtype` elements.
+    // The logical type and the size of its elements are unknown. The tensor has one dimension of
+    // `dtype` elements.
     out.original_shape = std::move(shape);
     if (auto problem = set_flat(part, out)) return *problem;
   }

@@ -12,8 +12,8 @@
 
 namespace ringload::inline v0 {
 
-// These functions return a fault with the name of the object, the name of the component if there is
-// a `part`, and the file offset of the description in the manifest.
+// These functions return a fault with the name of the object and the file offset of the description
+// in the manifest. If there is a parameter `part`, the fault also has the name of the component.
 fault zt_fault(const zt_object& object, const zt_component& part, errc code, std::string cause);
 fault zt_fault(const zt_object& object, errc code, std::string cause);
 
@@ -24,9 +24,9 @@ class zt_component_converter {
                          file_entries& found) noexcept
       : object_(object), blobs_(blobs), found_(found) {}
 
-  // Returns a tensor of the shape `shape`, which the manifest states. If the logical type of the
-  // component is unknown, and the size of the component does not match `shape`, returns a tensor of
-  // one dimension instead.
+  // Returns a tensor of the shape `shape`, which the manifest states. If the logical type is
+  // unknown, and the size of the component does not match `shape`, returns a tensor of one
+  // dimension instead.
   result<entry> shaped(const zt_component& part, std::vector<std::uint64_t> shape) const;
   // Returns a tensor of one dimension with all elements of the component.
   result<entry> flat(const zt_component& part) const;

@@ -25,9 +25,9 @@ inline constexpr std::uint64_t zt_index_bytes_max = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t zt_alignment = 64;
 inline constexpr std::size_t zt_rank_max = 64;
 
-// Keys of attributes that state the type and the original shape of a u8 object with quantised
-// blocks, or with elements of fewer than 8 bits. zTensor uses the key gguf_type for blocks from
-// GGUF.
+// Keys of attributes of a u8 object that has quantised blocks, or elements of fewer than 8 bits.
+// The attributes state the type and the original shape. zTensor uses the key gguf_type for blocks
+// from GGUF.
 inline constexpr std::array<std::string_view, 2> zt_type_keys = {"gguf_type", "logical_type"};
 inline constexpr std::string_view zt_original_shape_key = "original_shape";
 
@@ -37,7 +37,7 @@ inline constexpr std::uint64_t zt_name_bytes_max = std::uint64_t{16} << 20;
 // Limit for the text of all attributes.
 inline constexpr std::uint64_t zt_attribute_bytes_max = std::uint64_t{16} << 20;
 
-// A contiguous range of stored bytes, as the manifest states it.
+// The manifest's description of a component, which is a contiguous range of stored bytes.
 struct zt_component {
   std::string name;
   std::uint64_t description_offset = 0;  // File offset, for error texts. 0 for a new file.

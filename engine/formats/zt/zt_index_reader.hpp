@@ -24,8 +24,8 @@ namespace ringload::inline v0 {
 // `in` must contain only the index.
 class zt_index_reader {
  public:
-  // If `raw_objects` is not null, the reader also adds each object to `raw_objects`, as the
-  // manifest states it.
+  // If `raw_objects` is not null, the reader also adds the unchanged description of each object to
+  // `raw_objects`.
   zt_index_reader(input_cursor& in, std::uint64_t file_bytes, strictness strictness,
                   file_entries& found, zt_index* raw_objects) noexcept
       : in_(in),

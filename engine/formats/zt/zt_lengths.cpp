@@ -65,7 +65,7 @@ bool lacks_zt_lengths(const zt_object& object, const zt_blob_rules& blobs) noexc
 std::optional<fault> count_zt_lengths(zt_object& object, input& from, const zt_blob_rules& blobs,
                                       std::uint64_t& budget) {
   for (zt_component& part : *object.components) {
-    // Without a range, nothing can be decoded. add_zt_object() reports the missing range.
+    // A component without a range cannot be decoded. add_zt_object() reports the missing range.
     if (!lacks_its_length(part) || !part.offset || !part.length) continue;
     if (*part.offset > blobs.end || *part.length > blobs.end - *part.offset) continue;
     auto count = decoded_bytes(from, *part.offset, *part.offset + *part.length, budget);

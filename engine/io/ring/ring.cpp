@@ -72,12 +72,13 @@ void ring::wait() {
   const auto on_event = [this](boost::system::error_code failed) {
     if (failed) return;
     if (::read(event_fd_.native_handle(), &event_count_, sizeof event_count_) < 0) {
-      // EAGAIN means that the counter was already read. Completions are reaped anyway.
+      // EAGAIN means that the counter was already read. In this case too, the completions are
+      // reaped.
     }
     reap();
     if (event_fd_.is_open()) wait();
   };
-  // Retries the allocation, because without this wait no completion would be reaped again.
+  // The allocation is retried, because without this wait no later completion would be reaped.
   retry_allocation(
       [&] { event_fd_.async_wait(boost::asio::posix::stream_descriptor::wait_read, on_event); });
 }
@@ -115,7 +116,7 @@ void ring::start(const transfer& request, io_completion& op) {
 
 void ring::submit_soon() {
   if (submit_posted_) return;
-  // A prepared entry must not stay in the queue.
+  // The allocation is retried, because otherwise the prepared entries would never be submitted.
   retry_allocation([this] {
     boost::asio::post(loop_, [this] {
       submit_posted_ = false;

@@ -5,7 +5,8 @@
 // reads and writes of the engine.
 //
 // The thread that creates the ring must run the io_context, and only this thread may use the ring.
-// Reads and writes that are started in one iteration of the loop are submitted together at its end.
+// Reads and writes that are started in one iteration of the loop are submitted together at the end
+// of the iteration.
 
 #include <liburing.h>
 
@@ -59,7 +60,7 @@ class ring {
   // Limits the number of kernel threads for reads with `by_kernel_worker`.
   void limit_workers(unsigned threads);
 
-  // Ends the wait for the eventfd, so that the loop can end when it has no other work.
+  // Ends the wait for the eventfd, so that the loop can end when the loop has no other work.
   void stop();
 
   unsigned in_kernel() const noexcept { return in_kernel_; }

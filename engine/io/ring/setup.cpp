@@ -26,7 +26,8 @@ struct flag_set {
   const char* text;
 };
 
-// Tried in this order. The first set has the best flags of new kernels. The last set has no flags.
+// The sets are tried in this order. The first set has the best flags of new kernels. The last set
+// has no flags.
 constexpr std::array<flag_set, 4> flag_sets = {{
     {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL,
      "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL"},
@@ -72,7 +73,8 @@ result<void> check_reads(::io_uring& ring) {
   return {};
 }
 
-// Tests io_uring_enter, which a seccomp filter may refuse although it allows io_uring_setup.
+// Tests io_uring_enter, which a seccomp filter may refuse although the filter allows
+// io_uring_setup.
 result<void> check_use(::io_uring& ring) {
   ::io_uring_prep_nop(::io_uring_get_sqe(&ring));
   int answer = 0;

@@ -2,7 +2,7 @@
 #pragma once
 
 // Creates an io_uring for class `ring`. Tries several sets of setup flags until the kernel accepts
-// one of them. If the kernel refuses all of them, explains the refusal.
+// a set. If the kernel refuses all sets, explains the refusal.
 
 #include <liburing.h>
 
@@ -13,7 +13,8 @@
 namespace ringload::inline v0 {
 
 struct ring_setup {
-  // True with IORING_SETUP_DEFER_TASKRUN: the kernel posts completions only on request.
+  // True if the ring has the flag IORING_SETUP_DEFER_TASKRUN. The kernel then posts completions
+  // only on request.
   bool deferred = false;
   std::string flags;  // For example "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL". For messages.
 };

@@ -29,7 +29,8 @@ constexpr std::uint64_t direct_unit = ringload::block_bytes;
 
 }  // namespace
 
-// Counts one write as in flight until its destruction, even if the coroutine never starts.
+// Counts one write as in flight until this object is destroyed, even if the coroutine of the write
+// never starts.
 class append_file::flight {
  public:
   flight(append_file& owner, std::optional<std::size_t> block) noexcept
@@ -83,7 +84,7 @@ void append_file::open() {
 append_file::~append_file() {
   wait_until([this] { return in_flight_ == 0; });
   if (ring_) ring_->stop();
-  stay_.reset();
+  work_guard_.reset();
   wait_until([this] { return loop_.stopped(); });
   pool_.join();  // A thread may still be in buffered_, which is destroyed before pool_.
 }
@@ -134,7 +135,7 @@ void append_file::start(const block_of_file& extent, std::optional<std::size_t> 
   }
 }
 
-result<void> append_file::answer() const {
+result<void> append_file::write_status() const {
   if (failure_) return {};
   const fault& failure = failure_.error();
   return failure.where().empty() ? failure.in(file_.place) : failure;
@@ -148,7 +149,7 @@ result<void> append_file::next_block() {
   filled_ = 0;
   block_ = (block_ + 1) % blocks;
   wait_until([this] { return !in_use_[block_]; });
-  return answer();
+  return write_status();
 }
 
 result<void> append_file::append(std::span<const std::byte> bytes) {
@@ -178,9 +179,9 @@ result<void> append_file::pad_to(std::uint64_t offset) {
 result<void> append_file::finish() {
   // Whole units may be written directly. The rest is written through the page cache.
   const auto whole = static_cast<std::uint32_t>(round_down<std::uint64_t>(filled_, direct_unit));
-  const auto rest = static_cast<std::uint32_t>(filled_ - whole);
+  const auto tail = static_cast<std::uint32_t>(filled_ - whole);
   if (whole > 0) start({block_offset_, whole, begin_of(block_)}, block_);
-  if (rest > 0) start({block_offset_ + whole, rest, begin_of(block_) + whole}, block_);
+  if (tail > 0) start({block_offset_ + whole, tail, begin_of(block_) + whole}, block_);
   if (auto status = wait_for_all(); !status) return status.error();
   if (file_.bytes > end()) {
     if (::ftruncate(file_.buffered.get(), static_cast<::off_t>(end())) != 0) {
@@ -193,7 +194,7 @@ result<void> append_file::finish() {
 
 result<void> append_file::wait_for_all() {
   wait_until([this] { return in_flight_ == 0; });
-  return answer();
+  return write_status();
 }
 
 result<void> append_file::overwrite(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -205,9 +206,9 @@ result<void> append_file::overwrite(std::uint64_t offset, std::span<const std::b
     start({offset, static_cast<std::uint32_t>(before), bytes.data()}, std::nullopt);
     if (auto status = wait_for_all(); !status) return status.error();
   }
-  const std::span<const std::byte> rest = bytes.subspan(before);
-  if (rest.empty()) return {};
-  std::memcpy(begin_of(block_) + (in_block - block_offset_), rest.data(), rest.size());
+  const std::span<const std::byte> tail = bytes.subspan(before);
+  if (tail.empty()) return {};
+  std::memcpy(begin_of(block_) + (in_block - block_offset_), tail.data(), tail.size());
   return {};
 }
 

@@ -73,7 +73,7 @@ class append_file {
   template <class Condition>
   void wait_until(const Condition& met) noexcept;
   result<void> wait_for_all();
-  result<void> answer() const;
+  result<void> write_status() const;
   std::byte* begin_of(std::size_t block) const noexcept {
     return memory_.data() + block * block_bytes;
   }
@@ -92,7 +92,7 @@ class append_file {
   std::uint64_t writes_ = 0;
 
   boost::asio::io_context loop_{1};
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stay_{
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_guard_{
       loop_.get_executor()};
   threads pool_{2};
   pool_io buffered_{loop_, pool_};

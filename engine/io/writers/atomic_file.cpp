@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 constexpr ::mode_t file_mode = 0666;  // The umask of the process removes bits.
 
 // Maximum number of temporary names to try. A name consists of the process number and a count.
-// Other threads may use some names, and a crashed process with the same number may have left some.
+// Other threads may use some of these names, and a crashed process with the same number may have
+// left entries with some of these names.
 constexpr int names_to_try = 1000;
 
 fs::path folder_of(const fs::path& target) {
@@ -67,7 +68,7 @@ int sync_file(int fd) noexcept {
   return uninterrupted([fd] { return ::fsync(fd); }) == 0 ? 0 : errno;
 }
 
-// Some file systems cannot flush a folder and return an error. Such an error is ignored.
+// Some file systems cannot flush a folder and return an error. This error is ignored.
 int sync_folder(const fs::path& folder) noexcept {
   const unique_fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return errno;
@@ -152,14 +153,14 @@ bool atomic_entry::make_unnamed() {
   fs::path path = path_of(fd.get());
   if (::access(path.c_str(), F_OK) != 0) return false;
   fd_ = std::move(fd);
-  // The file is locked before it has a name, so that no other process can remove it.
+  // The file is locked before it has a name, so that no other process removes the file.
   lock_temporary(fd_.get());
   path_ = std::move(path);
   return true;
 }
 
-// Gives the entry a free temporary name, and creates the entry if it does not exist. A file without
-// a name needs a temporary name before it can replace another file.
+// Gives the entry a free temporary name, and creates the entry if the entry does not exist. A file
+// without a name needs a temporary name before the file can replace another file.
 result<void> atomic_entry::take_temporary_name() {
   for (int i = 0; i < names_to_try; ++i) {
     fs::path name = folder_of(target_) / temporary_name(i);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file or a folder that gets its final name only after it is complete. Used by saves and by the
-// public classes `writer` and `atomic_file`.
+// A file or a folder that receives its final name only when its contents are complete. Used by
+// saves and by the public classes `writer` and `atomic_file`.
 //
-// While a file is written, it has no name (O_TMPFILE). If the process is killed, no file remains. A
-// folder, and a file on a file system without O_TMPFILE, has a temporary name in the folder of the
-// target: ".ringload-<process>-<n>". If the process is killed, the next process that writes to the
-// folder removes the temporary entry.
+// A file that is being written has no name (O_TMPFILE). If the process is killed, no file remains.
+// A folder, and a file on a file system without O_TMPFILE, has a temporary name in the folder of
+// the target: ".ringload-<process>-<n>". If the process is killed, the next process that writes to
+// the folder removes the temporary entry.
 
 #include <cstdint>
 #include <filesystem>
@@ -25,7 +25,7 @@ class atomic_entry {
   atomic_entry() = default;
   // Creates the empty file or folder. Returns EEXIST if `target` exists, unless `may_replace` is
   // set. With `may_replace`, a file may replace only a regular file, and a folder may replace only
-  // a folder that contains nothing but files of a checkpoint.
+  // a folder that contains only files of a checkpoint.
   static result<atomic_entry> make(std::filesystem::path target, entry_kind kind, bool may_replace);
 
   atomic_entry(atomic_entry&& source) noexcept;

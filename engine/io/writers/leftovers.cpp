@@ -44,7 +44,7 @@ bool is_of_a_save(int folder_fd, const std::string& name) {
          S_ISREG(status.st_mode);
 }
 
-// Removes a folder and its files, unless it contains a file that no save creates.
+// Removes a folder and its files, unless the folder contains a file that no save creates.
 void remove_folder(int parent_fd, const std::string& folder_name, int folder_fd) {
   const auto names = folder_names(folder_fd);
   if (!names) return;
@@ -62,8 +62,8 @@ void remove_if_left(int parent_fd, const std::string& name) {
   if (!opened || ::fstat(opened.get(), &status) != 0 || status.st_uid != ::geteuid()) return;
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return;
   if (::flock(opened.get(), LOCK_EX | LOCK_NB) != 0) return;
-  // Before the lock was free, the process of the entry may have published the entry under another
-  // name.
+  // Before the process of the entry released the lock, the process may have published the entry
+  // under another name.
   struct ::stat named = {};
   if (::fstatat(parent_fd, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 ||
       named.st_dev != status.st_dev || named.st_ino != status.st_ino) {

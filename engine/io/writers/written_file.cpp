@@ -33,7 +33,7 @@ int allocate(int fd, std::uint64_t begin, std::uint64_t end) noexcept {
 
 result<void> check_disk_room(const std::filesystem::path& folder, std::uint64_t bytes) {
   struct ::statvfs status = {};
-  // If the free space is unknown, the write is tried.
+  // If the free space is unknown, the check succeeds, and the write is tried.
   if (::statvfs(folder.c_str(), &status) != 0 || status.f_blocks == 0) return {};
   const auto free = checked_multiply(status.f_bavail, status.f_frsize);
   if (!free || bytes <= *free) return {};

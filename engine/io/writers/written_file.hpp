@@ -19,7 +19,8 @@ struct written_file {
   std::uint64_t bytes = 0;  // The allocated size of the file.
   unique_fd buffered;       // Open for reading and writing.
   unique_fd direct;         // The same file with O_DIRECT. Empty if direct writes are not possible.
-  // The reason why direct writes are not used, or are no longer used. Empty if they are used.
+  // The reason why direct writes are not used, or are no longer used. Empty if direct writes are
+  // used.
   std::string direct_refusal;
 };
 

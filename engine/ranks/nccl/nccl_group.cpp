@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Implements `group` over NCCL, for device memory. The communicator is non-blocking: each call of
-// NCCL returns at once. The rank polls NCCL until the call is launched on a CUDA stream, and then
-// polls an event of the stream. A blocking communicator would wait inside NCCL for a peer that
+// NCCL returns immediately. The rank polls NCCL until the call is launched on a CUDA stream, and
+// then polls an event of the stream. A blocking communicator would wait inside NCCL for a peer that
 // never calls. A rank aborts the communicator after every failure: an error of NCCL or CUDA, an
 // interruption, an expired deadline, or a call of fail(). Without the abort, NCCL's kernels would
 // wait on the device forever.
 //
-// Destroying or aborting a communicator blocks until all ranks of the machine do the same.
-// Therefore these calls run in their own threads, and a rank waits for them at most end_wait_max.
+// Destroying or aborting a communicator blocks until all ranks of the machine destroy or abort the
+// communicator. Therefore these calls run in their own threads, and a rank waits at most
+// end_wait_max for these calls.
 
 #include <algorithm>
 #include <atomic>
@@ -48,7 +49,7 @@ constexpr std::chrono::milliseconds end_wait_max{5000};
 std::string rank_name(std::uint32_t rank) { return "rank " + std::to_string(rank); }
 
 // Runs `work` in a new thread. Returns false if the thread has not ended within `limit`. The thread
-// then continues, so `work` must own everything it uses. `work` must not throw.
+// then continues, so `work` must own all objects that `work` uses. `work` must not throw.
 template <class Work>
 bool ends_within(std::chrono::milliseconds limit, Work work) {
   struct progress {
@@ -195,8 +196,8 @@ class nccl_ranks final : public group {
     if (thrown) std::rethrow_exception(thrown);
   }
 
-  // Launches a call on the stream and waits until it completes. A call with 0 bytes is skipped,
-  // because it has 0 bytes on all ranks.
+  // Launches a call on the stream and waits until the call completes. A call with 0 bytes is
+  // skipped, because the call has 0 bytes on all ranks.
   template <class Call>
   void carry_out(std::size_t bytes, const char* name, const Call& call) {
     check_ended();
@@ -217,7 +218,7 @@ class nccl_ranks final : public group {
     }
   }
 
-  // Waits until the call is on the stream. The communicator must not be used before then.
+  // Waits until the call is on the stream. The communicator must not be used earlier.
   void wait_for_launch(nccl::result_code outcome, const char* call,
                        std::chrono::steady_clock::time_point until) {
     require(outcome, call);
@@ -274,7 +275,8 @@ class nccl_ranks final : public group {
         });
       } catch (const error&) {
         // No thread could be started. The kernels of a broken communicator may still write to
-        // memory of the caller, so it is aborted in this thread. Another communicator is leaked.
+        // memory of the caller, so a broken communicator is aborted in this thread. An intact
+        // communicator is leaked.
         if (end == nccl_->ncclCommAbort) (void)end(*comm_);
       }
     });

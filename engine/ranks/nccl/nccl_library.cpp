@@ -24,7 +24,7 @@ bool find(void* handle, const char* name, Function& function) {
 }  // namespace
 
 result<std::shared_ptr<const library>> load_library(const std::string& name) {
-  // The library is never unloaded, because it may have running threads.
+  // The library is never unloaded, because the library may have running threads.
   void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return load_fault(name);
   library out;

@@ -12,8 +12,8 @@ namespace ringload::inline v0::remote_http {
 
 using copied_bytes = std::atomic<std::uint64_t>;
 
-// Maximum total size of the copies for all files of a checkpoint. Received bytes are copied if they
-// cannot be hashed yet, because earlier bytes of the file are missing.
+// Maximum total size of the copies for all files of a checkpoint. Received bytes are copied if the
+// bytes cannot be hashed yet, because earlier bytes of the file are missing.
 inline constexpr std::uint64_t copied_bytes_max = std::uint64_t{64} << 20;
 
 // A copy of received bytes. One counter has the total size of all copies for a checkpoint.

@@ -2,7 +2,7 @@
 #pragma once
 
 // A copy of the bytes of a file that were read while the checkpoint was opened. If a load reads
-// these bytes again, verified_source.cpp compares them with the copy. Does no I/O.
+// these bytes again, verified_source.cpp compares the bytes with the copy. Does no I/O.
 
 #include <cstddef>
 #include <cstdint>

@@ -65,8 +65,8 @@ std::string read_text(const std::string& path) {
 
 constexpr std::string_view flushed_line = "flushed\n";
 
-// Returns the first line of a record whose bytes may not be flushed yet. Such a record is valid
-// only until the machine starts again. If /proc is not mounted, returns an empty string.
+// Returns the first line of a record whose bytes may not be flushed yet. This record is valid only
+// until the machine starts again. If /proc is not mounted, returns an empty string.
 std::string boot_line() {
   const unique_fd fd(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
   std::string id(64, '\0');
@@ -220,7 +220,7 @@ result<void> hf_cache_file::write(std::uint64_t offset, std::span<const std::byt
     if (present_.count() >= range_set::ranges_max) return {};
     missing = present_.missing_in(range);
   }
-  // Bytes that are present may be hashed already, so they are not overwritten, only compared.
+  // Bytes that are present may be hashed already, so these bytes are compared and not overwritten.
   result<void> status;
   std::uint64_t position = offset;
   const auto bytes_in = [&](std::uint64_t begin, std::uint64_t end) {

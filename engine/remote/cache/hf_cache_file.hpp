@@ -13,7 +13,7 @@
 //     refs/<revision>                                        the commit
 //
 // A file with gaps must not have the name <digest>.incomplete, because huggingface_hub would append
-// to such a file and not fill the gaps.
+// to this file and not fill the gaps.
 //
 // Several threads write bytes in any order. The digest needs the bytes in order. Therefore
 // advance() reads the written bytes before the first gap and hashes these bytes, while other bytes
@@ -62,8 +62,8 @@ class hf_cache_file {
   // If the file already has range_set::ranges_max ranges, writes nothing and returns success.
   result<void> write(std::uint64_t offset, std::span<const std::byte> from);
   // Hashes the bytes before the first gap. If all bytes are present, compares the digest. If the
-  // digest is correct, publishes the file: renames it to blobs/<digest>, and creates the link and
-  // the ref. If the digest is wrong, deletes the file and returns wrong_digest with an empty
+  // digest is correct, publishes the file: renames the file to blobs/<digest>, and creates the link
+  // and the ref. If the digest is wrong, deletes the file and returns wrong_digest with an empty
   // where().
   result<void> advance();
   // Discards all received bytes, unless the file is published or a call has failed. Returns true if
@@ -101,7 +101,7 @@ class hf_cache_file {
   const std::string partial_;
   const std::string record_;
   const std::uint64_t bytes_;
-  const std::string boot_line_;  // Begins a record of bytes that are not flushed.
+  const std::string boot_line_;  // First line of a record of unflushed bytes.
   unique_fd lock_;
   unique_fd fd_;
 
@@ -115,8 +115,8 @@ class hf_cache_file {
   mutable std::condition_variable changed_;
   range_set present_;
   std::uint64_t unrecorded_bytes_ = 0;
-  bool resumed_ = false;        // Some of the bytes are from an earlier load.
-  bool hash_is_stale_ = false;  // advance() must hash again from the first byte.
+  bool resumed_ = false;        // True if some bytes are from an earlier load.
+  bool hash_is_stale_ = false;  // True if advance() must hash again from the first byte.
   bool published_ = false;
   std::optional<fault> broken_;
 };

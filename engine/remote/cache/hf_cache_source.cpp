@@ -23,7 +23,7 @@ namespace asio = boost::asio;
 constexpr std::uint64_t gaps_bytes_max = std::uint64_t{1} << 20;
 constexpr std::size_t parts_max = 4;  // Maximum number of separate fetches for one read.
 
-// State of one cached file. Lives until the last write and the last hash are complete.
+// State of one cached file. Exists until the last write and the last hash are complete.
 struct caching {
   caching(std::shared_ptr<byte_source> source, std::shared_ptr<hf_cache_file> into,
           std::function<void(const hub_cached_file&)> report, std::string shown)
@@ -35,7 +35,7 @@ struct caching {
   caching& operator=(const caching&) = delete;
   ~caching() {
     const auto work = [this]() -> result<void> {
-      tell();
+      report_state();
       return {};
     };
     static_cast<void>(catch_as_fault(work));  // A destructor cannot report a failure.
@@ -46,7 +46,7 @@ struct caching {
   // Called after the last read, and before the digest check. If at most gaps_bytes_max bytes are
   // missing and no read has failed, fetches the missing bytes, such as padding.
   void finish();
-  void tell() const;
+  void report_state() const;
 
   const std::shared_ptr<byte_source> from;
   const std::shared_ptr<hf_cache_file> blob;
@@ -54,13 +54,13 @@ struct caching {
   const std::string name;
   // Number of unfinished calls of advance(). The first call also does the work of the later calls.
   std::atomic<std::uint32_t> pending_advances = 0;
-  std::atomic<bool> is_read = false;  // A load has read the file.
-  std::atomic<bool> failed = false;   // A read failed or was cancelled.
-  std::atomic<bool> raised = false;   // A load has reported the wrong digest to its caller.
+  std::atomic<bool> is_read = false;  // True if a load has read the file.
+  std::atomic<bool> failed = false;   // True if a read failed or was cancelled.
+  std::atomic<bool> raised = false;   // True if a load has reported the wrong digest.
 };
 
 // Ignores a failure, because the load can continue without the cache. If the bytes cannot be
-// written, `blob` stores the failure, and tell() reports it.
+// written, `blob` stores the failure, and report_state() reports the failure.
 void caching::write(const source_read& request) noexcept {
   static_cast<void>(catch_as_fault([&] { return blob->write(request.offset, request.into); }));
 }
@@ -101,7 +101,7 @@ void caching::finish() {
   advance();
 }
 
-void caching::tell() const {
+void caching::report_state() const {
   if (!on_cached) return;
   hub_cached_file out;
   out.name = name;
@@ -113,10 +113,11 @@ void caching::tell() const {
 }
 
 void report_failure(const std::function<void(const hub_cached_file&)>& on_cached,
-                    const std::string& name, std::string reason) {
+                    const std::string& name, std::uint64_t missing_bytes, std::string reason) {
   if (!on_cached) return;
   hub_cached_file out;
   out.name = name;
+  out.missing_bytes = missing_bytes;
   out.error_text = std::move(reason);
   on_cached(out);
 }
@@ -130,7 +131,7 @@ void check_digest(const std::shared_ptr<caching>& state, cache_threads& threads)
   // While a checkpoint is opened, most bytes of a file are missing, so nothing is fetched.
   if (missing_bytes <= state->from->bytes() / 2) state->finish();
   if (!state->blob->missing().empty()) return;
-  asio::post(threads.hashing, [state] { state->advance(); });
+  asio::post(threads.hashing.get_executor(), [state] { state->advance(); });
   const auto outcome = state->blob->wait_until_published();
   if (outcome || outcome.error().code != errc::wrong_digest) return;
   state->raised = true;
@@ -167,27 +168,28 @@ hf_cache_source::~hf_cache_source() {
     };
     static_cast<void>(catch_as_fault(work));  // The next load fetches the missing bytes.
   };
-  retry_allocation([&] { asio::post(threads_->hashing, finish); });
+  retry_allocation([&] { asio::post(threads_->hashing.get_executor(), finish); });
 }
 
-// Receives bytes from the network, writes them into the cache, then calls `done`.
+// Receives bytes from the network, writes the bytes into the cache, then calls `done`.
 void fetch(const std::shared_ptr<caching>& state, cache_threads& threads,
            const source_read& request,
            const std::shared_ptr<byte_source::read_handler>& shared_done) {
   const auto keep = [state, &threads, request, shared_done] {
     state->write(request);
-    retry_allocation([&] { asio::post(threads.hashing, [state] { state->advance(); }); });
+    retry_allocation(
+        [&] { asio::post(threads.hashing.get_executor(), [state] { state->advance(); }); });
     std::move (*shared_done)(nullptr);
   };
-  state->from->read_async(request,
-                          [state, &threads, shared_done, keep](std::exception_ptr failure) {
-                            if (failure) {
-                              state->failed = true;
-                              std::move (*shared_done)(std::move(failure));
-                              return;
-                            }
-                            retry_allocation([&] { asio::post(threads.writing, keep); });
-                          });
+  state->from->read_async(
+      request, [state, &threads, shared_done, keep](std::exception_ptr failure) {
+        if (failure) {
+          state->failed = true;
+          std::move (*shared_done)(std::move(failure));
+          return;
+        }
+        retry_allocation([&] { asio::post(threads.writing.get_executor(), keep); });
+      });
 }
 
 // A read whose bytes are partly in the cache and partly received from the network.
@@ -220,17 +222,18 @@ source_read part_of(const source_read& request, byte_range range) {
 void read_cached(const std::shared_ptr<caching>& state, cache_threads& threads,
                  const source_read& request, byte_source::read_handler done) {
   auto shared_done = std::make_shared<byte_source::read_handler>(std::move(done));
-  asio::post(threads.writing, [state, &threads, request, shared_done = std::move(shared_done)] {
-    try {
-      if (!state->blob->read(request.offset, request.into)) {
-        return fetch(state, threads, request, shared_done);
-      }
-      asio::post(threads.hashing, [state] { state->advance(); });
-    } catch (...) {
-      return std::move(*shared_done)(std::current_exception());
-    }
-    std::move (*shared_done)(nullptr);
-  });
+  asio::post(threads.writing.get_executor(),
+             [state, &threads, request, shared_done = std::move(shared_done)] {
+               try {
+                 if (!state->blob->read(request.offset, request.into)) {
+                   return fetch(state, threads, request, shared_done);
+                 }
+                 asio::post(threads.hashing.get_executor(), [state] { state->advance(); });
+               } catch (...) {
+                 return std::move(*shared_done)(std::current_exception());
+               }
+               std::move (*shared_done)(nullptr);
+             });
 }
 
 void hf_cache_source::read_async(const source_read& request, read_handler done) {
@@ -285,17 +288,18 @@ std::shared_ptr<byte_source> make_hf_cache_source(std::shared_ptr<byte_source> f
                                                   std::shared_ptr<cache_threads> threads) {
   std::string name = place.model.repository + "/" + place.file.name;
   if (!place.file.bytes) place.file.bytes = from->bytes();
+  const std::uint64_t bytes = *place.file.bytes;
   if (place.file.digest.empty()) {
-    report_failure(threads->on_cached, name, "the hub does not report a digest");
+    report_failure(threads->on_cached, name, bytes, "the hub does not report a digest");
     return nullptr;
   }
   auto blob = hf_cache_file::open(std::move(place));
   if (!blob) {
-    report_failure(threads->on_cached, name, message_of(blob.error()));
+    report_failure(threads->on_cached, name, bytes, message_of(blob.error()));
     return nullptr;
   }
   if (!*blob) {
-    report_failure(threads->on_cached, name, "another program or load is writing the file");
+    report_failure(threads->on_cached, name, bytes, "another program or load is writing the file");
     return nullptr;
   }
   auto state = std::make_shared<caching>(std::move(from), std::move(*blob), threads->on_cached,

@@ -2,21 +2,22 @@
 #pragma once
 
 // Wraps a source of network bytes: writes all received bytes into the local Hugging Face cache, and
-// reads bytes from the cache if an interrupted load has written them there. Used by the hub store.
+// reads bytes from the cache if an interrupted load has written these bytes to the cache. Used by
+// the hub store.
 
-#include <boost/asio/thread_pool.hpp>
 #include <memory>
 #include <ringload/byte_source.hpp>
 #include <ringload/hub.hpp>
 
+#include "io/threads.hpp"
 #include "remote/cache/hf_cache_file.hpp"
 
 namespace ringload::inline v0::remote_http {
 
-// The threads that write received bytes to the cache and hash them. A read completes only after its
-// bytes are written. Therefore unwritten bytes need no memory except the buffers of the reads. The
-// destructor waits until all bytes are written and hashed, so the destructor must not run in one of
-// these threads.
+// The threads that write received bytes to the cache and hash the bytes. A read completes only
+// after its bytes are written. Therefore unwritten bytes need no memory except the buffers of the
+// reads. The destructor waits until all bytes are written and hashed, so the destructor must not
+// run in one of these threads.
 class cache_threads {
  public:
   explicit cache_threads(std::function<void(const hub_cached_file&)> report)
@@ -24,10 +25,10 @@ class cache_threads {
   ~cache_threads();
 
   const std::function<void(const hub_cached_file&)> on_cached;
-  // Each pool has two threads, so that one thread can compute while the other waits for the drive.
-  // The pools are separate, so that hashing does not delay the writing of received bytes.
-  boost::asio::thread_pool writing{2};
-  boost::asio::thread_pool hashing{2};
+  // Each pool has two threads, so that one thread can compute while the other thread waits for the
+  // drive. The pools are separate, so that hashing does not delay the writing of received bytes.
+  threads writing{2};
+  threads hashing{2};
 };
 
 // Returns a source that fills the cache file of `place` with the bytes of `from`. If the cache file

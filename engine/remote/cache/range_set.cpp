@@ -26,7 +26,7 @@ void range_set::add(byte_range range) {
   if (range.begin >= range.end) return;
   auto next = ranges_.upper_bound(range.begin);
   if (next != ranges_.begin() && std::prev(next)->second >= range.begin) --next;
-  // Merges the new range with all ranges that touch it.
+  // Merges the new range with all ranges that touch the new range.
   while (next != ranges_.end() && next->first <= range.end) {
     range.begin = std::min(range.begin, next->first);
     range.end = std::max(range.end, next->second);

@@ -68,28 +68,28 @@ class digest_passes : public std::enable_shared_from_this<digest_passes> {
     begin_pass();
   }
 
-  void read(const source_read& request, read_handler done, asio::thread_pool& threads);
+  void read(const source_read& request, read_handler done, threads& pool);
   // If all bytes are hashed, ends the pass, and throws wrong_digest if the digest is wrong. Throws
   // changed_file if two reads of the same bytes returned different bytes.
-  void finish(asio::thread_pool& threads);
+  void finish(threads& pool);
   bool has_unverified_bytes() const noexcept { return is_unverified_; }
 
   const std::shared_ptr<byte_source> from;
 
  private:
-  // The caller of a function below must hold mutex_, except for end_read() and hash().
+  // All functions below must be called with mutex_ locked. Exceptions are end_read() and hash().
   void begin_pass();
   chunks give_up() noexcept;
   std::optional<byte_range> new_part_of(byte_range range) const;
   std::optional<std::uint64_t> add_chunk(byte_range range, chunks& released);
   void end_read(const source_read& request, std::optional<std::uint64_t> key,
-                std::exception_ptr failure, read_handler done, asio::thread_pool& threads);
+                std::exception_ptr failure, read_handler done, threads& pool);
   bool keep(const source_read& request, std::uint64_t key, read_handler& done);
   void release_waiting(chunks& released);
   std::vector<byte_range> missing_in(byte_range range) const;
   void fetch_gaps(std::unique_lock<std::mutex>& hold);
   std::optional<chunk> take_next();
-  void start_hashing(asio::thread_pool& threads);
+  void start_hashing(threads& pool);
   void hash();
 
   const std::string digest_;
@@ -99,7 +99,7 @@ class digest_passes : public std::enable_shared_from_this<digest_passes> {
   std::condition_variable changed_;  // Notified when is_hashing_ becomes false.
   std::optional<hub_hasher> hasher_;
   header_copy header_;
-  chunks chunks_;            // All begin at or after front_.
+  chunks chunks_;            // All chunks begin at or after front_.
   std::uint64_t front_ = 0;  // All earlier bytes are hashed or are being hashed.
   std::size_t in_flight_ = 0;
   std::atomic<bool> is_unverified_ = false;  // A load has read bytes that were not verified.
@@ -119,7 +119,7 @@ void digest_passes::begin_pass() {
 }
 
 // Ends the hashing of this pass. Returns the chunks whose reads wait for hashing. The caller must
-// unlock the mutex and then pass them to complete().
+// unlock the mutex and then pass the chunks to complete().
 chunks digest_passes::give_up() noexcept {
   is_complete_ = false;
   return std::exchange(chunks_, {});
@@ -167,8 +167,7 @@ std::optional<std::uint64_t> digest_passes::add_chunk(byte_range range, chunks& 
   return part->begin;
 }
 
-void digest_passes::read(const source_read& request, read_handler done,
-                         asio::thread_pool& threads) {
+void digest_passes::read(const source_read& request, read_handler done, threads& pool) {
   const auto shared_done = std::make_shared<read_handler>(std::move(done));
   std::optional<std::uint64_t> key;
   chunks released;
@@ -184,8 +183,8 @@ void digest_passes::read(const source_read& request, read_handler done,
   complete(std::move(released));
   try {
     from->read_async(request, [self = shared_from_this(), request, key, shared_done,
-                               &threads](std::exception_ptr failure) {
-      self->end_read(request, key, std::move(failure), std::move(*shared_done), threads);
+                               &pool](std::exception_ptr failure) {
+      self->end_read(request, key, std::move(failure), std::move(*shared_done), pool);
     });
   } catch (...) {
     chunks stopped;
@@ -200,8 +199,7 @@ void digest_passes::read(const source_read& request, read_handler done,
 }
 
 void digest_passes::end_read(const source_read& request, std::optional<std::uint64_t> key,
-                             std::exception_ptr failure, read_handler done,
-                             asio::thread_pool& threads) {
+                             std::exception_ptr failure, read_handler done, threads& pool) {
   chunks released;
   {
     const std::lock_guard<std::mutex> hold(mutex_);
@@ -218,17 +216,17 @@ void digest_passes::end_read(const source_read& request, std::optional<std::uint
       is_kept = false;
     }
     if (!is_kept) released = give_up();
-    start_hashing(threads);
+    start_hashing(pool);
     if (is_complete_ && in_flight_ == 0) release_waiting(released);
   }
   if (done) std::move(done)(std::move(failure));
   complete(std::move(released));
 }
 
-// Keeps the bytes of a completed read until they are hashed. `key` is the key of the read's chunk.
-// Takes `done`, which is called after the hashing, so that the memory of the read stays valid.
-// Compares the bytes that another read has also returned. Returns false if these bytes can no
-// longer be compared.
+// Keeps the bytes of a completed read until the bytes are hashed. `key` is the key of the read's
+// chunk. Takes `done`, which is called after the hashing, so that the memory of the read stays
+// valid. Compares the bytes that another read has also returned. Returns false if these bytes can
+// no longer be compared.
 bool digest_passes::keep(const source_read& request, std::uint64_t key, read_handler& done) {
   const std::span<const std::byte> bytes = request.into;
   const std::size_t before = key - request.offset;
@@ -253,7 +251,7 @@ bool digest_passes::keep(const source_read& request, std::uint64_t key, read_han
 
 // A read waits if no read has requested an earlier byte. Copies the bytes of the waiting reads, and
 // completes these reads. Called when no read is in flight, because the load may need the memory of
-// the waiting reads for its next reads.
+// the waiting reads for later reads.
 void digest_passes::release_waiting(chunks& released) {
   std::vector<byte_range> missing;
   try {
@@ -273,13 +271,15 @@ void digest_passes::release_waiting(chunks& released) {
   }
 }
 
-void digest_passes::start_hashing(asio::thread_pool& threads) {
+void digest_passes::start_hashing(threads& pool) {
   if (is_hashing_ || !is_complete_) return;
   is_hashing_ = true;
-  retry_allocation([&] { asio::post(threads, [self = shared_from_this()] { self->hash(); }); });
+  retry_allocation(
+      [&] { asio::post(pool.get_executor(), [self = shared_from_this()] { self->hash(); }); });
 }
 
-// Returns the next bytes in the order of the file, or an empty optional if they are not present.
+// Returns the next bytes in the order of the file, or an empty optional if these bytes are not
+// present.
 std::optional<chunk> digest_passes::take_next() {
   if (!is_complete_) return std::nullopt;
   const auto first = chunks_.begin();
@@ -339,15 +339,21 @@ void digest_passes::fetch_gaps(std::unique_lock<std::mutex>& hold) {
   }
 }
 
-void digest_passes::finish(asio::thread_pool& threads) {
+void digest_passes::finish(threads& pool) {
   const std::lock_guard<std::mutex> alone(finishing_);
   std::unique_lock<std::mutex> hold(mutex_);
   const auto wait = [&] { changed_.wait(hold, [this] { return !is_hashing_; }); };
   wait();
   if (is_complete_ && in_flight_ == 0) {
     is_finishing_ = true;
-    fetch_gaps(hold);
-    start_hashing(threads);
+    try {
+      fetch_gaps(hold);
+    } catch (...) {
+      if (!hold.owns_lock()) hold.lock();
+      is_finishing_ = false;
+      throw;
+    }
+    start_hashing(pool);
     wait();
     is_finishing_ = false;
   }
@@ -372,11 +378,11 @@ class verified_source final : public byte_source {
 
   std::uint64_t bytes() const noexcept override { return passes_->from->bytes(); }
   std::string identity() const override {
-    passes_->finish(hashing_->threads);
+    passes_->finish(hashing_->pool);
     return passes_->from->identity();
   }
   void read_async(const source_read& request, read_handler done) override {
-    passes_->read(request, std::move(done), hashing_->threads);
+    passes_->read(request, std::move(done), hashing_->pool);
   }
   bool has_unverified_bytes() const noexcept override { return passes_->has_unverified_bytes(); }
   bool drop_copy() override { return passes_->from->drop_copy(); }

@@ -4,19 +4,19 @@
 // A source that verifies a file of the hub. If a load has read the whole file, the source compares
 // the digest of the bytes with the digest that the hub states.
 
-#include <boost/asio/thread_pool.hpp>
 #include <memory>
 #include <ringload/byte_source.hpp>
 
+#include "io/threads.hpp"
 #include "remote/cache/counted_copy.hpp"
 #include "remote/hub/hub_api.hpp"
 
 namespace ringload::inline v0::remote_http {
 
 // The threads that hash the files of a checkpoint. The destructor joins the threads, so the
-// destructor must not run in one of them.
+// destructor must not run in one of these threads.
 struct file_hashing {
-  boost::asio::thread_pool threads{2};
+  threads pool{2};
   // A counted_copy shares only this counter and not the threads, because one of the threads may
   // destroy the counted_copy.
   const std::shared_ptr<copied_bytes> copied = std::make_shared<copied_bytes>(0);

@@ -46,9 +46,9 @@ class body_window {
   std::uint64_t position() const noexcept { return position_; }
   bool keeps_all() const noexcept { return end_ <= kept_bytes_max_; }
 
-  // Restarts at the first byte. `failed` must be true if a transfer was interrupted. Then take()
-  // counts only bytes that were not received before the restart. If `failed` is false, take()
-  // counts all bytes again.
+  // Restarts at the first byte. `failed` must be true if a transfer was interrupted. In this case,
+  // take() counts only bytes that were not received before the restart. If `failed` is false,
+  // take() counts all bytes again.
   void begin_anew(bool failed);
 
   // Copies the kept bytes to the part. Keeps a pointer to the part if the part is not complete.

@@ -5,7 +5,8 @@
 // http_receive.cpp sends the requests and receives the responses.
 //
 // A connection takes a request from the queue only after the connection is open. During name
-// resolution and the TLS handshake, the request is still in the queue and can be cancelled at once.
+// resolution and the TLS handshake, the request is still in the queue and can be cancelled
+// immediately.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>
@@ -135,7 +136,7 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::tunnel() {
   co_return failed;
 }
 
-asio::awaitable<std::optional<exchange_failure>> http_connection::shake_hands() {
+asio::awaitable<std::optional<exchange_failure>> http_connection::tls_handshake() {
   error_code code;
   auto& tls = stream_->encrypt(settings().tls->whole());
   asio::ip::make_address(pool_->to.host, code);
@@ -204,8 +205,8 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::connect() {
     failed = std::move(through);
   }
   if (!failed && pool_->to.tls && !aborted_) {
-    auto shaken = co_await shake_hands();
-    failed = std::move(shaken);
+    auto handshake_failure = co_await tls_handshake();
+    failed = std::move(handshake_failure);
   }
   if (!failed && aborted_) failed = retryable_failure("the connection was cancelled");
   open_ = !failed;

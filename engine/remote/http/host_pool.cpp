@@ -18,7 +18,7 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-// The fault has no text, because a text may need memory that is exhausted.
+// The faults have no text, because there may be no memory for a text.
 exchange_failure cancelled() { return {{boost::asio::error::operation_aborted, ""}, true}; }
 
 exchange_failure no_memory() { return {{errc::memory_exceeded, ""}, true}; }
@@ -35,7 +35,8 @@ void host_pool::add(http_exchange& exchange) noexcept {
   try {
     find_connection();
   } catch (const std::bad_alloc&) {
-    // If a connection exists, it takes the exchange later. Otherwise the exchange fails.
+    // If a connection exists, the connection takes the exchange later. Otherwise the exchange
+    // fails.
     if (wake_connection() || connections_ > 0) return;
     if (std::erase(exchange.awaited ? awaited_ : background_, &exchange) > 0) fail(exchange);
   }
@@ -46,9 +47,9 @@ void host_pool::fail(http_exchange& exchange) noexcept {
   end(exchange);
 }
 
-// Opens a connection if none is idle and the limit is not reached. Otherwise wakes an idle
-// connection or, if none is idle, a connection that waits for its caller: see park(). If all
-// connections are busy, the first free connection takes the exchange.
+// Opens a connection if no connection is idle and the limit is not reached. Otherwise wakes an idle
+// connection. If no connection is idle, wakes a connection that waits for its caller: see park().
+// If all connections are busy, the first free connection takes the exchange.
 void host_pool::find_connection() {
   if (idle_.empty() && connections_ < settings.connections) return connect(false);
   wake_connection();
@@ -134,7 +135,8 @@ http_exchange* host_pool::take() {
   return next;
 }
 
-// An exchange for which a caller waits is not taken, because it must use the first free connection.
+// An exchange for which a caller waits is not taken, because the first free connection must take
+// this exchange.
 http_exchange* host_pool::take_to_send_ahead() {
   const std::size_t waiting = awaited_.size() + background_.size();
   if (background_.empty() || waiting <= connections_ - busy_connections_) return nullptr;

@@ -34,7 +34,7 @@ struct origin {
   }
 };
 
-// Keeps a pointer to a timer in a list while this object lives. If the waiting coroutine is
+// Keeps a pointer to a timer in a list while this object exists. If the waiting coroutine is
 // destroyed, the destructor runs too, so the list never has a pointer to a destroyed timer.
 class listed_timer {
  public:
@@ -85,9 +85,9 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   // Removes the next exchange from the queue. An exchange for which a caller waits is taken before
   // background exchanges. Returns null if the queue is empty.
   http_exchange* take();
-  // Removes the next background exchange, so that a busy connection can send its request ahead.
-  // Returns null if no background exchange is queued, or if there are enough free connections for
-  // all queued exchanges.
+  // Removes the next background exchange, so that a busy connection can send the request of this
+  // exchange ahead. Returns null if no background exchange is queued, or if there are enough free
+  // connections for all queued exchanges.
   http_exchange* take_to_send_ahead();
   void begin_exchange() noexcept { ++busy_connections_; }
   void end_exchange() noexcept { --busy_connections_; }
@@ -104,8 +104,8 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   void fail(http_exchange& exchange) noexcept;
   void find_connection();
   void connect(bool connect_early);
-  // Wakes an idle connection or, if none is idle, a connection that waits for its caller: see
-  // park(). Returns false if the pool has neither.
+  // Wakes an idle connection. If no connection is idle, wakes a connection that waits for its
+  // caller: see park(). Returns false if the pool has neither kind of connection.
   bool wake_connection() noexcept;
 
   std::deque<http_exchange*> awaited_;
@@ -141,8 +141,8 @@ class connection_slot {
 // waits, unless `connect_early` is set.
 boost::asio::awaitable<void> serve(connection_slot slot, bool connect_early);
 void abort(http_connection& connection) noexcept;
-// Drops the response to `exchange` if its request was sent ahead on this connection. Otherwise
-// returns false. http_receive.cpp explains requests that are sent ahead.
+// Drops the response to `exchange`. Returns false if the request of `exchange` was not sent ahead
+// on this connection. http_receive.cpp explains requests that are sent ahead.
 bool drop_sent_ahead(http_connection& connection, const http_exchange& exchange) noexcept;
 
 }  // namespace ringload::inline v0::remote_http

@@ -76,7 +76,7 @@ struct small_request {
   // and returns every other redirect as the response.
   bool follows = true;
   std::uint64_t bytes_max = 1 << 20;  // Maximum size of the body. A longer body is a fault.
-  // The fields must not contain credentials, because they are sent to every host.
+  // The fields must not contain credentials, because the fields are sent to every host.
   std::vector<header_field> fields;
 };
 

@@ -71,7 +71,7 @@ class http_connection {
   asio::awaitable<std::optional<exchange_failure>> connect_to_any(
       const std::vector<tcp::endpoint>& endpoints);
   asio::awaitable<std::optional<exchange_failure>> tunnel();
-  asio::awaitable<std::optional<exchange_failure>> shake_hands();
+  asio::awaitable<std::optional<exchange_failure>> tls_handshake();
   asio::awaitable<std::optional<exchange_failure>> receive(http_exchange& exchange);
   asio::awaitable<std::optional<exchange_failure>> receive_sized(http_exchange& exchange,
                                                                  const body_place& place);

@@ -71,7 +71,7 @@ struct http_exchange {
 
   // The outcome. Valid when `done` is called.
   std::optional<exchange_failure> failure;
-  response_head response;     // Status 0 if there is no response.
+  response_head response;     // Status 0 if no response was received.
   std::uint64_t arrived = 0;  // Number of body bytes that were received into their destination.
   bool private_peer = false;  // True if the server has a private address: see is_private().
 

@@ -44,7 +44,7 @@ struct divided_read {
   }
 };
 
-// The transfer of one range, and the objects that must live until the transfer ends.
+// The transfer of one range, and the objects that must exist until the transfer ends.
 struct range_transfer {
   range_transfer(const std::shared_ptr<net_thread>& thread,
                  const std::shared_ptr<object_address>& address,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Implements byte_source for an object of a web server. Splits each read into ranges and receives
-// them directly into the destination. Reads of the first bytes use the response that opened the
-// object.
+// Implements byte_source for an object of a web server. Splits each read into ranges, and receives
+// each range directly into the destination. Reads of the first bytes use the response that opened
+// the object.
 
 #include <memory>
 #include <ringload/byte_source.hpp>

@@ -3,10 +3,10 @@
 // Sends requests on a connection and receives the responses. A server may close an idle connection
 // before a request is sent. The request then returns to the front of the queue, at most once.
 //
-// While a connection receives a range, it may send the next request ahead, so that it is not idle
-// for a round trip between two requests. A request is sent ahead only if more requests wait than
-// connections are free. If the connection breaks, the request that was sent ahead returns to the
-// front of the queue.
+// While a connection receives a range, the connection may send the next request ahead. Otherwise
+// the connection would be idle for a round trip between two requests. A request is sent ahead only
+// if more requests wait than connections are free. If the connection breaks, the request that was
+// sent ahead returns to the front of the queue.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>
@@ -61,7 +61,7 @@ asio::awaitable<bool> http_connection::perform(http_exchange& exchange) {
   exchange.response = {};
   exchange.arrived = 0;
   exchange.private_peer = private_peer_;
-  const bool stale = used_ && !exchange.repeated;
+  const bool may_be_stale = used_ && !exchange.repeated;
   const bool sent = ahead_ == &exchange;
   ahead_ = nullptr;
   can_send_ahead_ = false;
@@ -84,11 +84,11 @@ asio::awaitable<bool> http_connection::perform(http_exchange& exchange) {
   const bool spoiled = std::exchange(response_dropped_, false);
   if (exchange.failure || spoiled) shut();
   // True if the server closed the idle connection and sent no byte of a response.
-  const bool anew = stale && exchange.failure && !exchange.failure->final &&
-                    exchange.response.status == 0 && buffer_.size() == 0 &&
-                    !exchange.failure->silent;
-  if (anew) exchange.repeated = true;
-  co_return !anew;
+  const bool must_resend = may_be_stale && exchange.failure && !exchange.failure->final &&
+                           exchange.response.status == 0 && buffer_.size() == 0 &&
+                           !exchange.failure->silent;
+  if (must_resend) exchange.repeated = true;
+  co_return !must_resend;
 }
 
 asio::awaitable<std::optional<exchange_failure>> http_connection::receive(http_exchange& exchange) {
@@ -150,8 +150,8 @@ bool http_connection::drop_sent_ahead(const http_exchange& exchange) noexcept {
   return true;
 }
 
-// Receives a body of known length that is not for a sink. A body for memory is received directly
-// into the memory, except for the bytes that were received together with the head.
+// Receives a body of known length whose destination is not a sink. A body for memory is received
+// directly into the memory, except for the bytes that were received together with the head.
 asio::awaitable<std::optional<exchange_failure>> http_connection::receive_sized(
     http_exchange& exchange, const body_place& place) {
   std::vector<std::byte> scratch;

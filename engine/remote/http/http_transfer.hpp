@@ -3,7 +3,7 @@
 
 // Runs the requests of one transfer: follows redirects, waits, and retries, until the transfer_kind
 // reports success or failure. Used by the HTTP client and by sources of objects. Only the network
-// thread may call a function, unless the comment of the function says otherwise.
+// thread may call a function, unless the comment of the function states otherwise.
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
@@ -48,7 +48,8 @@ class object_address {
   std::optional<bool> private_;
 };
 
-// Decides which requests a transfer sends, where it stores the bytes, and when it is complete.
+// Decides which requests a transfer sends, where the bytes are stored, and when the transfer is
+// complete.
 class transfer_kind {
  public:
   virtual ~transfer_kind() = default;
@@ -66,7 +67,7 @@ class transfer_kind {
   // Evaluates a response. Not called for a redirect that is followed. Not called for a status after
   // which a later request may succeed (response_kind::again, for example 503).
   virtual state settle(const response_head& head, fault& failure) = 0;
-  // Evaluates a response with such a status if no retry is left.
+  // Evaluates a response of kind response_kind::again if no retry is left.
   virtual state settle_refused(const response_head& head, fault& failure) = 0;
 };
 
@@ -94,7 +95,7 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
   void stop_listening() { on_stop_.reset(); }
   void stop() noexcept;
   // renew_deadline() restarts both time limits: request_time_max and stall_time_max.
-  // hold_deadline() suspends both.
+  // hold_deadline() suspends both limits.
   void renew_deadline() noexcept;
   void hold_deadline() { deadline_.cancel(); }
 
@@ -138,7 +139,8 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
   bool uses_known_redirect_ = false;
   std::uint32_t redirects_ = 0;
   std::optional<retry_state> tries_;
-  // The exchange that is in the queue or on a connection of pool_. Null if there is none.
+  // The exchange that is in the queue or on a connection of pool_. Null if no exchange is in
+  // progress.
   http_exchange* current_ = nullptr;
   host_pool* pool_ = nullptr;
   // Time of the start, or of the last renew_deadline().
@@ -164,7 +166,8 @@ class transfer_handler {
     if (done_) (*this)(nullptr, fault{errc::memory_exceeded, ""});
   }
 
-  // `failed` is std::bad_alloc if set, because the coroutine throws nothing else.
+  // If `failed` is not null, the exception is std::bad_alloc, because the coroutine throws nothing
+  // else.
   void operator()(const std::exception_ptr& failed, const result<void>& outcome) noexcept {
     const function done = std::exchange(done_, nullptr);
     if (failed) return done(fault{errc::memory_exceeded, ""});

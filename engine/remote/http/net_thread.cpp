@@ -41,7 +41,7 @@ std::shared_ptr<net_thread> net_thread::make(
 void net_thread::close() {
   const auto end_all = [this] {
     for (const auto& entry : pools_) entry.second->close();
-    stay_.reset();
+    work_guard_.reset();
   };
   retry_allocation([&] { boost::asio::post(loop, end_all); });
   if (thread_.get_id() == std::this_thread::get_id()) {

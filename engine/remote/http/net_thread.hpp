@@ -38,7 +38,7 @@ class net_thread {
   double chance() { return std::uniform_real_distribution<>(0, 1)(random_); }
 
  private:
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stay_{
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_guard_{
       loop.get_executor()};
   std::map<origin, std::shared_ptr<host_pool>> pools_;
   std::minstd_rand random_{std::random_device()()};

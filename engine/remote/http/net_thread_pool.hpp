@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// All network threads of an HTTP client. The threads run while this object lives.
+// All network threads of an HTTP client. The threads run while this object exists.
 
 #include <atomic>
 #include <cstdint>

@@ -153,8 +153,8 @@ void object_body::close() {
   retry_allocation([&] { asio::post(thread_->loop, end); });
 }
 
-// While the object is being opened, returns the number of its chunks, or the maximum number of
-// connections if the size is not known. Returns 0 after the object was opened.
+// While the object is being opened, returns the number of chunks of the object. If the size is not
+// known, returns the maximum number of connections. Returns 0 after the object was opened.
 std::uint64_t object_body::followed_by() const noexcept {
   if (!opened_) return 0;
   const auto bytes = address_->object.bytes;
@@ -299,8 +299,8 @@ transfer_kind::state object_body::settle_refused(const response_head& head, faul
   return state::failed;
 }
 
-// Returns true if the next bytes are received although no read waits for them. This applies to the
-// first bytes of an object, and to all bytes of a small object.
+// Returns true if the next bytes are received although no read waits for these bytes. The result is
+// true for the first bytes of an object, and for all bytes of a small object.
 bool object_body::receives_without_reads() const noexcept {
   const bool keeps_body = ranged_ || window_.keeps_all();
   return keeps_body || window_.position() < std::min(first_bytes, settings().whole_bytes_max);

@@ -8,10 +8,11 @@
 // If the head of the response states the object's size, the object is open when the head is
 // received. The caller can then parse the file's header while the body is received. Otherwise the
 // object is open at the end of the body. The first bytes are received even if no read has requested
-// them. If the server of a large object does not support ranges, the other bytes are received only
-// while reads wait for them. If no read waits, the connection stays open for a while. If a read
-// needs bytes that are no longer kept, the body is received again from the first byte. Received
-// bytes that no read needed are wasted. If more than twice the object's size is wasted, reads fail.
+// these bytes. If the server of a large object does not support ranges, the other bytes are
+// received only while reads wait for these bytes. If no read waits, the connection stays open for a
+// while. If a read needs bytes that are no longer kept, the body is received again from the first
+// byte. Received bytes that no read needed are wasted. If more than twice the object's size is
+// wasted, reads fail.
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/steady_timer.hpp>

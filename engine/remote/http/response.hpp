@@ -38,7 +38,7 @@ struct asked_range {
   std::uint64_t end = 0;               // Greater than `begin`.
   std::optional<std::uint64_t> total;  // Size of the object. Empty if not known yet.
   std::string etag;                    // Expected ETag. Empty if not known.
-  std::string modified;                // Expected Last-Modified. Used only if there is no ETag.
+  std::string modified;                // Expected Last-Modified. Used only if `etag` is empty.
 };
 
 // Checks a response that has a part of the object. Returns the number of bytes in the response, at

@@ -33,14 +33,14 @@ class retry_state {
 
   // Reports that an attempt failed. Returns the delay before the next attempt, or an empty optional
   // if no attempt is left. `chance` is a random number in [0, 1) that determines half of the delay.
-  // `requested_delay` is the delay that the server requested, if there is one.
+  // `requested_delay` is the delay that the server requested, or an empty optional.
   std::optional<std::chrono::milliseconds> failed(
       double chance, std::optional<std::chrono::milliseconds> requested_delay = {}) noexcept;
 
   std::uint32_t failures() const noexcept { return failures_; }
 
-  // An attempt that receives fewer bytes is not progress. Therefore the attempts also run out if a
-  // server closes each connection after a few bytes.
+  // An attempt that receives fewer bytes does not count as progress. Therefore the transfer also
+  // fails if a server closes each connection after a few bytes.
   static constexpr std::uint64_t progress_bytes = 64 << 10;
 
  private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The settings of an HTTP client. remote() checks remote_options and converts them to settings.
+// The settings of an HTTP client. remote() checks remote_options and converts the options to
+// settings.
 
 #include <chrono>
 #include <cstdint>

@@ -23,7 +23,7 @@ constexpr const char* certificate_files[] = {"/etc/ssl/certs/ca-certificates.crt
 
 ssl::context& tls_settings::whole() const {
   std::call_once(read_, [this] {
-    // SSL_CTX_set_default_verify_paths() is not used, because it reads the environment.
+    // SSL_CTX_set_default_verify_paths() is not used, because this function reads the environment.
     ::SSL_CTX* const handle = context_.native_handle();
     SSL_CTX_load_verify_file(handle, ::X509_get_default_cert_file());
     SSL_CTX_load_verify_dir(handle, ::X509_get_default_cert_dir());

@@ -14,10 +14,10 @@ class tls_settings {
  public:
   tls_settings() : context_(boost::asio::ssl::context::tls_client) {}
 
-  // Context that trusts remote_options::ca_file. Does not read the system's certificates.
+  // Returns a context that trusts remote_options::ca_file. Does not read the system's certificates.
   boost::asio::ssl::context& configured() noexcept { return context_; }
-  // Context that also trusts the system's certificates. The first call reads them, which takes tens
-  // of milliseconds. Thread-safe.
+  // Returns a context that also trusts the system's certificates. The first call reads the
+  // certificates, which takes tens of milliseconds. Thread-safe.
   boost::asio::ssl::context& whole() const;
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t url_bytes_max = 8192;
 
-// The fault does not contain the text, because the text may hold a credential.
+// The fault does not contain the text, because the text may contain a credential.
 fault invalid(const char* cause) { return {errc::invalid_source_name, "", cause}; }
 
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }

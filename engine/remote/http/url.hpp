@@ -21,12 +21,12 @@ struct http_url {
   std::uint16_t port = 80;
   std::string target = "/";  // Path and query as they are sent, without the fragment. Never empty.
 
-  // Compares scheme, host and port. These three are the origin of an address.
+  // Compares scheme, host and port. These three parts are the origin of an address.
   bool same_origin(const http_url& url) const noexcept;
   // Returns the value of the Host header. Omits the default port of the scheme.
   std::string authority() const;
   // Returns the address for error texts: "https://host:8443/path". Omits the query, because the
-  // query may hold a signature.
+  // query may contain a signature.
   std::string shown() const;
   std::string_view path() const noexcept;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Pure functions for the API of the Hugging Face hub: they build addresses, parse the listing of a
-// model, and convert error responses to faults.
+// Pure functions for the API of the Hugging Face hub. The functions build addresses, parse the
+// listing of a model, and convert error responses to faults.
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,8 @@ struct hub_file {
   std::string name;                    // May have sub-folders. Always within the model's folder.
   std::optional<std::uint64_t> bytes;  // Empty if the server does not report the size.
   // Digest of the content, which is also the name of the file in the cache: SHA-256 (64 digits) for
-  // a file in LFS, otherwise git's SHA-1 (40 digits). Empty if the server does not report it.
+  // a file in LFS, otherwise git's SHA-1 (40 digits). Empty if the server does not report the
+  // digest.
   std::string digest;
 };
 

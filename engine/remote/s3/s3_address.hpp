@@ -26,8 +26,9 @@ bool is_s3_address(std::string_view text) noexcept;
 result<s3_address> parse_s3_address(std::string_view text);
 
 struct s3_place {
-  std::string region;    // Empty means the region that the server reports, or us-east-1.
-  std::string endpoint;  // For example "https://host:9000". Empty: Amazon's endpoint of the region.
+  std::string region;  // Empty means the region that the server reports, or us-east-1.
+  // For example "https://host:9000". If empty, Amazon's endpoint of the region is used.
+  std::string endpoint;
   // If true, addresses have the form https://host/bucket/key. If false, https://bucket.host/key.
   // Empty means true for a custom `endpoint`, and for a bucket name that contains a capital, '_' or
   // '.'. Capitals and '_' are invalid in a host name. Certificates do not match the host name of a

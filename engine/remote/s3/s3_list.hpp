@@ -38,7 +38,7 @@ struct s3_error {
 };
 
 // Parses the body of a response with a status other than 200. The code and the region may appear in
-// error texts. The rest of the body must not appear, because it may contain a signature.
+// error texts. Other text of the body must not appear, because this text may contain a signature.
 s3_error parse_s3_error(std::string_view xml);
 
 struct s3_refusal {

@@ -19,10 +19,10 @@ struct xml_element {
 
 inline constexpr unsigned xml_depth_max = 16;
 
-// Calls `take` at the end of each element, so children come before their parent. Stops if `take`
-// returns a fault. Returns malformed_answer with the byte offset if the text is not well-formed
-// UTF-8 XML. A DOCTYPE, text next to child elements, and elements that are nested too deep are
-// malformed_answer as well.
+// Calls `take` at the end of each element, so `take` receives children before their parent. Stops
+// if `take` returns a fault. Returns malformed_answer with the byte offset if the text is not
+// well-formed UTF-8 XML. A DOCTYPE, text next to child elements, and elements that are nested too
+// deep are malformed_answer as well.
 result<void> parse_xml(std::string_view xml,
                        const std::function<result<void>(const xml_element&)>& take);
 

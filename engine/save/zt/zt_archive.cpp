@@ -175,8 +175,8 @@ result<void> zt_archive::encode(std::uint64_t bytes, const readable_bytes& from,
   return {};
 }
 
-// Writes the oldest frame to the file. If the frame is the last one of its component, completes the
-// component.
+// Writes the oldest frame to the file. If the frame is the last frame of its component, completes
+// the component.
 result<void> zt_archive::take_frame() {
   encoded_component& component = pending_.front();
   auto frame = frames_->take();

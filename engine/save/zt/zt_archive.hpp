@@ -72,8 +72,8 @@ class zt_archive {
   // Returns true if the object has this component, even if the component is not written yet.
   bool has_part(std::uint32_t object, const std::string& name) const noexcept;
 
-  // Writes a component of `bytes` bytes, compressed if `encoding` requires it. The offset and the
-  // length in `part` are ignored.
+  // Writes a component of `bytes` bytes. Compresses the bytes if encoding.zstd_level is not 0. The
+  // offset and the length in `part` are ignored.
   result<void> write(std::uint32_t object, zt_component part, std::uint64_t bytes,
                      const readable_bytes& from, const component_encoding& encoding);
   // Writes stored bytes without a change. `part` describes the bytes, but its offset is ignored. If

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An asynchronous operation holds a completion handler until the engine has a result.
+// An asynchronous operation stores a completion handler until the engine has a result.
 //
 //   initiating thread     creates the operation: binds executor, allocator, cancellation slot
 //   engine thread         complete(): posts the handler to the handler's executor
 //   any thread            cancel_request::request(), from the cancellation slot
-//   destruction of the    destroys the handler if it was not completed; a later complete()
-//   handler's context     does nothing
+//   destruction of the    destroys the handler of a pending operation. A later complete() does
+//   handler's context     nothing.
 //
 // The type of the handler is erased, so the engine is compiled once for all completion tokens.
 
@@ -58,11 +58,11 @@ class RINGLOAD_EXPORT cancel_request {
 /// The error code of a failure, with its place and cause.
 struct RINGLOAD_EXPORT operation_failure {
   boost::system::error_code code;
-  /// Shared by all operations that fail for the same reason. Null if the code is all that is known.
+  /// Shared by all operations that fail for the same reason. Null if only the code is known.
   std::shared_ptr<const diagnostics> texts;
 
-  /// Copies the texts. If the cause is unknown, `into` receives the message of the code. If memory
-  /// is exhausted, `into` receives no text.
+  /// Copies the texts to `into`. If the cause is unknown, `into` receives the message of the code.
+  /// If memory is exhausted, `into` receives no text.
   void describe(diagnostics& into) const noexcept;
 };
 
@@ -76,15 +76,15 @@ template <class T>
 class handler_body_for : public handler_body {
  public:
   // Posts the handler to its executor. `self` must own this object. The executor receives the
-  // ownership with the handler, so that the handler is destroyed on its own executor and not in the
-  // engine thread.
+  // handler and the ownership. Therefore the handler is destroyed on the handler's executor, not in
+  // the engine thread.
   virtual void post(std::unique_ptr<handler_body> self, operation_failure failure, T value) = 0;
 };
 
 class pending_operation;
 
-/// Lists the pending operations whose handlers run in one execution context. When the context is
-/// destroyed, it destroys the handlers of the listed operations.
+/// Lists the pending operations whose handlers run in one execution context. The destructor of the
+/// context destroys the handlers of the listed operations.
 class RINGLOAD_EXPORT pending_list {
  public:
   std::mutex mutex;
@@ -96,7 +96,7 @@ class RINGLOAD_EXPORT pending_list {
 
 class RINGLOAD_EXPORT pending_operation {
  public:
-  pending_operation(std::shared_ptr<pending_list> in, std::unique_ptr<handler_body> body,
+  pending_operation(std::shared_ptr<pending_list> list, std::unique_ptr<handler_body> body,
                     std::shared_ptr<cancel_request> cancelled);
   pending_operation(const pending_operation&) = delete;
   pending_operation& operator=(const pending_operation&) = delete;
@@ -106,7 +106,7 @@ class RINGLOAD_EXPORT pending_operation {
 
  protected:
   // Exclusive access to the handler of an operation. The lock of the list is held while the handler
-  // is posted. Therefore the handler's context cannot be destroyed during that time.
+  // is posted. The lock prevents the destruction of the handler's context.
   struct claim {
     std::unique_lock<std::mutex> lock;
     std::unique_ptr<handler_body> body;  // If null, the handler was destroyed with its context.
@@ -118,7 +118,7 @@ class RINGLOAD_EXPORT pending_operation {
 
   void unlink() noexcept;
 
-  const std::shared_ptr<pending_list> in_;
+  const std::shared_ptr<pending_list> list_;
   std::unique_ptr<handler_body> body_;
   pending_operation* next_ = nullptr;
   pending_operation** back_ = nullptr;
@@ -130,12 +130,12 @@ RINGLOAD_EXPORT std::shared_ptr<pending_list> pending_in(boost::asio::execution_
 template <class T>
 class operation final : public pending_operation {
  public:
-  operation(std::shared_ptr<pending_list> in, std::unique_ptr<handler_body_for<T>> body,
+  operation(std::shared_ptr<pending_list> list, std::unique_ptr<handler_body_for<T>> body,
             std::shared_ptr<cancel_request> cancelled)
-      : pending_operation(std::move(in), std::move(body), std::move(cancelled)) {}
+      : pending_operation(std::move(list), std::move(body), std::move(cancelled)) {}
 
-  /// Each function posts the handler to its executor. The engine must call either complete() or
-  /// fail(), exactly once, from any thread.
+  /// complete() and fail() post the handler to its executor. The engine must call one of these
+  /// functions, exactly once, from any thread.
   void complete(T value) { post(operation_failure(), std::move(value)); }
   void fail(operation_failure failure) { post(std::move(failure), T()); }
 
@@ -148,16 +148,16 @@ class operation final : public pending_operation {
   }
 };
 
-// True for executors that may run a function inline, because they do not support blocking.never. An
-// example is any_completion_executor. A handler with such an executor is first posted to the
-// loader's executor.
+// True for executors that do not support blocking.never, such as any_completion_executor. Such an
+// executor may run a function inline. Therefore the handler is first posted to the loader's
+// executor.
 template <class Executor>
 inline constexpr bool needs_first_executor =
     boost::asio::execution::is_executor<Executor>::value &&
     !boost::asio::can_require<Executor, boost::asio::execution::blocking_t::never_t>::value;
 
-// Posts `function` to `executor`. Unlike boost::asio::post(), adds no dispatcher, whose templates
-// take several times longer to compile.
+// Posts `function` to `executor`. boost::asio::post() is not used, because its dispatcher takes
+// several times longer to compile.
 template <class Executor, class Function, class Allocator>
 void post_to(const Executor& executor, Function&& function, const Allocator& allocator) {
   if constexpr (boost::asio::execution::is_executor<Executor>::value) {
@@ -213,10 +213,10 @@ class handler_body_of final
   using executor_type = boost::asio::associated_executor_t<Handler, Executor>;
   using allocator_type = boost::asio::associated_allocator_t<Handler>;
 
-  handler_body_of(Handler&& handler, const Executor& otherwise)
-      : work_(boost::asio::get_associated_executor(handler, otherwise)),
-        first_work_(first_of(work_.get_executor(), otherwise)),
-        convert_(otherwise),
+  handler_body_of(Handler&& handler, const Executor& fallback)
+      : work_(boost::asio::get_associated_executor(handler, fallback)),
+        first_work_(first_of(work_.get_executor(), fallback)),
+        convert_(fallback),
         handler_(std::move(handler)) {}
 
   executor_type executor() const noexcept { return work_.get_executor(); }
@@ -246,9 +246,9 @@ class handler_body_of final
   static constexpr bool passes_first = needs_first_executor<executor_type>;
   using first_type = std::conditional_t<passes_first, Executor, executor_type>;
 
-  static first_type first_of(const executor_type& target, const Executor& otherwise) noexcept {
+  static first_type first_of(const executor_type& target, const Executor& fallback) noexcept {
     if constexpr (passes_first) {
-      return otherwise;
+      return fallback;
     } else {
       return target;
     }
@@ -266,7 +266,7 @@ class handler_body_of final
           value_(std::move(value)),
           memory_(memory) {}
 
-    // g++ 12 warns of an uninitialised value if it inlines the move of an empty std::optional.
+    // If g++ 12 inlines the move of an empty std::optional, g++ 12 warns of an uninitialised value.
     [[gnu::noinline]] call(call&& source) = default;
 
     allocator_type get_allocator() const noexcept { return memory_; }
@@ -302,7 +302,7 @@ class handler_body_of final
 /// cancellation is ignored if its type is not in `cancellations`.
 template <class T, class Handler, class Executor>
 std::unique_ptr<operation_for<T, Executor>> make_operation(
-    Handler&& handler, const Executor& otherwise, boost::asio::cancellation_type cancellations) {
+    Handler&& handler, const Executor& fallback, boost::asio::cancellation_type cancellations) {
   using boost::asio::cancellation_type;
   using handler_type = std::decay_t<Handler>;
   auto cancel = std::make_shared<cancel_request>();
@@ -313,7 +313,7 @@ std::unique_ptr<operation_for<T, Executor>> make_operation(
     });
   }
   auto body = std::make_unique<handler_body_of<T, handler_type, Executor>>(
-      handler_type(std::forward<Handler>(handler)), otherwise);
+      handler_type(std::forward<Handler>(handler)), fallback);
   auto list = pending_in(*body->context());
   return std::make_unique<operation_for<T, Executor>>(std::move(list), std::move(body),
                                                       std::move(cancel));

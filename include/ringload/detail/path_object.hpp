@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Accepts std::filesystem::path as an argument. The header <filesystem> is not included, because
-// the header adds a tenth to the compile time of <boost/asio.hpp>.
+// Accepts std::filesystem::path as an argument. <filesystem> is not included, because this header
+// adds a tenth to the compile time of <boost/asio.hpp>.
 
 #include <concepts>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace ringload::inline v0::detail {
 
-// The type std::filesystem::path, or a similar class.
+// Matches std::filesystem::path and similar classes.
 template <class T>
 concept path_object = requires(const T& path) {
   { path.native() } -> std::convertible_to<std::string_view>;

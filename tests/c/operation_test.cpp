@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Completion handlers that the library destroys without a call, and initiations that throw. A C
+// program cannot cause either on purpose.
+
+#include "c/operation.hpp"
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/post.hpp>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+using namespace ringload;
+
+namespace {
+
+// An operation whose result is a number. Counts the calls of its callback.
+class counted_operation {
+ public:
+  // Returns when `initiate` has returned in the completion thread.
+  template <class Initiate>
+  explicit counted_operation(Initiate initiate) {
+    REQUIRE(c::begin_operation<std::uint64_t>(thread_, &operation_, std::move(initiate)) ==
+            RINGLOAD_OK);
+    const auto count = [](void* calls, ringload_status) { ++*static_cast<int*>(calls); };
+    REQUIRE(ringload_operation_on_end(operation_, count, &calls_) == RINGLOAD_OK);
+    settle();
+  }
+  counted_operation(const counted_operation&) = delete;
+  counted_operation& operator=(const counted_operation&) = delete;
+  ~counted_operation() { ringload_operation_release(operation_); }
+
+  // Returns when the completion thread has carried out all work that was posted before.
+  void settle() {
+    std::promise<void> reached;
+    boost::asio::post(thread_->context(), [&] { reached.set_value(); });
+    reached.get_future().get();
+  }
+  ringload_status status() const { return ringload_operation_status(operation_); }
+  int calls() {
+    settle();
+    return calls_;
+  }
+  std::uint64_t value() const {
+    std::uint64_t out = 0;
+    const auto take = [&](std::uint64_t result) {
+      out = result;
+      return RINGLOAD_OK;
+    };
+    CHECK(operation_->state->with_result<std::uint64_t>(take) == RINGLOAD_OK);
+    return out;
+  }
+
+ private:
+  const std::shared_ptr<c::completion_thread> thread_ = std::make_shared<c::completion_thread>();
+  ringload_operation* operation_ = nullptr;
+  int calls_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("C operation: a handler that is destroyed without a call ends the operation") {
+  counted_operation dropped([](auto handler) { static_cast<void>(handler); });
+  CHECK(dropped.status() == RINGLOAD_NO_MEMORY);
+  CHECK(std::string(ringload_last_error()) == "out of memory");
+  CHECK(dropped.calls() == 1);
+}
+
+TEST_CASE("C operation: a handler may be destroyed later, in another thread") {
+  std::shared_ptr<void> kept;
+  counted_operation pending([&](auto handler) {
+    kept = std::make_shared<std::decay_t<decltype(handler)>>(std::move(handler));
+  });
+  CHECK(pending.status() == RINGLOAD_PENDING);
+  CHECK(pending.calls() == 0);
+  std::thread([&] { kept.reset(); }).join();
+  CHECK(pending.status() == RINGLOAD_NO_MEMORY);
+  CHECK(pending.calls() == 1);
+}
+
+TEST_CASE("C operation: an exception of the initiation ends the operation with its own reason") {
+  counted_operation refused([](auto handler) {
+    const auto owner = std::move(handler);
+    throw error(errc::source_not_found, "a place", "a cause");
+  });
+  CHECK(refused.status() == RINGLOAD_NOT_FOUND);
+  CHECK(std::string(ringload_last_error()).find("a place: a cause") != std::string::npos);
+  CHECK(refused.calls() == 1);
+}
+
+TEST_CASE("C operation: a result is final, also if the initiation throws afterwards") {
+  counted_operation done([](auto handler) {
+    std::move(handler)(boost::system::error_code(), std::uint64_t{7});
+    throw error(errc::source_not_found, "a place", "a cause");
+  });
+  CHECK(done.status() == RINGLOAD_OK);
+  CHECK(done.value() == 7);
+  CHECK(done.calls() == 1);
+}
