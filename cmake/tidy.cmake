@@ -59,7 +59,7 @@ set(api_may base catalog runtime request load save)
 set(keeper_may base base/numeric device load)
 set(ranks_may base device catalog runtime load)
 set(delta_may
-  base base/numeric formats formats/codec device catalog runtime request load io)
+  base base/numeric formats formats/codec formats/zt device catalog runtime request load io)
 set(ranks/nccl_may base device/cuda)
 set(c_may "")
 

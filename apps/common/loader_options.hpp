@@ -53,7 +53,7 @@ inline void add_devices(CLI::App& to, std::string& devices) {
 inline void add_dtype(CLI::App& to, std::optional<dtype>& target) {
   add_choice<dtype>(to, "--dtype", target,
                     {{"f32", dtype::f32}, {"f16", dtype::f16}, {"bf16", dtype::bf16}},
-                    "Convert tensors of F32, F16, BF16, F8_E4M3 and F8_E5M2 to this type.\n"
+                    "Convert tensors of F64, F32, F16, BF16, F8_E4M3 and F8_E5M2 to this type.\n"
                     "Default: no conversion");
 }
 

@@ -45,6 +45,9 @@ auto parsed_field(const char* key, const std::string& text, const Parse& parse) 
 tool::selection_text selection_in(const json::object& fields) {
   tool::selection_text out;
   out.select = texts_in(fields, "select");
+  if (fields.contains("select") && out.select.empty()) {  // Without this check, all tensors.
+    throw std::invalid_argument("\"select\" must have at least one glob");
+  }
   out.except = texts_in(fields, "except");
   for (const std::string& text : texts_in(fields, "slice")) {
     out.slices.push_back(parsed_field("slice", text, tool::parse_slice));

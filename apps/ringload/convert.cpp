@@ -28,6 +28,7 @@
 #include "openssl_hasher.hpp"
 #include "progress_bar.hpp"
 #include "text.hpp"
+#include "written_files.hpp"
 
 namespace ringload::tool {
 
@@ -143,6 +144,12 @@ asio::awaitable<void> write_shards(
       next.reset();
       co_await s.out.add_async(std::move(view));
       --left;
+    }
+    // A load can fail after its last tensor, for example if a file does not have the digest of the
+    // hub. The call after the last tensor throws the error.
+    for (bool more = true; more;) {
+      auto next = co_await s.load.next_async();
+      more = next.has_value();
     }
   }
   co_await finish_file(s);
@@ -402,6 +409,8 @@ void convert_checkpoint(const convert_request& request, output& out) {
     throw error({EEXIST, boost::system::system_category()}, printable(request.to),
                 "the path exists already");
   }
+  check_written_files(request.load.from.sources,
+                      {{"the result", request.to}, {"--checksums", request.checksums}});
   std::optional<atomic_file> list;
   if (!request.checksums.empty()) list.emplace(request.checksums, entry_kind::file, true);
   const conversion_memory memory = memory_for(available_host_bytes());

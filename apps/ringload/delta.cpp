@@ -15,6 +15,7 @@
 #include "commands.hpp"
 #include "interrupts.hpp"
 #include "open_request.hpp"
+#include "openssl_hasher.hpp"
 #include "progress_bar.hpp"
 #include "text.hpp"
 
@@ -29,6 +30,7 @@ asio::awaitable<void> write_delta(loader& host_loader, const delta_request& requ
   delta_options options;
   options.zstd_level = request.zstd_level;
   options.replace = false;
+  options.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
   const source base = request.load.from.sources[0];
   const source next = request.load.from.sources[1];
   auto written = co_await save_delta_async(host_loader, request.to, base, next, options);

@@ -86,16 +86,25 @@ bool is_version_folder(const source_request& from) {
 }
 
 // Refuses selections and conversions of a version, because deltas refer to whole stored tensors.
+// Also refuses the other options of a load, which would have no effect.
 void refuse_options_of_versions(const load_request& request) {
   const load_options& options = request.how;
-  if (request.from.wanted.everything() && request.from.wanted.places.empty() && !options.dtype &&
-      options.memory == tensor_memory::owned && options.verify.checksums == nullptr &&
-      options.verify.stored == embedded_digests::none && request.window_bytes == 0) {
-    return;
+  const open_options& opening = request.from.how;
+  const char* refused = nullptr;
+  if (!request.from.wanted.everything() || !request.from.wanted.places.empty() || options.dtype ||
+      options.memory != tensor_memory::owned || options.verify.checksums != nullptr ||
+      options.verify.stored != embedded_digests::none || request.window_bytes != 0) {
+    refused = "a selection, a dtype, a window, mapped memory or digests";
+  } else if (opening.independent_files || opening.strictness != strictness::strict ||
+             opening.nameless.one_byte || opening.nameless.two_bytes) {
+    refused = "--independent-files, --profile or --nameless";
+  } else if (options.route != read_route::automatic || options.allocation != allocation::per_load ||
+             options.trace != nullptr) {
+    refused = "--route, --allocation or --trace";
   }
+  if (refused == nullptr) return;
   throw error(errc::invalid_options, printable(request.from.sources.front()),
-              "a folder of versions cannot be loaded with a selection, a dtype, a window, mapped "
-              "memory or digests");
+              std::string("a folder of versions cannot be loaded with ") + refused);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "report.hpp"
 #include "tensor_hasher.hpp"
 #include "text.hpp"
+#include "written_files.hpp"
 
 namespace ringload::tool {
 
@@ -63,6 +64,9 @@ void write_checksums(const summed& all, atomic_file& file) {
 }  // namespace
 
 void sum_tensors(const sum_request& request, output& out) {
+  if (request.attach.empty()) {
+    check_written_files(request.load.from.sources, {{"--checksums", request.checksums}});
+  }
   watch_for_interrupts();
   // Created before the load, so that nothing is hashed if this fails.
   std::optional<atomic_file> list;

@@ -67,8 +67,10 @@ checkpoint delta_services::open(const source& from) const {
   });
 }
 
-model delta_services::load(const source& from, std::vector<std::string> names) const {
+model delta_services::load(const source& from, std::vector<std::string> names,
+                           const verification& verify) const {
   load_options options;
+  options.verify = verify;
   options.select.names(std::move(names));
   return cancellation_->wait_for<model>([&](auto&& handler) {
     initiate<model, &begin_load>(std::move(handler), boost::asio::system_executor(), engine_, from,

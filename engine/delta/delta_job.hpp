@@ -12,6 +12,7 @@
 #include <ringload/checkpoint.hpp>
 #include <ringload/delta.hpp>
 #include <ringload/model.hpp>
+#include <ringload/verify.hpp>
 #include <span>
 #include <string>
 #include <utility>
@@ -49,7 +50,7 @@ class delta_services {
   void require_host() const;
   checkpoint open(const source& from) const;
   // Loads the named tensors. Each name must exist.
-  model load(const source& from, std::vector<std::string> names) const;
+  model load(const source& from, std::vector<std::string> names, const verification& verify) const;
   model load_all(const source& from, const load_options& options = {}) const;
   const std::shared_ptr<engine>& loader_engine() const noexcept { return engine_; }
 

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <ringload/save.hpp>
 #include <ringload/verify.hpp>
 #include <ringload/writer.hpp>
 #include <span>
 #include <string>
+#include <system_error>
 #include <unordered_set>
 
 #include "base/printable.hpp"
@@ -17,6 +19,7 @@
 #include "delta/delta_contents.hpp"
 #include "delta/delta_job.hpp"
 #include "formats/codec/zstd_frame.hpp"
+#include "formats/zt/zt_dtype.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -65,7 +68,9 @@ result<std::size_t> sample_size(std::span<const std::byte> bytes, int level) {
 class delta_maker {
  public:
   delta_maker(const delta_services& services, const delta_request& request)
-      : services_(services), request_(request) {}
+      : services_(services),
+        request_(request),
+        verify_(embedded_digests::if_present, request.options.sha256) {}
 
   delta_result run();
 
@@ -88,6 +93,7 @@ class delta_maker {
 
   const delta_services& services_;
   const delta_request& request_;
+  const verification verify_;
   checkpoint base_;
   checkpoint next_;
   version_tensors base_version_;
@@ -101,6 +107,16 @@ void check_level(const delta_request& request) {
   throw error(errc::invalid_saving, printable_path(request.path),
               "zstd_level is " + std::to_string(level) + ", expected 1 to " +
                   grouped(zstd_level_max) + ", or 0 for no compression");
+}
+
+// Throws if the delta would replace a file of the version. Nobody could apply the delta then.
+void require_other_path(const checkpoint& version, const std::string& path) {
+  for (const file_info& file : version.catalog().files) {
+    std::error_code failed;
+    if (!std::filesystem::equivalent(file.path, path, failed) || failed) continue;
+    throw error(errc::invalid_saving, printable_path(path),
+                "the delta would replace a file of a version that it is made of");
+  }
 }
 
 void require_readable(const checkpoint& source) {
@@ -192,7 +208,10 @@ void delta_maker::write(writer& out, const comparison& compared) {
   result_.elements_changed += after.size_bytes() / delta_width(after.dtype());
   ++result_.tensors_whole;
   const tensor_info* const info = next_.find(after.name());
-  if (!info->type.empty()) {
+  // The delta names the types of all dtypes, such as f8_e4m3fn. Other types, such as those of
+  // blocks, would be lost.
+  const auto element = zt_element_of(info->dtype);
+  if (!info->type.empty() && (!element || element->type != info->type)) {
     throw error(errc::unsupported_feature, tensor_place(next_.catalog(), *info),
                 "a delta cannot store a whole tensor of the type '" + printable(info->type) + "'");
   }
@@ -229,8 +248,8 @@ void delta_maker::add_group(writer& out, const names& group) {
   for (const std::string& name : group) {
     if (base_.contains(name)) in_base.push_back(name);
   }
-  const model before = services_.load(base_, in_base);
-  const model after = services_.load(next_, group);
+  const model before = services_.load(base_, in_base, verify_);
+  const model after = services_.load(next_, group, verify_);
   std::vector<comparison> compared;
   for (const tensor& each_tensor : after) {
     comparison& next = compared.emplace_back();
@@ -257,7 +276,7 @@ void delta_maker::add_group(writer& out, const names& group) {
 // Records the digests of tensors that only the base version has.
 void delta_maker::add_removed(const names& group) {
   services_.check_cancelled();
-  const model before = services_.load(base_, group);
+  const model before = services_.load(base_, group, verify_);
   for (const tensor& removed : before) {
     base_version_.emplace(removed.name(), describe(removed));
     ++result_.tensors_removed;
@@ -270,6 +289,8 @@ delta_result delta_maker::run() {
   check_level(request_);
   base_ = services_.open(request_.base);
   next_ = services_.open(request_.next);
+  require_other_path(base_, request_.path);
+  require_other_path(next_, request_.path);
   require_readable(base_);
   require_readable(next_);
   require_no_delta_keys(next_);

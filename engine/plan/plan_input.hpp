@@ -78,7 +78,7 @@ struct tensor_form {
 
 struct wanted_tensor {
   std::uint32_t file;
-  // The alignment of the element type in memory: 1, 2, 4 or 8.
+  // The alignment of the element type in memory: 1, 2, 4, 8 or 16.
   std::uint32_t alignment;
   // Offset from the beginning of the file. Ignored if the elements are in pieces.
   std::uint64_t offset;

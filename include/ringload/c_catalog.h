@@ -91,7 +91,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_note(const ringload_checkp
 /// Returns the type with this name in safetensors, such as "BF16". Returns RINGLOAD_AS_STORED if no
 /// type has this name, or if `name` is null.
 RINGLOAD_C_EXPORT ringload_dtype ringload_dtype_named(const char* name);
-/// Returns the alignment of one element in bytes: 1, 2, 4 or 8. Returns 0 for an invalid type.
+/// Returns the alignment of one element in bytes: 1, 2, 4, 8 or 16. Returns 0 for an invalid type.
 RINGLOAD_C_EXPORT uint32_t ringload_dtype_alignment(ringload_dtype type);
 /// Returns 1 if a load can convert tensors of the type `from` to the type `to`, else 0. An invalid
 /// type cannot be converted.

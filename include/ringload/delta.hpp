@@ -15,6 +15,7 @@
 // belongs to another base version, the operation fails and changes nothing.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <ringload/detail/list_argument.hpp>
@@ -25,6 +26,7 @@
 #include <ringload/loader.hpp>
 #include <ringload/model.hpp>
 #include <ringload/source.hpp>
+#include <ringload/verify.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +42,10 @@ struct delta_options {
   /// If false, an existing file is not replaced, and the operation fails with `EEXIST`.
   bool replace = true;
   bool sync = true;  // If true, the file and its folder are flushed to the drive before completion.
+  /// Creates hashers for SHA-256 digests in the files of both versions. Digests in files are
+  /// verified, because a delta of damaged bytes would have correct digests. If empty, a version
+  /// with SHA-256 digests fails with `errc::digest_unavailable`.
+  std::function<hasher()> sha256 = {};
 };
 
 /// The result of save_delta_async. The delta stores each changed tensor in one of three forms:

@@ -53,7 +53,8 @@ RINGLOAD_EXPORT std::string_view name(dtype type) noexcept;
 /// are case-sensitive.
 RINGLOAD_EXPORT std::optional<dtype> dtype_named(std::string_view name) noexcept;
 
-/// Returns the alignment of one element in memory, in bytes: 1, 2, 4 or 8.
+/// Returns the alignment of one element in memory, in bytes: 1, 2, 4, 8 or 16. c128 needs 16,
+/// because PyTorch does.
 RINGLOAD_EXPORT unsigned alignment(dtype type) noexcept;
 
 /// Returns true if `load_options::dtype` can convert elements from the dtype `from` to the dtype

@@ -129,6 +129,32 @@ for words in '' 'lsd' 'ls' 'load --slots x' "load $work/good.safetensors --engin
 done
 [ ! -e "$work/x" ] || fail "a wrong command line makes a file"
 
+# A file that a command writes beside its result replaces neither what it reads nor its result.
+cp "$work/good.safetensors" "$work/same.safetensors"
+ln -s same.safetensors "$work/linked.safetensors"
+mkdir "$work/model"
+cp "$work/good.safetensors" "$work/model/model.safetensors"
+for words in "sum $work/same.safetensors --checksums $work/same.safetensors" \
+  "sum $work/linked.safetensors --checksums $work/same.safetensors" \
+  "sum $work/model --checksums $work/model/model.safetensors" \
+  "load $work/same.safetensors --trace $work/same.safetensors" \
+  "load $work/same.safetensors --allocation-log $work/same.safetensors" \
+  "load $work/same.safetensors --trace $work/both --allocation-log $work/./both" \
+  "convert $work/same.safetensors $work/x --checksums $work/same.safetensors" \
+  "convert $work/same.safetensors $work/x.zt --checksums $work/x.zt"; do
+  # shellcheck disable=SC2086
+  expect 1 "$ringload" $words
+  complains '^ringload: error: .*: --[a-z-]* would replace '
+  cmp -s "$work/good.safetensors" "$work/same.safetensors" || fail "replaced by $words"
+done
+cmp -s "$work/good.safetensors" "$work/model/model.safetensors" || fail "a file of a folder"
+for file in x x.zt both; do
+  [ ! -e "$work/$file" ] || fail "a refused command writes $file"
+done
+for _ in 1 2; do
+  expect 0 "$ringload" sum "$work/model" --checksums "$work/model/SHA256SUMS"
+done
+
 expect 0 "$ringload" --version
 expect 0 "$ringload" --help
 for command in ls load sum keep verify; do

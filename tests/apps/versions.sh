@@ -21,8 +21,15 @@ expect 0 "$ringload" apply "$work/run/v0.safetensors" "$work/run/v1.delta.zt" \
 "$ringload" sum "$work/2.safetensors" >"$work/wanted" || fail "sum"
 cmp "$work/applied" "$work/wanted" || fail "the chain leads to another version"
 
-expect 1 "$ringload" load "$work/run" --select '*'
-complains 'folder of versions'
+for options in "--select *" --independent-files "--profile reference" "--route direct" \
+  "--allocation tensor" "--trace $work/trace"; do
+  set -f
+  # shellcheck disable=SC2086
+  expect 1 "$ringload" load "$work/run" $options
+  set +f
+  complains 'folder of versions'
+done
+[ ! -e "$work/trace" ] || fail "a trace of a refused load"
 mv "$work/run/v1.delta.zt" "$work/v1"
 expect 1 "$ringload" load "$work/run"
 complains 'v1.delta.zt'

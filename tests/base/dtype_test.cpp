@@ -41,8 +41,8 @@ constexpr std::array<expectation, dtype_count> table = {{
     {dtype::f64, "F64", 64, 8},
     {dtype::i64, "I64", 64, 8},
     {dtype::u64, "U64", 64, 8},
-    {dtype::c64, "C64", 64, 4},  // A pair of f32, which need 4.
-    {dtype::c128, "C128", 128, 8},
+    {dtype::c64, "C64", 64, 4},      // A pair of f32, which need 4.
+    {dtype::c128, "C128", 128, 16},  // PyTorch needs 16.
 }};
 
 }  // namespace

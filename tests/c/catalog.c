@@ -221,7 +221,8 @@ static void dtypes(void) {
   CHECK(ringload_dtype_named("BF16") == RINGLOAD_BF16);
   CHECK(ringload_dtype_named("bf16") == RINGLOAD_AS_STORED);
   CHECK(ringload_dtype_named(NULL) == RINGLOAD_AS_STORED);
-  CHECK(ringload_dtype_alignment(RINGLOAD_C128) == 8 && ringload_dtype_alignment(RINGLOAD_F4) == 1);
+  CHECK(ringload_dtype_alignment(RINGLOAD_C128) == 16 &&
+        ringload_dtype_alignment(RINGLOAD_F4) == 1);
   CHECK(ringload_dtype_alignment(RINGLOAD_AS_STORED) == 0);
   CHECK(ringload_dtype_is_convertible(RINGLOAD_F8_E4M3, RINGLOAD_F32) == 1);
   CHECK(ringload_dtype_is_convertible(RINGLOAD_I8, RINGLOAD_F32) == 0);

@@ -116,7 +116,7 @@ def main():
     same = same_zt = 0
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        memory = rng.randbytes(8_000_000)
+        memory = rng.randbytes(35_000_000)  # The largest tensor spans 2 * 8 * 129**3 bytes.
         (folder / "memory").write_bytes(memory)
         for n in range(files):
             wanted, lines = {}, []

@@ -248,3 +248,49 @@ def test_follow_raises_at_a_missing_link_and_the_last_version_stays(versions):
         asyncio.run(run())
     assert [number for number, _ in held] == [1]
     assert_equal(held[0][1], made[1])
+
+
+def test_a_delta_of_zt_files_has_new_tensors_of_all_types(tmp_path):
+    base = {"a": numpy.ones(3, numpy.float32)}
+    new = {
+        "f8": numpy.arange(3).astype(ml_dtypes.float8_e4m3fn),
+        "complex": numpy.arange(2) * (1 + 1j),
+        "bool": numpy.array([True, False]),
+    }
+    ringload.save(tmp_path / "base.zt", base)
+    ringload.save(tmp_path / "next.zt", {**base, **new})
+    ringload.save_delta(tmp_path / "d.zt", tmp_path / "base.zt", tmp_path / "next.zt")
+    newer = ringload.load(tmp_path / "base.zt").apply(tmp_path / "d.zt")
+    for name, array in new.items():
+        assert newer[name].numpy().dtype == array.dtype
+        assert newer[name].numpy().tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("digest", ["crc32c", "sha256"])
+def test_no_delta_of_a_version_that_has_not_its_own_digests(tmp_path, digest):
+    for name, array in {"base": numpy.arange(100.0), "next": numpy.arange(100.0) + 1}.items():
+        ringload.save(tmp_path / f"{name}.zt", {"x": array}, digest=digest)
+    path = tmp_path / "d.zt"
+    ringload.save_delta(path, tmp_path / "base.zt", tmp_path / "next.zt")
+    path.unlink()
+    with ringload.open(tmp_path / "next.zt") as checkpoint:
+        offset = checkpoint["x"].info.offset
+    damaged = bytearray((tmp_path / "next.zt").read_bytes())
+    damaged[offset + 80] ^= 1
+    (tmp_path / "next.zt").write_bytes(damaged)
+    for pair in (("base", "next"), ("next", "base")):
+        with pytest.raises(ringload.Error, match=f"next.zt: tensor 'x': its {digest} is"):
+            ringload.save_delta(path, *(tmp_path / f"{name}.zt" for name in pair))
+        assert not path.exists()
+
+
+def test_a_delta_does_not_replace_its_versions(tmp_path):
+    paths = [tmp_path / "base.zt", tmp_path / "next.zt"]
+    for at, path in enumerate(paths):
+        ringload.save(path, {"x": numpy.arange(100.0) + at})
+    before = [path.read_bytes() for path in paths]
+    (tmp_path / "link.zt").symlink_to(paths[0])
+    for path in (*paths, tmp_path / "link.zt"):
+        with pytest.raises(ringload.UsageError, match="would replace a file of a version"):
+            ringload.save_delta(path, *paths)
+    assert [path.read_bytes() for path in paths] == before

@@ -196,9 +196,9 @@ def test_jax_narrows_no_values(tmp_path):
         narrowed = numpy.asarray(model[name].jax())
         assert numpy.array_equal(narrowed, arrays[name], equal_nan=True), name
     for name in ("large", "rounded", "infinite", "unsigned"):
-        with pytest.raises(TypeError, match="other values"):
+        with pytest.raises(TypeError, match="changes values"):
             model[name].jax()
-        with pytest.raises(TypeError, match="other values"):
+        with pytest.raises(TypeError, match="changes values"):
             jax.numpy.asarray(model[name])
 
 
@@ -377,3 +377,28 @@ def test_copy_has_memory_of_its_own(sample, arrays):
         copy = loader.copy(tensor, dtype="f16").result()
         assert copy.data_ptr != tensor.data_ptr
         assert same(copy.numpy(), arrays[tensor.name].astype(numpy.float16))
+
+
+def test_complex_numbers_have_the_alignment_that_pytorch_needs(tmp_path):
+    arrays = {"a": numpy.arange(1.0), "c": numpy.arange(7) * (1 + 1j)}
+    ringload.save(tmp_path / "c.zt", arrays, zstd_level=1)
+    with ringload.Loader() as loader:
+        for allocation in ("per_load", "per_file", "per_tensor"):
+            tensor = loader.load(tmp_path / "c.zt", allocation=allocation).result()["c"]
+            assert tensor.data_ptr % 16 == 0
+            assert same(tensor.numpy(), arrays["c"])
+
+
+def test_the_format_decides_what_a_save_takes_and_not_the_name(tmp_path):
+    array = numpy.arange(3.0)
+    for options in ({"digest": "crc32c"}, {"zstd_level": 1, "digest": "sha256"}):
+        ringload.save(tmp_path / "x.bin", {"a": array}, format="zt", **options)
+        model = ringload.load(tmp_path / "x.bin", verify="require")
+        assert same(model["a"].numpy(), array)
+    ringload.save(tmp_path / "x.bin", {"a": array}, format="zt", metadata={"bits": 4})
+    with ringload.open(tmp_path / "x.bin") as checkpoint:
+        assert checkpoint.metadata == {"bits": 4}
+    saved = ringload.save(tmp_path / "f.zt", {"a": array}, format="safetensors", digest="crc32c")
+    assert set(saved.digests) == {"a"}
+    with pytest.raises(ringload.UsageError, match="only for the format .zt"):
+        ringload.save(tmp_path / "g.zt", {"a": array}, format="safetensors", zstd_level=1)

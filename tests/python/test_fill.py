@@ -282,3 +282,15 @@ def test_destination_of_an_unknown_type_is_named(six):
     tensor = torch.zeros(3, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
     with pytest.raises(TypeError, match="tensor 'x'"):
         ringload.fill(six[0], {"x": tensor})
+
+
+def test_the_last_name_of_shared_memory_wins_also_behind_a_transposed_one(tmp_path):
+    torch = pytest.importorskip("torch")
+    arrays = {name: numpy.full((2, 2), at, numpy.float32) for at, name in enumerate("pqr")}
+    path = write_safetensors(tmp_path / "x.safetensors", arrays)
+    memory = torch.zeros(2, 2)
+    ringload.fill(path, {"p": memory, "q": memory.t(), "r": memory})
+    assert memory.tolist() == [[2, 2], [2, 2]]
+    array = numpy.zeros((2, 2), numpy.float32)
+    ringload.fill(path, {"q": array, "p": array.T, "r": array})
+    assert array.tolist() == [[2, 2], [2, 2]]

@@ -559,3 +559,12 @@ def test_more_shards_than_the_soft_limit_of_open_files(tmp_path):
         assert all((model[f"t{n}"].numpy() == n).all() for n in range(shards))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_model_has_a_note_of_tensors_that_a_dtype_does_not_convert(sample):
+    assert not any("unconverted" in note for note in ringload.load(sample).notes)
+    model = ringload.load(sample, dtype="f32", select=["f16", "f8_e8m0", "i64"])
+    assert model["f16"].dtype == "f32"
+    unconverted = [note for note in model.notes if "unconverted" in note]
+    assert len(unconverted) == 1
+    assert unconverted[0].startswith("2 tensors ")

@@ -542,3 +542,42 @@ def test_long_failures_reach_all_ranks(tmp_path, checkpoint):
 
 def _refuse(info):
     raise ValueError("\u00e9" * 1000)
+
+
+def _converted_as_alone(group, path, dtype):
+    together = ringload.torch.load(path, process_group=group, dtype=dtype, timeout=patience)
+    alone = ringload.load(path, dtype=dtype).torch()
+    words = torch.int16
+    return {
+        name: tensor.dtype == alone[name].dtype
+        and torch.equal(tensor.view(words), alone[name].view(words))
+        for name, tensor in together.items()
+    }
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "zt"])
+def test_8_bit_floats_are_converted_as_by_a_load(tmp_path, ending):
+    numbers = torch.arange(-40, 40, dtype=torch.float32).reshape(8, 10)
+    tensors = {
+        "e4m3": numbers.to(torch.float8_e4m3fn),
+        "e5m2": numbers.to(torch.float8_e5m2),
+        "f32": numbers,
+    }
+    path = str(tmp_path / f"x.{ending}")
+    ringload.save(path, tensors)
+    for found in on_ranks(tmp_path, 2, _converted_as_alone, path, "bf16"):
+        assert found == {"e4m3": True, "e5m2": True, "f32": True}
+
+
+def test_blocks_that_ranks_cannot_convert_are_refused(tmp_path):
+    blocks = pathlib.Path(__file__).parent.parent / "data" / "gguf"
+    path = next(str(file) for file in sorted(blocks.glob("*.gguf")) if _has_blocks(file))
+    for found in on_ranks(tmp_path, 2, load, path, {"dtype": "bf16"}):
+        assert "ranks cannot convert tensors of " in found
+    for found in on_ranks(tmp_path, 2, load, path, {"dtype": "int32"}):
+        assert "not to i32" in found
+
+
+def _has_blocks(file):
+    with ringload.open(file) as checkpoint:
+        return any(info.type and info.dtype == "u8" for info in checkpoint.infos())

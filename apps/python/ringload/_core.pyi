@@ -140,6 +140,10 @@ class Model:
     def metadata(self) -> dict[str, Any]:
         """The files' own metadata."""
 
+    @property
+    def notes(self) -> list[str]:
+        """Unusual properties of the files, and tensors that a dtype left as they are."""
+
     def on(self, position: int) -> dict[str, Tensor]:
         """
         What is on the device at that position of the Loader's: Tensors by name. The mapping itself

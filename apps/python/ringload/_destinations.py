@@ -194,7 +194,9 @@ class Destinations:
     def finish(self, missing):
         """Copies temporary tensors back after a fill. Returns all names without a tensor."""
         lost = set(missing)
-        for destination in self._filled:
+        # In the order of the names, because the last name determines the content of shared memory.
+        order = {destination.name: at for at, destination in enumerate(self._all)}
+        for destination in sorted(self._filled, key=lambda one: order[one.name]):
             if destination.name not in lost and destination.temporary is not None:
                 destination.copy_back()
         for name, others in self._same.items():

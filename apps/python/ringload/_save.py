@@ -10,19 +10,27 @@ from ._progress import save_reporter
 from ._results import Saved
 
 
+def _is_zt(path, options):
+    """Returns True if the format is .zt, by the same rule as the library."""
+    if options.get("format") in (None, "by_name"):
+        return path.endswith(".zt")
+    return options["format"] == "zt"
+
+
 def save(engine, path, tensors, options, progress):
     """Returns an operation that returns a Saved. See Loader.save()."""
     if options.get("metadata") is None and isinstance(tensors, _core.Model):
         options["metadata"] = tensors.metadata
     tensors = dict(_convert.items_of(tensors))
     views = _convert.exported_all(tensors)
-    if path.endswith(".zt"):
+    if _is_zt(path, options):
         if _zt.needs_writer(options):
+            options.pop("format", None)
             sizes = [getattr(one, "nbytes", 0) for one in tensors.values()]
             return _zt.save(path, views, options, sizes, progress)
         options = {key: value for key, value in options.items() if key not in _zt.of_writer}
     elif options.pop("zstd_level", None) not in (None, 0):
-        raise usage("zstd_level can be used only for a path that ends with .zt")
+        raise usage("zstd_level can be used only for the format .zt")
     given = with_sizes(options)
     if given.get("dtype") is not None:
         given["dtype"] = dtype_name(given["dtype"])

@@ -6,8 +6,10 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "attributes.hpp"
@@ -74,12 +76,17 @@ void bind_selection(nb::module_& in) {
   using of_a_rank =
       selection& (selection::*)(std::string, std::uint32_t, std::uint64_t, std::uint64_t);
   using over_devices = selection& (selection::*)(std::string, std::uint32_t);
+  using name_list = std::vector<std::string>;  // Nanobind cannot convert to detail::list_argument.
   nb::class_<selection>(in, "Selection",
                         "The tensors of a checkpoint to load, and the range of each. Its "
                         "methods change the Selection and return it.")
       .def(nb::init<>())
-      .def("names", &selection::names, nb::arg("names"), same,
-           "Selects the tensors of these names.")
+      .def(
+          "names",
+          [](selection& self, name_list names) -> selection& {
+            return self.names(std::move(names));
+          },
+          nb::arg("names"), same, "Selects the tensors of these names.")
       .def("matching", &selection::matching, nb::arg("glob"), same,
            "Selects tensors whose name matches, as in fnmatch.")
       .def("excluding", &selection::except, nb::arg("glob"), same,
@@ -101,8 +108,12 @@ void bind_selection(nb::module_& in) {
            "Loads each matching tensor to the device that has the fewest bytes so far.")
       .def("shard", static_cast<over_devices>(&selection::shard), nb::arg("glob"), nb::arg("dim"),
            same, "Loads block i along `dim` of matching tensors to device i.")
-      .def("fused", &selection::fused, nb::arg("as_name"), nb::arg("names"), nb::arg("dim"), same,
-           "Joins several tensors along `dim` into one tensor.")
+      .def(
+          "fused",
+          [](selection& self, std::string as_name, name_list names, std::uint32_t dim)
+              -> selection& { return self.fused(std::move(as_name), std::move(names), dim); },
+          nb::arg("as_name"), nb::arg("names"), nb::arg("dim"), same,
+          "Joins several tensors along `dim` into one tensor.")
       .def("allow_missing", &selection::allow_missing, same,
            "Allows names and globs that match no tensor.");
 }

@@ -116,6 +116,15 @@ void bind_model(nb::module_& in) {
       .def_prop_ro(
           "metadata", [](const held_model& self) { return dict_of(self.of->catalog().metadata); },
           "The files' own metadata, with their types.")
+      .def_prop_ro(
+          "notes",
+          [](const held_model& self) {
+            nb::list all;
+            for (const std::string& note : self.of->catalog().notes) all.append(str_of(note));
+            return all;
+          },
+          "Unusual properties of the files, and how many tensors a dtype of the load left as they "
+          "are.")
       .def(
           "regions",
           [](const held_model& self) {

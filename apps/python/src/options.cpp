@@ -263,6 +263,7 @@ save_options save_options_of(const nb::dict& given) {
 
 delta_options delta_options_of(const nb::dict& given) {
   delta_options options;
+  options.sha256 = &make_sha256;
   apply(given, {{"zstd_level", number(options.zstd_level)},
                 {"window_bytes", number(options.window_bytes)},
                 {"replace", number(options.replace)},

@@ -53,6 +53,7 @@ TEST_CASE("load wish: what is wrong is said") {
   CHECK(refusal_of(R"({"source": "a\u0000b"})") == "the source holds a NUL");
   CHECK(refusal_of(R"({"source": "a", "id": "a/b"})").starts_with("an id is"));
   CHECK(refusal_of(R"({"source": "a", "select": "w"})") == "\"select\" must be a list of strings");
+  CHECK(refusal_of(R"({"source": "a", "select": []})") == "\"select\" must have at least one glob");
   CHECK(refusal_of(R"({"source": "a", "shard": [1]})") == "\"shard\" must be a list of strings");
   CHECK(refusal_of(R"({"source": "a", "slice": ["w"]})").starts_with("slice: 'w' has no ranges"));
   CHECK(refusal_of(R"({"source": "a", "shard": ["w"]})")

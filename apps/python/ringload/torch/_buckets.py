@@ -13,12 +13,14 @@ import torch
 from .. import _core
 from .._convert import torch_dtype
 from .._errors import usage
+from .._names import dtype_name
 from ._plan import ranges_of
 
 _page = 4096
 _alignment = 64
 _decoded = frozenset("deflate zlib zstd varint".split())
-floats = frozenset("f64 f32 f16 bf16".split())
+_converted_to = frozenset("f64 f32 f16 bf16".split())
+floats = _converted_to | frozenset("f8_e4m3 f8_e5m2".split())
 
 
 class Rows(NamedTuple):
@@ -102,8 +104,22 @@ def _nbytes(shape, dtype):
     return count * torch.empty((), dtype=dtype).element_size()
 
 
+def conversion_of(dtype):
+    """Returns the name of the type to convert to, or None. Raises an error for another type."""
+    name = dtype_name(dtype)
+    if name is not None and name not in _converted_to:
+        raise usage(f"dtype: tensors can be converted to f64, f32, f16 and bf16, not to {name}")
+    return name
+
+
 def _dtype_of(info, dtype):
-    name = dtype if dtype is not None and info.dtype in floats and not info.type else info.dtype
+    is_blocks = info.type and info.dtype == "u8"
+    if dtype is not None and is_blocks:
+        raise usage(
+            f"tensor '{info.name}': ranks cannot convert tensors of {info.type} together: load "
+            "without a dtype, or exclude this tensor"
+        )
+    name = dtype if dtype is not None and info.dtype in floats else info.dtype
     if name in ("f4", "f6_e2m3", "f6_e3m2"):
         raise usage(f"tensor '{info.name}': ranks cannot load tensors of {name} together")
     return torch_dtype(name)

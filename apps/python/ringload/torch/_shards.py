@@ -16,9 +16,8 @@ from .._convert import torch_dtype
 from .._core import Selection
 from .._errors import make, usage
 from .._loader import Loader
-from .._names import dtype_name
 from .._options import load_options
-from ._buckets import floats
+from ._buckets import conversion_of, floats
 from ._plan import Cut, cuts_of_rules, ranges_of, resolve
 from ._stream import _predicate, _remote
 
@@ -83,6 +82,7 @@ def load_shards(
     folder = os.fspath(folder)
     paths = _files_of(folder)
     options = load_options(options)
+    dtype = conversion_of(dtype)
     with Loader(str(device), remote=_remote(remote), offline=offline, hdf5=False) as loader:
         opening = [loader.open(path, strictness=options.get("strictness")) for path in paths]
         checkpoints = [operation.result() for operation in opening]
@@ -321,7 +321,7 @@ def _destination(tensor, cut, rank, ranks, dtype, device):
         shape[cut.dim] = sum(count for _, count in ranges_of(cut, tensor.shape, rank, ranks))
     stored = torch_dtype(tensor.dtype)
     is_converted = dtype is not None and tensor.dtype in floats
-    wanted = torch_dtype(dtype_name(dtype)) if is_converted else stored
+    wanted = torch_dtype(dtype) if is_converted else stored
     return torch.empty(shape, dtype=wanted, device=device)
 
 

@@ -12,10 +12,10 @@ from .. import _core
 from .._convert import torch_dtype
 from .._errors import Error, make, usage
 from .._loader import Loader
-from .._names import dtype_name, size
+from .._names import size
 from .._options import load_options
 from .._process_bound import ProcessBound
-from ._buckets import Item, make_buckets
+from ._buckets import Item, conversion_of, make_buckets
 from ._group import RankGroup
 from ._mapped import MappedFiles
 from ._plan import resolve
@@ -154,7 +154,7 @@ class Stream(ProcessBound):
             raise usage(f"unknown option {sorted(unknown)[0]}")
         device = str(device) if device is not None else _default_device(process_group)
         self.stats = {"transport": "", "buckets": 0, "bytes": 0}
-        self._dtype = dtype_name(dtype)
+        self._dtype = conversion_of(dtype)
         self._options = load_options(options)
         self._group = RankGroup(process_group, float(timeout), device)
         self._pending = None

@@ -338,7 +338,9 @@ class PrefetchLoader:
         return given_as(tensor, self._framework, self._device)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        while self._left:
+        if not self._left:
+            return
+        while True:  # Until the end of the load, which can fail after its last tensor.
             with as_theirs():
                 tensor = self._running().next().result()
             if tensor is None:
