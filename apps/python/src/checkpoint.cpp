@@ -6,8 +6,10 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "attributes.hpp"
@@ -78,8 +80,12 @@ void bind_selection(nb::module_& in) {
                         "The tensors of a checkpoint to load, and the range of each. Its "
                         "methods change the Selection and return it.")
       .def(nb::init<>())
-      .def("names", &selection::names, nb::arg("names"), same,
-           "Selects the tensors of these names.")
+      .def(
+          "names",
+          [](selection& self, std::vector<std::string> names) -> selection& {
+            return self.names(std::move(names));
+          },
+          nb::arg("names"), same, "Selects the tensors of these names.")
       .def("matching", &selection::matching, nb::arg("glob"), same,
            "Selects tensors whose name matches, as in fnmatch.")
       .def("excluding", &selection::except, nb::arg("glob"), same,
@@ -101,8 +107,14 @@ void bind_selection(nb::module_& in) {
            "Loads each matching tensor to the device that has the fewest bytes so far.")
       .def("shard", static_cast<over_devices>(&selection::shard), nb::arg("glob"), nb::arg("dim"),
            same, "Loads block i along `dim` of matching tensors to device i.")
-      .def("fused", &selection::fused, nb::arg("as_name"), nb::arg("names"), nb::arg("dim"), same,
-           "Joins several tensors along `dim` into one tensor.")
+      .def(
+          "fused",
+          [](selection& self, std::string as_name, std::vector<std::string> names,
+             std::uint32_t dim) -> selection& {
+            return self.fused(std::move(as_name), std::move(names), dim);
+          },
+          nb::arg("as_name"), nb::arg("names"), nb::arg("dim"), same,
+          "Joins several tensors along `dim` into one tensor.")
       .def("allow_missing", &selection::allow_missing, same,
            "Allows names and globs that match no tensor.");
 }
