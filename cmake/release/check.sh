@@ -78,6 +78,10 @@ enter() {
   cp -r README.md cmake/release/example.py cmake/release/try_*.sh tests/data/hdf5/chunked.h5* \
     "$bare/try/"
 }
+# in_root COMMAND...: without the environment of this machine, whose files the root lacks.
+in_root() {
+  chroot "$bare" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
+}
 leave() {
   umount "$bare/proc"
   umount --recursive "$bare/dev"
@@ -87,7 +91,7 @@ leave() {
 check_packages() {
   enter bookworm
   cp "$files"/*.deb "$bare/try/"
-  chroot "$bare" bash /try/try_packages.sh
+  in_root bash /try/try_packages.sh
   echo "Debian packages: passed: installed, used, reinstalled and purged in Debian 12"
   leave
 }
@@ -97,10 +101,10 @@ check_roots() {
   for codename in bookworm trixie; do
     enter $codename
     cp -r "$work/wheels" "$bare/try/"
-    chroot "$bare" sh -c 'apt-get -qq update &&
+    in_root sh -c 'apt-get -qq update &&
       DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends \
         python3-venv' >"$work/apt-$codename.log" 2>&1 || { cat "$work/apt-$codename.log"; exit 1; }
-    chroot "$bare" sh /try/try_wheel.sh python3 /try/wheels /try/example.py /try/chunked.h5 \
+    in_root sh /try/try_wheel.sh python3 /try/wheels /try/example.py /try/chunked.h5 \
       /tmp/wheel
     leave
   done
