@@ -9,8 +9,10 @@
 #                       wheel, the wheel for each Python from 3.10 on that is found here
 #                       packages, the Debian packages in a new root of Debian 12
 #                       roots, the wheel in new roots of Debian 12 and 13
+#                       sdist, only if it is named, for it takes as long as the build: the sdist
+#                       in a new root of Debian 12 with a compiler, and its tests
 #
-# The parts packages and roots are skipped without root and debootstrap. $RINGLOAD_PYTHONS names
+# The last three parts are skipped without root and debootstrap. $RINGLOAD_PYTHONS names
 # more interpreters. $RINGLOAD_ROOTS names the folder for the roots.
 #
 # All mounts are made in a mount namespace of the script's own, which the kernel removes with it.
@@ -110,6 +112,19 @@ check_roots() {
   done
 }
 
+# What pip needs is downloaded here, because the root does not know this machine's settings of pip.
+check_sdist() {
+  build/release/venv/bin/python -m pip -q download --only-binary :all: --python-version 3.11 \
+    -d "$work/sdist-wheels" 'scikit-build-core>=0.11' 'nanobind>=3.1,<4' \
+    'nanobind-backend>=1.0,<2' ninja numpy ml_dtypes pytest mypy tqdm
+  enter bookworm
+  cp -r "$work/sdist-wheels" "$bare/try/wheels"
+  cp "$files"/python/*.tar.gz "$bare/try/"
+  in_root bash /try/try_sdist.sh
+  echo "sdist: passed: built, installed, tested and removed in Debian 12"
+  leave
+}
+
 if [ "${1:-}" = --inside ]; then
   . cmake/release/bare_root.sh
   "check_$2"
@@ -125,7 +140,7 @@ for part in "$@"; do
   begin=$(date +%s)
   case $part in
     port | wheel) "check_$part" ;;
-    packages | roots)
+    packages | roots | sdist)
       if [ "$(id -u)" -eq 0 ] && command -v debootstrap >/dev/null; then
         setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child \
           sh cmake/release/check.sh --inside "$part"

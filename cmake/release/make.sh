@@ -90,8 +90,8 @@ make_wheel() {
       -C cmake.define.RINGLOAD_MPI=OFF -C cmake.define.CMAKE_UNITY_BUILD=ON \
       -C "cmake.define.CMAKE_CXX_LINKER_LAUNCHER=$python;$clone/cmake/release/wheel/link.py"
     cd "$root"
-    quietly auditwheel "$python" -m auditwheel repair --plat manylinux_2_28_x86_64 -w "$out/python" \
-      build/release/wheel/*.whl
+    quietly auditwheel "$python" -m auditwheel repair --plat manylinux_2_28_x86_64 \
+      -w "$out/python" build/release/wheel/*.whl
   )
   bytes=$(stat -c %s "$out"/python/*.whl)
   [ "$bytes" -le 25000000 ] || { say "the wheel has $bytes bytes, above 25 MB"; exit 1; }
