@@ -78,6 +78,26 @@ set(CPACK_DEBIAN_RINGLOAD_TOOLS_PACKAGE_CONTROL_EXTRA
   ${CMAKE_CURRENT_LIST_DIR}/debian/postrm)
 set(CPACK_COMPONENT_RINGLOAD_TOOLS_DESCRIPTION
   "${about}\nThis package has the programs ringload and uring-bench.")
+
+# The module works for one version of Python.
+if(TARGET _core)
+  list(APPEND CPACK_COMPONENTS_ALL ringload_python)
+  get_directory_property(major DIRECTORY apps/python DEFINITION Python_VERSION_MAJOR)
+  get_directory_property(minor DIRECTORY apps/python DEFINITION Python_VERSION_MINOR)
+  math(EXPR next_minor "${minor} + 1")
+  set(python_dependencies ${library_dependency} "python3 (>= ${major}.${minor})"
+    "python3 (<< ${major}.${next_minor})")
+  list(JOIN python_dependencies ", " CPACK_DEBIAN_RINGLOAD_PYTHON_PACKAGE_DEPENDS)
+endif()
+set(CPACK_DEBIAN_RINGLOAD_PYTHON_PACKAGE_NAME python3-ringload)
+set(CPACK_DEBIAN_RINGLOAD_PYTHON_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_RINGLOAD_PYTHON_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_RINGLOAD_PYTHON_PACKAGE_SUGGESTS python3-numpy)
+set(CPACK_DEBIAN_RINGLOAD_PYTHON_PACKAGE_CONTROL_EXTRA
+  ${CMAKE_CURRENT_LIST_DIR}/debian/python/postinst ${CMAKE_CURRENT_LIST_DIR}/debian/python/prerm)
+set(CPACK_COMPONENT_RINGLOAD_PYTHON_DESCRIPTION
+  "${about}\nThis package has the module ringload for Python 3.")
+
 # dpkg-shlibdeps finds the libraries of this project in the build tree.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/engine)
 

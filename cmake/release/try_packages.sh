@@ -17,13 +17,36 @@ files() {
 }
 install() { apt-get -qq -y install --no-install-recommends "$@" >/dev/null; }
 
+begin() {
+  names >/tmp/names.before
+  files >/tmp/files.before
+}
+purge_and_compare() {
+  names | grep ringload | xargs apt-get -qq -y purge >/dev/null
+  apt-get -qq -y autoremove --purge >/dev/null
+  names >/tmp/names.after
+  files >/tmp/files.after
+  diff /tmp/names.before /tmp/names.after
+  diff /tmp/files.before /tmp/files.after
+}
+
 apt-get -qq update
-# man-db and shells, for the manual and the completions.
-install man-db bash-completion zsh fish
 mkdir -p /tmp/run
 cd /tmp/run
-names >/tmp/names.before
-files >/tmp/files.before
+
+# --- Python, which the bare root lacks; no other package of ours but the library
+begin
+install /try/libringload[0-9]*.deb /try/python3-ringload_*.deb
+python3 /try/example.py /try/chunked.h5 >/dev/null
+rm model.safetensors
+ls /usr/lib/python3/dist-packages/ringload/__pycache__/_load.*.pyc >/dev/null
+version=$(python3 --version)
+purge_and_compare
+echo "Python package: passed: $version"
+
+# --- all packages; man-db and shells, for the manual and the completions
+install man-db bash-completion zsh fish
+begin
 install /try/*.deb
 if command -v cc gcc g++ c++ clang; then
   echo "a compiler was installed"
@@ -35,9 +58,6 @@ ringload ls model.safetensors >/dev/null
 ringload load model.safetensors --no-progress >/dev/null
 ringload ls /try/chunked.h5 >/dev/null
 uring-bench --version
-if command -v python3 >/dev/null; then
-  python3 -B /try/example.py /try/chunked.h5
-fi
 
 # --- the manual and the completions
 for program in ringload uring-bench; do
@@ -75,13 +95,7 @@ echo "manual and completions of bash, zsh and fish: passed"
 # --- again, and away
 rm model.safetensors
 install --reinstall /try/*.deb
-for package in /try/*.deb; do dpkg-deb -f "$package" Package; done |
-  xargs apt-get -qq -y purge >/dev/null
-apt-get -qq -y autoremove --purge >/dev/null
-names >/tmp/names.after
-files >/tmp/files.after
-diff /tmp/names.before /tmp/names.after
-diff /tmp/files.before /tmp/files.after
+purge_and_compare
 
 # --- a program
 install g++ pkg-config /try/*.deb

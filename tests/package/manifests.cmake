@@ -155,6 +155,19 @@ foreach(target ringload::ringload ${components})
   endif()
 endforeach()
 
+# --- Headers: each public header is in a file set, so it is installed.
+file(READ ${root}/engine/CMakeLists.txt engine)
+file(GLOB_RECURSE headers RELATIVE ${root}/include/ringload ${root}/include/ringload/*.h*)
+string(REGEX MATCH "set\\(c_headers ([a-z_ ]+)\\)" found "${engine}")
+string(REPLACE " " ";" c_headers "${CMAKE_MATCH_1} c_hdf5 c_remote")  # A loop adds the last two.
+list(TRANSFORM c_headers APPEND .h)
+foreach(header IN LISTS headers)
+  string(FIND "${engine}" "/ringload/${header}" found)
+  if(found EQUAL -1 AND NOT header IN_LIST c_headers)
+    string(APPEND wrong "\n  engine/CMakeLists.txt does not install ringload/${header}")
+  endif()
+endforeach()
+
 if(wrong)
   message(FATAL_ERROR "the manifests disagree:${wrong}")
 endif()
