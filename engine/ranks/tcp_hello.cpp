@@ -112,9 +112,14 @@ std::optional<arrival> hello_queue::receive_hellos(std::span<const ::pollfd> pol
 result<void> hello_queue::accept_connection() {
   unique_fd connection(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!connection && is_temporary(errno)) return {};
-  if (!connection) return fault{system_code(errno), ""};
   // Closes the oldest connection, whose hello is the least likely to become complete.
-  if (unfinished_.size() == unfinished_max) unfinished_.erase(unfinished_.begin());
+  const auto close_oldest = [&] { unfinished_.erase(unfinished_.begin()); };
+  if (!connection && (errno == EMFILE || errno == ENFILE) && !unfinished_.empty()) {
+    close_oldest();
+    return {};  // The next call of poll() reports the same connection again.
+  }
+  if (!connection) return fault{system_code(errno), ""};
+  if (unfinished_.size() == unfinished_max) close_oldest();
   unfinished_.push_back({std::move(connection), {}, 0});
   return {};
 }
