@@ -158,19 +158,28 @@ result<void> group_job::open(const source& from, cancel_request& cancel) {
   });
 }
 
-template <class T>
-result<T> group_job::make(const group_call& call, cancel_request& cancel) {
-  return run_step<T>(cancel, [&]() -> result<T> {
-    require_same_call(*ranks_, text_of(call));
-    const auto tensors = find(call);
-    check(call, tensors);
-    // All ranks have passed the same checks, so each rank sends the messages that the other ranks
-    // expect.
-    return run<T>(call, tensors);
+result<tensor> group_job::make(const group_call& call, cancel_request& cancel) {
+  return run_step<tensor>(cancel, [&]() -> result<tensor> {
+    const auto tensors = agree_on(call);
+    return run(call, tensors);
   });
 }
-template result<tensor> group_job::make(const group_call& call, cancel_request& cancel);
-template result<model> group_job::make(const group_call& call, cancel_request& cancel);
+
+result<model> group_job::make_model(const group_call& call, cancel_request& cancel) {
+  return run_step<model>(cancel, [&]() -> result<model> {
+    agree_on(call);
+    return gather_model(call);
+  });
+}
+
+// After this function, all ranks have passed the same checks, so each rank sends the messages that
+// the other ranks expect.
+std::vector<group_job::named_tensor> group_job::agree_on(const group_call& call) {
+  require_same_call(*ranks_, text_of(call));
+  std::vector<named_tensor> tensors = find(call);
+  check(call, tensors);
+  return tensors;
+}
 
 void group_job::open_and_read(const source& from) {
   check_options(loader_, *ranks_, options_.load);
@@ -238,12 +247,6 @@ void group_job::check(const group_call& call, const std::vector<named_tensor>& t
   }
 }
 
-template <>
-model group_job::run(const group_call& call, const std::vector<named_tensor>& /*tensors*/) {
-  return make_model(call);
-}
-
-template <>
 tensor group_job::run(const group_call& call, const std::vector<named_tensor>& tensors) {
   switch (call.kind) {
     case group_call::what::tensor: return make_whole(tensors.front());
@@ -331,7 +334,7 @@ model group_job::load(const selection& wanted) {
       [&](auto&& handler) { loader_.load_async(file_, options, std::move(handler)); });
 }
 
-model group_job::make_model(const group_call& call) {
+model group_job::gather_model(const group_call& call) {
   if (!redistribution_) return load_alone(select().names(call.names));
   catalog contents = chosen(file_.catalog(), select().names(call.names));
   std::vector<gathered_tensor> gathered;

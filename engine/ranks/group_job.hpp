@@ -33,9 +33,8 @@ class group_job {
   // The functions below must be called in the thread of the job. After a cancellation, or after a
   // failure that only this rank reports, all later calls of the group fail.
   result<void> open(const source& from, cancel_request& cancel);
-  // T is tensor, or model for the call `model`.
-  template <class T>
-  result<T> make(const group_call& call, cancel_request& cancel);
+  result<tensor> make(const group_call& call, cancel_request& cancel);
+  result<model> make_model(const group_call& call, cancel_request& cancel);
 
  private:
   // A tensor of a call: its index in the catalog, and its description in memory.
@@ -50,13 +49,13 @@ class group_job {
   void read(const std::vector<read_piece>& pieces);
   std::vector<named_tensor> find(const group_call& call) const;
   void check(const group_call& call, const std::vector<named_tensor>& tensors) const;
-  template <class T>
-  T run(const group_call& call, const std::vector<named_tensor>& tensors);
+  std::vector<named_tensor> agree_on(const group_call& call);
+  tensor run(const group_call& call, const std::vector<named_tensor>& tensors);
   tensor make_whole(const named_tensor& tensor_ref);
   tensor make_pushed(const named_tensor& tensor_ref, std::uint32_t to);
   tensor make_block(const named_tensor& tensor_ref, std::uint32_t dim);
   tensor make_fused(const group_call& call, const std::vector<named_tensor>& tensors);
-  model make_model(const group_call& call);
+  model gather_model(const group_call& call);
   model load(const selection& wanted);
   // Loads without redistribution, and counts the reads.
   model load_alone(const selection& wanted);

@@ -35,17 +35,19 @@ struct opening_step final : step_thread::step {
 };
 
 // A step of an open group_load. `job` is a reference, because the job's destructor waits for steps.
-template <class T>
+template <class T, result<T> (group_job::*Make)(const group_call&, cancel_request&)>
 struct calling final : step_thread::step {
   calling(group_job& j, group_call w, std::unique_ptr<operation<T>> o)
       : job(j), call(std::move(w)), waiting(std::move(o)) {}
 
-  void run() noexcept override { end_operation(waiting, job.make<T>(call, *waiting->cancel)); }
+  void run() noexcept override { end_operation(waiting, (job.*Make)(call, *waiting->cancel)); }
 
   group_job& job;
   group_call call;
   std::unique_ptr<operation<T>> waiting;
 };
+using tensor_call = calling<tensor, &group_job::make>;
+using model_call = calling<model, &group_job::make_model>;
 
 }  // namespace
 
@@ -67,12 +69,12 @@ void begin_group_load(loader* host_loader, std::shared_ptr<group> ranks, source 
 
 void begin_group_call(const std::shared_ptr<group_job>& job, group_call call,
                       std::unique_ptr<operation<tensor>> waiting) {
-  job->thread().add(std::make_unique<calling<tensor>>(*job, std::move(call), std::move(waiting)));
+  job->thread().add(std::make_unique<tensor_call>(*job, std::move(call), std::move(waiting)));
 }
 
 void begin_group_model(const std::shared_ptr<group_job>& job, group_call call,
                        std::unique_ptr<operation<model>> waiting) {
-  job->thread().add(std::make_unique<calling<model>>(*job, std::move(call), std::move(waiting)));
+  job->thread().add(std::make_unique<model_call>(*job, std::move(call), std::move(waiting)));
 }
 
 }  // namespace detail
