@@ -16,6 +16,10 @@
 
 using namespace ringload;
 
+// Functions of LeakSanitizer. Null in a program without it.
+extern "C" void __lsan_disable() __attribute__((weak));
+extern "C" void __lsan_enable() __attribute__((weak));
+
 namespace {
 
 // While an object of this class exists, the decimal sign of the calling thread is a comma, as in
@@ -29,7 +33,9 @@ class decimal_comma {
     std::filesystem::create_directory(folder_.path() / "comma");
     std::ofstream(folder_.path() / "comma/LC_NUMERIC", std::ios::binary) << text;
     ::setenv("LOCPATH", folder_.path().c_str(), 1);
+    if (__lsan_disable != nullptr) __lsan_disable();  // glibc leaks a copy of LOCPATH.
     locale_ = ::newlocale(LC_NUMERIC_MASK, "comma", nullptr);
+    if (__lsan_enable != nullptr) __lsan_enable();
     ::unsetenv("LOCPATH");
     if (locale_ != nullptr) before_ = ::uselocale(locale_);
   }
