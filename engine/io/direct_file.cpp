@@ -100,7 +100,8 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
     const int failed = try_reading(fd.get());
     std::string refusal;
     if (failed != 0) refusal = "a direct read was refused: " + system_code(failed).message();
-    // Other errors, for example EIO, may not affect other files of this file system.
+    // Only EINVAL and EOPNOTSUPP apply to all files of the file system. Any other error, such as
+    // EIO, can be limited to this file.
     const bool is_final = failed == 0 || failed == EINVAL || failed == EOPNOTSUPP;
     if (!is_final) return opened{unique_fd(), refusal};
     known = refusals_.emplace(after.st_dev, std::move(refusal)).first;

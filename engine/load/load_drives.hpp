@@ -54,8 +54,8 @@ class load_drives {
   // Returns null if the bytes of the file are in memory.
   drive* drive_of(std::uint32_t file) const noexcept { return used_drives_[drive_of_file_[file]]; }
 
-  // Takes the next read from a drive that has a free worker. `has(index)` must return true if a
-  // read from drive number `index` may be left. `take_from(index)` must take the next read from
+  // Takes the next read from a drive that has a free worker. `has(index)` must return true if
+  // drive number `index` may have further reads. `take_from(index)` must take the next read from
   // this drive.
   template <class Has, class Take>
   work::offer take(const Has& has, const Take& take_from) const {

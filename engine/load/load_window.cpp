@@ -286,8 +286,9 @@ void load_window::cancel() noexcept {
   }
   if (failure_) return;
   set_failure(boost::asio::error::operation_aborted);
-  // If awaiting_ is true, a handler is pending, and this handler fails all waiting operations. A
-  // handler of an operation on a job runs after all reads and checks of the job.
+  // If awaiting_ is true, a handler is pending, and this handler fails all waiting operations.
+  // Such a handler runs only after its job has ended all reads and checks, so no read is in flight
+  // when the operations fail.
   if (!awaiting_) fail_all();
 }
 

@@ -14,7 +14,8 @@ namespace {
 // one read, each row becomes a range. Otherwise all bytes become a single range. Returns an empty
 // list if there would be more than `max` ranges.
 std::vector<range> rows_of(const strided_map& map, std::uint64_t max) {
-  // `rows` becomes the first dimension in which consecutive indices are close enough for one read.
+  // `rows` becomes the number of outer dimensions that are split into ranges. One range covers all
+  // inner dimensions.
   std::uint64_t span = map.element_bytes;
   std::uint64_t row_bytes = span;
   std::uint32_t rows = map.rank;

@@ -111,8 +111,8 @@ class save_job final : public work,
   const std::chrono::steady_clock::time_point begun_at_ = std::chrono::steady_clock::now();
   stop_state outcome_;
 
-  // Only the engine thread uses the following members, except in functions that other threads may
-  // call.
+  // The following members belong to the engine thread. Other threads use these members only in
+  // functions whose comment allows calls from other threads.
   save_setup work_;
   bool has_begun_ = false;
   std::uint32_t next_ = 0;

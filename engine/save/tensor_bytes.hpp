@@ -63,8 +63,10 @@ class tensor_bytes {
   // Size of an element in memory and in the file. The size is 1 if elements have fewer than 8 bits.
   std::uint32_t from_bytes_ = 1;
   std::uint32_t to_bytes_ = 1;
-  std::uint64_t spanned_before_ = 0;  // Bytes from the first covered byte to view_.data.
-  std::uint64_t spanned_bytes_ = 0;   // Number of covered bytes.
+  // The memory from the lowest to the highest byte of the elements: its size, and the number of its
+  // bytes before view_.data. Elements with negative strides are before view_.data.
+  std::uint64_t spanned_before_ = 0;
+  std::uint64_t spanned_bytes_ = 0;
 
   std::mutex mutex_;
   // Host copy of a tensor that is on a device and is not dense. Guarded by the mutex until

@@ -46,7 +46,7 @@ struct object_options {
   /// bytes.
   std::optional<digest_algorithm> digest = {};
   /// The logical type of the elements, in addition to the dtype. If empty, the dtype determines the
-  /// type. A dtype that .zt does not have always gets a logical type. For example, f8_e4m3fn is
+  /// type. If .zt lacks the dtype, the object always gets a logical type. For example, f8_e4m3fn is
   /// stored as u8 with the type "f8_e4m3fn".
   std::string type = {};
   ringload::attributes attributes = {};  // The attributes of the object. Keys must be unique.

@@ -27,9 +27,9 @@ struct file_hashing {
 // of these bytes is not `file.digest`, identity() throws wrong_digest.
 //
 // Bytes are hashed in the order of the file. A read completes when its bytes are hashed. A read may
-// wait for an earlier byte that no read has requested. When no read is in flight any more, the
-// bytes of the waiting read are copied, and the read completes. If too many bytes would be copied,
-// the digest is not compared.
+// wait for an earlier byte that no read has requested. When no other read is in flight, the bytes
+// of the waiting read are copied, and the read completes. If too many bytes would be copied, the
+// digest is not compared.
 std::shared_ptr<byte_source> make_verified_source(std::shared_ptr<byte_source> from,
                                                   const hub_file& file,
                                                   std::shared_ptr<file_hashing> hashing);

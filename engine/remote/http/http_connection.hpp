@@ -32,8 +32,8 @@ class http_connection {
   }
   http_connection(const http_connection&) = delete;
   http_connection& operator=(const http_connection&) = delete;
-  // Ends the exchanges in progress with a failure. Exchanges are in progress only if the coroutine
-  // of the connection was destroyed because memory was exhausted.
+  // Ends the exchanges in progress with a failure. At destruction, exchanges are in progress only
+  // if the coroutine of the connection was destroyed because memory was exhausted.
   ~http_connection();
 
   bool open() const noexcept { return open_; }

@@ -5,8 +5,8 @@
 //
 // While a connection receives a range, the connection may send the next request ahead. Otherwise
 // the connection would be idle for a round trip between two requests. A request is sent ahead only
-// if more requests wait than connections are free. If the connection breaks, the request that was
-// sent ahead returns to the front of the queue.
+// if the number of waiting requests exceeds the number of free connections. If the connection
+// breaks, the request that was sent ahead returns to the front of the queue.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>
