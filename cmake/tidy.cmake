@@ -218,19 +218,6 @@ foreach(file IN LISTS files)
   check_file(${file})
 endforeach()
 
-# --- Each public header of C++ is listed in engine/CMakeLists.txt, or it is not installed.
-if(EXISTS ${ROOT}/engine/CMakeLists.txt)
-  file(READ ${ROOT}/engine/CMakeLists.txt engine_lists)
-  foreach(file IN LISTS files)
-    if(file MATCHES "^include/.*\\.hpp$")
-      string(FIND "${engine_lists}" "${file}" position)
-      if(position EQUAL -1)
-        complain(${file} "not listed in engine/CMakeLists.txt, so it is not installed")
-      endif()
-    endif()
-  endforeach()
-endif()
-
 # --- Pure files have tests. The tables are in pure_tests.cmake.
 include(${CMAKE_CURRENT_LIST_DIR}/pure_tests.cmake)
 file(GLOB_RECURSE tests RELATIVE ${ROOT} ${ROOT}/tests/*_test.cpp)

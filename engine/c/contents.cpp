@@ -190,9 +190,7 @@ ringload_status ringload_selection_shard(ringload_selection* selection, const ch
 ringload_status ringload_selection_fused(ringload_selection* selection, const char* name,
                                          const char* const* names, size_t count, uint32_t dim) {
   return guarded([&] {
-    if (count > 0) required(names, "the names are null");
-    std::vector<std::string> parts;
-    for (size_t i = 0; i < count; ++i) parts.push_back(text(names[i]));
+    auto parts = required_names(names, count, "a name or pattern is null");
     selection_of(selection).fused(text(name), std::move(parts), dim);
     return RINGLOAD_OK;
   });

@@ -68,13 +68,6 @@ ringload_status begin_call(ringload_group_loading* loading, ringload_operation**
 
 std::string name_of(const char* name) { return &required(name, "the name is null"); }
 
-std::vector<std::string> names_of(const char* const* names, size_t count) {
-  if (count > 0) required(names, "the names are null");
-  std::vector<std::string> out;
-  for (size_t i = 0; i < count; ++i) out.push_back(name_of(names[i]));
-  return out;
-}
-
 }  // namespace
 
 ringload_status ringload_thread_groups(uint32_t ranks, uint32_t milliseconds,
@@ -215,11 +208,12 @@ ringload_status ringload_group_loading_fused_begin(ringload_group_loading* loadi
                                                    size_t count, uint32_t dim,
                                                    ringload_operation** operation) {
   return guarded([&] {
-    return begin_call(loading, operation,
-                      [name = name_of(name), tensor_names = names_of(names, count), dim](
-                          ringload::group_load& load, auto handler) mutable {
-                        load.fused_async(name, std::move(tensor_names), dim, std::move(handler));
-                      });
+    return begin_call(
+        loading, operation,
+        [name = name_of(name), tensor_names = required_names(names, count, "the name is null"),
+         dim](ringload::group_load& load, auto handler) mutable {
+          load.fused_async(name, std::move(tensor_names), dim, std::move(handler));
+        });
   });
 }
 
@@ -258,7 +252,8 @@ ringload_status ringload_group_loading_model_begin(ringload_group_loading* loadi
   return guarded([&] {
     return begin_call<ringload::model>(
         loading, operation,
-        [takes_all = names == nullptr && count == 0, tensor_names = names_of(names, count)](
+        [takes_all = names == nullptr && count == 0,
+         tensor_names = required_names(names, count, "the name is null")](
             ringload::group_load& load, auto handler) mutable {
           if (takes_all) return load.model_async(std::move(handler));
           load.model_async(std::move(tensor_names), std::move(handler));

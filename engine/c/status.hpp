@@ -16,6 +16,7 @@
 #include <ringload/export.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace ringload::c {
 
@@ -73,6 +74,15 @@ template <class T>
 T& required(T* pointer, const char* text) {
   if (!pointer) throw invalid_argument(text);
   return *pointer;
+}
+
+/// Returns an array of names as strings. `text` is the error text for a null name.
+inline std::vector<std::string> required_names(const char* const* names, std::size_t count,
+                                               const char* text) {
+  if (count > 0) required(names, "the names are null");
+  std::vector<std::string> strings;
+  for (std::size_t i = 0; i < count; ++i) strings.emplace_back(&required(names[i], text));
+  return strings;
 }
 
 }  // namespace ringload::c

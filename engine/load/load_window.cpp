@@ -286,9 +286,9 @@ void load_window::cancel() noexcept {
   }
   if (failure_) return;
   set_failure(boost::asio::error::operation_aborted);
-  // If awaiting_ is true, a handler is pending, and this handler fails all waiting operations.
-  // Such a handler runs only after its job has ended all reads and checks, so no read is in flight
-  // when the operations fail.
+  // If awaiting_ is true, the handler of a job is pending, and the handler fails all waiting
+  // operations. The job calls the handler after the last read and the last check. Therefore no read
+  // is in flight when the operations fail.
   if (!awaiting_) fail_all();
 }
 

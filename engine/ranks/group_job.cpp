@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/catch_as_fault.hpp"
+#include "base/checked.hpp"
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
 #include "base/serialize.hpp"
@@ -348,7 +349,7 @@ model group_job::gather_model(const group_call& call) {
     placement& place = placements.emplace_back();
     place.destination_offset = bytes;
     place.bytes = info.bytes;
-    bytes = (bytes + info.bytes + gathered_alignment - 1) / gathered_alignment * gathered_alignment;
+    bytes = round_up<std::uint64_t>(bytes + info.bytes, gathered_alignment);
   }
   const arena_size size = {std::max<std::uint64_t>(bytes, 1), gathered_alignment};
   auto memory = memory_->allocate_all({&size, 1});

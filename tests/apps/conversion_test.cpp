@@ -65,20 +65,20 @@ TEST_CASE("window_for: a large tensor gets a larger window, or the error has bot
 }
 
 TEST_CASE("second_names: a tensor is a second name only if its attributes are the same") {
-  ringload::catalog made = catalog_of_bytes(mib);
-  made.files.push_back({"model.zt", mib, "zt"});
+  ringload::catalog contents = catalog_of_bytes(mib);
+  contents.files.push_back({"model.zt", mib, "zt"});
   const auto add = [&](const char* name, ringload::attributes attributes) {
-    ringload::tensor_info info = made.tensors.front();
+    ringload::tensor_info info = contents.tensors.front();
     info.name = name;
     info.attributes = std::move(attributes);
-    made.tensors.push_back(std::move(info));
+    contents.tensors.push_back(std::move(info));
   };
   add("tied", {});
   add("scaled", {{"scale", 2}});
   add("scaled_again", {{"scale", 2}});
   add("other_scale", {{"scale", 3}});
   add("tied_again", {});
-  const auto found = tool::second_names(made, {}, {});
+  const auto found = tool::second_names(contents, {}, {});
   const std::map<std::string, std::string, std::less<>> expected = {
       {"tied", "w"}, {"tied_again", "w"}, {"scaled_again", "scaled"}};
   CHECK(found == expected);

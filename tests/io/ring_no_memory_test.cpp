@@ -64,23 +64,24 @@ TEST_CASE("ring: without memory for the post, a read is still submitted later, w
 TEST_CASE("ring: after refused submissions, a read fails though the post has no memory") {
   const std::string said = said_in_child([]() -> std::string {
     boost::asio::io_context loop;
-    auto made = ring::make(loop, 4);
-    if (!made) return "no ring";
+    auto created_ring = ring::make(loop, 4);
+    if (!created_ring) return "no ring";
     refuse_calls({SYS_io_uring_enter}, EPERM);
     std::array<char, 16> room = {};
     answer first;
-    (*made)->start(plain_read(0, room.data(), 16, 0), first);
+    (*created_ring)->start(plain_read(0, room.data(), 16, 0), first);
     while (first.times == 0) loop.run_one();
     // The ring submits nothing any more. Only the posted handler completes later reads.
     answer second;
-    start_without_memory(**made, plain_read(0, room.data(), 16, 0), second);
+    start_without_memory(**created_ring, plain_read(0, room.data(), 16, 0), second);
     if (second.times > 0) return "completed inside start";
     loop.poll();
     if (second.times == 0) {
-      static_cast<void>(made->release());  // A ring with a prepared read must not be destroyed.
+      static_cast<void>(
+          created_ring->release());  // A ring with a prepared read must not be destroyed.
       return "never completed";
     }
-    (*made)->stop();
+    (*created_ring)->stop();
     return first.res == -EPERM && second.res == -EPERM ? "EPERM" : "another result";
   });
   if (said == "no ring") return skip("io_uring is refused here");

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "support/made_checkpoint.hpp"
+#include "support/rank_load.hpp"
 #include "support/rank_threads.hpp"
 #include "support/small_options.hpp"
 #include "support/waiting.hpp"
@@ -23,20 +24,11 @@
 using namespace ringload;
 using namespace ringload::testing;
 
-namespace {
-
-group_load begin(loader& with, group& all, const std::string& source, group_options how = {}) {
-  const std::shared_ptr<group> borrowed(std::shared_ptr<void>(), &all);
-  return get(load_async(with, borrowed, source, how, use_future));
-}
-
-}  // namespace
-
 TEST_CASE("group_load: calls that differ are the same error on every rank, and the next is right") {
   const made_file file({f32("a", 10), f32("b", 10)});
   const auto said = all_said(3, [&](group& all) {
     loader with(host(), small_options(2, read_engine::threads));
-    group_load load = begin(with, all, file.name());
+    group_load load = start_rank_load(with, all, file.name());
     const std::string other = all.rank() == 2 ? "b" : "a";
     const auto failed = failure_of(load.tensor_async(other, use_future));
     const auto none = code_of(load.tensor_async("c", use_future));
@@ -65,7 +57,7 @@ TEST_CASE("group_load: files that hold other tensors are an error on every rank"
   const made_file second({f32("a", 11)});
   const auto said = all_said(3, [&](group& all) {
     loader with(host(), small_options(2, read_engine::threads));
-    begin(with, all, all.rank() == 1 ? second.name() : first.name());
+    start_rank_load(with, all, all.rank() == 1 ? second.name() : first.name());
   });
   for (const std::string& each : said) {
     CHECK(holds(each, "rank 1: it calls load 1 tensors of 44 bytes"));
@@ -77,7 +69,7 @@ TEST_CASE("group_load: what fails on one rank is its error there, and ends the o
   const made_file file(equal_tensors(3, 200'000));
   const auto said = all_said(3, [&](group& all) {
     loader with(host(), small_options(2, read_engine::threads));
-    begin(with, all, all.rank() == 1 ? "/no/such/file.safetensors" : file.name());
+    start_rank_load(with, all, all.rank() == 1 ? "/no/such/file.safetensors" : file.name());
   });
   CHECK(said[1] == "/no/such/file.safetensors: there is no such file or folder");
   CHECK(said[0] == "rank 1: /no/such/file.safetensors: there is no such file or folder");
@@ -87,7 +79,7 @@ TEST_CASE("group_load: what fails on one rank is its error there, and ends the o
     loader_options within = small_options(2, read_engine::threads);
     if (all.rank() == 1) within.arena_bytes_max = 1000;
     loader with(host(), within);
-    begin(with, all, file.name());
+    start_rank_load(with, all, file.name());
   });
   CHECK(holds(limited[0], "rank 1: "));
   CHECK(holds(limited[1], "bytes"));
@@ -96,11 +88,11 @@ TEST_CASE("group_load: what fails on one rank is its error there, and ends the o
 TEST_CASE("group_load: options that ranks cannot have are refused") {
   const made_file file({f32("a", 10)});
   const auto refused = [&](const std::function<void(group_options&)>& change) {
-    group_options how;
-    change(how);
+    group_options options;
+    change(options);
     return all_said(1, [&](group& all) {
       loader with(host(), small_options(2, read_engine::threads));
-      begin(with, all, file.name(), how);
+      start_rank_load(with, all, file.name(), options);
     })[0];
   };
   CHECK(holds(refused([](group_options& o) { o.load.select.names({"a"}); }), "no selection"));

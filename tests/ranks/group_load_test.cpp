@@ -28,6 +28,7 @@
 
 #include "formats/gguf_text.hpp"
 #include "support/made_checkpoint.hpp"
+#include "support/rank_load.hpp"
 #include "support/rank_threads.hpp"
 #include "support/safetensors_text.hpp"
 #include "support/small_options.hpp"
@@ -102,12 +103,6 @@ std::string block_of_elements(const shaped& t, std::size_t dim, std::uint64_t be
 std::string shard_of(const shaped& t, std::size_t dim, std::uint32_t rank, std::uint32_t ranks) {
   const std::uint64_t length = (t.shape[dim] + ranks - 1) / ranks;
   return block_of_elements(t, dim, length * rank, length * (rank + 1));
-}
-
-std::shared_ptr<group> borrowed(group& all) { return {std::shared_ptr<void>(), &all}; }
-
-group_load begin(loader& with, group& all, const std::string& source, group_options how = {}) {
-  return get(load_async(with, borrowed(all), source, how, use_future));
 }
 
 std::string wrong_in(const model& loaded, std::span<const shaped> tensors) {
@@ -234,7 +229,7 @@ TEST_CASE("group_load: a group of the program's own never sees an empty message"
           try {
             queue_group all(queues, rank, ranks);
             loader with(host(), small_options(2, read_engine::threads));
-            group_load load = begin(with, all, file.name());
+            group_load load = start_rank_load(with, all, file.name());
             wrong[rank] = all_right(load, tensors, rank, ranks);
           } catch (const std::exception& e) {
             wrong[rank] = e.what();
@@ -255,7 +250,7 @@ TEST_CASE("group_load: a model of many tensors needs few messages") {
   const auto run = [&](std::uint32_t rank) {
     queue_group all(queues, rank, 2);
     loader with(host(), small_options(2, read_engine::threads));
-    group_load load = begin(with, all, file.name());
+    group_load load = start_rank_load(with, all, file.name());
     all.barrier();
     const std::size_t before = queues.count_sent();
     const model loaded = get(load.model_async(use_future));
@@ -291,7 +286,7 @@ TEST_CASE("group_load: what ranks get of random checkpoints is what the file hol
       if (round == 3) how.reading = group_reading::own;
       on_threads(ranks, [&](group& all) {
         loader with(host(), small_options(2, read_engine::threads));
-        group_load load = begin(with, all, file.name(), how);
+        group_load load = start_rank_load(with, all, file.name(), how);
         return all_right(load, tensors, all.rank(), all.size());
       });
     }
@@ -303,7 +298,7 @@ TEST_CASE("group_load: all ranks together read the checkpoint once, each an equa
   std::vector<std::uint64_t> read(4);
   on_threads(4, [&](group& all) {
     loader with(host(), small_options(2));
-    const group_load load = begin(with, all, file.name());
+    const group_load load = start_rank_load(with, all, file.name());
     read[all.rank()] = load.stats().bytes_direct + load.stats().bytes_buffered;
     return std::string();
   });
@@ -323,7 +318,7 @@ TEST_CASE("group_load: ranks that read their own shards read no more than those"
     loader with(host(), small_options(2));
     group_options how;
     how.reading = group_reading::own;
-    group_load load = begin(with, all, file.name(), how);
+    group_load load = start_rank_load(with, all, file.name(), how);
     const tensor shard = get(load.shard_async("a", 0, use_future));
     if (bytes_of(shard) != shard_of(tensors[0], 0, all.rank(), 4)) return std::string("differs");
     const load_stats read = load.stats();
@@ -362,7 +357,7 @@ TEST_CASE("group_load: shards of dequantised tensors are parts of the whole tens
     if (reading == group_reading::divided) shards.insert(shards.end(), {{"v", 0U}, {"w", 1U}});
     on_threads(3, [&](group& all) {
       loader with(host(), small_options(2, read_engine::threads));
-      group_load load = begin(with, all, path, how);
+      group_load load = start_rank_load(with, all, path, how);
       for (const auto& [name, dim] : shards) {
         const tensor loaded = whole.at(name);
         shaped right = {name, "F32", 4, {loaded.shape().begin(), loaded.shape().end()}};
@@ -385,7 +380,7 @@ TEST_CASE("group_load: ranks with their own reads do not divide blocks of a quan
     loader with(host(), small_options(2, read_engine::threads));
     group_options how;
     how.reading = group_reading::own;
-    group_load load = begin(with, all, path, how);
+    group_load load = start_rank_load(with, all, path, how);
     const auto code = code_of(load.shard_async("w", 0, use_future));
     return std::string(code == errc::unsupported_feature ? "" : "not refused: " + code.message());
   });
@@ -400,7 +395,7 @@ TEST_CASE("group_load: shards of several tensors are fused in the order of their
   const made_file file(made_file::as_it_is::text, text_of(tensors, 3));
   on_threads(3, [&](group& all) {
     loader with(host(), small_options(2, read_engine::threads));
-    group_load load = begin(with, all, file.name());
+    group_load load = start_rank_load(with, all, file.name());
     const tensor qkv = get(load.fused_async("qkv", {"v", "q", "k"}, 0, use_future));
     const auto part = [&](std::size_t t, std::size_t dim) {
       return shard_of(tensors[t], dim, all.rank(), 3);
@@ -434,7 +429,7 @@ TEST_CASE("group_load: tensors are converted by who reads them") {
     loader with(host(), small_options(2, read_engine::threads));
     group_options how;
     how.load.dtype = dtype::f32;
-    group_load load = begin(with, all, file.name(), how);
+    group_load load = start_rank_load(with, all, file.name(), how);
     const tensor whole = get(load.tensor_async("a", use_future));
     if (whole.dtype() != dtype::f32) return std::string("another type");
     const model all_tensors = get(load.model_async(use_future));

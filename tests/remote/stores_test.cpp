@@ -276,14 +276,14 @@ TEST_CASE("hub_store: bytes are compared with the digest if the cache file canno
     const temporary_folder cache;
     std::ofstream(cache.path() / obstacle) << "in the way";
     std::string told;
-    hub_options how;
-    how.cache = hub_cache::fill;
-    how.cache_folder = cache.path().native();
-    how.on_cached = [&](const hub_cached_file& file) { told = file.error_text; };
+    hub_options options;
+    options.cache = hub_cache::fill;
+    options.cache_folder = cache.path().native();
+    options.on_cached = [&](const hub_cached_file& file) { told = file.error_text; };
     for (const std::string content : {"weights", "WEIGHTS"}) {
       const auto client = hub_client();
       client->objects.begin()->second = std::make_shared<memory_source>(content);
-      const auto store = make_hub_store(client, how, false);
+      const auto store = make_hub_store(client, options, false);
       const auto file = store->find("hf://owner/model", {}).folder->open("model.safetensors", {});
       CHECK(holds(told, obstacle));
       CHECK(read_text(*file, 0, 7) == content);

@@ -110,9 +110,9 @@ begun call(const held_group_load& self, Initiate initiate) {
     throw nb::builtin_exception(nb::exception_type::runtime_error, "the Loader is closed");
   }
   claim(*load.ranks, &load);
-  begun made = begin<T>(*self.of, [&](auto handler) { initiate(load.of, std::move(handler)); });
-  note(*load.by, *load.ranks, made->of->state, &load);
-  return made;
+  begun started = begin<T>(*self.of, [&](auto handler) { initiate(load.of, std::move(handler)); });
+  note(*load.by, *load.ranks, started->of->state, &load);
+  return started;
 }
 
 begun tensor_of(const held_group_load& self, const std::string& name) {
