@@ -409,7 +409,7 @@ void convert_checkpoint(const convert_request& request, output& out) {
     throw error({EEXIST, boost::system::system_category()}, printable(request.to),
                 "the path exists already");
   }
-  check_written_files(request.load.from.sources,
+  check_written_files(request.load.from,
                       {{"the result", request.to}, {"--checksums", request.checksums}});
   std::optional<atomic_file> list;
   if (!request.checksums.empty()) list.emplace(request.checksums, entry_kind::file, true);

@@ -50,10 +50,9 @@ allocation_log log_to(const std::string& path) {
 }  // namespace
 
 void load_checkpoint(const load_request& request, output& out) {
-  std::vector<std::string> sources = request.from.sources;
-  if (!request.verify.empty()) sources.push_back(request.verify);
-  check_written_files(sources,
-                      {{"--trace", request.trace}, {"--allocation-log", request.allocation_log}});
+  check_written_files(request.from,
+                      {{"--trace", request.trace}, {"--allocation-log", request.allocation_log}},
+                      request.verify);
   load_request checked = request;
   checked.how.verify.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
   checksum_list listed;

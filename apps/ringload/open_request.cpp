@@ -72,8 +72,6 @@ asio::awaitable<started_load> start_load(loader& with, const load_request& reque
   co_return out;
 }
 
-namespace {
-
 bool is_version_folder(const source_request& from) {
   std::error_code failure;
   if (from.sources.size() != 1) return false;
@@ -84,6 +82,8 @@ bool is_version_folder(const source_request& from) {
     return name.starts_with("v") && name.ends_with(".delta.zt");
   });
 }
+
+namespace {
 
 // Refuses selections and conversions of a version, because deltas refer to whole stored tensors.
 // Also refuses the other options of a load, which would have no effect.

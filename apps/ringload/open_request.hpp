@@ -49,6 +49,9 @@ struct running_load {
   model loaded = {};
 };
 
+/// Returns true if the source is a folder of versions, see `load_version_async`.
+bool is_version_folder(const source_request& from);
+
 /// Opens the checkpoint. `with` and `from` must outlive the coroutine.
 boost::asio::awaitable<checkpoint> open_checkpoint(loader& with, const source_request& from);
 

@@ -65,7 +65,7 @@ void write_checksums(const summed& all, atomic_file& file) {
 
 void sum_tensors(const sum_request& request, output& out) {
   if (request.attach.empty()) {
-    check_written_files(request.load.from.sources, {{"--checksums", request.checksums}});
+    check_written_files(request.load.from, {{"--checksums", request.checksums}});
   }
   watch_for_interrupts();
   // Created before the load, so that nothing is hashed if this fails.

@@ -2,12 +2,14 @@
 #include "written_files.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
+#include <ringload/delta.hpp>
 #include <ringload/error.hpp>
+#include <string>
 #include <system_error>
 
+#include "open_request.hpp"
 #include "text.hpp"
 
 namespace ringload::tool {
@@ -16,35 +18,41 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The endings of files that a folder with a checkpoint consists of. Other files of the folder, such
-// as an older checksum list, may be replaced.
-constexpr std::array<std::string_view, 14> checkpoint_endings = {
-    ".safetensors", ".json", ".gguf", ".pt", ".pth",  ".bin",   ".npy",
-    ".npz",         ".onnx", ".zt",   ".h5", ".hdf5", ".keras", ".distcp"};
-
 // A path that does not exist, or cannot be read, is not the same file as another path.
 bool same_file(const fs::path& a, const fs::path& b) {
   std::error_code failed;
   return fs::equivalent(a, b, failed) && !failed;
 }
 
-bool is_in_folder(const fs::path& file, const fs::path& folder) {
-  const std::string ending = file.extension().string();
-  return std::ranges::find(checkpoint_endings, ending) != checkpoint_endings.end() &&
+// Returns true if the file is an index of shards in the folder. A catalog does not list its index.
+bool is_index_of(const fs::path& file, const fs::path& folder) {
+  return file.filename().string().ends_with(".index.json") &&
          same_file(file.has_parent_path() ? file.parent_path() : fs::path("."), folder);
 }
 
-bool is_read(const fs::path& file, const std::vector<std::string>& sources) {
-  std::error_code failed;
-  if (!fs::exists(file, failed)) return false;
-  return std::ranges::any_of(sources, [&](const std::string& source) {
-    std::error_code ignored;
-    if (same_file(file, source)) return true;
-    if (fs::is_directory(source, ignored)) return is_in_folder(file, source);
-    const fs::path index(source);  // The shards of an index are in its folder.
-    return index.extension() == ".json" &&
-           is_in_folder(file, index.has_parent_path() ? index.parent_path() : fs::path("."));
-  });
+std::vector<std::string> paths_of_versions(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const version_info& each : list_versions(folder)) {
+    paths.push_back(each.full);
+    paths.push_back(each.delta);
+  }
+  return paths;
+}
+
+// Returns the paths of all files of the checkpoint, such as shards and external data.
+std::vector<std::string> paths_of(const source_request& from) {
+  if (is_version_folder(from)) return paths_of_versions(from.sources.front());
+  std::vector<std::string> paths;
+  for (const file_info& each : catalog_of(from).files) paths.push_back(each.path);
+  return paths;
+}
+
+bool is_read(const fs::path& file, const source_request& from) {
+  const auto is_file = [&file](const std::string& path) { return same_file(file, path); };
+  return std::ranges::any_of(from.sources, is_file) ||
+         std::ranges::any_of(
+             from.sources, [&](const std::string& folder) { return is_index_of(file, folder); }) ||
+         std::ranges::any_of(paths_of(from), is_file);
 }
 
 error would_replace(const written_file& file, std::string_view replaced) {
@@ -55,13 +63,16 @@ error would_replace(const written_file& file, std::string_view replaced) {
 
 }  // namespace
 
-void check_written_files(const std::vector<std::string>& sources,
-                         const std::vector<written_file>& files) {
+void check_written_files(const source_request& from, const std::vector<written_file>& files,
+                         const std::string& checksum_list) {
   std::vector<fs::path> paths;
   for (const written_file& file : files) {
     if (file.path.empty()) continue;
-    if (is_read(file.path, sources)) throw would_replace(file, "a file of the checkpoint");
     std::error_code failed;
+    if (fs::exists(file.path, failed)) {
+      if (same_file(file.path, checksum_list)) throw would_replace(file, "the checksum list");
+      if (is_read(file.path, from)) throw would_replace(file, "a file of the checkpoint");
+    }
     fs::path path = fs::weakly_canonical(file.path, failed);
     if (failed) path = file.path;
     if (std::ranges::find(paths, path) != paths.end()) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "requests.hpp"
+
 namespace ringload::tool {
 
 struct written_file {
@@ -14,9 +16,10 @@ struct written_file {
   std::string_view path;    // Empty if the option is not set.
 };
 
-/// Throws `ringload::error` if writing a file would replace a file that the command reads, or
-/// another written file. `sources` are files, folders, or names that are no local path.
-void check_written_files(const std::vector<std::string>& sources,
-                         const std::vector<written_file>& files);
+/// Throws `ringload::error` if writing a file would replace a file of the checkpoint, another
+/// written file, or the checksum list that the command reads. Reads the checkpoint's catalog if one
+/// of the written files exists.
+void check_written_files(const source_request& from, const std::vector<written_file>& files,
+                         const std::string& checksum_list = {});
 
 }  // namespace ringload::tool

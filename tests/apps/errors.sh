@@ -149,6 +149,35 @@ for words in "sum $work/same.safetensors --checksums $work/same.safetensors" \
   cmp -s "$work/good.safetensors" "$work/same.safetensors" || fail "replaced by $words"
 done
 cmp -s "$work/good.safetensors" "$work/model/model.safetensors" || fail "a file of a folder"
+# Nor does it replace a file of the checkpoint that has another ending or is in another folder: a
+# shard in a subfolder, an index, external data, a version.
+"$ringload" make "$work/parts" --bytes 1M --shards 2 >/dev/null
+mkdir "$work/parts/sub"
+mv "$work/parts/model-00002-of-00002.safetensors" "$work/parts/sub/"
+sed -i 's|"model-00002|"sub/model-00002|' "$work/parts/model.safetensors.index.json"
+cp "$(dirname "$0")"/../data/onnx/external.onnx* "$work/"
+mkdir "$work/versions"
+cp "$work/good.safetensors" "$work/versions/v0.safetensors"
+"$ringload" make "$work/next.safetensors" --bytes 100000 --seed 2 >/dev/null
+"$ringload" delta "$work/versions/v0.safetensors" "$work/next.safetensors" \
+  -o "$work/versions/v1.delta.zt" >/dev/null || fail "delta"
+find "$work/parts" "$work/versions" "$work/external.onnx.data" -type f -exec sha256sum {} + \
+  >"$work/sums"
+for words in "sum $work/parts --checksums $work/parts/sub/model-00002-of-00002.safetensors" \
+  "sum $work/parts --checksums $work/parts/model.safetensors.index.json" \
+  "load $work/parts --trace $work/parts/sub/model-00002-of-00002.safetensors" \
+  "sum $work/external.onnx --checksums $work/external.onnx.data" \
+  "load $work/external.onnx --allocation-log $work/external.onnx.data" \
+  "load $work/versions --allocation-log $work/versions/v1.delta.zt"; do
+  # shellcheck disable=SC2086
+  expect 1 "$ringload" $words
+  complains '^ringload: error: .*: --[a-z-]* would replace a file of the checkpoint$'
+done
+sha256sum --quiet -c "$work/sums" || fail "a file of a checkpoint is replaced"
+for _ in 1 2; do
+  expect 0 "$ringload" load "$work/parts" --no-progress --trace "$work/parts/trace.json"
+done
+
 for file in x x.zt both; do
   [ ! -e "$work/$file" ] || fail "a refused command writes $file"
 done
