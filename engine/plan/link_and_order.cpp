@@ -48,16 +48,16 @@ std::vector<std::uint32_t> in_turns(std::span<const stream_op> streams,
     std::uint32_t end;
   };
   std::vector<std::uint32_t> order;
-  std::vector<turn> now;
+  std::vector<turn> active;
   std::size_t next_stream = 0;
   for (;;) {
-    for (; now.size() < streams_at_once && next_stream < streams.size(); ++next_stream) {
+    for (; active.size() < streams_at_once && next_stream < streams.size(); ++next_stream) {
       if (streams[next_stream].chain())
-        now.push_back({streams[next_stream].reads_begin, streams[next_stream].reads_end});
+        active.push_back({streams[next_stream].reads_begin, streams[next_stream].reads_end});
     }
-    if (now.empty()) return order;
-    for (turn& chain : now) order.push_back(chain.next++);
-    std::erase_if(now, [](const turn& chain) { return chain.next == chain.end; });
+    if (active.empty()) return order;
+    for (turn& chain : active) order.push_back(chain.next++);
+    std::erase_if(active, [](const turn& chain) { return chain.next == chain.end; });
   }
 }
 

@@ -77,7 +77,7 @@ class planner {
   void read_body(std::uint32_t index);
   result<void> reserve_for(const stored_item& item);
   result<void> place_filled(std::uint32_t* culprit);
-  void settle(std::uint32_t first, std::uint32_t last);
+  void resolve_destinations(std::uint32_t first, std::uint32_t last);
   result<void> read_staged(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit);
   void add_part(std::uint32_t index);
   void finish();
@@ -106,7 +106,7 @@ result<void> planner::run(std::uint32_t* culprit) {
     while (last < count && items_[last].file == items_[first].file) ++last;
     if (auto status = find_straight(first, last, culprit); !status) return status;
     if (auto status = place(first, last); !status) return status;
-    settle(first, last);
+    resolve_destinations(first, last);
     if (auto status = read_staged(first, last, culprit); !status) return status;
     first = last;
   }
@@ -147,8 +147,8 @@ result<void> planner::place_blocks() {
 // tensors are mapped, or if direct reads need an alignment.
 std::uint32_t planner::shift_of(const stored_item& item) const {
   const std::uint64_t alignment = alignment_of(item);
-  const bool lands = limits_.direct_alignment == 1 && input_.mapping == mapping_request::none;
-  if (!lands || input_.tensors[item.tensor].replicated) return 0;
+  const bool can_shift = limits_.direct_alignment == 1 && input_.mapping == mapping_request::none;
+  if (!can_shift || input_.tensors[item.tensor].replicated) return 0;
   const std::uint64_t first_block = round_up(item.begin, std::uint64_t{block_bytes});
   const std::uint64_t end = round_down(item.end, std::uint64_t{block_bytes});
   if (first_block + straight_bytes_min > end) return 0;
@@ -252,9 +252,9 @@ void planner::read_body(std::uint32_t index) {
 result<void> planner::reserve_for(const stored_item& item) {
   if (!item.own_place || item.same_as != no_index || placed_[item.tensor]) return {};
   placement& place = plan_.tensors[item.tensor];
-  auto found = arenas_.reserve(place.destination, place.bytes, alignment_of(item));
-  if (!found) return found.error();
-  place.destination_offset = found->offset;
+  auto reserved = arenas_.reserve(place.destination, place.bytes, alignment_of(item));
+  if (!reserved) return reserved.error();
+  place.destination_offset = reserved->offset;
   placed_[item.tensor] = true;
   return {};
 }
@@ -308,7 +308,7 @@ result<void> planner::place_run(const straight_run& run) {
   return {};
 }
 
-void planner::settle(std::uint32_t first, std::uint32_t last) {
+void planner::resolve_destinations(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t i = first; i < last; ++i) {
     stored_item& item = items_[i];
     if (!item.own_place) continue;
@@ -325,12 +325,12 @@ void planner::settle(std::uint32_t first, std::uint32_t last) {
 
 result<void> planner::read_staged(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit) {
   if (too_large()) return {};
-  auto found = segments_of(first, last, items_, plan_, limits_.slot_bytes, rows_left_, culprit);
-  if (!found) return found.error();
-  if (!found->segments.empty()) {
-    add_staged_reads(items_[first].file, found->segments, items_, limits_.slot_bytes, plan_);
+  auto ranges = segments_of(first, last, items_, plan_, limits_.slot_bytes, rows_left_, culprit);
+  if (!ranges) return ranges.error();
+  if (!ranges->segments.empty()) {
+    add_staged_reads(items_[first].file, ranges->segments, items_, limits_.slot_bytes, plan_);
   }
-  for (const std::uint32_t op : found->chains) {
+  for (const std::uint32_t op : ranges->chains) {
     add_chain_reads(op, input_.streams[plan_.streams[op].stream], limits_.slot_bytes, plan_);
   }
   return {};

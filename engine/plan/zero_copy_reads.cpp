@@ -74,14 +74,14 @@ void copy_replicas(const straight_run& run, std::span<const stored_item> items,
 
 std::vector<std::uint32_t> replicas_of(const straight_run& run,
                                        std::span<const stored_item> items) {
-  std::vector<std::uint32_t> found;
+  std::vector<std::uint32_t> replicas;
   for (std::uint32_t i = run.first; i < items.size(); ++i) {
     if (items[i].file != items[run.first].file || items[i].begin >= run.end) break;
     const std::uint32_t original = items[i].replica_of;
     if (original == no_index || original < run.first || original >= run.last) continue;
-    if (straight_run::takes(items[original])) found.push_back(i);
+    if (straight_run::takes(items[original])) replicas.push_back(i);
   }
-  return found;
+  return replicas;
 }
 
 straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const stored_item> items) {

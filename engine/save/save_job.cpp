@@ -115,7 +115,7 @@ save_job::released_tensors save_job::release_tensors() noexcept {
 // Must not throw. Otherwise the save would never complete.
 void save_job::finish() noexcept {
   outcome_.finish();
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begun_at_;
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_time_;
   result_.seconds = elapsed.count();
   const auto waiting = std::move(waiting_);
   if (!waiting) return;

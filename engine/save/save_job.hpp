@@ -108,7 +108,7 @@ class save_job final : public work,
 
   // Constant, except that release_tensors() moves the tensors out at the end of the save.
   save_request request_;
-  const std::chrono::steady_clock::time_point begun_at_ = std::chrono::steady_clock::now();
+  const std::chrono::steady_clock::time_point start_time_ = std::chrono::steady_clock::now();
   stop_state outcome_;
 
   // The following members belong to the engine thread. Other threads use these members only in
