@@ -62,7 +62,7 @@ std::vector<std::uint32_t> in_turns(std::span<const stream_op> streams,
 }
 
 // Orders the reads outside of chains by file offset. Therefore the staged reads at both ends of a
-// tensor are next to its straight reads, and tensors complete one after another. If two reads begin
+// tensor are next to its unstaged reads, and tensors complete one after another. If two reads begin
 // at the same block, the shorter read is first, so that the requested bytes are in ascending order.
 std::vector<std::uint32_t> by_place(const plan& new_plan, const std::vector<bool>& in_chain) {
   std::vector<std::uint32_t> order;

@@ -54,7 +54,7 @@ result<file_segments> segments_of(std::uint32_t first, std::uint32_t last,
   std::vector<segment>& segments = output.segments;
   for (std::uint32_t i = first; i < last; ++i) {
     const stored_item& item = items[i];
-    if (item.straight || reused_item(item, items) != no_index || item.begin == item.end) continue;
+    if (item.unstaged || reused_item(item, items) != no_index || item.begin == item.end) continue;
     if (item.stream != no_index) {
       if (!item.first_of_stream) continue;
       const std::uint32_t stream = new_plan.parts[i].stream;

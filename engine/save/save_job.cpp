@@ -51,10 +51,10 @@ void save_job::end(std::uint32_t write, const result<void>& outcome) {
   wake_if_quiet();
 }
 
-void save_job::count(std::uint32_t bytes, bool direct, bool straight) noexcept {
+void save_job::count(std::uint32_t bytes, bool direct, bool unstaged) noexcept {
   ++result_.writes;
   if (direct) result_.bytes_direct += bytes;
-  if (direct && straight) result_.bytes_straight += bytes;
+  if (direct && unstaged) result_.bytes_unstaged += bytes;
 }
 
 work::offer save_job::digest_work::take(bool) {

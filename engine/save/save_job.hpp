@@ -53,7 +53,7 @@ class save_job final : public work,
   boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
   void end(std::uint32_t write, const result<void>& outcome) override;
 
-  void count(std::uint32_t bytes, bool direct, bool straight) noexcept;
+  void count(std::uint32_t bytes, bool direct, bool unstaged) noexcept;
 
   // The digests of the tensors are a separate `work`, so the digests are computed while the writes
   // run.
