@@ -114,8 +114,8 @@ void compare(const settings& how, bool cold, bench::read_buffer& memory) {
   print("fill, 64 past a block", fills[1], median(plain), bytes);
   for (const load_stats& each : seen) {
     fmt::print(
-        "\nThe last: {} reads; {:.3f} of the bytes straight, {:.3f} direct; {:.4f} s to plan",
-        each.reads, static_cast<double>(each.bytes_straight) / bytes,
+        "\nThe last: {} reads; {:.3f} of the bytes unstaged, {:.3f} direct; {:.4f} s to plan",
+        each.reads, static_cast<double>(each.bytes_unstaged) / bytes,
         static_cast<double>(each.bytes_direct) / bytes, each.seconds_opening);
   }
   fmt::print("\n");

@@ -53,9 +53,9 @@ void save_once(loader& with, const settings& s, const std::vector<tensor_ref>& t
   std::filesystem::remove(s.path);
   const save_result done =
       with.save_async(s.path, tensors, how, ringload::as_exception(boost::asio::use_future)).get();
-  fmt::print(R"({{"seconds": {:.4f}, "bytes": {}, "direct": {}, "straight": {}, "writes": {}}})"
+  fmt::print(R"({{"seconds": {:.4f}, "bytes": {}, "direct": {}, "unstaged": {}, "writes": {}}})"
              "\n",
-             done.seconds, done.bytes, done.bytes_direct, done.bytes_straight, done.writes);
+             done.seconds, done.bytes, done.bytes_direct, done.bytes_unstaged, done.writes);
   std::fflush(stdout);
 }
 

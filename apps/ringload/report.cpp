@@ -59,7 +59,7 @@ std::string report_text(const load_report& report) {
                  both_sizes(stats.bytes_gpu_direct) + because(stats.gpu_direct_reason));
   }
   text += line("buffered", both_sizes(stats.bytes_buffered) + because(stats.route_reason));
-  text += line("straight", both_sizes(stats.bytes_straight) + " without a copy");
+  text += line("unstaged", both_sizes(stats.bytes_unstaged) + " without a copy");
   if (stats.bytes_remote > 0) {
     text += line("remote",
                  fmt::format("{} by {}, {} repeated; first byte after {:.3f} s",
@@ -140,7 +140,7 @@ void append_report(std::string& to, const load_report& report) {
       .close();
   append_files(object, report);
   object.field("route_reason", stats.route_reason)
-      .field("bytes_straight", stats.bytes_straight)
+      .field("bytes_unstaged", stats.bytes_unstaged)
       .field("bytes_gpu_direct", stats.bytes_gpu_direct)
       .field("gpu_direct_reason", stats.gpu_direct_reason)
       .field("bytes_mapped", stats.bytes_mapped)

@@ -122,7 +122,7 @@ class run_of_stream {
     if (!memory) fail("the device", message_of(memory.error()));
     arena_ = std::move(*memory);
     arena_begin_ = arena_->data();
-    straight_ = target_->rules().straight;
+    unstaged_ = target_->rules().unstaged;
     std::vector<lane> lanes(options_.slots);
     for (std::uint32_t i = 0; i < options_.slots; ++i) {
       lanes[i].in = this;
@@ -148,7 +148,7 @@ class run_of_stream {
       return;
     }
     one.now = pieces_[next_++];
-    if (straight_) {
+    if (unstaged_) {
       make_ready(one);
     } else if (part_ == half::both) {
       enter(one);
@@ -158,7 +158,7 @@ class run_of_stream {
   }
 
   std::span<std::byte> place(const lane& one) const {
-    if (!straight_) return staging_.at(one.slot).first(bytes_asked(one));
+    if (!unstaged_) return staging_.at(one.slot).first(bytes_asked(one));
     return {arena_->data() + one.now.arena_offset, bytes_asked(one)};
   }
 
@@ -194,7 +194,7 @@ class run_of_stream {
     read.request.bytes = bytes_asked(one);
     read.request.file_offset = one.now.file_offset;
     read.request.memory = place(one).data();
-    read.request.registered_buffer = straight_ || !registered_ ? -1 : static_cast<int>(one.slot);
+    read.request.registered_buffer = unstaged_ || !registered_ ? -1 : static_cast<int>(one.slot);
     read.done = [](io_completion& self, int res) {
       auto& mine = static_cast<lane&>(self);
       mine.in->arrived(mine, res);
@@ -214,7 +214,7 @@ class run_of_stream {
       problem_ = "a direct read came back short at byte " +
                  tool::grouped(one.now.file_offset + static_cast<std::uint32_t>(res));
     }
-    if (straight_ || !problem_.empty()) {
+    if (unstaged_ || !problem_.empty()) {
       next(one);
     } else {
       copy(one);
@@ -246,7 +246,7 @@ class run_of_stream {
   std::unique_ptr<ring> the_ring_;
   std::optional<ring_io> reader_;
   bool registered_ = false;
-  bool straight_ = false;
+  bool unstaged_ = false;
   std::shared_ptr<arena> arena_;
   std::byte* arena_begin_ = nullptr;
   std::vector<piece> pieces_;

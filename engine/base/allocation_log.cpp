@@ -49,10 +49,10 @@ std::string text_of(const void* address) {
 }
 
 // Appends `text` to a quoted CSV field. Doubles the quotes in `text`.
-void append_quoted(std::string& to, std::string_view text) {
+void append_quoted(std::string& field, std::string_view text) {
   for (const char c : text) {
-    if (c == '"') to += '"';
-    to += c;
+    if (c == '"') field += '"';
+    field += c;
   }
 }
 
@@ -91,11 +91,11 @@ class allocation_sink {
 
   void write(const char* call, const void* address, std::uint64_t bytes) noexcept {
     try {
-      const std::string rest = std::string(",") + call + ',' + text_of(address) + ',' +
-                               std::to_string(bytes) + ",\"" + stack() + "\"\n";
+      const std::string columns = std::string(",") + call + ',' + text_of(address) + ',' +
+                                  std::to_string(bytes) + ",\"" + stack() + "\"\n";
       // The time is taken under the lock, so that the rows are sorted by time.
       const std::lock_guard lock(mutex_);
-      write_text(seconds_since_1970() + rest);
+      write_text(seconds_since_1970() + columns);
     } catch (...) {
       failed = true;
     }

@@ -56,8 +56,8 @@ bool is_abandoned(const std::string& path, const ::sockaddr_un& to) {
 result<void> set_timeout(const unique_fd& endpoint, std::chrono::milliseconds timeout) {
   timeout = std::max(timeout, std::chrono::milliseconds(1));  // For the kernel, 0 means no limit.
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
-  const std::chrono::microseconds rest = timeout - seconds;
-  const ::timeval time = {seconds.count(), rest.count()};
+  const std::chrono::microseconds fraction = timeout - seconds;
+  const ::timeval time = {seconds.count(), fraction.count()};
   for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
     if (::setsockopt(endpoint.get(), SOL_SOCKET, option, &time, sizeof time) != 0) return failed();
   }
@@ -179,10 +179,10 @@ result<received_packet> receive_packet(const unique_fd& socket, std::span<std::b
   for (::cmsghdr* head = CMSG_FIRSTHDR(&message); head; head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    std::array<int, descriptors_max> found = {};
-    std::memcpy(found.data(), CMSG_DATA(head), std::min(count, found.size()) * sizeof(int));
-    for (std::size_t i = 0; i < std::min(count, found.size()); ++i) {
-      out.descriptors.emplace_back(found[i]);
+    std::array<int, descriptors_max> received = {};
+    std::memcpy(received.data(), CMSG_DATA(head), std::min(count, received.size()) * sizeof(int));
+    for (std::size_t i = 0; i < std::min(count, received.size()); ++i) {
+      out.descriptors.emplace_back(received[i]);
     }
   }
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {

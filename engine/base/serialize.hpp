@@ -56,11 +56,11 @@ class packer {
 
 class unpacker {
  public:
-  explicit unpacker(std::span<const std::byte> from) noexcept : left_(from) {}
+  explicit unpacker(std::span<const std::byte> packed) noexcept : left_(packed) {}
 
-  // Fails if the number is greater than `most`.
+  // Fails if the number is greater than `value_max`.
   template <packed_number T>
-  void number(T& value, std::uint64_t most = any_number) noexcept {
+  void number(T& value, std::uint64_t value_max = any_number) noexcept {
     std::uint64_t whole = 0;
     if (left_.size() < sizeof whole) return fail(value);
     for (std::size_t i = sizeof whole; i-- > 0;) {
@@ -70,7 +70,7 @@ class unpacker {
     if constexpr (std::unsigned_integral<T>) {
       if (whole > std::numeric_limits<T>::max()) return fail(value);
     }
-    if (whole > most) return fail(value);
+    if (whole > value_max) return fail(value);
     value = static_cast<T>(whole);
   }
   // Fails if the text has more than `bytes_max` bytes.
@@ -85,9 +85,9 @@ class unpacker {
     std::uint64_t size = 0;
     number(size);
     if (size > left_.size()) return fail(value);
-    const auto found = left_.first(static_cast<std::size_t>(size));
-    value.assign(found.begin(), found.end());
-    left_ = left_.subspan(found.size());
+    const auto content = left_.first(static_cast<std::size_t>(size));
+    value.assign(content.begin(), content.end());
+    left_ = left_.subspan(content.size());
   }
   template <class T, class Convert>
   void list(std::vector<T>& items, const Convert& convert) {

@@ -46,11 +46,11 @@ bool map_at(std::span<std::byte> place, int access, int fd) noexcept {
 result<shared_memory> shared_memory::make(std::uint64_t bytes, page_kind kind) {
   const std::string action = "sharing " + grouped(bytes) + " bytes of memory";
   const bool reserved = kind == page_kind::hugetlb;
-  auto place = mapping::make(reserved ? round_up(bytes, huge_page_bytes) : bytes,
-                             reserved ? page_kind::transparent : kind);
-  if (!place) return place.error();
+  auto addresses = mapping::make(reserved ? round_up(bytes, huge_page_bytes) : bytes,
+                                 reserved ? page_kind::transparent : kind);
+  if (!addresses) return addresses.error();
   shared_memory shared;
-  shared.memory_ = std::move(*place);
+  shared.memory_ = std::move(*addresses);
   shared.writing_ = make_memfd(kind);
   if (!shared.writing_) return refused(action);
   if (::ftruncate(shared.writing_.get(), static_cast<::off_t>(shared.span().size())) != 0) {
@@ -69,9 +69,9 @@ result<shared_memory> shared_memory::make(std::uint64_t bytes, page_kind kind) {
 }
 
 result<shared_memory> shared_memory::open_sealed(unique_fd memory, std::uint64_t bytes_max) {
-  const int found = ::fcntl(memory.get(), F_GET_SEALS);
+  const int present_seals = ::fcntl(memory.get(), F_GET_SEALS);
   constexpr int needed = F_SEAL_WRITE | F_SEAL_SHRINK;
-  if (found < 0 || (found & needed) != needed) {
+  if (present_seals < 0 || (present_seals & needed) != needed) {
     return fault{errc::malformed_message, "", "the received memory is not sealed"};
   }
   struct ::stat status = {};

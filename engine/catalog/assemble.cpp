@@ -49,7 +49,7 @@ class collector {
   explicit collector(std::vector<file_content>& files);
 
   void add(std::uint32_t file, entry&& tensor) {
-    found_.push_back(catalog_entry_of(std::move(tensor), numbers_[file]));
+    entries_.push_back(catalog_entry_of(std::move(tensor), numbers_[file]));
   }
   void add_note(std::string note) { result_.catalog.notes.push_back(std::move(note)); }
   assembled finish();
@@ -59,7 +59,7 @@ class collector {
   void add_composites(std::uint32_t file, file_entries& from);
 
   assembled result_;
-  std::vector<catalog_entry> found_;
+  std::vector<catalog_entry> entries_;
   // Indexed by file: the numbers of the file and of its external data files in the catalog.
   std::vector<std::vector<std::uint32_t>> numbers_;
 };
@@ -95,7 +95,7 @@ collector::collector(std::vector<file_content>& files) {
     file.entries.notes = {};
   }
   add_metadata(files);
-  found_.reserve(tensors);
+  entries_.reserve(tensors);
 }
 
 void collector::add_metadata(std::vector<file_content>& files) {
@@ -122,20 +122,20 @@ void collector::add_composites(std::uint32_t file, file_entries& from) {
 }
 
 assembled collector::finish() {
-  std::vector<std::uint32_t> order(found_.size());
+  std::vector<std::uint32_t> order(entries_.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
   std::ranges::sort(order, {}, [&](std::uint32_t i) {
-    return std::tuple(found_[i].info.file, found_[i].info.offset, i);
+    return std::tuple(entries_[i].info.file, entries_[i].info.offset, i);
   });
-  result_.catalog.tensors.reserve(found_.size());
-  result_.stored.reserve(found_.size());
-  if (std::ranges::any_of(found_, [](const catalog_entry& e) { return e.digest != nullptr; })) {
-    result_.digests.reserve(found_.size());
-    for (const std::uint32_t i : order) result_.digests.push_back(std::move(found_[i].digest));
+  result_.catalog.tensors.reserve(entries_.size());
+  result_.stored.reserve(entries_.size());
+  if (std::ranges::any_of(entries_, [](const catalog_entry& e) { return e.digest != nullptr; })) {
+    result_.digests.reserve(entries_.size());
+    for (const std::uint32_t i : order) result_.digests.push_back(std::move(entries_[i].digest));
   }
   for (const std::uint32_t i : order) {
-    result_.catalog.tensors.push_back(std::move(found_[i].info));
-    result_.stored.push_back(std::move(found_[i].stored));
+    result_.catalog.tensors.push_back(std::move(entries_[i].info));
+    result_.stored.push_back(std::move(entries_[i].stored));
   }
   return std::move(result_);
 }
@@ -150,13 +150,15 @@ std::optional<fault> check_external_extents(const std::vector<file_content>& fil
       for (const piece& part : tensor.stored->pieces) {
         const stored_stream& stored = part.stored;
         if (stored.file == 0) continue;
-        const file_info& in = file.external_files[stored.file - 1];
-        if (stored.offset <= in.bytes && stored.bytes <= in.bytes - stored.offset) continue;
+        const file_info& external_file = file.external_files[stored.file - 1];
+        if (stored.offset <= external_file.bytes &&
+            stored.bytes <= external_file.bytes - stored.offset)
+          continue;
         return fault{errc::extent_outside_file,
                      printable_path(file.info.path) + ": " + tensor_place(tensor.name),
                      "its " + grouped(stored.bytes) + " bytes at byte " + grouped(stored.offset) +
-                         " are outside of " + printable_path(in.path) + ", which has " +
-                         grouped(in.bytes) + " bytes"};
+                         " are outside of " + printable_path(external_file.path) + ", which has " +
+                         grouped(external_file.bytes) + " bytes"};
       }
     }
   }
@@ -183,9 +185,9 @@ std::optional<fault> check_names_once(const catalog& contents) {
 
 std::optional<fault> check_all_found(const catalog& contents, const shard_index& index,
                                      const std::vector<bool>& is_present) {
-  const auto lacking = std::ranges::find(is_present, false);
-  if (lacking == is_present.end()) return std::nullopt;
-  const auto& [name, shard] = index.tensors[static_cast<std::size_t>(lacking - is_present.begin())];
+  const auto missing = std::ranges::find(is_present, false);
+  if (missing == is_present.end()) return std::nullopt;
+  const auto& [name, shard] = index.tensors[static_cast<std::size_t>(missing - is_present.begin())];
   return fault{errc::missing_tensor,
                printable_path(contents.files[shard].path) + ": " + tensor_place(name),
                "the index lists the tensor for this shard, but the shard lacks it"};
@@ -203,22 +205,22 @@ std::uint64_t bytes_once(const catalog& contents) {
   return sum;
 }
 
-std::string total_note(std::uint64_t stated, std::uint64_t held) {
+std::string total_note(std::uint64_t stated, std::uint64_t tensor_bytes) {
   return "the index gives a total_size of " + grouped(stated) + " bytes, but its tensors have " +
-         grouped(held);
+         grouped(tensor_bytes);
 }
 
 }  // namespace
 
 result<assembled> assemble_all(std::vector<file_content> files) {
   if (auto problem = check_external_extents(files)) return *problem;
-  collector found(files);
+  collector collected(files);
   for (std::uint32_t file = 0; file < files.size(); ++file) {
     for (entry& tensor : std::exchange(files[file].entries.tensors, {})) {
-      found.add(file, std::move(tensor));
+      collected.add(file, std::move(tensor));
     }
   }
-  assembled complete = found.finish();
+  assembled complete = collected.finish();
   if (files.size() > 1) {
     if (auto problem = check_names_once(complete.catalog)) return *problem;
   }
@@ -254,7 +256,7 @@ result<assembled> assemble_listed(std::vector<file_content> files, const shard_i
   for (std::uint32_t file = 0; file < files.size(); ++file) {
     match_unreadable(files[file].entries.unreadable, file, index, is_present);
   }
-  collector taken(files);
+  collector collected(files);
   std::uint64_t unlisted = 0;
   std::string first_unlisted;
   for (std::uint32_t file = 0; file < files.size(); ++file) {
@@ -263,7 +265,7 @@ result<assembled> assemble_listed(std::vector<file_content> files, const shard_i
           std::ranges::lower_bound(index.tensors, tensor.name, {}, &listed_tensor::first);
       if (listed != index.tensors.end() && listed->first == tensor.name && listed->second == file) {
         is_present[static_cast<std::size_t>(listed - index.tensors.begin())] = true;
-        taken.add(file, std::move(tensor));
+        collected.add(file, std::move(tensor));
       } else if (unlisted++ == 0) {
         first_unlisted =
             "'" + printable(tensor.name) + "' of " + printable_path(files[file].info.path);
@@ -271,18 +273,18 @@ result<assembled> assemble_listed(std::vector<file_content> files, const shard_i
     }
   }
   if (unlisted != 0) {
-    taken.add_note(
+    collected.add_note(
         grouped(unlisted) +
         " tensors are not loaded, because the index does not list them for their shard; the "
         "first is " +
         first_unlisted);
   }
-  assembled complete = taken.finish();
+  assembled complete = collected.finish();
   if (auto problem = check_all_found(complete.catalog, index, is_present)) return *problem;
-  const std::uint64_t held = complete.catalog.size_bytes();
-  if (index.total_bytes && *index.total_bytes != held &&
+  const std::uint64_t tensor_bytes = complete.catalog.size_bytes();
+  if (index.total_bytes && *index.total_bytes != tensor_bytes &&
       *index.total_bytes != bytes_once(complete.catalog)) {
-    complete.catalog.notes.push_back(total_note(*index.total_bytes, held));
+    complete.catalog.notes.push_back(total_note(*index.total_bytes, tensor_bytes));
   }
   return complete;
 }

@@ -53,17 +53,17 @@ bool is_plain_run(const stored_form& form, const entry& tensor) {
          is_row_major(only, bits(tensor.dtype) / 8);
 }
 
-void append_word(std::string& to, std::string_view word) {
-  if (word.empty() || to.find(word) != std::string::npos) return;
-  if (!to.empty()) to += '+';
-  to += word;
+void append_word(std::string& words, std::string_view word) {
+  if (word.empty() || words.find(word) != std::string::npos) return;
+  if (!words.empty()) words += '+';
+  words += word;
 }
 
-void append_filters(std::string& to, const filter_chain& filters) {
+void append_filters(std::string& words, const filter_chain& filters) {
   using kind = chain_filter::kind;
   for (std::size_t i = filters.size(); i-- > 0;) {
-    if (filters[i].filter == kind::zlib) append_word(to, name(codec::zlib));
-    if (filters[i].filter == kind::shuffle) append_word(to, "shuffle");
+    if (filters[i].filter == kind::zlib) append_word(words, name(codec::zlib));
+    if (filters[i].filter == kind::shuffle) append_word(words, "shuffle");
   }
 }
 
@@ -105,8 +105,8 @@ std::uint64_t stored_bytes_of(const stored_form& form) {
                          stored_piece.stored.bytes);
   }
   std::ranges::sort(streams);
-  const auto rest = std::ranges::unique(streams);
-  streams.erase(rest.begin(), rest.end());
+  const auto duplicates = std::ranges::unique(streams);
+  streams.erase(duplicates.begin(), duplicates.end());
   std::uint64_t sum = 0;
   for (const key& stream : streams) sum += std::get<2>(stream);
   return sum;
@@ -132,31 +132,31 @@ std::shared_ptr<const stored_digest> renumbered(std::shared_ptr<const stored_dig
 
 }  // namespace
 
-catalog_entry catalog_entry_of(entry&& from, const std::vector<std::uint32_t>& files) {
+catalog_entry catalog_entry_of(entry&& tensor, const std::vector<std::uint32_t>& files) {
   catalog_entry out;
   tensor_info& info = out.info;
   info.file = files.front();
-  info.offset = from.offset;
-  info.stored_bytes = from.bytes;
-  if (from.stored != nullptr && is_plain_run(*from.stored, from)) {
-    const piece& only = from.stored->pieces.front();
+  info.offset = tensor.offset;
+  info.stored_bytes = tensor.bytes;
+  if (tensor.stored != nullptr && is_plain_run(*tensor.stored, tensor)) {
+    const piece& only = tensor.stored->pieces.front();
     info.file = files[only.stored.file];
     info.offset = only.stored.offset + only.first_byte;
-  } else if (from.stored != nullptr) {
-    info.encoding = encoding_of(*from.stored, from);
-    info.stored_bytes = stored_bytes_of(*from.stored);
-    out.stored = renumbered(std::move(from.stored), files);
+  } else if (tensor.stored != nullptr) {
+    info.encoding = encoding_of(*tensor.stored, tensor);
+    info.stored_bytes = stored_bytes_of(*tensor.stored);
+    out.stored = renumbered(std::move(tensor.stored), files);
   }
-  info.name = std::move(from.name);
-  info.dtype = from.dtype;
-  info.shape = std::move(from.shape);
-  info.bytes = from.bytes;
-  info.type = std::move(from.type);
-  info.original_shape = std::move(from.original_shape);
-  info.attributes = std::move(from.attributes);
-  if (from.digest != nullptr) {
-    info.digest = std::string(name(from.digest->algorithm)) + " " + hex(from.digest->bytes);
-    out.digest = renumbered(std::move(from.digest), files);
+  info.name = std::move(tensor.name);
+  info.dtype = tensor.dtype;
+  info.shape = std::move(tensor.shape);
+  info.bytes = tensor.bytes;
+  info.type = std::move(tensor.type);
+  info.original_shape = std::move(tensor.original_shape);
+  info.attributes = std::move(tensor.attributes);
+  if (tensor.digest != nullptr) {
+    info.digest = std::string(name(tensor.digest->algorithm)) + " " + hex(tensor.digest->bytes);
+    out.digest = renumbered(std::move(tensor.digest), files);
   }
   return out;
 }

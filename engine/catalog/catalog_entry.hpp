@@ -24,6 +24,6 @@ struct catalog_entry {
 
 // `files` maps the file numbers of the parser to the file numbers of the catalog. The parser uses 0
 // for the parsed file.
-catalog_entry catalog_entry_of(entry&& from, const std::vector<std::uint32_t>& files);
+catalog_entry catalog_entry_of(entry&& tensor, const std::vector<std::uint32_t>& files);
 
 }  // namespace ringload::inline v0

@@ -38,9 +38,9 @@ result<checksum_list> read(const std::string& path) {
 }  // namespace
 
 checksum_list read_checksum_list(const std::string& path) {
-  auto found = read(path);
-  if (found) return std::move(*found);
-  const fault& problem = found.error();
+  auto list = read(path);
+  if (list) return std::move(*list);
+  const fault& problem = list.error();
   // The fault of an invalid line already has the path.
   throw to_error(problem.where().empty() ? problem.in(printable_path(path)) : problem);
 }

@@ -13,31 +13,31 @@ bool file_input::in_window(std::uint64_t offset, std::size_t count) const noexce
 }
 
 result<void> file_input::check(std::uint64_t offset, std::size_t count) const {
-  if (offset <= from_.bytes && count <= from_.bytes - offset) return {};
+  if (offset <= file_.bytes && count <= file_.bytes - offset) return {};
   return fault{errc::truncated_file, "byte " + grouped(offset),
-               grouped(count) + " bytes were expected, the file ends at " + grouped(from_.bytes)};
+               grouped(count) + " bytes were expected, the file ends at " + grouped(file_.bytes)};
 }
 
 result<void> file_input::read_into(std::uint64_t offset, std::span<std::byte> into) {
   if (in_window(offset, into.size())) return input::read_into(offset, into);
   if (auto status = check(offset, into.size()); !status) return status.error();
-  return read_bytes_into(from_, offset, into);
+  return read_bytes_into(file_, offset, into);
 }
 
 result<std::span<const std::byte>> file_input::read(std::uint64_t offset, std::size_t count) {
   const std::uint64_t window_end = window_begin_ + window_.size();
   if (!in_window(offset, count)) {
     if (auto status = check(offset, count); !status) return status.error();
-    const bool goes_on = offset >= window_begin_ && offset <= window_end + window_bytes_max;
+    const bool is_forward = offset >= window_begin_ && offset <= window_end + window_bytes_max;
     next_bytes_ =
-        goes_on ? std::clamp(next_bytes_ * 2, first_bytes_, window_bytes_max) : first_bytes_;
-    const std::uint64_t left = from_.bytes - offset;
+        is_forward ? std::clamp(next_bytes_ * 2, first_bytes_, window_bytes_max) : first_bytes_;
+    const std::uint64_t left = file_.bytes - offset;
     std::vector<std::byte>().swap(window_);  // Frees the old window before the next read.
-    auto more = read_bytes(
-        from_, offset,
+    auto content = read_bytes(
+        file_, offset,
         static_cast<std::size_t>(std::min<std::uint64_t>(std::max(next_bytes_, count), left)));
-    if (!more) return more.error();
-    window_ = std::move(*more);
+    if (!content) return content.error();
+    window_ = std::move(*content);
     window_begin_ = offset;
   }
   return std::span<const std::byte>(window_).subspan(

@@ -19,10 +19,10 @@ namespace ringload::inline v0 {
 class file_input final : public input {
  public:
   // The file must outlive the input.
-  explicit file_input(const source_file& from) noexcept
-      : from_(from), first_bytes_(from.object ? window_bytes_max : window_bytes_min) {}
+  explicit file_input(const source_file& file) noexcept
+      : file_(file), first_bytes_(file.object ? window_bytes_max : window_bytes_min) {}
 
-  std::uint64_t bytes() const noexcept override { return from_.bytes; }
+  std::uint64_t bytes() const noexcept override { return file_.bytes; }
   result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) override;
   result<void> read_into(std::uint64_t offset, std::span<std::byte> into) override;
 
@@ -30,7 +30,7 @@ class file_input final : public input {
   bool in_window(std::uint64_t offset, std::size_t count) const noexcept;
   result<void> check(std::uint64_t offset, std::size_t count) const;
 
-  const source_file& from_;
+  const source_file& file_;
   std::vector<std::byte> window_;
   std::uint64_t window_begin_ = 0;
   // Size of the window after a jump. Large for a store, because each read costs a round trip.

@@ -66,9 +66,9 @@ std::optional<std::uint32_t> take_number(std::string_view& text, std::string_vie
     if (c < '0' || c > '9') return std::nullopt;
     value = value * 10 + static_cast<std::uint32_t>(c - '0');
   }
-  const std::string_view rest = text.substr(0, text.size() - series_number_digits);
-  if (!rest.ends_with(before)) return std::nullopt;
-  text = rest.substr(0, rest.size() - before.size());
+  const std::string_view head = text.substr(0, text.size() - series_number_digits);
+  if (!head.ends_with(before)) return std::nullopt;
+  text = head.substr(0, head.size() - before.size());
   return value;
 }
 
@@ -169,33 +169,34 @@ folder_choice the_file(std::string_view name) { return {{}, {std::string(name)}}
 
 // Returns the files that have the usual name of a model on the hub. Returns an empty optional if
 // the folder has no such files.
-std::optional<result<folder_choice>> choose_model(const sorted_names& found,
+std::optional<result<folder_choice>> choose_model(const sorted_names& sorted,
                                                   const file_kind& kind) {
   if (kind.model_stem.empty()) return std::nullopt;
   const std::string file = std::string(kind.model_stem) + std::string(kind.suffix);
   const std::string index = file + std::string(shard_index_suffix);
-  if (std::ranges::find(found.indexes, index) != found.indexes.end()) return the_index(index);
-  if (std::ranges::find(found.files, file) != found.files.end()) return the_file(file);
+  if (std::ranges::find(sorted.indexes, index) != sorted.indexes.end()) return the_index(index);
+  if (std::ranges::find(sorted.files, file) != sorted.files.end()) return the_file(file);
   const auto is_model = [&](const series_file& part) { return part.stem == kind.model_stem; };
-  const auto series = std::ranges::find_if(found.series, is_model);
-  if (series == found.series.end()) return std::nullopt;
+  const auto series = std::ranges::find_if(sorted.series, is_model);
+  if (series == sorted.series.end()) return std::nullopt;
   // The user may mean a variant of the same model, such as `model.fp16.safetensors`.
-  for (const std::string_view variant : found.files) {
+  for (const std::string_view variant : sorted.files) {
     if (!variant.starts_with(std::string(kind.model_stem) + ".")) continue;
     return ambiguous(std::vector<std::string_view>{series->name, variant});
   }
-  return whole_series(found.series);
+  return whole_series(sorted.series);
 }
 
-result<folder_choice> choose_only(const sorted_names& found) {
-  if (found.indexes.size() == 1) return the_index(found.indexes.front());
-  if (found.indexes.size() > 1) return ambiguous(found.indexes);
-  if (!found.series.empty() && !found.files.empty()) {
-    return ambiguous(std::vector<std::string_view>{found.files.front(), found.series.front().name});
+result<folder_choice> choose_only(const sorted_names& sorted) {
+  if (sorted.indexes.size() == 1) return the_index(sorted.indexes.front());
+  if (sorted.indexes.size() > 1) return ambiguous(sorted.indexes);
+  if (!sorted.series.empty() && !sorted.files.empty()) {
+    return ambiguous(
+        std::vector<std::string_view>{sorted.files.front(), sorted.series.front().name});
   }
-  if (!found.series.empty()) return whole_series(found.series);
-  if (found.files.size() == 1) return the_file(found.files.front());
-  return ambiguous(found.files);
+  if (!sorted.series.empty()) return whole_series(sorted.series);
+  if (sorted.files.size() == 1) return the_file(sorted.files.front());
+  return ambiguous(sorted.files);
 }
 
 }  // namespace
@@ -210,13 +211,13 @@ result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
   }
   std::vector<sorted_names> groups;
   for (const file_kind& kind : file_kinds) {
-    sorted_names found = sort_out(names, kind.suffix);
-    if (found.empty()) continue;
-    if (auto model = choose_model(found, kind)) return *model;
+    sorted_names sorted = sort_out(names, kind.suffix);
+    if (sorted.empty()) continue;
+    if (auto model = choose_model(sorted, kind)) return *model;
     // Folders with safetensors files often have the same tensors in other formats. The other
     // formats are ignored.
-    if (&kind == &file_kinds.front()) return choose_only(found);
-    groups.push_back(std::move(found));
+    if (&kind == &file_kinds.front()) return choose_only(sorted);
+    groups.push_back(std::move(sorted));
   }
   const bool is_dcp =
       std::ranges::find(names, dcp_metadata_name) != names.end() &&

@@ -18,10 +18,10 @@ std::string expand_variables(std::string_view text, const environment& variables
   std::string out;
   while (!text.empty()) {
     const bool braced = text.starts_with("${");
-    const std::string_view rest = text.substr(std::min<std::size_t>(braced ? 2 : 1, text.size()));
-    const auto name_end = std::ranges::find_if_not(rest, is_word);
-    const std::string_view name(rest.begin(), name_end);
-    const bool closed = !braced || (name_end != rest.end() && *name_end == '}');
+    const std::string_view tail = text.substr(std::min<std::size_t>(braced ? 2 : 1, text.size()));
+    const auto name_end = std::ranges::find_if_not(tail, is_word);
+    const std::string_view name(tail.begin(), name_end);
+    const bool closed = !braced || (name_end != tail.end() && *name_end == '}');
     if (text.front() == '$' && !name.empty() && closed) {
       const std::size_t bytes = name.size() + (braced ? 3 : 1);
       out += variables(std::string(name)).value_or(std::string(text.substr(0, bytes)));

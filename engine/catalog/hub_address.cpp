@@ -84,9 +84,9 @@ constexpr std::string_view page_hosts[] = {"huggingface.co/", "www.huggingface.c
 std::optional<std::string_view> page_path(std::string_view text) noexcept {
   for (const std::string_view scheme : page_schemes) {
     if (!begins_with_scheme(text, scheme)) continue;
-    const std::string_view rest = text.substr(scheme.size());
+    const std::string_view after_scheme = text.substr(scheme.size());
     for (const std::string_view host : page_hosts) {
-      if (begins_with_scheme(rest, host)) return rest.substr(host.size());
+      if (begins_with_scheme(after_scheme, host)) return after_scheme.substr(host.size());
     }
   }
   return std::nullopt;
@@ -124,15 +124,15 @@ result<hub_address> make_hub_address(std::string_view repository, std::string_vi
 // refs/convert/NAME is not escaped.
 std::string_view take_revision(std::string_view& path) noexcept {
   const bool special = path.starts_with("refs/pr/") || path.starts_with("refs/convert/");
-  std::string_view rest = path;
+  std::string_view remaining_path = path;
   if (special) {
-    take_part(rest);
-    take_part(rest);
+    take_part(remaining_path);
+    take_part(remaining_path);
   }
-  take_part(rest);
-  std::string_view out = path.substr(0, path.size() - rest.size());
+  take_part(remaining_path);
+  std::string_view out = path.substr(0, path.size() - remaining_path.size());
   if (out.ends_with('/')) out.remove_suffix(1);
-  path = rest;
+  path = remaining_path;
   return out;
 }
 
@@ -150,10 +150,10 @@ result<hub_address> parse_name(std::string_view path) {
     const std::string_view file = model_end == path.npos ? "" : path.substr(model_end + 1);
     return make_hub_address(path.substr(0, model_end), "", file);
   }
-  std::string_view rest = path.substr(position + 1);
-  const std::string_view revision = take_revision(rest);
+  std::string_view remaining_path = path.substr(position + 1);
+  const std::string_view revision = take_revision(remaining_path);
   if (revision.empty()) return invalid("the revision after '@' is empty");
-  return make_hub_address(path.substr(0, position), revision, rest);
+  return make_hub_address(path.substr(0, position), revision, remaining_path);
 }
 
 // Parses owner/model, owner/model/tree/REVISION, and owner/model/(resolve|blob|raw)/REVISION/FILE.

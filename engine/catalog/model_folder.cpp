@@ -107,7 +107,7 @@ result<void> model_folder::list(const std::string& folder, entries& into) const 
   // Passes a duplicate to fdopendir(), because closedir() closes the descriptor.
   const int folder_fd = ::fcntl(fd->get(), F_DUPFD_CLOEXEC, 0);
   if (folder_fd < 0) return fault{system_code(errno), ""};
-  const auto close = [](DIR* each) { ::closedir(each); };
+  const auto close = [](DIR* stream) { ::closedir(stream); };
   const std::unique_ptr<DIR, decltype(close)> listing(::fdopendir(folder_fd), close);
   if (!listing) {
     const int error_number = errno;
@@ -131,25 +131,25 @@ result<void> model_folder::list(const std::string& folder, entries& into) const 
 }
 
 result<std::vector<std::string>> model_folder::names() const {
-  entries found;
-  if (auto folder_fd = list("", found); !folder_fd) return folder_fd.error();
-  std::ranges::move(found.folders, std::back_inserter(found.files));
-  std::ranges::sort(found.files);
-  return std::move(found.files);
+  entries listed;
+  if (auto folder_fd = list("", listed); !folder_fd) return folder_fd.error();
+  std::ranges::move(listed.folders, std::back_inserter(listed.files));
+  std::ranges::sort(listed.files);
+  return std::move(listed.files);
 }
 
 result<std::vector<std::string>> model_folder::names_beneath() const {
-  entries found;
-  auto folder_fd = list("", found);
-  for (std::size_t i = 0; folder_fd && i < found.folders.size(); ++i) {
-    const std::string folder = found.folders[i] + "/";
-    if (fs::path(found.folders[i]).filename().native().starts_with('.')) continue;
-    folder_fd = list(folder, found);
+  entries listed;
+  auto folder_fd = list("", listed);
+  for (std::size_t i = 0; folder_fd && i < listed.folders.size(); ++i) {
+    const std::string folder = listed.folders[i] + "/";
+    if (fs::path(listed.folders[i]).filename().native().starts_with('.')) continue;
+    folder_fd = list(folder, listed);
     if (!folder_fd) return folder_fd.error().in(printable_path(path_of(folder)));
   }
   if (!folder_fd) return folder_fd.error();
-  std::ranges::sort(found.files);
-  return std::move(found.files);
+  std::ranges::sort(listed.files);
+  return std::move(listed.files);
 }
 
 std::string model_folder::path_of(const std::string& name) const {

@@ -16,13 +16,13 @@ constexpr std::uint32_t no_tensor = ~std::uint32_t{0};
 name_index::name_index(const catalog& indexed)
     : tensors_(indexed.tensors), table_(std::bit_ceil(indexed.tensors.size() * 2 + 1), no_tensor) {}
 
-std::size_t name_index::first_place(std::string_view name) const noexcept {
+std::size_t name_index::first_position(std::string_view name) const noexcept {
   return std::hash<std::string_view>()(name) & (table_.size() - 1);
 }
 
 void name_index::fill() const noexcept {
   for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
-    std::size_t position = first_place(tensors_[t].name);
+    std::size_t position = first_position(tensors_[t].name);
     while (table_[position] != no_tensor) position = (position + 1) & (table_.size() - 1);
     table_[position] = t;
   }
@@ -30,7 +30,7 @@ void name_index::fill() const noexcept {
 
 std::optional<std::uint32_t> name_index::find(std::string_view name) const noexcept {
   std::call_once(filled_, [this] { fill(); });
-  for (std::size_t position = first_place(name); table_[position] != no_tensor;
+  for (std::size_t position = first_position(name); table_[position] != no_tensor;
        position = (position + 1) & (table_.size() - 1)) {
     if (tensors_[table_[position]].name == name) return table_[position];
   }

@@ -23,7 +23,7 @@ class name_index {
 
  private:
   void fill() const noexcept;
-  std::size_t first_place(std::string_view name) const noexcept;
+  std::size_t first_position(std::string_view name) const noexcept;
 
   const std::vector<tensor_info>& tensors_;
   mutable std::once_flag filled_;

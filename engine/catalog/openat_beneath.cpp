@@ -81,9 +81,9 @@ result<unique_fd> openat_beneath(int root, const std::string& path, int flags) {
 result<unique_fd> openat_beneath_by_location(int root, const std::string& path, int flags) {
   if (leaves_lexically(path)) return outside("the path leads outside the model's folder");
   // With O_PATH, the kernel finds a file without opening it, so devices and FIFOs are not affected.
-  const unique_fd found(::openat(root, path.c_str(), O_PATH | O_CLOEXEC));
-  if (!found) return open_fault(errno);
-  auto location = location_of(found.get());
+  const unique_fd checked_fd(::openat(root, path.c_str(), O_PATH | O_CLOEXEC));
+  if (!checked_fd) return open_fault(errno);
+  auto location = location_of(checked_fd.get());
   if (!location) return location.error();
   auto root_location = location_of(root);
   if (!root_location) return root_location.error();
@@ -91,7 +91,7 @@ result<unique_fd> openat_beneath_by_location(int root, const std::string& path, 
     return outside("the path leads outside the model's folder");
   }
   // Opening through the descriptor guarantees that the checked file is the opened file.
-  const std::string descriptor_path = "/proc/self/fd/" + std::to_string(found.get());
+  const std::string descriptor_path = "/proc/self/fd/" + std::to_string(checked_fd.get());
   unique_fd fd(::open(descriptor_path.c_str(), flags));
   if (!fd) return open_fault(errno);
   return fd;

@@ -32,9 +32,10 @@ result<void> check_unchanged_status(const struct ::stat& now, const open_file& f
 }
 
 result<std::string> identity_of(const byte_source& object, const std::string& path) {
-  auto found = catch_as_fault([&]() -> result<std::string> { return object.identity(); });
-  if (!found && found.error().where().empty()) return found.error().in(printable_path(path));
-  return found;
+  auto identity = catch_as_fault([&]() -> result<std::string> { return object.identity(); });
+  if (!identity && identity.error().where().empty())
+    return identity.error().in(printable_path(path));
+  return identity;
 }
 
 result<void> check_unchanged(const open_file& file) {
@@ -103,9 +104,9 @@ result<parsed_source> find_source(const source_name& source, const open_options&
 
 catalog catalog_of_source(const source_name& source, const open_options& options,
                           std::span<const extension> extensions) {
-  auto found = catch_as_fault([&] { return find_source(source, options, {extensions, {}}); });
-  if (!found) throw to_error(found.error());
-  return std::move(found->catalog);
+  auto parsed = catch_as_fault([&] { return find_source(source, options, {extensions, {}}); });
+  if (!parsed) throw to_error(parsed.error());
+  return std::move(parsed->catalog);
 }
 
 }  // namespace
@@ -126,19 +127,19 @@ result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(const source_na
                                                                  read_route route,
                                                                  direct_files& direct,
                                                                  const opening& services) {
-  auto found = find_source(source, options, services);
-  if (!found) return found.error();
+  auto parsed = find_source(source, options, services);
+  if (!parsed) return parsed.error();
   auto checkpoint = std::make_shared<opened_checkpoint>();
   checkpoint->name = shown(source);
-  for (std::size_t i = 0; i < found->files.size(); ++i) {
+  for (std::size_t i = 0; i < parsed->files.size(); ++i) {
     auto file =
-        open_for_reading(std::move(found->files[i]), found->catalog.files[i], route, direct);
+        open_for_reading(std::move(parsed->files[i]), parsed->catalog.files[i], route, direct);
     if (!file) return file.error();
     checkpoint->files.push_back(std::move(*file));
   }
-  checkpoint->stored = std::move(found->stored);
-  checkpoint->digests = std::move(found->digests);
-  checkpoint->named = std::make_shared<const named_catalog>(std::move(found->catalog));
+  checkpoint->stored = std::move(parsed->stored);
+  checkpoint->digests = std::move(parsed->digests);
+  checkpoint->named = std::make_shared<const named_catalog>(std::move(parsed->catalog));
   return std::shared_ptr<const opened_checkpoint>(std::move(checkpoint));
 }
 
@@ -164,9 +165,9 @@ std::uint64_t count_unverified(const opened_checkpoint& checkpoint) noexcept {
 
 namespace ringload::inline v0 {
 
-catalog read_catalog(const source& from, const open_options& options,
+catalog read_catalog(const source& checkpoint_source, const open_options& options,
                      const std::vector<extension>& extensions) {
-  const detail::source_parts& parts = from.parts();
+  const detail::source_parts& parts = checkpoint_source.parts();
   if (parts.opened) return parts.opened.catalog();
   return detail::catalog_of_source(parts.name, options, extensions);
 }

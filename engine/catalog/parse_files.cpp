@@ -49,18 +49,18 @@ result<parsed_file> parse_file(const source_file& file, const std::string& path,
   return parsed;
 }
 
-result<void> add_file(opened_files& to, source_file file, std::string path,
+result<void> add_file(opened_files& opened, source_file file, std::string path,
                       const source_options& options) {
   auto parsed = parse_file(file, path, options);
   if (!parsed) return parsed.error().in(printable_path(path));
-  if (!to.budget) to.budget.emplace(options.reading.strictness);
-  to.budget->add_file(file.bytes);
-  if (!to.budget->take(parsed->entries)) {
-    return fault{errc::header_too_large, printable_path(path), to.budget->cause()};
+  if (!opened.budget) opened.budget.emplace(options.reading.strictness);
+  opened.budget->add_file(file.bytes);
+  if (!opened.budget->take(parsed->entries)) {
+    return fault{errc::header_too_large, printable_path(path), opened.budget->cause()};
   }
   file_info info = {std::move(path), file.bytes, std::string(parsed->format)};
-  to.contents.push_back({std::move(info), std::move(parsed->entries), {}});
-  to.files.push_back(std::move(file));
+  opened.contents.push_back({std::move(info), std::move(parsed->entries), {}});
+  opened.files.push_back(std::move(file));
   return {};
 }
 
@@ -75,11 +75,11 @@ result<void> locate_items(file_content& content, std::span<const source_file> ex
   return {};
 }
 
-// Opens the external data files of the last file in `to`. `name` is the name of this file in the
-// folder.
-result<void> add_external_files(opened_files& to, const source_folder& folder,
+// Opens the external data files of the last file in `opened`. `name` is the name of this file in
+// the folder.
+result<void> add_external_files(opened_files& opened, const source_folder& folder,
                                 const std::string& name, const source_options& options) {
-  file_content& content = to.contents.back();
+  file_content& content = opened.contents.back();
   for (const std::string& external_path : content.entries.external_files) {
     const std::string inside = (fs::path(name).parent_path() / external_path).native();
     std::string path = folder.path_of(inside);
@@ -88,10 +88,10 @@ result<void> add_external_files(opened_files& to, const source_folder& folder,
       return file.error().in(printable_path(content.info.path) + ": " + printable_path(path));
     }
     content.external_files.push_back({std::move(path), file->bytes, content.info.format});
-    to.external_files.push_back(std::move(*file));
+    opened.external_files.push_back(std::move(*file));
   }
   if (content.info.format != dcp_format) return {};
-  return locate_items(content, std::span(to.external_files).last(content.external_files.size()),
+  return locate_items(content, std::span(opened.external_files).last(content.external_files.size()),
                       options);
 }
 
@@ -129,10 +129,10 @@ std::string suffix_of_shards(const std::string& index_path) {
 // Returns a fault that names the index and one tensor of the missing shard.
 fault missing_shard(const fault& cause, const shard_index& index, std::uint32_t shard,
                     const std::string& index_path) {
-  const auto needs =
+  const auto tensor =
       std::ranges::find(index.tensors, shard, &std::pair<std::string, std::uint32_t>::second);
   std::string place = printable_path(index_path);
-  if (needs != index.tensors.end()) place += ": " + tensor_place(needs->first);
+  if (tensor != index.tensors.end()) place += ": " + tensor_place(tensor->first);
   return {errc::incomplete_series, std::move(place),
           "the shard '" + printable(index.shards[shard]) + "' is missing: " + cause.cause()};
 }
@@ -158,19 +158,19 @@ result<parsed_source> assemble_source(opened_files opened, result<assembled> ass
                        std::move(assembled_source->digests), std::move(opened.files)};
 }
 
-result<void> add_named_file(opened_files& to, source_file file, const std::string& path,
+result<void> add_named_file(opened_files& opened, source_file file, const std::string& path,
                             const source_options& options) {
-  auto added = add_file(to, std::move(file), path, options);
-  if (!added || to.contents.back().entries.external_files.empty()) return added;
+  auto added = add_file(opened, std::move(file), path, options);
+  if (!added || opened.contents.back().entries.external_files.empty()) return added;
   auto folder = folder_around(path);
   if (!folder) return folder.error().in(printable_path(path));
-  return add_external_files(to, *folder, fs::path(path).filename().native(), options);
+  return add_external_files(opened, *folder, fs::path(path).filename().native(), options);
 }
 
-result<void> add_part(opened_files& to, const source_folder& folder, source_file file,
+result<void> add_part(opened_files& opened, const source_folder& folder, source_file file,
                       const std::string& name, const source_options& options) {
-  auto added = add_file(to, std::move(file), folder.path_of(name), options);
-  if (added) added = add_external_files(to, folder, name, options);
+  auto added = add_file(opened, std::move(file), folder.path_of(name), options);
+  if (added) added = add_external_files(opened, folder, name, options);
   return added;
 }
 

@@ -43,11 +43,11 @@ struct opened_files {
 result<parsed_source> assemble_source(opened_files opened, result<assembled> assembled_source);
 
 // Parses a file that the user named. Also opens its external data files.
-result<void> add_named_file(opened_files& to, source_file file, const std::string& path,
+result<void> add_named_file(opened_files& opened, source_file file, const std::string& path,
                             const source_options& options);
 
 // Parses a file of a folder whose files form one checkpoint. Also opens its external data files.
-result<void> add_part(opened_files& to, const source_folder& folder, source_file file,
+result<void> add_part(opened_files& opened, const source_folder& folder, source_file file,
                       const std::string& name, const source_options& options);
 
 // Parses a file. If the file is the first file of a GGUF series, parses all files of the series.

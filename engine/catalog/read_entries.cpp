@@ -107,13 +107,13 @@ result<file_entries> read_hdf5(const source_file& file, const source_options& op
                  "this is an HDF5 file, which needs the component hdf5: the loader was made "
                  "without the extension ringload::hdf5(), or this ringload was built without it"};
   }
-  auto found = library->describe(file.fd.get());
-  if (!found) {
+  auto description = library->describe(file.fd.get());
+  if (!description) {
     // The text may contain bytes of the file, so the text is escaped.
-    const fault& problem = found.error();
+    const fault& problem = description.error();
     return fault{problem.code, printable_path(problem.where()), printable_path(problem.cause())};
   }
-  return parse_hdf5(std::move(*found), file.bytes, options.reading.strictness);
+  return parse_hdf5(std::move(*description), file.bytes, options.reading.strictness);
 }
 
 }  // namespace
@@ -165,11 +165,11 @@ result<std::vector<std::byte>> read_index_text(const source_file& file) {
   auto text = read_bytes(file, 0, static_cast<std::size_t>(file.bytes));
   if (!text || !file.object) return text;
   // The source of the object may verify a digest. If the digest is wrong, identity() throws.
-  const auto known = catch_as_fault([&]() -> result<void> {
+  const auto verified = catch_as_fault([&]() -> result<void> {
     file.object->identity();
     return {};
   });
-  if (!known) return known.error();
+  if (!verified) return verified.error();
   return text;
 }
 

@@ -9,11 +9,11 @@
 
 namespace ringload::inline v0 {
 
-result<void> read_object(byte_source& from, const source_read& request) {
+result<void> read_object(byte_source& object, const source_read& request) {
   return catch_as_fault([&]() -> result<void> {
     const auto completion = std::make_shared<std::promise<void>>();
     auto waiting = completion->get_future();
-    from.read_async(request, [completion](const std::exception_ptr& failed) {
+    object.read_async(request, [completion](const std::exception_ptr& failed) {
       if (failed) {
         completion->set_exception(failed);
       } else {

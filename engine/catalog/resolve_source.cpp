@@ -145,19 +145,20 @@ fault unknown_scheme(std::string_view source) {
 
 bool has_scheme(std::string_view source) noexcept { return source.find("://") != source.npos; }
 
-result<void> add_listed(opened_files& to, const std::string& path, const source_options& options) {
+result<void> add_listed(opened_files& opened, const std::string& path,
+                        const source_options& options) {
   byte_store* const store = has_scheme(path) ? store_of(path, options) : nullptr;
   if (store == nullptr) {
     auto file = open_named_file(path);
     if (!file) return file.error();
-    return add_named_file(to, std::move(*file), path, options);
+    return add_named_file(opened, std::move(*file), path, options);
   }
   auto found = find_in(*store, path, options.stop);
   if (!found) return found.error().in(printable_path(path));
   if (!found->local_path.empty()) {
     auto file = open_named_file(found->local_path);
     if (!file) return file.error();
-    return add_named_file(to, std::move(*file), found->local_path, options);
+    return add_named_file(opened, std::move(*file), found->local_path, options);
   }
   if (found->file.empty()) {
     return fault{errc::not_a_regular_file, printable_path(path), "expected a single file"};
@@ -165,7 +166,7 @@ result<void> add_listed(opened_files& to, const std::string& path, const source_
   const store_folder folder(found->folder, options.stop);
   auto file = folder.open_file(found->file);
   if (!file) return file.error().in(printable_path(folder.path_of(found->file)));
-  return add_part(to, folder, std::move(*file), found->file, options);
+  return add_part(opened, folder, std::move(*file), found->file, options);
 }
 
 bool is_search_error(const boost::system::error_code& code) noexcept {

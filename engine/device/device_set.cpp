@@ -62,7 +62,7 @@ void device_set::make(const loader_options& options, const allocation_log& log) 
 
 result<void> device_set::attach(boost::asio::io_context& loop, slot_region slots) {
   // Divides the slots among the devices other than the host, for slot_region::near.
-  const auto is_far = [](const auto& candidate) { return !candidate->rules().straight; };
+  const auto is_far = [](const auto& candidate) { return !candidate->rules().unstaged; };
   const auto far = static_cast<std::size_t>(std::ranges::count_if(backends_, is_far));
   std::size_t nth = 0;
   for (const auto& target : backends_) {
@@ -105,7 +105,7 @@ backend* device_set::find(const device& target) const noexcept {
 
 bool device_set::all_staged() const noexcept {
   return std::ranges::none_of(by_position_,
-                              [](const backend* candidate) { return candidate->rules().straight; });
+                              [](const backend* candidate) { return candidate->rules().unstaged; });
 }
 
 result<std::string> device_set::pin(std::span<std::byte> slot) const {

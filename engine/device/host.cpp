@@ -75,7 +75,7 @@ class host_backend final : public backend {
 
   placement_rules rules() const noexcept override {
     placement_rules rules;
-    rules.straight = true;
+    rules.unstaged = true;
     return rules;
   }
 

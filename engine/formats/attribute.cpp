@@ -39,53 +39,54 @@ double double_of(const std::string& text) {
   return ::strtod_l(text.c_str(), nullptr, plain);
 }
 
-void number(cbor_writer& to, std::string_view text) {
+void number(cbor_writer& writer, std::string_view text) {
   const bool negative = text.starts_with('-');
   const auto size = json_unsigned(negative ? text.substr(1) : text);
-  if (size && !negative) return to.unsigned_integer(*size);
+  if (size && !negative) return writer.unsigned_integer(*size);
   if (size && *size > 0 && *size <= std::uint64_t{1} << 63U) {
-    return to.integer(static_cast<std::int64_t>(~*size + 1));
+    return writer.integer(static_cast<std::int64_t>(~*size + 1));
   }
-  to.floating(double_of(std::string(text)));
+  writer.floating(double_of(std::string(text)));
 }
 
 // CBOR states the number of items before the items. In JSON, this number is known only after the
 // last item. Therefore items are first written to a separate string.
-bool value(json_reader& in, std::string& out, unsigned deep);
+bool value(json_reader& in, std::string& out, unsigned depth_left);
 
-bool object(json_reader& in, std::string& out, unsigned deep) {
+bool object(json_reader& in, std::string& out, unsigned depth_left) {
   std::string pairs;
   std::uint64_t count = 0;
   std::string_view key;
   if (!in.enter_object()) return false;
   for (; in.next_key(key); ++count) {
     cbor_writer(pairs).text(key);
-    if (!value(in, pairs, deep)) return false;
+    if (!value(in, pairs, depth_left)) return false;
   }
   cbor_writer(out).map(count);
   out += pairs;
   return !in.failed();
 }
 
-bool array(json_reader& in, std::string& out, unsigned deep) {
+bool array(json_reader& in, std::string& out, unsigned depth_left) {
   std::string items;
   std::uint64_t count = 0;
   if (!in.enter_array()) return false;
   for (; in.next_item(); ++count) {
-    if (!value(in, items, deep)) return false;
+    if (!value(in, items, depth_left)) return false;
   }
   cbor_writer(out).array(count);
   out += items;
   return !in.failed();
 }
 
-bool value(json_reader& in, std::string& out, unsigned deep) {
-  if (deep == 0) return in.fail("more than " + grouped(attribute_depth_max) + " nested values");
+bool value(json_reader& in, std::string& out, unsigned depth_left) {
+  if (depth_left == 0)
+    return in.fail("more than " + grouped(attribute_depth_max) + " nested values");
   cbor_writer to(out);
   std::string_view text;
   switch (in.peek()) {
-    case '{': return object(in, out, deep - 1);
-    case '[': return array(in, out, deep - 1);
+    case '{': return object(in, out, depth_left - 1);
+    case '[': return array(in, out, depth_left - 1);
     case '"':
       if (!in.string(text)) return false;
       to.text(text);
@@ -142,8 +143,8 @@ attribute attribute::json(std::string_view text) {
 }
 
 attribute attribute::cbor(std::string encoded) {
-  memory_input from(std::as_bytes(std::span<const char>(encoded)));
-  input_cursor in(from, 0, encoded.size());
+  memory_input bytes(std::as_bytes(std::span<const char>(encoded)));
+  input_cursor in(bytes, 0, encoded.size());
   cbor_reader cbor(in);
   attribute out;
   out.text_.clear();

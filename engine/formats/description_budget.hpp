@@ -34,8 +34,8 @@ class description_budget {
   bool take_unreadable(std::size_t name_bytes) noexcept {
     return take(unreadable_bytes + 4 * name_bytes);
   }
-  // Takes the cost of all items in `found`.
-  bool take(const file_entries& found) noexcept;
+  // Takes the cost of all items in `entries`.
+  bool take(const file_entries& entries) noexcept;
 
   // Returns the cause for a fault with the code errc::header_too_large.
   std::string cause() const;
@@ -50,7 +50,7 @@ class description_budget {
     taken_ += bytes;
     return strictness_ == strictness::reference || taken_ <= limit();
   }
-  bool take(const attributes& all) noexcept;
+  bool take(const attributes& pairs) noexcept;
 
   strictness strictness_;
   std::uint64_t file_bytes_ = 0;

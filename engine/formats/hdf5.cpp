@@ -27,7 +27,7 @@ result<void> check_name(const std::string& name) {
                "its name is longer than " + grouped(hdf5_name_bytes_max) + " bytes or not UTF-8"};
 }
 
-std::string json_of(const hdf5_attribute& from) {
+std::string json_of(const hdf5_attribute& attribute) {
   std::string out;
   const auto append_all = [&](const auto& values, auto&& append) {
     bool first = true;
@@ -36,22 +36,22 @@ std::string json_of(const hdf5_attribute& from) {
       append(out, value);
     }
   };
-  if (from.is_list) out += '[';
-  switch (from.value_kind) {
+  if (attribute.is_list) out += '[';
+  switch (attribute.value_kind) {
     case hdf5_attribute::kind::texts:
-      append_all(from.texts, [](auto& to, const auto& v) { append_json_string(to, v); });
+      append_all(attribute.texts, [](auto& to, const auto& v) { append_json_string(to, v); });
       break;
     case hdf5_attribute::kind::floats:
-      append_all(from.floats, [](auto& to, double v) { append_json_number(to, v); });
+      append_all(attribute.floats, [](auto& to, double v) { append_json_number(to, v); });
       break;
     case hdf5_attribute::kind::integers:
-      append_all(from.integers, [](auto& to, std::int64_t v) { append_json_number(to, v); });
+      append_all(attribute.integers, [](auto& to, std::int64_t v) { append_json_number(to, v); });
       break;
     case hdf5_attribute::kind::naturals:
-      append_all(from.naturals, [](auto& to, std::uint64_t v) { append_json_number(to, v); });
+      append_all(attribute.naturals, [](auto& to, std::uint64_t v) { append_json_number(to, v); });
       break;
   }
-  if (from.is_list) out += ']';
+  if (attribute.is_list) out += ']';
   return out;
 }
 
@@ -67,17 +67,17 @@ std::string left_out_note(std::uint64_t count, std::string_view kind, const hdf5
          printable(first.name) + "' (" + printable(first.reason, reason_bytes_max) + ")";
 }
 
-result<void> add_left_out(const std::vector<hdf5_left_out>& from, strictness strictness,
-                          file_entries& to) {
+result<void> add_left_out(const std::vector<hdf5_left_out>& objects, strictness strictness,
+                          file_entries& entries) {
   for (const bool numbers : {true, false}) {
-    const auto first = std::ranges::find(from, numbers, &hdf5_left_out::numbers);
-    if (first == from.end()) continue;
+    const auto first = std::ranges::find(objects, numbers, &hdf5_left_out::numbers);
+    if (first == objects.end()) continue;
     if (numbers && strictness == strictness::strict) {
       return fault{errc::unsupported_feature, tensor_place(first->name),
                    printable(first->reason, reason_bytes_max)};
     }
-    const auto count = std::ranges::count(from, numbers, &hdf5_left_out::numbers);
-    to.notes.push_back(left_out_note(
+    const auto count = std::ranges::count(objects, numbers, &hdf5_left_out::numbers);
+    entries.notes.push_back(left_out_note(
         static_cast<std::uint64_t>(count),
         numbers ? "tensors that cannot be read" : "objects that are not tensors", *first));
   }
@@ -94,11 +94,11 @@ result<void> check_names_once(std::vector<std::string_view> names) {
 
 }  // namespace
 
-result<file_entries> parse_hdf5(hdf5_contents found, std::uint64_t file_bytes,
+result<file_entries> parse_hdf5(hdf5_contents contents, std::uint64_t file_bytes,
                                 strictness strictness) {
   file_entries out;
   std::uint64_t decoded = 0;
-  for (hdf5_dataset& dataset : found.datasets) {
+  for (hdf5_dataset& dataset : contents.datasets) {
     if (dataset.names.empty()) return malformed("a dataset has no name");
     std::vector<std::string> names = std::move(dataset.names);
     for (const std::string& name : names) {
@@ -122,14 +122,15 @@ result<file_entries> parse_hdf5(hdf5_contents found, std::uint64_t file_bytes,
   std::vector<std::string_view> names;
   for (const entry& tensor : out.tensors) names.push_back(tensor.name);
   if (auto status = check_names_once(std::move(names)); !status) return status.error();
-  if (auto status = add_left_out(found.left_out, strictness, out); !status) return status.error();
+  if (auto status = add_left_out(contents.left_out, strictness, out); !status)
+    return status.error();
   std::ranges::sort(out.tensors, {}, [](const entry& e) { return std::tie(e.offset, e.name); });
-  for (const hdf5_attribute& attribute : found.attributes) {
+  for (const hdf5_attribute& attribute : contents.attributes) {
     out.metadata.push_back(metadata_of(attribute));
   };
-  if (found.attributes_left_out > 0) {
+  if (contents.attributes_left_out > 0) {
     out.notes.push_back(
-        grouped(found.attributes_left_out) +
+        grouped(contents.attributes_left_out) +
         " attributes are left out, because they are neither texts nor a few numbers");
   }
   return out;

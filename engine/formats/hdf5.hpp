@@ -114,7 +114,7 @@ class hdf5_library {
 // an unsupported form, `strictness::strict` returns errc::unsupported_feature, and
 // `strictness::reference` omits the object and adds a note. Objects without numbers are always
 // omitted, with a note.
-result<file_entries> parse_hdf5(hdf5_contents found, std::uint64_t file_bytes,
+result<file_entries> parse_hdf5(hdf5_contents contents, std::uint64_t file_bytes,
                                 strictness strictness);
 
 }  // namespace ringload::inline v0

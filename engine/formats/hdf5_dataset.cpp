@@ -26,7 +26,7 @@ std::uint8_t swapped_unit(dtype type) noexcept {
 }
 
 // Returns the form of a dataset that was never written: all elements have the fill value.
-std::shared_ptr<const stored_form> nothing_but_fill(const hdf5_dataset& dataset) {
+std::shared_ptr<const stored_form> fill_only_form(const hdf5_dataset& dataset) {
   auto form = std::make_shared<stored_form>();
   form->swap_bytes = dataset.big_endian ? swapped_unit(dataset.dtype) : std::uint8_t{0};
   form->fill = dataset.fill;
@@ -47,20 +47,20 @@ bool in_usual_order(const filter_chain& filters) noexcept {
 }  // namespace
 
 result<void> hdf5_dataset_parser::check_shape() {
-  if (static_cast<unsigned>(from_.dtype) >= dtype_count || bits(from_.dtype) % 8 != 0) {
+  if (static_cast<unsigned>(dataset_.dtype) >= dtype_count || bits(dataset_.dtype) % 8 != 0) {
     return malformed("its element type is unknown");
   }
-  if (from_.shape.size() > hdf5_rank_max) return malformed("it has too many dimensions");
-  element_bytes_ = bits(from_.dtype) / 8;
-  const auto count = element_count(from_.shape);
+  if (dataset_.shape.size() > hdf5_rank_max) return malformed("it has too many dimensions");
+  element_bytes_ = bits(dataset_.dtype) / 8;
+  const auto count = element_count(dataset_.shape);
   const auto bytes = count ? checked_multiply(*count, element_bytes_) : std::nullopt;
   if (!bytes) {
     return fault{errc::size_overflow, "",
-                 "its shape " + shape_text(from_.shape) + " does not fit in 64 bits"};
+                 "its shape " + shape_text(dataset_.shape) + " does not fit in 64 bits"};
   }
   bytes_ = *bytes;
-  if (!from_.fill.empty() && from_.fill.size() != element_bytes_) {
-    return malformed("its fill value has " + grouped(from_.fill.size()) + " bytes");
+  if (!dataset_.fill.empty() && dataset_.fill.size() != element_bytes_) {
+    return malformed("its fill value has " + grouped(dataset_.fill.size()) + " bytes");
   }
   return {};
 }
@@ -68,13 +68,13 @@ result<void> hdf5_dataset_parser::check_shape() {
 result<entry> hdf5_dataset_parser::parse() {
   if (auto status = check_shape(); !status) return status.error();
   entry out;
-  out.dtype = from_.dtype;
-  out.shape = from_.shape;
+  out.dtype = dataset_.dtype;
+  out.shape = dataset_.shape;
   out.bytes = bytes_;
   decoded_bytes_ = bytes_;
   if (bytes_ == 0) return out;
   result<void> placed = malformed("its layout is unknown");
-  switch (from_.layout) {
+  switch (dataset_.layout) {
     case hdf5_dataset::kind::contiguous: placed = place_contiguous(out); break;
     case hdf5_dataset::kind::compact: placed = place_compact(out); break;
     case hdf5_dataset::kind::chunked: placed = place_chunks(out); break;
@@ -84,48 +84,48 @@ result<entry> hdf5_dataset_parser::parse() {
 }
 
 result<void> hdf5_dataset_parser::place_contiguous(entry& out) {
-  if (from_.bytes == 0) {
-    out.stored = nothing_but_fill(from_);
+  if (dataset_.bytes == 0) {
+    out.stored = fill_only_form(dataset_);
     return {};
   }
-  if (from_.bytes != bytes_) {
+  if (dataset_.bytes != bytes_) {
     return fault{errc::wrong_tensor_bytes, "",
-                 "it is stored in " + grouped(from_.bytes) + " bytes, its shape and type need " +
+                 "it is stored in " + grouped(dataset_.bytes) + " bytes, its shape and type need " +
                      grouped(bytes_)};
   }
-  if (!inside_file(from_.offset, bytes_)) {
+  if (!inside_file(dataset_.offset, bytes_)) {
     return fault{errc::extent_outside_file, "",
-                 grouped(bytes_) + " bytes from byte " + grouped(from_.offset) +
+                 grouped(bytes_) + " bytes from byte " + grouped(dataset_.offset) +
                      " on are not in the file, which ends at " + grouped(file_bytes_)};
   }
-  out.offset = from_.offset;
-  const std::uint8_t swap = from_.big_endian ? swapped_unit(from_.dtype) : std::uint8_t{0};
+  out.offset = dataset_.offset;
+  const std::uint8_t swap = dataset_.big_endian ? swapped_unit(dataset_.dtype) : std::uint8_t{0};
   if (swap == 0) return {};
   stored_stream stream;
-  stream.offset = from_.offset;
+  stream.offset = dataset_.offset;
   stream.bytes = stream.decoded_bytes = bytes_;
   out.stored = one_stream(std::move(stream), out.shape, element_bytes_, swap);
   return {};
 }
 
 result<void> hdf5_dataset_parser::place_compact(entry& out) {
-  if (from_.compact.size() != bytes_) {
+  if (dataset_.compact.size() != bytes_) {
     return fault{errc::wrong_tensor_bytes, "",
-                 "its header holds " + grouped(from_.compact.size()) +
+                 "its header holds " + grouped(dataset_.compact.size()) +
                      " bytes, its shape and type need " + grouped(bytes_)};
   }
   stored_stream stream;
   stream.bytes = stream.decoded_bytes = bytes_;
-  stream.in_memory = std::make_shared<const std::vector<std::byte>>(std::move(from_.compact));
-  const std::uint8_t swap = from_.big_endian ? swapped_unit(from_.dtype) : std::uint8_t{0};
+  stream.in_memory = std::make_shared<const std::vector<std::byte>>(std::move(dataset_.compact));
+  const std::uint8_t swap = dataset_.big_endian ? swapped_unit(dataset_.dtype) : std::uint8_t{0};
   out.stored = one_stream(std::move(stream), out.shape, element_bytes_, swap);
   return {};
 }
 
 result<void> hdf5_dataset_parser::check_filters() const {
-  if (from_.filters.size() > hdf5_filters_max) return malformed("it has too many filters");
+  if (dataset_.filters.size() > hdf5_filters_max) return malformed("it has too many filters");
   std::size_t deflated = 0;
-  for (const chain_filter& filter : from_.filters) {
+  for (const chain_filter& filter : dataset_.filters) {
     if (filter.filter > chain_filter::kind::fletcher32)
       return malformed("one of its filters is unknown");
     if (filter.filter == chain_filter::kind::zlib) ++deflated;
@@ -139,20 +139,20 @@ result<void> hdf5_dataset_parser::check_filters() const {
 
 result<void> hdf5_dataset_parser::check_chunks() {
   if (auto status = check_filters(); !status) return status;
-  const std::size_t rank = from_.shape.size();
-  const auto elements = element_count(from_.chunk_shape);
+  const std::size_t rank = dataset_.shape.size();
+  const auto elements = element_count(dataset_.chunk_shape);
   const auto bytes = elements ? checked_multiply(*elements, element_bytes_) : std::nullopt;
-  if (rank == 0 || from_.chunk_shape.size() != rank || !bytes || *bytes == 0) {
-    return malformed("the shape of its chunks is " + shape_text(from_.chunk_shape) + ", its own " +
-                     shape_text(from_.shape));
+  if (rank == 0 || dataset_.chunk_shape.size() != rank || !bytes || *bytes == 0) {
+    return malformed("the shape of its chunks is " + shape_text(dataset_.chunk_shape) +
+                     ", its own " + shape_text(dataset_.shape));
   }
   chunk_bytes_ = *bytes;
-  const auto numbers = checked_multiply(from_.chunks.size(), rank);
-  if (from_.chunks.size() > hdf5_chunks_max || numbers != from_.chunk_origins.size()) {
-    return malformed("it has " + grouped(from_.chunks.size()) +
+  const auto numbers = checked_multiply(dataset_.chunks.size(), rank);
+  if (dataset_.chunks.size() > hdf5_chunks_max || numbers != dataset_.chunk_origins.size()) {
+    return malformed("it has " + grouped(dataset_.chunks.size()) +
                      " chunks, but their positions do not match this number");
   }
-  std::vector<std::size_t> order(from_.chunks.size());
+  std::vector<std::size_t> order(dataset_.chunks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, [this](std::size_t a, std::size_t b) {
     return std::ranges::lexicographical_compare(origin_of(a), origin_of(b));
@@ -169,10 +169,10 @@ result<void> hdf5_dataset_parser::check_chunks() {
 result<void> hdf5_dataset_parser::place_chunks(entry& out) {
   if (auto status = check_chunks(); !status) return status;
   auto form = std::make_shared<stored_form>();
-  form->swap_bytes = from_.big_endian ? swapped_unit(from_.dtype) : std::uint8_t{0};
-  form->fill = from_.fill;
+  form->swap_bytes = dataset_.big_endian ? swapped_unit(dataset_.dtype) : std::uint8_t{0};
+  form->fill = dataset_.fill;
   out.offset = file_bytes_;
-  for (std::size_t i = 0; i < from_.chunks.size(); ++i) {
+  for (std::size_t i = 0; i < dataset_.chunks.size(); ++i) {
     auto chunk = piece_of(i);
     if (!chunk) return chunk.error();
     out.offset = std::min(out.offset, chunk->stored.offset);
@@ -188,20 +188,20 @@ result<piece> hdf5_dataset_parser::piece_of(std::size_t chunk) {
   const std::size_t rank = origin.size();
   piece out;
   out.extent.resize(rank);
-  bool reaches_over = false;
+  bool is_partial = false;
   for (std::size_t d = 0; d < rank; ++d) {
-    if (origin[d] % from_.chunk_shape[d] != 0) {
+    if (origin[d] % dataset_.chunk_shape[d] != 0) {
       return malformed("a chunk begins at " + shape_text(origin) + ", but chunks have the shape " +
-                       shape_text(from_.chunk_shape));
+                       shape_text(dataset_.chunk_shape));
     }
-    if (origin[d] >= from_.shape[d]) {
+    if (origin[d] >= dataset_.shape[d]) {
       return malformed("a chunk begins at " + shape_text(origin) + ", outside of the shape " +
-                       shape_text(from_.shape));
+                       shape_text(dataset_.shape));
     }
-    out.extent[d] = std::min(from_.chunk_shape[d], from_.shape[d] - origin[d]);
-    reaches_over = reaches_over || out.extent[d] < from_.chunk_shape[d];
+    out.extent[d] = std::min(dataset_.chunk_shape[d], dataset_.shape[d] - origin[d]);
+    is_partial = is_partial || out.extent[d] < dataset_.chunk_shape[d];
   }
-  auto stream = stream_of(from_.chunks[chunk], reaches_over);
+  auto stream = stream_of(dataset_.chunks[chunk], is_partial);
   if (!stream) return stream.error();
   const auto sum = checked_add(decoded_bytes_, stream->decoded_bytes);
   decoded_bytes_ = sum.value_or(~std::uint64_t{0});
@@ -211,12 +211,12 @@ result<piece> hdf5_dataset_parser::piece_of(std::size_t chunk) {
   std::uint64_t stride = element_bytes_;
   for (std::size_t d = rank; d-- > 0;) {
     out.stride_bytes[d] = stride;
-    stride *= from_.chunk_shape[d];
+    stride *= dataset_.chunk_shape[d];
   }
   return out;
 }
 
-result<stored_stream> hdf5_dataset_parser::stream_of(const hdf5_chunk& chunk, bool reaches_over) {
+result<stored_stream> hdf5_dataset_parser::stream_of(const hdf5_chunk& chunk, bool is_partial) {
   if (!inside_file(chunk.offset, chunk.bytes)) {
     return fault{errc::extent_outside_file, "",
                  "a chunk of " + grouped(chunk.bytes) + " bytes from byte " +
@@ -228,13 +228,13 @@ result<stored_stream> hdf5_dataset_parser::stream_of(const hdf5_chunk& chunk, bo
   out.bytes = chunk.bytes;
   out.decoded_bytes = chunk_bytes_;
   filter_chain filters;
-  for (std::size_t i = 0; i < from_.filters.size(); ++i) {
+  for (std::size_t i = 0; i < dataset_.filters.size(); ++i) {
     const bool masked = (chunk.filter_mask >> i & 1U) != 0;
-    const chain_filter& filter = from_.filters[i];
+    const chain_filter& filter = dataset_.filters[i];
     const bool idle = filter.filter == chain_filter::kind::shuffle && filter.element_bytes == 1;
     if (!masked && !idle) filters.push_back(filter);
   }
-  if (reaches_over && from_.partial_chunks_unfiltered) filters.clear();
+  if (is_partial && dataset_.partial_chunks_unfiltered) filters.clear();
   using kind = chain_filter::kind;
   const auto count = [&](kind filter_kind) {
     return std::ranges::count(filters, filter_kind, &chain_filter::filter);

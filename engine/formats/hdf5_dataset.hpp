@@ -14,8 +14,8 @@ namespace ringload::inline v0 {
 
 class hdf5_dataset_parser {
  public:
-  hdf5_dataset_parser(hdf5_dataset&& from, std::uint64_t file_bytes)
-      : from_(std::move(from)), file_bytes_(file_bytes) {}
+  hdf5_dataset_parser(hdf5_dataset&& dataset, std::uint64_t file_bytes)
+      : dataset_(std::move(dataset)), file_bytes_(file_bytes) {}
 
   // Returns the tensor without its name.
   result<entry> parse();
@@ -32,15 +32,16 @@ class hdf5_dataset_parser {
   result<void> check_chunks();
   result<void> check_filters() const;
   result<piece> piece_of(std::size_t chunk);
-  result<stored_stream> stream_of(const hdf5_chunk& chunk, bool reaches_over);
+  result<stored_stream> stream_of(const hdf5_chunk& chunk, bool is_partial);
   std::span<const std::uint64_t> origin_of(std::size_t chunk) const {
-    return std::span(from_.chunk_origins).subspan(chunk * from_.shape.size(), from_.shape.size());
+    return std::span(dataset_.chunk_origins)
+        .subspan(chunk * dataset_.shape.size(), dataset_.shape.size());
   }
   bool inside_file(std::uint64_t offset, std::uint64_t bytes) const noexcept {
     return offset <= file_bytes_ && bytes <= file_bytes_ - offset;
   }
 
-  hdf5_dataset from_;
+  hdf5_dataset dataset_;
   const std::uint64_t file_bytes_;
   std::uint64_t element_bytes_ = 1;
   std::uint64_t bytes_ = 0;

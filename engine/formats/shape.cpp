@@ -26,14 +26,14 @@ std::optional<std::uint64_t> element_count(std::span<const std::uint64_t> shape)
   return empty ? 0 : nonzero;
 }
 
-std::shared_ptr<const stored_form> one_stream(stored_stream from,
+std::shared_ptr<const stored_form> one_stream(stored_stream stream,
                                               const std::vector<std::uint64_t>& shape,
                                               std::uint64_t element_bytes,
                                               std::uint8_t swap_bytes) {
   auto form = std::make_shared<stored_form>();
   form->swap_bytes = swap_bytes;
   piece& whole = form->pieces.emplace_back();
-  whole.stored = std::move(from);
+  whole.stored = std::move(stream);
   whole.origin.assign(shape.size(), 0);
   whole.extent = shape;
   whole.stride_bytes.assign(shape.size(), 0);

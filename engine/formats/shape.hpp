@@ -22,7 +22,7 @@ std::optional<std::uint64_t> element_count(std::span<const std::uint64_t> shape)
 
 // Returns the form of a row-major tensor whose elements are exactly the bytes of one decoded
 // stream. `element_bytes` is the size of one element of `shape`.
-std::shared_ptr<const stored_form> one_stream(stored_stream from,
+std::shared_ptr<const stored_form> one_stream(stored_stream stream,
                                               const std::vector<std::uint64_t>& shape,
                                               std::uint64_t element_bytes,
                                               std::uint8_t swap_bytes = 0);

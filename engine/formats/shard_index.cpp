@@ -29,7 +29,7 @@ class index_reader {
   bool read();
   std::vector<listing>& listings() noexcept { return listings_; }
   std::optional<std::uint64_t> total_bytes() const noexcept { return total_bytes_; }
-  fault at_fault() const {
+  fault parse_fault() const {
     return {errc::malformed_index, "byte " + grouped(in_.position()), in_.cause()};
   }
 
@@ -132,7 +132,7 @@ result<shard_index> parse_shard_index(std::span<const std::byte> bytes, std::str
                  "the index is not UTF-8 from here on"};
   }
   index_reader reader(text);
-  if (!reader.read()) return reader.at_fault();
+  if (!reader.read()) return reader.parse_fault();
 
   auto& listings = reader.listings();
   std::ranges::sort(listings, {}, &listing::tensor);
@@ -154,8 +154,8 @@ result<shard_index> parse_shard_index(std::span<const std::byte> bytes, std::str
     shards.push_back(checked = listed.shard);
   }
   std::ranges::sort(shards);
-  const auto rest = std::ranges::unique(shards);
-  shards.erase(rest.begin(), rest.end());
+  const auto duplicates = std::ranges::unique(shards);
+  shards.erase(duplicates.begin(), duplicates.end());
   index.shards.assign(shards.begin(), shards.end());
 
   index.tensors.reserve(listings.size());

@@ -115,7 +115,7 @@ void job::begin(opened_load opened) {
 
 const byte_supply* job::supply(const read_op& read) const noexcept {
   static const byte_supply pages = populate_pages;
-  const bool is_mapped = read.straight() && !fill_ && storage_->mapped(read.destination);
+  const bool is_mapped = read.is_unstaged() && !fill_ && storage_->mapped(read.destination);
   const byte_supply& memory = file(read).supply;
   return is_mapped ? &pages : memory ? &memory : nullptr;
 }
@@ -123,7 +123,7 @@ const byte_supply* job::supply(const read_op& read) const noexcept {
 const std::byte* job::registered_memory(const read_op& read) const noexcept {
   const open_file& from = file(read);
   const backend* const target = into_.only();
-  if (from.registration == nullptr || target == nullptr || target->rules().straight) return nullptr;
+  if (from.registration == nullptr || target == nullptr || target->rules().unstaged) return nullptr;
   const std::byte* const memory = from.memory + read.file_offset;
   return from.registration->covers({memory, read.bytes_needed}) ? memory : nullptr;
 }
@@ -158,7 +158,7 @@ running_stream& job::stream(std::uint32_t s) {
     const plan_input_builder::stream& stored = stored_streams_[op.stream];
     const std::uint32_t destination = plan_.outputs[op.outputs_begin].destination;
     std::byte* const memory =
-        into_.backend_of(destination).rules().straight ? into_[destination] : nullptr;
+        into_.backend_of(destination).rules().unstaged ? into_[destination] : nullptr;
     auto created = std::make_unique<running_stream>();
     const auto copies = std::make_shared<upload>(into_, plan_.maps);
     auto state = std::make_shared<stream_state>(

@@ -35,7 +35,7 @@ void load_counters::fill_stats(load_stats& s) const {
   s.tensors_total = tensors_total;
   s.bytes_direct = bytes_direct;
   s.bytes_buffered = bytes_buffered;
-  s.bytes_straight = bytes_straight;
+  s.bytes_unstaged = bytes_unstaged;
   s.bytes_gpu_direct = bytes_gpu_direct;
   s.bytes_mapped = bytes_mapped;
   s.bytes_remote = bytes_remote;

@@ -27,7 +27,7 @@ class load_counters {
   std::atomic<std::uint64_t> tensors_total = 0;
   std::atomic<std::uint64_t> bytes_direct = 0;
   std::atomic<std::uint64_t> bytes_buffered = 0;
-  std::atomic<std::uint64_t> bytes_straight = 0;
+  std::atomic<std::uint64_t> bytes_unstaged = 0;
   std::atomic<std::uint64_t> bytes_gpu_direct = 0;
   std::atomic<std::uint64_t> bytes_mapped = 0;
   std::atomic<std::uint64_t> bytes_verified = 0;
@@ -42,13 +42,13 @@ class load_counters {
   std::atomic<std::uint64_t> bytes_remote = 0;
   transfer_counts transfers;
 
-  void add_remote(bool straight, int arrived) noexcept {
+  void add_remote(bool unstaged, int arrived) noexcept {
     bytes_remote += static_cast<unsigned>(arrived);
-    if (straight) bytes_straight += static_cast<unsigned>(arrived);
+    if (unstaged) bytes_unstaged += static_cast<unsigned>(arrived);
   }
-  void add_read(bool direct, bool straight, int arrived) noexcept {
+  void add_read(bool direct, bool unstaged, int arrived) noexcept {
     (direct ? bytes_direct : bytes_buffered) += static_cast<unsigned>(arrived);
-    if (straight) bytes_straight += static_cast<unsigned>(arrived);
+    if (unstaged) bytes_unstaged += static_cast<unsigned>(arrived);
   }
 
   std::chrono::steady_clock::time_point begun() const noexcept { return start_time_; }

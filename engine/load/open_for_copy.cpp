@@ -103,8 +103,8 @@ result<opened_load> open_copy(const copy_request& request, const open_services& 
   input.tensors = {&whole_tensor, 1};
   plan_limits bounds = {services.options.slot_bytes};
   bounds.arena_bytes_max = services.options.arena_bytes_max;
-  // The placement rules of host memory allow straight reads, which copy the bytes directly into the
-  // destination. make_plan() then uses straight reads if no conversion is needed.
+  // The placement rules of host memory allow unstaged reads, which copy the bytes directly into the
+  // destination. make_plan() then uses unstaged reads if no conversion is needed.
   backend& memory = *services.devices.find(request.to);
   auto plan = make_plan(input, memory.rules(), bounds);
   if (!plan) return plan.error().in(load.from->name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Implements job::run(), which carries out one read of a load. The plan decides whether a read is
-// straight or staged. A straight read writes directly into its destination, unless the address of
+// unstaged or staged. An unstaged read writes directly into its destination, unless the address of
 // the destination is misaligned for a direct read. All other reads write into the worker's slot
 // (I/O buffer), which is then copied to the destinations. Bytes of compressed streams are decoded
 // from the slot.
@@ -43,9 +43,9 @@ struct task {
   const read_op& read;
   std::uint32_t slot;
   bool awaited;
-  std::span<std::byte> into;  // The slot, or the destination of a straight read.
+  std::span<std::byte> into;  // The slot, or the destination of an unstaged read.
   bool direct = false;
-  bool straight = false;
+  bool unstaged = false;
   bool direct_refused = false;  // True if the first read returned EINVAL.
   // Function that reads the file into a slot in GPU memory (GPUDirect Storage). Null if the bytes
   // are read into host memory.
@@ -74,8 +74,8 @@ bool use_direct_read(const job& load, const read_op& read) {
 
 // Returns true if the bytes are read directly into the destination. The address of the caller's
 // memory, or of a shifted tensor (see make_plan.cpp), can be misaligned for a direct read.
-bool lands_straight(const task& t) {
-  if (!t.read.straight()) return false;
+bool can_skip_slot(const task& t) {
+  if (!t.read.is_unstaged()) return false;
   const std::byte* const to = t.load.into()[t.read.destination] + t.read.destination_offset;
   return !t.direct ||
          reinterpret_cast<std::uintptr_t>(to) % t.load.file(t.read).direct_address_alignment == 0;
@@ -85,7 +85,7 @@ bool lands_straight(const task& t) {
 // byte may need decoding, because bytes are decoded on the host.
 const byte_supply* storage_of(const task& t) {
   const bool decodes = t.read.feeds_begin != t.read.feeds_end;
-  return t.direct && !t.straight && !decodes ? t.load.storage_supply(t.read) : nullptr;
+  return t.direct && !t.unstaged && !decodes ? t.load.storage_supply(t.read) : nullptr;
 }
 
 // Fails if GPUDirect Storage is required but this read cannot use it.
@@ -100,7 +100,7 @@ result<void> check_storage(const engine& e, const task& t) {
                                                             : file.direct_refusal)};
 }
 
-// Populates the destination of a straight read. A failure in the caller's memory is ignored here,
+// Populates the destination of an unstaged read. A failure in the caller's memory is ignored here,
 // because the read will report the failure.
 boost::asio::awaitable<void> populate_target(engine& e, task& t) {
   populate_task work = {t.into, {}};
@@ -130,9 +130,9 @@ boost::asio::awaitable<void> prepare_own_slot(engine& e, task& t) {
 void count_arrived(const task& t, bool remote, int bytes) {
   t.load.per_file().arrived(t.read.file, bytes);
   if (remote) {
-    t.load.counters.add_remote(t.straight, bytes);
+    t.load.counters.add_remote(t.unstaged, bytes);
   } else {
-    t.load.counters.add_read(t.direct, t.straight, bytes);
+    t.load.counters.add_read(t.direct, t.unstaged, bytes);
     if (t.storage) t.load.counters.bytes_gpu_direct += static_cast<unsigned>(bytes);
   }
 }
@@ -148,10 +148,10 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
                     : uncached ? *e.threads_io
                     : t.direct ? *e.direct_io
                                : *e.buffered_io;
-  const bool in_arena = t.straight && !t.load.fill();
+  const bool in_arena = t.unstaged && !t.load.fill();
   const bool needs_populating = in_arena && !t.load.memory(t.read.destination).populated();
   // The caller's memory is usually populated. In this case, populate_target() is fast.
-  const bool may_be_absent = t.straight && !in_arena;
+  const bool may_be_absent = t.unstaged && !in_arena;
   if ((needs_populating || may_be_absent) && !queue.populates()) {
     if (in_arena) begin_prefault(e, t.load);
     co_await populate_target(e, t);
@@ -163,7 +163,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     admitted.emplace(t.load.gate(t.read), t.read.bytes, t.awaited);
     co_await admitted->acquire();
   }
-  if (t.straight) t.load.begin_writing();
+  if (t.unstaged) t.load.begin_writing();
   if (!queue.populates()) step.starts();
   const bool counted = object != nullptr || supply == nullptr || t.storage != nullptr;
   if (counted) t.load.per_file().begins(t.read.file);
@@ -181,7 +181,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     request.bytes = left->bytes;
     request.file_offset = left->file_offset;
     request.memory = t.into.data() + left->memory_offset;
-    const bool in_slot = !t.straight && t.storage == nullptr;
+    const bool in_slot = !t.unstaged && t.storage == nullptr;
     request.registered_buffer = in_slot ? e.staging.registered_buffer(t.slot) : -1;
     request.uncached = uncached;
     request.fresh = needs_populating && first;
@@ -218,12 +218,12 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
   t.load.counters.retries += cursor.retries();
 }
 
-// Returns the copies of the plan. If a straight read had to use the slot, returns one copy of the
-// whole range instead. A straight read has copies in the plan if a tensor has several destinations.
-// A read of such a tensor never has to use the slot: the tensor is in an arena and is not shifted,
-// so the destination is aligned.
+// Returns the copies of the plan. If an unstaged read had to use the slot, returns one copy of the
+// whole range instead. An unstaged read has copies in the plan if a tensor has several
+// destinations. A read of such a tensor never has to use the slot: the tensor is in an arena and is
+// not shifted, so the destination is aligned.
 std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
-  if (!t.read.straight() || t.straight) return t.load.copies(t.read);
+  if (!t.read.is_unstaged() || t.unstaged) return t.load.copies(t.read);
   whole.destination_offset = t.read.destination_offset;
   whole.slot_offset = 0;
   whole.bytes = t.read.bytes_needed;
@@ -303,11 +303,11 @@ boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {
     co_return;
   }
   t.direct = use_direct_read(t.load, t.read);
-  t.straight = lands_straight(t);
+  t.unstaged = can_skip_slot(t);
   t.storage = storage_of(t);
   t.outcome = check_storage(e, t);
   if (!t.outcome) co_return;
-  if (t.straight) {
+  if (t.unstaged) {
     t.into = {t.load.into()[t.read.destination] + t.read.destination_offset, t.read.bytes};
   } else if (t.storage) {
     t.into = {e.storage->slot(t.slot), e.options.slot_bytes};
@@ -342,10 +342,10 @@ boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {
     co_await read_into(e, t);
   }
   const bool copies = t.read.copies_begin != t.read.copies_end;
-  if (!t.outcome || (t.straight && !copies)) co_return;
+  if (!t.outcome || (t.unstaged && !copies)) co_return;
   if (t.direct && e.the_ring) co_await submit_next_reads(e);
   if (t.load.stopped()) co_return;
-  if (t.read.straight() || copies) co_await copy_out(e, t);
+  if (t.read.is_unstaged() || copies) co_await copy_out(e, t);
   if (t.outcome && !t.load.stopped()) {
     co_await feed_streams(e, t.load, t.read, t.slot, t.outcome);
   }

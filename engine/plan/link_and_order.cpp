@@ -48,21 +48,21 @@ std::vector<std::uint32_t> in_turns(std::span<const stream_op> streams,
     std::uint32_t end;
   };
   std::vector<std::uint32_t> order;
-  std::vector<turn> now;
+  std::vector<turn> active;
   std::size_t next_stream = 0;
   for (;;) {
-    for (; now.size() < streams_at_once && next_stream < streams.size(); ++next_stream) {
+    for (; active.size() < streams_at_once && next_stream < streams.size(); ++next_stream) {
       if (streams[next_stream].chain())
-        now.push_back({streams[next_stream].reads_begin, streams[next_stream].reads_end});
+        active.push_back({streams[next_stream].reads_begin, streams[next_stream].reads_end});
     }
-    if (now.empty()) return order;
-    for (turn& chain : now) order.push_back(chain.next++);
-    std::erase_if(now, [](const turn& chain) { return chain.next == chain.end; });
+    if (active.empty()) return order;
+    for (turn& chain : active) order.push_back(chain.next++);
+    std::erase_if(active, [](const turn& chain) { return chain.next == chain.end; });
   }
 }
 
 // Orders the reads outside of chains by file offset. Therefore the staged reads at both ends of a
-// tensor are next to its straight reads, and tensors complete one after another. If two reads begin
+// tensor are next to its unstaged reads, and tensors complete one after another. If two reads begin
 // at the same block, the shorter read is first, so that the requested bytes are in ascending order.
 std::vector<std::uint32_t> by_place(const plan& new_plan, const std::vector<bool>& in_chain) {
   std::vector<std::uint32_t> order;

@@ -18,7 +18,7 @@
 #include "plan/sort_and_merge.hpp"
 #include "plan/split_pieces.hpp"
 #include "plan/staged_reads.hpp"
-#include "plan/zero_copy_reads.hpp"
+#include "plan/unstaged_reads.hpp"
 
 namespace ringload::inline v0 {
 
@@ -71,13 +71,13 @@ class planner {
   result<void> place_blocks();
   std::uint32_t shift_of(const stored_item& item) const;
   void add_streams();
-  result<void> find_straight(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit);
+  result<void> find_unstaged(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit);
   result<void> place(std::uint32_t first, std::uint32_t last);
-  result<void> place_run(const straight_run& run);
+  result<void> place_run(const unstaged_run& run);
   void read_body(std::uint32_t index);
   result<void> reserve_for(const stored_item& item);
   result<void> place_filled(std::uint32_t* culprit);
-  void settle(std::uint32_t first, std::uint32_t last);
+  void resolve_destinations(std::uint32_t first, std::uint32_t last);
   result<void> read_staged(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit);
   void add_part(std::uint32_t index);
   void finish();
@@ -104,9 +104,9 @@ result<void> planner::run(std::uint32_t* culprit) {
   for (std::uint32_t first = 0; first < count;) {
     std::uint32_t last = first;
     while (last < count && items_[last].file == items_[first].file) ++last;
-    if (auto status = find_straight(first, last, culprit); !status) return status;
+    if (auto status = find_unstaged(first, last, culprit); !status) return status;
     if (auto status = place(first, last); !status) return status;
-    settle(first, last);
+    resolve_destinations(first, last);
     if (auto status = read_staged(first, last, culprit); !status) return status;
     first = last;
   }
@@ -147,11 +147,11 @@ result<void> planner::place_blocks() {
 // tensors are mapped, or if direct reads need an alignment.
 std::uint32_t planner::shift_of(const stored_item& item) const {
   const std::uint64_t alignment = alignment_of(item);
-  const bool lands = limits_.direct_alignment == 1 && input_.mapping == mapping_request::none;
-  if (!lands || input_.tensors[item.tensor].replicated) return 0;
+  const bool can_shift = limits_.direct_alignment == 1 && input_.mapping == mapping_request::none;
+  if (!can_shift || input_.tensors[item.tensor].replicated) return 0;
   const std::uint64_t first_block = round_up(item.begin, std::uint64_t{block_bytes});
   const std::uint64_t end = round_down(item.end, std::uint64_t{block_bytes});
-  if (first_block + straight_bytes_min > end) return 0;
+  if (first_block + unstaged_bytes_min > end) return 0;
   if (item.begin % alignment == 0) return 0;
   return static_cast<std::uint32_t>(round_up(item.begin + shift_min, alignment) - item.begin);
 }
@@ -183,7 +183,7 @@ void planner::add_streams() {
 }
 
 // Decides which tensors of one file are mapped or read directly into their arena.
-result<void> planner::find_straight(std::uint32_t first, std::uint32_t last,
+result<void> planner::find_unstaged(std::uint32_t first, std::uint32_t last,
                                     std::uint32_t* culprit) {
   for (std::uint32_t i = first; i < last; ++i) {
     stored_item& item = items_[i];
@@ -192,38 +192,38 @@ result<void> planner::find_straight(std::uint32_t first, std::uint32_t last,
       if (!obstacle.empty()) return refuse_mapping(item.tensor, std::move(obstacle), culprit);
     }
     if (!item.own_place || item.same_as != no_index) continue;
-    const bool can_be_straight =
-        rules_for(item.destination).straight || input_.mapping != mapping_request::none;
+    const bool can_be_unstaged =
+        rules_for(item.destination).unstaged || input_.mapping != mapping_request::none;
     if (item.replica_of != no_index) {
       // If a replica cannot be read directly, the original and its replicas are copied from a slot.
-      if (!can_be_straight) items_[item.replica_of].straight = false;
+      if (!can_be_unstaged) items_[item.replica_of].unstaged = false;
       continue;
     }
-    if (!can_be_straight) continue;
+    if (!can_be_unstaged) continue;
     item.shift = shift_of(item);
-    item.straight = obstacle_to_mapping(item, alignment_of(item)).empty();
+    item.unstaged = obstacle_to_mapping(item, alignment_of(item)).empty();
   }
   return {};
 }
 
-// Chooses the place of each tensor of one file, and adds the straight reads.
+// Chooses the place of each tensor of one file, and adds the unstaged reads.
 result<void> planner::place(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t i = first; i < last;) {
-    if (!items_[i].straight || !items_[i].own_place) {
+    if (!items_[i].unstaged || !items_[i].own_place) {
       read_body(i);
       ++i;
       continue;
     }
-    const straight_run run = run_from(i, last, items_);
+    const unstaged_run run = run_from(i, last, items_);
     // If a short run ends because a tensor of another arena follows, the run is staged together
     // with that tensor.
-    const bool straight = input_.mapping != mapping_request::none || !run.is_cut ||
-                          run.end - items_[i].begin >= straight_bytes_min;
-    if (straight) {
+    const bool unstaged = input_.mapping != mapping_request::none || !run.is_cut ||
+                          run.end - items_[i].begin >= unstaged_bytes_min;
+    if (unstaged) {
       if (auto status = place_run(run); !status) return status;
     }
     for (; i < run.last; ++i) {
-      if (items_[i].own_place) items_[i].straight = items_[i].straight && straight;
+      if (items_[i].own_place) items_[i].unstaged = items_[i].unstaged && unstaged;
       read_body(i);
     }
   }
@@ -240,21 +240,21 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
   return {};
 }
 
-// Adds the straight reads of a tensor in caller memory or in an arena block. These reads cover the
+// Adds the unstaged reads of a tensor in caller memory or in an arena block. These reads cover the
 // 4 KiB blocks that are completely inside the tensor.
 void planner::read_body(std::uint32_t index) {
   const stored_item& item = items_[index];
-  if (!item.straight || item.own_place || too_large()) return;
+  if (!item.unstaged || item.own_place || too_large()) return;
   if (item.block != no_index) arenas_.align_to_blocks(item.destination);
-  add_straight_reads(index, item, limits_.slot_bytes, plan_);
+  add_unstaged_reads(index, item, limits_.slot_bytes, plan_);
 }
 
 result<void> planner::reserve_for(const stored_item& item) {
   if (!item.own_place || item.same_as != no_index || placed_[item.tensor]) return {};
   placement& place = plan_.tensors[item.tensor];
-  auto found = arenas_.reserve(place.destination, place.bytes, alignment_of(item));
-  if (!found) return found.error();
-  place.destination_offset = found->offset;
+  auto reserved = arenas_.reserve(place.destination, place.bytes, alignment_of(item));
+  if (!reserved) return reserved.error();
+  place.destination_offset = reserved->offset;
   placed_[item.tensor] = true;
   return {};
 }
@@ -277,7 +277,7 @@ result<void> planner::place_filled(std::uint32_t* culprit) {
   return {};
 }
 
-result<void> planner::place_run(const straight_run& run) {
+result<void> planner::place_run(const unstaged_run& run) {
   const stored_item& head = items_[run.first];
   const std::uint64_t begin = round_down(head.begin, std::uint64_t{block_bytes});
   const bool mapped = input_.mapping != mapping_request::none;
@@ -294,7 +294,7 @@ result<void> planner::place_run(const straight_run& run) {
   }
   for (std::uint32_t i = run.first; i < run.last; ++i) {
     stored_item& item = items_[i];
-    if (!item.straight || !item.own_place) continue;
+    if (!item.unstaged || !item.own_place) continue;
     placement& place = plan_.tensors[item.tensor];
     item.destination = place.destination = run_place.destination;
     place.destination_offset = run_place.offset + item.shift + (item.begin - begin);
@@ -308,7 +308,7 @@ result<void> planner::place_run(const straight_run& run) {
   return {};
 }
 
-void planner::settle(std::uint32_t first, std::uint32_t last) {
+void planner::resolve_destinations(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t i = first; i < last; ++i) {
     stored_item& item = items_[i];
     if (!item.own_place) continue;
@@ -325,12 +325,12 @@ void planner::settle(std::uint32_t first, std::uint32_t last) {
 
 result<void> planner::read_staged(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit) {
   if (too_large()) return {};
-  auto found = segments_of(first, last, items_, plan_, limits_.slot_bytes, rows_left_, culprit);
-  if (!found) return found.error();
-  if (!found->segments.empty()) {
-    add_staged_reads(items_[first].file, found->segments, items_, limits_.slot_bytes, plan_);
+  auto ranges = segments_of(first, last, items_, plan_, limits_.slot_bytes, rows_left_, culprit);
+  if (!ranges) return ranges.error();
+  if (!ranges->segments.empty()) {
+    add_staged_reads(items_[first].file, ranges->segments, items_, limits_.slot_bytes, plan_);
   }
-  for (const std::uint32_t op : found->chains) {
+  for (const std::uint32_t op : ranges->chains) {
     add_chain_reads(op, input_.streams[plan_.streams[op].stream], limits_.slot_bytes, plan_);
   }
   return {};
@@ -344,7 +344,7 @@ void planner::finish() {
       const part& source_part = plan_.parts[source];
       item_part.reads_begin = source_part.reads_begin;
       item_part.reads_end = source_part.reads_end;
-      item_part.straight = source_part.straight && item.replica_of == no_index;
+      item_part.unstaged = source_part.unstaged && item.replica_of == no_index;
     }
     if (item.stream == no_index) continue;
     item_part.reads_begin = plan_.streams[item_part.stream].reads_begin;

@@ -10,9 +10,9 @@
 
 namespace ringload::inline v0 {
 
-// Returns an error text if the item's tensor can be neither mapped nor read straight. Returns an
-// empty string if the tensor can be mapped or read straight. A straight read moves the tensor by
-// `stored_item::shift`. `alignment` is the alignment of the tensor's elements.
+// Returns an error text if the item's tensor can be neither mapped nor read without staging.
+// Returns an empty string if the tensor can be mapped or read without staging. An unstaged read
+// moves the tensor by `stored_item::shift`. `alignment` is the alignment of the tensor's elements.
 std::string obstacle_to_mapping(const stored_item& item, std::uint64_t alignment);
 
 }  // namespace ringload::inline v0

@@ -15,7 +15,7 @@ struct placement_rules {
   // Minimum alignment of a tensor: a power of two, at most block_bytes. An element type may require
   // a larger alignment.
   std::uint64_t tensor_alignment = 1;
-  bool straight = false;  // True if reads can write directly to the arena.
+  bool unstaged = false;  // True if reads can write directly to the arena.
   // Straight reads are split at arena offsets that are multiples of the slot size. A run of tensors
   // with at least `aligned_run_bytes` begins at a multiple of the slot size, so that its reads fill
   // whole huge pages. Shorter runs are not aligned. With slots of 4 MiB, the alignment therefore
@@ -35,7 +35,7 @@ struct plan_limits {
   std::uint64_t slot_bytes;  // A power of two, at least two blocks.
   std::uint64_t arena_bytes_max = ~std::uint64_t{0};
   const char* arena_bytes_max_name = "arena_bytes_max";  // For error texts.
-  // Required alignment of the destination address of a straight read into an arena block or caller
+  // Required alignment of the destination address of an unstaged read into an arena block or caller
   // memory. A power of two, at most block_bytes. The loader sets 1, because a worker copies the
   // bytes if the address is not aligned for the direct read.
   std::uint64_t direct_alignment = 512;
@@ -48,9 +48,9 @@ struct plan_limits {
 // with 6 GB/s takes 10 us for 64 KiB, which is less than the cost of another read.
 inline constexpr std::uint64_t read_through_bytes = std::uint64_t{64} << 10;
 
-// A tensor in caller memory or in an arena block is read straight if its whole 4 KiB blocks have at
-// least this number of bytes. The remaining bytes, and smaller tensors, share staged reads with
-// their neighbours.
-inline constexpr std::uint64_t straight_bytes_min = read_through_bytes;
+// A tensor in caller memory or in an arena block is read without staging if its whole 4 KiB blocks
+// have at least this number of bytes. The remaining bytes, and smaller tensors, share staged reads
+// with their neighbours.
+inline constexpr std::uint64_t unstaged_bytes_min = read_through_bytes;
 
 }  // namespace ringload::inline v0

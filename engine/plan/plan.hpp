@@ -6,13 +6,13 @@
 //
 //  file      |..aaaaaaaaaaa|bb.cccccc....|     wanted bytes
 //  reads     |------0------|------1------|     aligned, at most one slot long
-//  copies       0: a          1: b  2: c       of a staged read; a straight read seldom has copies
+//  copies       0: a          1: b  2: c       of a staged read; an unstaged read seldom has copies
 //
-// A straight read writes to its destination directly. The destination is an arena or caller memory.
-// In an arena, the tensor has the same offset within a 4 KiB block as in the file. If the elements
-// would be misaligned at that offset, the tensor is shifted (make_plan.cpp). Caller memory must
-// have an address that allows direct reads. All other bytes are staged: the load reads the bytes
-// into a slot, and copies the bytes from the slot. A tensor is also staged if the tensor is
+// An unstaged read writes to its destination directly. The destination is an arena or caller
+// memory. In an arena, the tensor has the same offset within a 4 KiB block as in the file. If the
+// elements would be misaligned at that offset, the tensor is shifted (make_plan.cpp). Caller memory
+// must have an address that allows direct reads. All other bytes are staged: the load reads the
+// bytes into a slot, and copies the bytes from the slot. A tensor is also staged if the tensor is
 // converted, or if its elements are not contiguous, because the copies convert and reorder
 // elements. Bytes for several arenas are also staged, or are read into the first arena and copied
 // from the first arena.
@@ -52,8 +52,8 @@ struct read_op {
   static constexpr std::uint64_t staged = ~std::uint64_t{0};
 
   std::uint64_t file_offset;         // A multiple of block_bytes.
-  std::uint64_t destination_offset;  // The target of a straight read, or `staged`.
-  std::uint32_t destination;         // Used only for a straight read.
+  std::uint64_t destination_offset;  // The target of an unstaged read, or `staged`.
+  std::uint32_t destination;         // Used only for an unstaged read.
   std::uint32_t file;
   std::uint32_t bytes;  // Number of requested bytes: a multiple of block_bytes, at most one slot.
   // Number of bytes up to the last wanted byte. The file may have no bytes after the last wanted
@@ -69,12 +69,12 @@ struct read_op {
   std::uint32_t parts_begin;
   std::uint32_t parts_end;
 
-  bool straight() const noexcept { return destination_offset != staged; }
+  bool is_unstaged() const noexcept { return destination_offset != staged; }
 };
 static_assert(sizeof(read_op) == 56);
 
-// Copies a range of a slot, or a range of the bytes of a straight read, to a destination. The bytes
-// are copied unchanged, converted element by element, or reordered by a map.
+// Copies a range of a slot, or a range of the bytes of an unstaged read, to a destination. The
+// bytes are copied unchanged, converted element by element, or reordered by a map.
 struct copy_op {
   std::uint64_t destination_offset;  // With a map, the target of element (0, 0, ...) of the map.
   std::uint32_t slot_offset;
@@ -136,7 +136,7 @@ struct fill_op {
   std::uint32_t value_bytes;
 };
 
-// Stored bytes of one tensor that are all read straight, all staged, or all decoded from one
+// Stored bytes of one tensor that are all unstaged, all staged, or all decoded from one
 // stream. A part is complete when its reads are complete. A part of a stream is complete when the
 // stream is decoded.
 struct part {
@@ -144,7 +144,7 @@ struct part {
   std::uint32_t reads_begin;  // plan::reads[reads_begin, reads_end) fetch the part.
   std::uint32_t reads_end;
   std::uint32_t stream = no_index;  // Index in plan::streams.
-  bool straight = false;
+  bool unstaged = false;
 
   bool fed_by(std::uint32_t read) const noexcept { return reads_begin <= read && read < reads_end; }
   // Returns the number of completions that the part waits for.
@@ -177,7 +177,7 @@ struct planned_arena {
 };
 
 struct plan {
-  // Sorted by file. In each file, straight reads are first, then staged reads, then chains.
+  // Sorted by file. In each file, unstaged reads are first, then staged reads, then chains.
   std::vector<read_op> reads;
   std::vector<copy_op> copies;
   std::vector<strided_map> maps;

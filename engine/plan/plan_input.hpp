@@ -94,7 +94,7 @@ struct wanted_tensor {
 struct caller_memory {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
-  bool straight = false;  // True for host memory, to which reads may write directly.
+  bool unstaged = false;  // True for host memory, to which reads may write directly.
 };
 
 // Arena memory that several tensors share.

@@ -36,8 +36,8 @@ std::vector<range> rows_of(const strided_map& map, std::uint64_t max) {
     ranges.reserve(inside * dim.count);
     for (std::uint64_t i = 1; i < dim.count; ++i) {
       for (std::size_t k = 0; k < inside; ++k) {
-        const std::uint64_t further = i * dim.source_stride;
-        ranges.push_back({ranges[k].begin + further, ranges[k].end + further});
+        const std::uint64_t distance = i * dim.source_stride;
+        ranges.push_back({ranges[k].begin + distance, ranges[k].end + distance});
       }
     }
   }
@@ -50,16 +50,16 @@ result<file_segments> segments_of(std::uint32_t first, std::uint32_t last,
                                   std::span<const stored_item> items, const plan& new_plan,
                                   std::uint64_t slot_bytes, std::uint64_t& rows_left,
                                   std::uint32_t* culprit) {
-  file_segments found;
-  std::vector<segment>& segments = found.segments;
+  file_segments output;
+  std::vector<segment>& segments = output.segments;
   for (std::uint32_t i = first; i < last; ++i) {
     const stored_item& item = items[i];
-    if (item.straight || reused_item(item, items) != no_index || item.begin == item.end) continue;
+    if (item.unstaged || reused_item(item, items) != no_index || item.begin == item.end) continue;
     if (item.stream != no_index) {
       if (!item.first_of_stream) continue;
       const std::uint32_t stream = new_plan.parts[i].stream;
       if (item.begin % block_bytes + (item.end - item.begin) > slot_bytes) {
-        found.chains.push_back(stream);
+        output.chains.push_back(stream);
       } else {
         segments.push_back({item.begin, item.end, stream, true});
       }
@@ -85,7 +85,7 @@ result<file_segments> segments_of(std::uint32_t first, std::uint32_t last,
   if (!std::ranges::is_sorted(segments, {}, &segment::begin)) {
     std::ranges::sort(segments, {}, &segment::begin);
   }
-  return found;
+  return output;
 }
 
 }  // namespace ringload::inline v0

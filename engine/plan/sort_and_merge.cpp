@@ -11,9 +11,9 @@ namespace ringload::inline v0 {
 namespace {
 
 // Splits items in caller memory and in arena blocks, if a direct read may write to this memory. A
-// straight read fetches the whole 4 KiB blocks of the item. A read must never write an unwanted
+// unstaged read fetches the whole 4 KiB blocks of the item. A read must never write an unwanted
 // byte, so the bytes before and after the whole blocks are staged.
-void split_straight(std::vector<stored_item>& items, const plan_input& input,
+void split_unstaged(std::vector<stored_item>& items, const plan_input& input,
                     std::span<const placement_rules> rules, const plan_limits& limits) {
   const std::size_t count = items.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -24,21 +24,21 @@ void split_straight(std::vector<stored_item>& items, const plan_input& input,
     // A replicated tensor in an arena block is staged, because its bytes are read once for all
     // arenas.
     bool possible =
-        rules_of(item.destination, input, rules).straight && !input.tensors[item.tensor].replicated;
+        rules_of(item.destination, input, rules).unstaged && !input.tensors[item.tensor].replicated;
     if (input.is_callers(item.destination)) {
       const caller_memory& memory = input.destinations[item.destination - 1];
       address += memory.address;
-      possible = memory.straight;
+      possible = memory.unstaged;
     }
     const std::uint64_t begin = round_up(item.begin, std::uint64_t{block_bytes});
     const std::uint64_t end = round_down(item.end, std::uint64_t{block_bytes});
-    if (!possible || begin >= end || end - begin < straight_bytes_min) continue;
+    if (!possible || begin >= end || end - begin < unstaged_bytes_min) continue;
     if ((address + (begin - item.begin)) % limits.direct_alignment != 0) continue;
     stored_item body = item;
     body.destination_offset += begin - item.begin;
     body.begin = begin;
     body.end = end;
-    body.straight = true;
+    body.unstaged = true;
     if (begin == item.begin && end == item.end) {
       items[i] = body;
       continue;
@@ -85,7 +85,7 @@ void find_aliases(std::vector<stored_item>& items, const plan_input& input) {
 }
 
 // Links items that copy the same stored bytes unchanged into several arenas. Only the first of
-// these items can be read straight.
+// these items can be read without staging.
 void find_replicas(std::vector<stored_item>& items, const plan_input& input) {
   const auto may_replicate = [&](const stored_item& item) {
     return input.tensors[item.tensor].replicated && item.own_place && item.only &&
@@ -110,7 +110,7 @@ void find_replicas(std::vector<stored_item>& items, const plan_input& input) {
 
 void sort_and_merge(std::vector<stored_item>& items, const plan_input& input,
                     std::span<const placement_rules> rules, const plan_limits& limits) {
-  split_straight(items, input, rules, limits);
+  split_unstaged(items, input, rules, limits);
   sort_by_place(items);
   find_aliases(items, input);
   if (input.mapping == mapping_request::none) find_replicas(items, input);

@@ -33,14 +33,15 @@ result<std::vector<base>> bases_of(std::span<const strided_dimension> outer, bas
     if (d.count > maps_of_a_box_max / bases.size()) {
       return fault{errc::size_overflow, "", "its strides have too many dimensions to copy"};
     }
-    std::vector<base> more;
+    std::vector<base> expanded;
     for (const base& from : bases) {
       for (std::uint64_t i = 0; i < d.count; ++i) {
-        more.push_back({from.source + i * d.source_stride,
-                        from.destination + i * static_cast<std::uint64_t>(d.destination_stride)});
+        expanded.push_back(
+            {from.source + i * d.source_stride,
+             from.destination + i * static_cast<std::uint64_t>(d.destination_stride)});
       }
     }
-    bases = std::move(more);
+    bases = std::move(expanded);
   }
   return bases;
 }
@@ -59,7 +60,7 @@ class piece_splitter {
   result<void> add_contiguous(const tensor_form& form, std::uint64_t bytes);
   result<void> add_row_major(const wanted_stream* source, std::uint32_t stream, std::uint64_t base);
   result<void> add_pieces(const tensor_form& form);
-  result<std::uint64_t> add_piece(const stored_box& from);
+  result<std::uint64_t> add_piece(const stored_box& piece);
   result<void> add_box(std::span<const strided_dimension> box, const wanted_stream* source,
                        std::uint32_t stream, std::uint64_t first, std::uint64_t last,
                        std::uint64_t destination);
@@ -96,13 +97,13 @@ result<void> piece_splitter::add_contiguous(const tensor_form& form, std::uint64
   const wanted_tensor& tensor = *tensor_;
   placement& place = output_.tensors[index_];
   const conversion target = tensor.cast;
-  const auto landed = target.needed()
-                          ? checked_multiply(bytes / target.from_bytes(), target.to_bytes())
-                          : std::optional(bytes);
-  if (!landed || !checked_add(tensor.offset, bytes)) return bytes_overflow();
-  place.bytes = *landed;
+  const auto destination_bytes =
+      target.needed() ? checked_multiply(bytes / target.from_bytes(), target.to_bytes())
+                      : std::optional(bytes);
+  if (!destination_bytes || !checked_add(tensor.offset, bytes)) return bytes_overflow();
+  place.bytes = *destination_bytes;
   box_ = {};
-  box_.bytes = *landed;
+  box_.bytes = *destination_bytes;
   if (auto status = check_destination(form); !status) return status;
   if (bytes == 0) return {};
   item_.begin = tensor.offset;
@@ -171,35 +172,35 @@ result<void> piece_splitter::add_pieces(const tensor_form& form) {
     const stored_box& whole = form.pieces.front();
     return add_row_major(&input_.streams[whole.stream], whole.stream, whole.first_byte);
   }
-  std::uint64_t found = 0;
+  std::uint64_t stored_elements = 0;
   for (const stored_box& piece : form.pieces) {
     auto count = add_piece(piece);
     if (!count) return count.error();
-    found += *count;
+    stored_elements += *count;
   }
-  if (found >= box_.elements()) return {};
+  if (stored_elements >= box_.elements()) return {};
   return add_fill(form);
 }
 
-// Adds the wanted elements of the piece. Returns the number of these elements.
-result<std::uint64_t> piece_splitter::add_piece(const stored_box& from) {
+// Adds the wanted elements of `piece`. Returns the number of these elements.
+result<std::uint64_t> piece_splitter::add_piece(const stored_box& piece) {
   const std::size_t rank = box_.dimensions.size();
-  assert(from.origin.size() == rank && from.extent.size() == rank &&
-         from.stride_bytes.size() == rank);
+  assert(piece.origin.size() == rank && piece.extent.size() == rank &&
+         piece.stride_bytes.size() == rank);
   std::vector<strided_dimension> box;
-  std::uint64_t first = from.first_byte;
+  std::uint64_t first = piece.first_byte;
   std::uint64_t span = box_.element.bytes;
   std::uint64_t destination = tensor_->form->destination_offset;
   std::uint64_t count = 1;
   for (std::size_t d = 0; d < rank; ++d) {
     const wanted_dimension& dim = box_.dimensions[d];
-    const auto extent_end = checked_add(from.origin[d], from.extent[d]);
+    const auto extent_end = checked_add(piece.origin[d], piece.extent[d]);
     if (!extent_end || *extent_end > dim.size) return outside();
-    const range overlap = {std::max(dim.wanted.begin, from.origin[d]),
+    const range overlap = {std::max(dim.wanted.begin, piece.origin[d]),
                            std::min(dim.wanted.end, *extent_end)};
     if (overlap.begin >= overlap.end) return std::uint64_t{0};
-    const std::uint64_t stride = from.stride_bytes[d];
-    const auto skipped = checked_multiply(overlap.begin - from.origin[d], stride);
+    const std::uint64_t stride = piece.stride_bytes[d];
+    const auto skipped = checked_multiply(overlap.begin - piece.origin[d], stride);
     const auto reach = checked_multiply(overlap.count() - 1, stride);
     const auto begin = skipped ? checked_add(first, *skipped) : std::nullopt;
     const auto longer = reach ? checked_add(span, *reach) : std::nullopt;
@@ -211,10 +212,10 @@ result<std::uint64_t> piece_splitter::add_piece(const stored_box& from) {
     count *= overlap.count();
     box.push_back({overlap.count(), stride, dim.destination_stride});
   }
-  const wanted_stream& source = input_.streams[from.stream];
+  const wanted_stream& source = input_.streams[piece.stream];
   const auto end = checked_add(first, span);
   if (!end) return outside();
-  auto added = add_box(box, &source, from.stream, first, *end, destination);
+  auto added = add_box(box, &source, piece.stream, first, *end, destination);
   if (!added) return added.error();
   return count;
 }

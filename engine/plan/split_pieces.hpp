@@ -38,16 +38,16 @@ struct stored_item {
   bool only = false;       // True if the tensor has no other item and no fill_op.
 
   // Later steps set the following members.
-  bool straight = false;         // True if a straight read fetches the item.
+  bool unstaged = false;         // True if an unstaged read fetches the item.
   bool first_of_stream = false;  // True if no earlier item is in the same stream.
   // Number of bytes by which the item is moved from its offset within a 4 KiB block, so that its
-  // elements are aligned. Used only for a straight item with its own place.
+  // elements are aligned. Used only for an unstaged item with its own place.
   std::uint32_t shift = 0;
-  // The bytes [hole_begin, hole_end) are part of another item, which is straight.
+  // The bytes [hole_begin, hole_end) are part of another item, which is unstaged.
   std::uint64_t hole_begin = 0;
   std::uint64_t hole_end = 0;
   std::uint32_t same_as = no_index;  // The item that fetches the same bytes to the same place.
-  // The item that fetches the same bytes to another arena. If that item is straight, the bytes are
+  // The item that fetches the same bytes to another arena. If that item is unstaged, the bytes are
   // copied from its destination.
   std::uint32_t replica_of = no_index;
 };
@@ -56,7 +56,7 @@ struct stored_item {
 // item.
 inline std::uint32_t reused_item(const stored_item& item, std::span<const stored_item> items) {
   if (item.same_as != no_index) return item.same_as;
-  const bool copied = item.replica_of != no_index && items[item.replica_of].straight;
+  const bool copied = item.replica_of != no_index && items[item.replica_of].unstaged;
   return copied ? item.replica_of : no_index;
 }
 

@@ -176,9 +176,9 @@ void staged_reader::add_copy(const segment& current, std::uint64_t from, std::ui
     current_read().copies_end += 1;
   }
   last_item_ = current.index;
-  part& feeds = plan_.parts[current.index];
-  if (feeds.reads_end == 0) feeds.reads_begin = read_index();
-  feeds.reads_end = read_index() + 1;
+  part& item_part = plan_.parts[current.index];
+  if (item_part.reads_end == 0) item_part.reads_begin = read_index();
+  item_part.reads_end = read_index() + 1;
 }
 
 void staged_reader::reach(std::uint64_t end) {

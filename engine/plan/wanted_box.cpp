@@ -122,8 +122,9 @@ result<void> check_room(const tensor_form& form, const wanted_box& box,
     add(end, box.landed_bytes);
     for (const wanted_dimension& d : box.dimensions) {
       const auto stride = static_cast<std::uint64_t>(d.destination_stride);
-      const bool back = d.destination_stride < 0;
-      add(back ? before : end, checked_multiply(d.wanted.count() - 1, back ? 0 - stride : stride));
+      const bool is_negative = d.destination_stride < 0;
+      add(is_negative ? before : end,
+          checked_multiply(d.wanted.count() - 1, is_negative ? 0 - stride : stride));
     }
   }
   if (inside && before <= form.destination_offset && end <= destination_bytes) return {};

@@ -238,10 +238,10 @@ result<void> layouter::check_readable() const {
   description_budget budget(strictness::strict);
   for (const file_layout& file : out_.files) {
     const auto header = std::as_bytes(std::span(file.head)).subspan(safetensors_prefix_bytes);
-    auto found = parse_safetensors(header, file.bytes, strictness::strict);
-    if (!found) return file.name.empty() ? found.error() : found.error().in(file.name);
+    auto entries = parse_safetensors(header, file.bytes, strictness::strict);
+    if (!entries) return file.name.empty() ? entries.error() : entries.error().in(file.name);
     budget.add_file(file.bytes);
-    if (!budget.take(*found)) {
+    if (!budget.take(*entries)) {
       return fault{errc::header_too_large, file.name, budget.cause()};
     }
   }
@@ -270,14 +270,14 @@ result<checkpoint_layout> layouter::run() {
 
   out_.tensors.resize(tensors_.size());
   const sharding shards = spread(bytes_, settings_.shards);
-  std::vector<std::vector<std::uint32_t>> of_shard(shards.count);
-  for (const std::uint32_t t : ordered()) of_shard[shards.of_tensor[t]].push_back(t);
+  std::vector<std::vector<std::uint32_t>> shard_tensors(shards.count);
+  for (const std::uint32_t t : ordered()) shard_tensors[shards.of_tensor[t]].push_back(t);
   for (std::uint32_t s = 0; s < shards.count; ++s) {
     std::string name;
     if (settings_.folder) {
       name = shards.count == 1 ? "model.safetensors" : shard_name(s, shards.count);
     }
-    if (auto status = add_file(std::move(name), of_shard[s]); !status) return status.error();
+    if (auto status = add_file(std::move(name), shard_tensors[s]); !status) return status.error();
   }
   if (auto status = check_readable(); !status) return status.error();
   if (shards.count > 1) {

@@ -24,10 +24,10 @@ constexpr std::uint64_t digest_bytes = std::uint64_t{1} << 20;
 struct digest_task {
   save_job& job;
   std::uint32_t tensor;
-  result<tensor_digest> found = fault();
+  result<tensor_digest> digest = fault();
 
   void operator()() noexcept {
-    found = catch_as_fault([this] { return hash(); });
+    digest = catch_as_fault([this] { return hash(); });
   }
 
   result<tensor_digest> hash() {
@@ -62,10 +62,10 @@ boost::asio::awaitable<void> save_job::digest_work::run(work_step step, result<v
   engine& e = *save_.the_engine;
   digest_task task = {save_, step.index, fault()};
   co_await on_thread(*e.check_threads, e.loop, task);
-  if (task.found) {
-    save_.result_.digests[step.index] = std::move(*task.found);
+  if (task.digest) {
+    save_.result_.digests[step.index] = std::move(*task.digest);
   } else {
-    outcome = task.found.error();
+    outcome = task.digest.error();
   }
 }
 

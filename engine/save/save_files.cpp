@@ -24,8 +24,8 @@ result<save_files> save_files::make(const save_target& target, std::span<const f
   const bool is_folder = target.kind == entry_kind::folder;
   const fs::path& target_path = new_files.entry_.target();
   const fs::path folder = is_folder ? new_files.entry_.path() : target_path.parent_path();
-  if (auto room = check_disk_room(folder.empty() ? "." : folder, bytes); !room) {
-    return room.error().in(place);
+  if (auto status = check_disk_room(folder.empty() ? "." : folder, bytes); !status) {
+    return status.error().in(place);
   }
   for (const file_layout& layout : files) {
     new_files.paths_.push_back((is_folder ? target_path / layout.name : target_path).native());

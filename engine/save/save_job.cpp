@@ -51,10 +51,10 @@ void save_job::end(std::uint32_t write, const result<void>& outcome) {
   wake_if_quiet();
 }
 
-void save_job::count(std::uint32_t bytes, bool direct, bool straight) noexcept {
+void save_job::count(std::uint32_t bytes, bool direct, bool unstaged) noexcept {
   ++result_.writes;
   if (direct) result_.bytes_direct += bytes;
-  if (direct && straight) result_.bytes_straight += bytes;
+  if (direct && unstaged) result_.bytes_unstaged += bytes;
 }
 
 work::offer save_job::digest_work::take(bool) {
@@ -115,7 +115,7 @@ save_job::released_tensors save_job::release_tensors() noexcept {
 // Must not throw. Otherwise the save would never complete.
 void save_job::finish() noexcept {
   outcome_.finish();
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begun_at_;
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_time_;
   result_.seconds = elapsed.count();
   const auto waiting = std::move(waiting_);
   if (!waiting) return;

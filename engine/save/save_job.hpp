@@ -53,7 +53,7 @@ class save_job final : public work,
   boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
   void end(std::uint32_t write, const result<void>& outcome) override;
 
-  void count(std::uint32_t bytes, bool direct, bool straight) noexcept;
+  void count(std::uint32_t bytes, bool direct, bool unstaged) noexcept;
 
   // The digests of the tensors are a separate `work`, so the digests are computed while the writes
   // run.
@@ -108,7 +108,7 @@ class save_job final : public work,
 
   // Constant, except that release_tensors() moves the tensors out at the end of the save.
   save_request request_;
-  const std::chrono::steady_clock::time_point begun_at_ = std::chrono::steady_clock::now();
+  const std::chrono::steady_clock::time_point start_time_ = std::chrono::steady_clock::now();
   stop_state outcome_;
 
   // The following members belong to the engine thread. Other threads use these members only in

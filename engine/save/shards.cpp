@@ -48,9 +48,9 @@ sharding spread(std::span<const std::uint64_t> tensor_bytes, const shard_limits&
   } else {
     const std::uint64_t total =
         std::accumulate(tensor_bytes.begin(), tensor_bytes.end(), std::uint64_t{0});
-    const std::uint64_t least =
+    const std::uint64_t count_min =
         std::max<std::uint64_t>(1, total / limits.bytes + (total % limits.bytes != 0));
-    out.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(least, tensors));
+    out.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(count_min, tensors));
     // Usually the minimum number of shards or slightly more is sufficient. The loop ends at the
     // latest when each shard has one tensor. The step grows, so that the loop has few iterations.
     for (;;) {

@@ -50,9 +50,9 @@ std::optional<reach> reach_of(const tensor_ref& tensor, std::uint64_t bytes) {
     if (!step || *step > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
       return std::nullopt;
     }
-    const auto far = checked_multiply(*step, tensor.shape[d] - 1);
+    const auto offset_max = checked_multiply(*step, tensor.shape[d] - 1);
     std::uint64_t& side = stride < 0 ? out.before : out.after;
-    const auto sum = far ? checked_add(side, *far) : std::nullopt;
+    const auto sum = offset_max ? checked_add(side, *offset_max) : std::nullopt;
     if (!sum) return std::nullopt;
     side = *sum;
   }

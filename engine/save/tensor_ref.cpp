@@ -27,8 +27,9 @@ tensor_ref::tensor_ref(std::string n, const tensor& loaded)
 namespace {
 
 template <class Managed>
-tensor_ref adopted_view(std::string name, Managed* from, const device& cuda) {
-  imported_tensor memory = import_dlpack(from, cuda, tensor_place(name), errc::invalid_tensor);
+tensor_ref adopted_view(std::string name, Managed* dlpack_tensor, const device& cuda) {
+  imported_tensor memory =
+      import_dlpack(dlpack_tensor, cuda, tensor_place(name), errc::invalid_tensor);
   tensor_ref out(std::move(name), memory.data, memory.dtype, std::move(memory.shape), memory.on);
   out.strides = std::move(memory.strides);
   out.owner = std::move(memory.owner);
@@ -37,12 +38,12 @@ tensor_ref adopted_view(std::string name, Managed* from, const device& cuda) {
 
 }  // namespace
 
-tensor_ref view_of(std::string name, dlpack::managed_tensor_versioned* from, device cuda) {
-  return adopted_view(std::move(name), from, cuda);
+tensor_ref view_of(std::string name, dlpack::managed_tensor_versioned* dlpack_tensor, device cuda) {
+  return adopted_view(std::move(name), dlpack_tensor, cuda);
 }
 
-tensor_ref view_of(std::string name, dlpack::managed_tensor* from, device cuda) {
-  return adopted_view(std::move(name), from, cuda);
+tensor_ref view_of(std::string name, dlpack::managed_tensor* dlpack_tensor, device cuda) {
+  return adopted_view(std::move(name), dlpack_tensor, cuda);
 }
 
 std::vector<tensor_ref> refs_of(const model& loaded) {

@@ -72,7 +72,7 @@ struct fill_task {
 // Task for a copy thread: compares the bytes that were read back with the tensors.
 struct compare_task {
   write_task& t;
-  std::span<const std::byte> found;
+  std::span<const std::byte> written;
   result<void> outcome;
 
   void operator()() noexcept {
@@ -80,7 +80,7 @@ struct compare_task {
   }
 
   result<void> compare() {
-    std::vector<std::byte> buffer(std::min<std::size_t>(found.size(), 256 * 1024));
+    std::vector<std::byte> buffer(std::min<std::size_t>(written.size(), 256 * 1024));
     for (const gather_op& g : t.gathers()) {
       tensor_bytes& source = *t.group.sources[g.source];
       for (std::uint32_t position = 0; position < g.bytes;) {
@@ -90,7 +90,7 @@ struct compare_task {
         if (auto status = source.read(g.source_offset + position, expected); !status) {
           return status.error().in(tensor_place(source.view().name));
         }
-        const auto stored = found.subspan(g.write_offset + position, step);
+        const auto stored = written.subspan(g.write_offset + position, step);
         if (!std::ranges::equal(expected, stored)) {
           return fault{errc::read_back_differs, tensor_place(source.view().name)};
         }
@@ -161,7 +161,7 @@ boost::asio::awaitable<void> read_back(engine& e, write_task& t) {
       work.outcome = fault{next.error().code, {}, "reading it back"};
     }
   }
-  work.found =
+  work.written =
       std::span<const std::byte>(t.slot_memory).subspan(t.op.file_offset - begin, t.op.bytes);
   if (work.outcome) co_await on_thread(*e.copy_threads, e.loop, work);
   if (!work.outcome) t.outcome = t.in_file(work.outcome.error(), t.op.file_offset);

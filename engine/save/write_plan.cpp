@@ -49,14 +49,14 @@ class write_planner {
     write.bytes = static_cast<std::uint32_t>(end - begin);
     write.gathers_begin = static_cast<std::uint32_t>(out.gathers.size());
     for (std::uint64_t offset = begin; offset < end;) {
-      const file_piece& from = pieces_[next_piece_];
-      const std::uint64_t bytes = std::min(from.bytes - planned_bytes_, end - offset);
-      out.gathers.push_back({planned_bytes_, from.source,
+      const file_piece& piece = pieces_[next_piece_];
+      const std::uint64_t bytes = std::min(piece.bytes - planned_bytes_, end - offset);
+      out.gathers.push_back({planned_bytes_, piece.source,
                              static_cast<std::uint32_t>(offset - begin),
                              static_cast<std::uint32_t>(bytes)});
       offset += bytes;
       planned_bytes_ += bytes;
-      if (planned_bytes_ < from.bytes) continue;
+      if (planned_bytes_ < piece.bytes) continue;
       ++next_piece_;
       planned_bytes_ = 0;
     }

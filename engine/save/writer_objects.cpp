@@ -78,12 +78,12 @@ result<void> writer_state::write_part(std::uint32_t object, zt_component part,
                                       const tensor_ref& tensor, const object_options& options,
                                       const std::string& name) {
   hasher content;
-  auto from = bytes_of(tensor, name, content);
-  if (!from) return from.error();
+  auto source = bytes_of(tensor, name, content);
+  if (!source) return source.error();
   const std::uint64_t bytes = *part.length;
   may_damage_file_ = true;
-  auto status =
-      archive_->write(object, std::move(part), bytes, *from, {options.zstd_level, options.digest});
+  auto status = archive_->write(object, std::move(part), bytes, *source,
+                                {options.zstd_level, options.digest});
   if (!status) return status.error();
   end_content_digest(content, name);
   return {};
@@ -202,22 +202,22 @@ result<void> writer_state::replace(const tensor_ref& tensor) {
   if (auto status = drain(); !status) return status.error();
   const zt_object* const known = (*target)->find(tensor.name);
   if (known == nullptr) return in_tensor(tensor.name, errc::no_such_tensor, "");
-  file_entries found;
+  file_entries entries;
   const zt_blob_rules anywhere = {zt_magic.size(), INT64_MAX, 1};
-  if (auto problem = add_zt_object(*known, anywhere, found)) return *problem;
-  const entry& stored = found.tensors.front();
-  const bool is_plain = found.composites.empty();
+  if (auto problem = add_zt_object(*known, anywhere, entries)) return *problem;
+  const entry& stored = entries.tensors.front();
+  const bool is_plain = entries.composites.empty();
   // A packed or unknown type has one shape in its own elements, and another shape in stored
   // elements. `tensor` must have the shape in stored elements.
   auto same = check_form(tensor, is_plain ? stored.dtype : tensor.dtype,
                          is_plain ? stored.shape : *known->shape);
   if (!same) return same;
   hasher content;
-  auto from = bytes_of(tensor, tensor.name, content);
-  if (!from) return from.error();
+  auto source = bytes_of(tensor, tensor.name, content);
+  if (!source) return source.error();
   if (auto status = (*target)->check_overwrite(tensor.name); !status) return status.error();
   may_damage_file_ = true;
-  if (auto status = (*target)->overwrite(tensor.name, *from); !status) return status.error();
+  if (auto status = (*target)->overwrite(tensor.name, *source); !status) return status.error();
   end_content_digest(content, tensor.name);
   return {};
 }

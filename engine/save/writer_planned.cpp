@@ -60,8 +60,8 @@ result<void> writer_state::add_planned(const tensor_ref& tensor, const object_op
   }
   if (auto same = check_form(tensor, planned.dtype, planned.shape); !same) return same;
   hasher content;
-  auto from = bytes_of(tensor, tensor.name, content);
-  if (!from) return from.error();
+  auto source = bytes_of(tensor, tensor.name, content);
+  if (!source) return source.error();
   may_damage_file_ = true;
   const std::uint64_t bytes = plan_.extents[plan_.next].bytes;
   std::vector<std::byte> buffer(
@@ -70,7 +70,7 @@ result<void> writer_state::add_planned(const tensor_ref& tensor, const object_op
     if (auto status = check_not_ended(); !status) return status.error();
     const auto step =
         static_cast<std::size_t>(std::min<std::uint64_t>(bytes - position, buffer.size()));
-    auto chunk = (*from)(position, std::span(buffer).first(step));
+    auto chunk = (*source)(position, std::span(buffer).first(step));
     if (!chunk) return chunk.error();
     if (auto status = append_->append(*chunk); !status) return status.error();
     position += step;

@@ -66,10 +66,10 @@ result<void> complete_lengths(zt_object& object) {
       return fault{errc::unsupported_feature, tensor_place(object.name),
                    "its component '" + printable(part.name) + "' has no decoded length"};
     }
-    file_entries found;
+    file_entries entries;
     const zt_blob_rules anywhere = {zt_magic.size(), INT64_MAX, 1, true};
-    if (auto problem = add_zt_object(object, anywhere, found)) return *problem;
-    part.uncompressed_length = found.tensors.at(0).bytes;
+    if (auto problem = add_zt_object(object, anywhere, entries)) return *problem;
+    part.uncompressed_length = entries.tensors.at(0).bytes;
   }
   return {};
 }
@@ -144,29 +144,29 @@ result<std::shared_ptr<writer_state>> writer_state::append_zt(std::string path,
 }
 
 result<void> writer_state::open_existing(const std::string& path) {
-  auto from = open_zt(path);
-  if (!from) return from.error();
-  if (auto locked = old_file_.take(path, from->file.fd.get()); !locked) return locked.error();
-  if (from->manifest.is_0_1) {
+  auto source = open_zt(path);
+  if (!source) return source.error();
+  if (auto locked = old_file_.take(path, source->file.fd.get()); !locked) return locked.error();
+  if (source->manifest.is_0_1) {
     return fault{errc::unsupported_feature, printable_path(path),
                  "the file has version 0.1, expected 1.1 or 1.2: migrate the file first"};
   }
   const int to = file_.buffered.get();
-  if (::ioctl(to, FICLONE, from->file.fd.get()) != 0) {
-    auto copied = copy_all(from->file.fd.get(), to, from->manifest.begin, stop_);
+  if (::ioctl(to, FICLONE, source->file.fd.get()) != 0) {
+    auto copied = copy_all(source->file.fd.get(), to, source->manifest.begin, stop_);
     if (!copied) return copied.error().in(printable_path(path));
   }
   struct ::stat properties = {};
-  if (::fstat(from->file.fd.get(), &properties) != 0 ||
+  if (::fstat(source->file.fd.get(), &properties) != 0 ||
       ::fchmod(to, properties.st_mode & 07777) != 0 ||
-      ::ftruncate(to, static_cast<::off_t>(from->manifest.begin)) != 0) {
+      ::ftruncate(to, static_cast<::off_t>(source->manifest.begin)) != 0) {
     return fault{system_code(errno), printable_path(path)};
   }
-  file_.bytes = from->manifest.begin;
-  if (auto opened = open_archive(from->manifest.begin); !opened) return opened.error();
-  if (!from->manifest.version.starts_with("1.1")) archive_->set_version(from->manifest.version);
-  if (auto read = attributes_.read(from->manifest.encoded_attributes); !read) return read.error();
-  for (zt_object& object : from->manifest.objects) {
+  file_.bytes = source->manifest.begin;
+  if (auto opened = open_archive(source->manifest.begin); !opened) return opened.error();
+  if (!source->manifest.version.starts_with("1.1")) archive_->set_version(source->manifest.version);
+  if (auto read = attributes_.read(source->manifest.encoded_attributes); !read) return read.error();
+  for (zt_object& object : source->manifest.objects) {
     if (object.unreadable) return object.unreadable->in(printable_path(path));
     if (auto status = complete_lengths(object); !status)
       return status.error().in(printable_path(path));
@@ -235,16 +235,16 @@ result<void> writer_state::copy_part(std::uint32_t object, zt_component part, in
 result<void> writer_state::copy(const std::string& file,
                                 const std::function<bool(std::string_view)>& chosen,
                                 const copy_options& options) {
-  if (auto to = archive(""); !to) return to.error();
+  if (auto target = archive(""); !target) return target.error();
   if (options.zstd_level && (*options.zstd_level < 0 || *options.zstd_level > zstd_level_max)) {
     return fault{errc::invalid_saving, file_.place,
                  "zstd_level is " + std::to_string(*options.zstd_level) + ", expected 1 to " +
                      grouped(zstd_level_max) + ", or 0 for raw"};
   }
-  auto from = open_zt(file);
-  if (!from) return from.error();
+  auto source = open_zt(file);
+  if (!source) return source.error();
   std::vector<zt_object> selected;
-  for (zt_object& object : from->manifest.objects) {
+  for (zt_object& object : source->manifest.objects) {
     if (chosen && !chosen(object.name)) continue;
     if (object.unreadable) return object.unreadable->in(printable_path(file));
     if (archive_->index_of(object.name)) return archive_->declare(std::move(object)).error();
@@ -252,7 +252,7 @@ result<void> writer_state::copy(const std::string& file,
       return status.error().in(printable_path(file));
     selected.push_back(std::move(object));
   }
-  auto read = attributes_.read(from->manifest.encoded_attributes);
+  auto read = attributes_.read(source->manifest.encoded_attributes);
   if (!read) return read.error().in(printable_path(file));
   may_damage_file_ = true;
   // If several components share their bytes and declare the same encoding and digest, the bytes are
@@ -270,7 +270,7 @@ result<void> writer_state::copy(const std::string& file,
       // An empty component has no bytes to share.
       auto status =
           is_new || *part.length == 0
-              ? copy_part(*known, part, from->file.fd.get(), options)
+              ? copy_part(*known, part, source->file.fd.get(), options)
               : archive_->add_shared(*known, part, first->second.object, first->second.name);
       if (!status)
         return status.error().where().empty() ? status.error().in(place) : status.error();

@@ -94,9 +94,9 @@ result<checkpoint_layout> lay_out_zt(std::span<const layout_tensor> tensors,
     if (!object) return object.error();
     const auto bytes = raw_bytes_of(tensors[t]);
     if (!bytes) return bytes.error();
-    tensor_extent place = {0, 0, *bytes};
+    tensor_extent extent = {0, 0, *bytes};
     if (const std::uint32_t first = settings.bytes_of[t]; first < t) {
-      place.offset = out.tensors[first].offset;
+      extent.offset = out.tensors[first].offset;
     } else {
       const auto offset = zt_blob_offset(end, settings.alignment);
       const auto blob_end = offset ? checked_add(*offset, *bytes) : offset;
@@ -104,14 +104,14 @@ result<checkpoint_layout> lay_out_zt(std::span<const layout_tensor> tensors,
         return fault{errc::size_overflow, tensor_place(tensors[t].name),
                      "the total size of the tensors exceeds 2^62 bytes"};
       }
-      place.offset = *offset;
+      extent.offset = *offset;
       end = *blob_end;
     }
     zt_component& data = object->components->front();
-    data.offset = place.offset;
-    data.length = place.bytes;
+    data.offset = extent.offset;
+    data.length = extent.bytes;
     if (auto status = check_zt_object(*object); !status) return status.error();
-    out.tensors.push_back(place);
+    out.tensors.push_back(extent);
     objects.push_back(std::move(*object));
   }
   auto tail = zt_tail(zt_version_written, *metadata, objects);

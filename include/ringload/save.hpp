@@ -184,7 +184,7 @@ struct save_result {
   /// Bytes that were written with O_DIRECT. All other bytes were written through the page cache.
   std::uint64_t bytes_direct = 0;
   /// The part of `bytes_direct` that was written from the memory of a tensor without a copy.
-  std::uint64_t bytes_straight = 0;
+  std::uint64_t bytes_unstaged = 0;
   /// The number of write operations.
   std::uint64_t writes = 0;
   double seconds = 0;  // The time from the call to completion.

@@ -23,7 +23,7 @@ struct load_stats {
   std::uint64_t bytes_buffered = 0;  // Bytes that were read through the page cache.
   /// The part of `bytes_direct` and `bytes_buffered` that was read into its final memory without a
   /// copy.
-  std::uint64_t bytes_straight = 0;
+  std::uint64_t bytes_unstaged = 0;
   /// The part of `bytes_direct` that was read by GPUDirect Storage, without host memory.
   std::uint64_t bytes_gpu_direct = 0;
   std::uint64_t bytes_mapped = 0;  // The total size of loaded tensors that are mapped from files.

@@ -54,7 +54,7 @@ TEST_CASE("cuda: tensors of any size and place in the file land as they are") {
       for (const auto route : {read_route::automatic, read_route::buffered}) {
         const model loaded = get(with.load_async(file.name(), by(route), use_future));
         CHECK(first_difference_on_device(loaded) == "");
-        CHECK(loaded.stats().bytes_straight == 0);
+        CHECK(loaded.stats().bytes_unstaged == 0);
       }
     }
   }

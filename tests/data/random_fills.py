@@ -109,7 +109,7 @@ def is_nan(array, name):
 
 
 def random_shape(rng):
-    if rng.random() < 0.25:  # Long enough for reads that land straight.
+    if rng.random() < 0.25:  # Long enough for unstaged reads.
         return [rng.randrange(1, 4), rng.randrange(20_000, 90_000)]
     return [rng.choice([1, 1, 2, 3, 5, 8, 17, 64]) if rng.random() < 0.97 else 0
             for _ in range(rng.randrange(5))]

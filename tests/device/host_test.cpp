@@ -59,7 +59,7 @@ TEST_CASE("host: has a name, and reads may land in its memory") {
   CHECK(host().kind() == device_kind::host);
   CHECK(host() == host());
   const placement_rules rules = host_backend()->rules();
-  CHECK(rules.straight);
+  CHECK(rules.unstaged);
   CHECK(rules.tensor_alignment == 1);
 }
 

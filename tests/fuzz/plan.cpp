@@ -41,7 +41,7 @@ struct setting {
 setting read_setting(ringload::testing::number_source from) {
   setting s;
   s.slot_bytes = std::uint64_t{4096} << (from.take(1) % 6);
-  s.rules.straight = from.take(1) % 2 == 0;
+  s.rules.unstaged = from.take(1) % 2 == 0;
   s.rules.tensor_alignment = std::uint64_t{1} << (from.take(1) % 13);
   s.rules.aligned_run_bytes = from.take(3);
   std::uint32_t file = 0;
@@ -75,9 +75,9 @@ void check_reads(const plan& made, const setting& s) {
     hold(r.bytes <= s.slot_bytes && r.bytes > 0, "a read fits in a slot");
     hold(r.bytes_needed <= r.bytes && r.bytes - r.bytes_needed < block_bytes,
          "what is asked for is what is needed, rounded up");
-    if (r.straight()) {
-      hold(s.rules.straight, "reads land straight only where they can");
-      hold(r.destination_offset % block_bytes == 0, "straight reads land on a block");
+    if (r.is_unstaged()) {
+      hold(s.rules.unstaged, "reads are unstaged only where they can");
+      hold(r.destination_offset % block_bytes == 0, "unstaged reads begin on a block");
       hold(r.destination_offset + r.bytes <= made.arena_bytes, "and inside the arena");
       hold(r.copies_begin == r.copies_end, "and need no copy");
     }
@@ -91,7 +91,7 @@ void check_reads(const plan& made, const setting& s) {
   }
 }
 
-// Bytes of a file that a straight read or a copy writes to the arena.
+// Bytes of a file that an unstaged read or a copy writes to the arena.
 struct landing {
   std::uint64_t destination_offset;
   std::uint64_t bytes;  // In the arena.
@@ -103,7 +103,7 @@ struct landing {
 std::vector<landing> writes_of(const plan& made) {
   std::vector<landing> all;
   for (const read_op& r : made.reads) {
-    if (r.straight()) all.push_back({r.destination_offset, r.bytes, r.file_offset, r.file});
+    if (r.is_unstaged()) all.push_back({r.destination_offset, r.bytes, r.file_offset, r.file});
     for (std::uint32_t c = r.copies_begin; c < r.copies_end; ++c) {
       const copy_op& copy = made.copies[c];
       all.push_back({copy.destination_offset, landed_bytes(copy.bytes, copy.cast),

@@ -136,7 +136,7 @@ TEST_CASE("devices: what goes to all is read once, by every route") {
       const model loaded = get(
           with.load_async(file.name(), selecting(select().replicate("*"), by(route)), use_future));
       CHECK(wrong_in(loaded, 6 * on.size()) == "");
-      // A block in which a staged tensor ends and a straight tensor begins may be read twice.
+      // A block in which a staged tensor ends and an unstaged tensor begins may be read twice.
       CHECK(read_by(loaded.stats()) <= read_by(one));
       CHECK(loaded.stats().bytes == on.size() * one.bytes);
       for (std::uint32_t d = 0; d < on.size(); ++d) {

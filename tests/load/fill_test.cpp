@@ -89,7 +89,7 @@ class random_fill {
     constexpr dtype types[] = {dtype::u8,  dtype::f32, dtype::bf16,      dtype::f16,
                                dtype::f64, dtype::i32, dtype::f8_e4m3fn, dtype::f8_e5m2};
     shaped t = {"t" + std::to_string(i), types[below(std::size(types))], {}};
-    if (one_in(3)) {  // Long enough for straight reads.
+    if (one_in(3)) {  // Long enough for unstaged reads.
       t.size = {1 + below(3), 70'000 + below(60'000)};
       return t;
     }
@@ -195,7 +195,7 @@ TEST_CASE("fill: any tensor fills any memory, element by element, and nothing ar
   }
 }
 
-TEST_CASE("fill: reads land straight in memory that is aligned, and buffered ones anywhere") {
+TEST_CASE("fill: reads are unstaged into memory that is aligned, and buffered ones anywhere") {
   const made_file file(std::vector<made_tensor>{{"a", 1'000'000}, {"b", 700'001}}, 3);
   const checkpoint opened = open_file(file);
   loader with(host(), small_options());
@@ -205,11 +205,11 @@ TEST_CASE("fill: reads land straight in memory that is aligned, and buffered one
     const fill_result done = get(
         with.fill_async(opened, memory.into(), filling({}, by(read_route::buffered)), use_future));
     CHECK(memory.all_whole());
-    CHECK(done.stats.bytes_straight >= 1'700'001 - 4 * 4096);
+    CHECK(done.stats.bytes_unstaged >= 1'700'001 - 4 * 4096);
     REQUIRE(done.stats_of_files.size() == 1);
     CHECK(done.stats_of_files.front().bytes_read == done.stats.bytes_buffered);
   }
-  // With the same offset modulo 512 as in the file, direct reads are straight too.
+  // With the same offset modulo 512 as in the file, direct reads are unstaged too.
   std::deque<guarded_memory> memory;
   std::vector<destination> into;
   for (const tensor_info& t : opened) {
@@ -220,7 +220,7 @@ TEST_CASE("fill: reads land straight in memory that is aligned, and buffered one
   make_cold(file.path());
   const fill_result done = get(with.fill_async(opened, into, use_future));
   for (const guarded_memory& each : memory) CHECK(each.as_expected());
-  if (done.stats.bytes_direct > 0) CHECK(done.stats.bytes_straight >= 1'700'001 - 4 * 4096);
+  if (done.stats.bytes_direct > 0) CHECK(done.stats.bytes_unstaged >= 1'700'001 - 4 * 4096);
 }
 
 TEST_CASE("fill: takes no memory for tensors, and pins no more than the slots") {

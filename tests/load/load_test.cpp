@@ -149,7 +149,7 @@ TEST_CASE("stats: bytes, route, engine and reasons") {
   CHECK(s.tensors_total == 5);
   CHECK(s.bytes_direct == 0);
   CHECK(s.bytes_buffered >= bytes);
-  CHECK(s.bytes_straight == s.bytes_buffered);  // U8 needs no alignment.
+  CHECK(s.bytes_unstaged == s.bytes_buffered);  // U8 needs no alignment.
   CHECK(s.reads >= bytes / small_slot);
   CHECK(s.short_reads == 0);
   CHECK(s.retries == 0);
@@ -181,7 +181,7 @@ TEST_CASE("stats: of a load through slots say what these are") {
   load_options converting;
   converting.dtype = dtype::f16;
   const load_stats s = get(with.load_async(file.name(), converting, use_future)).stats();
-  CHECK(s.bytes_straight == 0);
+  CHECK(s.bytes_unstaged == 0);
   CHECK(s.pinned_bytes_peak == 4 * small_slot);
   CHECK(s.page_kind == "4k");
   CHECK(s.page_kind_reason == "");

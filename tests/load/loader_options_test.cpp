@@ -190,7 +190,7 @@ TEST_CASE(
   REQUIRE(failed);
   CHECK(failed->code() == errc::memory_exceeded);
   CHECK(holds(failed->what(), "arena_bytes_max is 999,999"));
-  CHECK(holds(failed->what(), "need 1,0"));  // Includes the padding for straight reads.
+  CHECK(holds(failed->what(), "need 1,0"));  // Includes the padding for unstaged reads.
   CHECK(holds(failed->what(), "model.safetensors"));
   CHECK(code_of(with.start_async(file.name(), use_future)) == errc::memory_exceeded);
 
@@ -199,7 +199,7 @@ TEST_CASE(
 }
 
 TEST_CASE("loader_options: pinned memory is slots times slot_bytes at most, whatever is loaded") {
-  // One other tensor is misaligned in the file and too short for a straight read.
+  // One other tensor is misaligned in the file and too short for an unstaged read.
   const made_file file({f32("b", 15'000), {"a", 2 * mib + 1}, f32("c", 15'000)});
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
     loader with(host(), small_options(2, engine));
@@ -214,10 +214,10 @@ TEST_CASE("loader_options: pinned memory is slots times slot_bytes at most, what
 }
 
 TEST_CASE("loader_options: no slot has memory before a read needs it") {
-  const made_file straight({{"a", mib}});
+  const made_file unstaged({{"a", mib}});
   const made_file staged({{"a", 999}, f32("b", 5'000)}, 1);
   loader with(host(), small_options(4));
-  CHECK(get(with.load_async(straight.name(), use_future)).stats().pinned_bytes_peak == 0);
+  CHECK(get(with.load_async(unstaged.name(), use_future)).stats().pinned_bytes_peak == 0);
   CHECK(with.stats().page_kind == "");
   CHECK_FALSE(with.stats().slots_registered);
   CHECK(with.stats().registration_reason != "");

@@ -55,7 +55,8 @@ std::string refusal(const wanted_tensor& tensor, std::span<const wanted_stream> 
 
 }  // namespace
 
-TEST_CASE("arenas: long tensors that lie side by side are read straight, each into its own") {
+TEST_CASE(
+    "arenas: long tensors that lie side by side are read without staging, each into its own") {
   const plan p = plan_apart({wanted(4096, 70'000), wanted(74'096, 100'000)}).value();
   CHECK(asked_of(p) == std::vector<asked>{
                            {4096, 0, 73'728, 70'000},
@@ -77,9 +78,9 @@ TEST_CASE("arenas: short tensors that lie side by side share a staged read") {
   const plan p = plan_apart({wanted(0, 1000, 4), wanted(1000, 600, 8), wanted(1600, 30)}).value();
   REQUIRE(p.reads.size() == 2);
   // The last run is not cut.
-  CHECK(p.reads[0].straight());
+  CHECK(p.reads[0].is_unstaged());
   CHECK(p.reads[0].destination == 2);
-  CHECK_FALSE(p.reads[1].straight());
+  CHECK_FALSE(p.reads[1].is_unstaged());
   CHECK(p.copies.size() == 2);
   CHECK(p.copies[1].destination == 1);
   CHECK(p.copies[1].destination_offset == 0);
@@ -89,11 +90,11 @@ TEST_CASE("arenas: short tensors that lie side by side share a staged read") {
 }
 
 TEST_CASE("arenas: one byte decides whether a tensor is worth a read of its own") {
-  const auto first_is_straight = [](std::uint64_t bytes) {
-    return part_of(plan_apart({wanted(0, bytes), wanted(bytes, 10)}).value(), 0).straight;
+  const auto first_is_unstaged = [](std::uint64_t bytes) {
+    return part_of(plan_apart({wanted(0, bytes), wanted(bytes, 10)}).value(), 0).unstaged;
   };
-  CHECK_FALSE(first_is_straight(straight_bytes_min - 1));
-  CHECK(first_is_straight(straight_bytes_min));
+  CHECK_FALSE(first_is_unstaged(unstaged_bytes_min - 1));
+  CHECK(first_is_unstaged(unstaged_bytes_min));
 }
 
 TEST_CASE("arenas: an empty tensor has an address, an arena that nobody uses has no byte") {
@@ -138,7 +139,7 @@ plan plan_replicated(const std::vector<wanted_tensor>& tensors,
 
 }  // namespace
 
-TEST_CASE("arenas: what goes to several is read once, straight into the first, and copied") {
+TEST_CASE("arenas: what goes to several is read once, without staging into the first, and copied") {
   const std::vector<wanted_tensor> tensors = {wanted(4096, 70'000), wanted(74'096, 3 * slot)};
   const plan one = planned(tensors, host_rules());
   const plan p = plan_replicated(tensors, {host_rules(), host_rules(), host_rules()});
@@ -162,7 +163,7 @@ TEST_CASE("arenas: where one takes copies from slots only, all have theirs from 
         std::vector{cuda_like_rules(), cuda_like_rules()}}) {
     const plan p = plan_replicated(tensors, rules);
     REQUIRE(p.reads.size() == 1);
-    CHECK_FALSE(p.reads[0].straight());
+    CHECK_FALSE(p.reads[0].is_unstaged());
     CHECK(p.reads[0].bytes_needed == 75'000);
     std::uint64_t copied_bytes[2] = {};
     for (const copy_op& c : p.copies) copied_bytes[c.destination] += c.bytes;
@@ -175,7 +176,7 @@ TEST_CASE("arenas: where one takes copies from slots only, all have theirs from 
   }
 }
 
-TEST_CASE("arenas: of those that are straight and those that are not each follows its own rules") {
+TEST_CASE("arenas: of those that are unstaged and those that are not each follows its own rules") {
   plan_input in;
   std::vector<wanted_tensor> tensors = {wanted(0, 100'000), wanted(100'000, 100'000, 4)};
   tensors[1].arena = 1;
@@ -183,8 +184,8 @@ TEST_CASE("arenas: of those that are straight and those that are not each follow
   in.arenas = 2;
   const std::vector<placement_rules> rules = {host_rules(), cuda_like_rules()};
   const plan p = make_plan(in, rules, {slot}).value();
-  CHECK(part_of(p, 0).straight);
-  CHECK_FALSE(part_of(p, 1).straight);
+  CHECK(part_of(p, 0).unstaged);
+  CHECK_FALSE(part_of(p, 1).unstaged);
 }
 
 TEST_CASE("arenas: a tensor without stored bytes is aligned by the rules of its own arena") {
@@ -306,5 +307,5 @@ TEST_CASE("views: where they are only possible, the others are brought") {
   CHECK(p.tensors[1].destination == 0);
   CHECK(p.arenas[0].bytes == 4096);
   REQUIRE(p.reads.size() == 1);
-  CHECK_FALSE(p.reads[0].straight());
+  CHECK_FALSE(p.reads[0].is_unstaged());
 }

@@ -28,10 +28,10 @@ TEST_CASE("plan: what is converted is staged, and takes the room of what it beco
   const plan p = planned(
       {wanted(4096, 400, 4), converted(8192, 400, f32_to_bf16), converted(8592, 10, fp8_to_f32)},
       host_rules());
-  CHECK(part_of(p, 0).straight);
-  CHECK_FALSE(part_of(p, 1).straight);
+  CHECK(part_of(p, 0).unstaged);
+  CHECK_FALSE(part_of(p, 1).unstaged);
   CHECK(p.tensors[1].cast == f32_to_bf16);
-  // After the straight block 200 bytes, then 40.
+  // After the unstaged block 200 bytes, then 40.
   CHECK(p.tensors[1].destination_offset == 4096);
   CHECK(p.tensors[2].destination_offset == 4296);
   CHECK(p.reads.size() == 2);

@@ -21,7 +21,7 @@ inline constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::ma
 
 inline placement_rules host_rules() {
   placement_rules rules;
-  rules.straight = true;
+  rules.unstaged = true;
   return rules;
 }
 

@@ -58,7 +58,7 @@ layout random_layout(unsigned seed) {
   chance by(seed);
   layout made;
   made.slot_bytes = by.one_of({block, 2 * block, 16 * kib, 64 * kib, 256 * kib});
-  made.rules.straight = by.one_in(2);
+  made.rules.unstaged = by.one_in(2);
   made.rules.tensor_alignment = by.one_of({1, 1, 8, 64, 256, block});
   made.rules.aligned_run_bytes = by.one_of({1, 32 * kib, 128 * kib, 32 * mib});
   const std::uint64_t files = by.number(1, 3);
@@ -91,9 +91,9 @@ void check_reads(const layout& of, const plan& p) {
     REQUIRE(r.bytes == round_up<std::uint64_t>(r.bytes_needed, block));
     REQUIRE(r.file_offset + r.bytes_needed <= file_bytes);
     REQUIRE(r.file_offset + r.bytes <= round_up(file_bytes, block));
-    REQUIRE((r.straight() || r.copies_end > r.copies_begin));
-    if (r.straight()) {
-      REQUIRE(of.rules.straight);
+    REQUIRE((r.is_unstaged() || r.copies_end > r.copies_begin));
+    if (r.is_unstaged()) {
+      REQUIRE(of.rules.unstaged);
       REQUIRE(r.destination_offset % block == 0);
       REQUIRE(r.destination_offset + r.bytes <= p.arena_bytes);
       // The read does not cross a multiple of the slot size.
@@ -102,10 +102,10 @@ void check_reads(const layout& of, const plan& p) {
     }
     if (i == 0 || p.reads[i - 1].file != r.file) continue;
     const read_op& before = p.reads[i - 1];
-    if (before.straight() == r.straight()) {
+    if (before.is_unstaged() == r.is_unstaged()) {
       REQUIRE(before.file_offset + before.bytes <= r.file_offset);
     } else {
-      REQUIRE(before.straight());
+      REQUIRE(before.is_unstaged());
     }
   }
   for (std::size_t i = 1; i < p.reads.size(); ++i) REQUIRE(p.reads[i - 1].file <= p.reads[i].file);
@@ -115,7 +115,7 @@ void check_reads(const layout& of, const plan& p) {
 void check_copies(const plan& p) {
   std::uint32_t seen = 0;
   for (const read_op& r : p.reads) {
-    if (r.straight()) {
+    if (r.is_unstaged()) {
       REQUIRE(r.copies_begin == r.copies_end);
       continue;
     }
@@ -143,7 +143,7 @@ void check_places(const layout& of, const plan& p) {
     REQUIRE(at.destination_offset % of.rules.tensor_alignment == 0);
     REQUIRE(at.destination_offset + e.bytes <= p.arena_bytes);
     if (e.bytes == 0) continue;
-    if (part_of(p, t).straight) REQUIRE(at.destination_offset % block == e.offset % block);
+    if (part_of(p, t).unstaged) REQUIRE(at.destination_offset % block == e.offset % block);
     ranges.emplace_back(at.destination_offset, at.destination_offset + e.bytes);
   }
   std::sort(ranges.begin(), ranges.end());
@@ -166,7 +166,7 @@ void check_landing(const layout& of, const plan& p) {
     REQUIRE(at.reads_end <= p.reads.size());
     for (std::uint32_t r = 0; r < p.reads.size(); ++r) {
       const read_op& read = p.reads[r];
-      const bool brings = read.file == e.file && read.straight() == at.straight &&
+      const bool brings = read.file == e.file && read.is_unstaged() == at.unstaged &&
                           read.file_offset < e.offset + e.bytes &&
                           read.file_offset + read.bytes_needed > e.offset;
       REQUIRE(brings == (at.reads_begin <= r && r < at.reads_end));
@@ -183,7 +183,7 @@ void carry_out(const layout& of, const plan& p, const noise_files& files, chance
   std::vector<read_op> reads = p.reads;
   std::shuffle(reads.begin(), reads.end(), by.engine());
   for (const read_op& r : reads) {
-    std::byte* into = r.straight() ? arena.data() + r.destination_offset : slot_memory.data();
+    std::byte* into = r.is_unstaged() ? arena.data() + r.destination_offset : slot_memory.data();
     std::memcpy(into, files.at(r.file, r.file_offset), r.bytes);
     for (std::uint32_t c = r.copies_begin; c < r.copies_end; ++c) {
       const copy_op& copy = p.copies[c];
@@ -204,7 +204,7 @@ void carry_out(const layout& of, const plan& p, const noise_files& files, chance
 
 TEST_CASE("make_plan: brings every byte of every tensor to its place, whatever the layout") {
   const noise_files files;
-  unsigned straight_reads = 0;
+  unsigned unstaged_reads = 0;
   unsigned staged_reads = 0;
   for (unsigned seed = 0; seed < 3000; ++seed) {
     CAPTURE(seed);
@@ -216,10 +216,10 @@ TEST_CASE("make_plan: brings every byte of every tensor to its place, whatever t
     check_landing(of, p);
     chance order(seed);
     carry_out(of, p, files, order);
-    for (const read_op& r : p.reads) ++(r.straight() ? straight_reads : staged_reads);
+    for (const read_op& r : p.reads) ++(r.is_unstaged() ? unstaged_reads : staged_reads);
   }
   // Both kinds of reads must occur. Otherwise the random layouts are too simple.
-  CHECK(straight_reads > 10'000);
+  CHECK(unstaged_reads > 10'000);
   CHECK(staged_reads > 10'000);
 }
 

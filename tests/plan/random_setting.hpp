@@ -307,7 +307,7 @@ inline setting random_setting(unsigned seed) {
   if (by.one_in(2)) s.arenas = static_cast<std::uint32_t>(by.number(2, 4));
   s.rules.resize(by.one_in(2) ? s.arenas : 1);
   for (placement_rules& each : s.rules) {
-    each.straight = by.one_in(2);
+    each.unstaged = by.one_in(2);
     each.tensor_alignment = by.one_of<std::uint64_t>({1, 64, 256});
   }
   if (by.one_in(3)) s.views = mapping_request::possible;

@@ -143,11 +143,11 @@ void execution::check_reads() const {
     REQUIRE(r.bytes_needed > 0);
     REQUIRE(r.bytes <= s_.within.slot_bytes);
     REQUIRE(r.file_offset + r.bytes_needed <= s_.file_end[r.file]);
-    if (!r.straight()) continue;
+    if (!r.is_unstaged()) continue;
     REQUIRE(r.destination_offset + r.bytes <= memory_[r.destination].size());
     if (!s_.input().is_callers(r.destination)) continue;
     const caller_memory& memory = s_.destinations[r.destination - 1];
-    REQUIRE(memory.straight);
+    REQUIRE(memory.unstaged);
     REQUIRE((memory.address + r.destination_offset) % s_.within.direct_alignment == 0);
     REQUIRE(r.bytes == r.bytes_needed);
   }
@@ -211,7 +211,7 @@ void execution::carry_out(std::uint32_t index) {
   // The kernel may write all requested bytes, also after the end of the file. The test writes
   // random bytes there.
   std::byte* const into =
-      r.straight() ? memory_[r.destination].data() + r.destination_offset : slot.data();
+      r.is_unstaged() ? memory_[r.destination].data() + r.destination_offset : slot.data();
   std::memcpy(into, files_.at(r.file, r.file_offset), r.bytes);
   for (std::uint32_t c = r.copies_begin; c < r.copies_end; ++c) {
     const copy_op& copy = p_.copies[c];
@@ -294,7 +294,7 @@ TEST_CASE(
   const noise_files files;
   unsigned maps = 0;
   unsigned chains = 0;
-  unsigned straight = 0;
+  unsigned unstaged = 0;
   unsigned fills = 0;
   unsigned turns = 0;
   unsigned views = 0;
@@ -307,7 +307,7 @@ TEST_CASE(
     execution(s, *made, files).run(order);
     maps += made->maps.empty() ? 0 : 1;
     for (const stream_op& op : made->streams) chains += op.chain() ? 1 : 0;
-    for (const read_op& r : made->reads) straight += r.straight() && r.destination != 0 ? 1 : 0;
+    for (const read_op& r : made->reads) unstaged += r.is_unstaged() && r.destination != 0 ? 1 : 0;
     fills += made->fills.empty() ? 0 : 1;
     turns += made->order.empty() ? 0 : 1;
     for (const planned_arena& a : made->arenas) views += a.mapped() ? 1 : 0;
@@ -315,7 +315,7 @@ TEST_CASE(
   // Every case must occur. Otherwise the random inputs are too simple.
   CHECK(maps * 10 > settings * 3);
   CHECK(chains * 10 > settings);
-  CHECK(straight * 40 > settings);
+  CHECK(unstaged * 40 > settings);
   CHECK(fills * 40 > settings);
   CHECK(turns * 40 > settings);
   CHECK(views * 20 > settings);

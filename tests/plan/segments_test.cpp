@@ -26,11 +26,11 @@ result<file_segments> segments_of_all(const std::vector<stored_item>& items, con
 
 }  // namespace
 
-TEST_CASE("segments: items that straight reads fetch are left out, their ends are not") {
+TEST_CASE("segments: items that unstaged reads fetch are left out, their ends are not") {
   std::vector<stored_item> items = {item_at(0, 100'000), item_at(4096, 98'304)};
   items[0].hole_begin = 4096;
   items[0].hole_end = 98'304;
-  items[1].straight = true;
+  items[1].unstaged = true;
   const auto found = segments_of_all(items, {});
   REQUIRE(found.has_value());
   REQUIRE(found->segments.size() == 2);

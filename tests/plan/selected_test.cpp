@@ -33,7 +33,7 @@ tensor_form form_of(const numbers& shape, const std::vector<range>& box) {
 
 }  // namespace
 
-TEST_CASE("make_plan: a slice of the first dimension is a shorter extent, and read straight") {
+TEST_CASE("make_plan: a slice of the first dimension is a shorter extent, and unstaged") {
   const numbers shape = {1000, 1024};
   const std::vector<range> box = {{250, 500}, {0, 1024}};
   const tensor_form form = form_of(shape, box);
@@ -75,7 +75,8 @@ TEST_CASE("make_plan: rows that lie 64 KiB apart are read one by one") {
   }
 }
 
-TEST_CASE("make_plan: memory of the caller's is read straight in whole blocks, neighbours share") {
+TEST_CASE(
+    "make_plan: memory of the caller's is read without staging in whole blocks, neighbours share") {
   // Two adjacent tensors in the file. Their memory has the same offset modulo 512.
   tensor_form first;
   first.destination = 1;
@@ -129,7 +130,7 @@ TEST_CASE("make_plan: a box of half a byte is refused") {
   }
 }
 
-TEST_CASE("make_plan: tensors that are the same bytes lie at the same place, staged or straight") {
+TEST_CASE("make_plan: tensors that are the same bytes lie at the same place, staged or unstaged") {
   for (const placement_rules& rules : {host_rules(), cuda_like_rules()}) {
     const plan p =
         planned({wanted(4096, 5000, 4), wanted(4096, 5000, 4), wanted(5096, 100, 4)}, rules);

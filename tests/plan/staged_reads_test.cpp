@@ -19,7 +19,7 @@ TEST_CASE("make_plan: a staged tensor is read into a slot and copied to its plac
   const plan p = planned({wanted(4100, 100, 4)}, cuda_like_rules());
   CHECK(asked_of(p) == std::vector<asked>{{4096, staged, 4096, 104}});
   CHECK(copies_of(p, 0) == std::vector<copied>{{4, 0, 100}});
-  CHECK_FALSE(part_of(p, 0).straight);
+  CHECK_FALSE(part_of(p, 0).unstaged);
   CHECK(p.tensors[0].destination_offset == 0);
   CHECK(p.arena_bytes == 4096);
 }
@@ -121,8 +121,8 @@ TEST_CASE("make_plan: a staged tensor of no bytes costs nothing, and parts nothi
 }
 
 TEST_CASE("make_plan: what is staged is read beside what lies near it, and not at the end") {
-  // Two tensors in caller memory. Their whole blocks are read straight, and the bytes at their ends
-  // are staged.
+  // Two tensors in caller memory. Their whole blocks are read without staging, and the bytes at
+  // their ends are staged.
   std::vector<tensor_form> forms(2);
   const std::vector<caller_memory> memory = {{1 * mib, mib, true}, {3 * mib, mib, true}};
   std::vector<wanted_tensor> tensors;
@@ -145,20 +145,21 @@ TEST_CASE("make_plan: what is staged is read beside what lies near it, and not a
   }
   // The reads in order: the first block, the whole blocks of the first tensor, the end of a tensor
   // with the beginning of the next, and so on.
-  CHECK_FALSE(p.reads[p.order[0]].straight());
-  CHECK(p.reads[p.order[1]].straight());
-  CHECK_FALSE(p.reads[p.order[2]].straight());
-  CHECK(p.reads[p.order[3]].straight());
+  CHECK_FALSE(p.reads[p.order[0]].is_unstaged());
+  CHECK(p.reads[p.order[1]].is_unstaged());
+  CHECK_FALSE(p.reads[p.order[2]].is_unstaged());
+  CHECK(p.reads[p.order[3]].is_unstaged());
 }
 
-TEST_CASE("make_plan: what its elements misalign is read straight where reads land anywhere") {
+TEST_CASE(
+    "make_plan: what its elements misalign is read without staging where reads land anywhere") {
   const std::vector<wanted_tensor> tensors = {
       wanted(101, 200 * kib, 8), wanted(300 * kib + 4, 80, 8), wanted(400 * kib + 1, 99 * kib, 2),
       wanted(400 * kib + 1, 99 * kib, 2)};
   plan_input all;
   all.tensors = tensors;
   plan_limits within = {slot};
-  CHECK_FALSE(part_of(make_plan(all, host_rules(), within).value(), 0).straight);
+  CHECK_FALSE(part_of(make_plan(all, host_rules(), within).value(), 0).unstaged);
   within.direct_alignment = 1;
   const plan p = make_plan(all, host_rules(), within).value();
   // The first tensor is shifted by half a block and 3 bytes, so that it begins at a multiple of 8.
@@ -196,15 +197,15 @@ TEST_CASE("make_plan: neighbours that are misaligned alike are read in one go") 
   CHECK(cut.reads[1].destination_offset == 128 * kib + 2051);
 }
 
-TEST_CASE("make_plan: of each file the straight reads come first, and files stay in order") {
+TEST_CASE("make_plan: of each file the unstaged reads come first, and files stay in order") {
   const std::vector<wanted_tensor> extents = {wanted(1, 6, 2, 0), wanted(8, 8, 8, 0),
                                               wanted(1, 6, 2, 1), wanted(8, 8, 8, 1)};
   const plan p = planned(extents, host_rules());
   REQUIRE(p.reads.size() == 4);
-  CHECK(p.reads[0].straight());
-  CHECK_FALSE(p.reads[1].straight());
-  CHECK(p.reads[2].straight());
-  CHECK_FALSE(p.reads[3].straight());
+  CHECK(p.reads[0].is_unstaged());
+  CHECK_FALSE(p.reads[1].is_unstaged());
+  CHECK(p.reads[2].is_unstaged());
+  CHECK_FALSE(p.reads[3].is_unstaged());
   CHECK(p.reads[1].file == 0);
   CHECK(p.reads[2].file == 1);
 }

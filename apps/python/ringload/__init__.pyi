@@ -87,7 +87,7 @@ class Saved(NamedTuple):
     files: list[str]
     nbytes: int
     bytes_direct: int
-    bytes_straight: int
+    bytes_unstaged: int
     writes: int
     seconds: float
     route_reason: str

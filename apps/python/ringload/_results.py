@@ -5,7 +5,7 @@ import collections
 
 Filled = collections.namedtuple("Filled", "missing unexpected stats")
 _Saved = collections.namedtuple(
-    "Saved", "files nbytes bytes_direct bytes_straight writes seconds route_reason digests"
+    "Saved", "files nbytes bytes_direct bytes_unstaged writes seconds route_reason digests"
 )
 
 

@@ -84,7 +84,7 @@ nb::dict dict_of(const load_stats& stats) {
   all["tensors_total"] = stats.tensors_total;
   all["bytes_direct"] = stats.bytes_direct;
   all["bytes_buffered"] = stats.bytes_buffered;
-  all["bytes_straight"] = stats.bytes_straight;
+  all["bytes_unstaged"] = stats.bytes_unstaged;
   all["bytes_gpu_direct"] = stats.bytes_gpu_direct;
   all["bytes_mapped"] = stats.bytes_mapped;
   all["bytes_remote"] = stats.bytes_remote;
@@ -159,7 +159,7 @@ nb::dict dict_of(const save_result& done) {
   all["files"] = list_of(done.files);
   all["nbytes"] = done.bytes;
   all["bytes_direct"] = done.bytes_direct;
-  all["bytes_straight"] = done.bytes_straight;
+  all["bytes_unstaged"] = done.bytes_unstaged;
   all["writes"] = done.writes;
   all["seconds"] = done.seconds;
   all["route_reason"] = str_of(done.route_reason);

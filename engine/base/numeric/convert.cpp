@@ -193,9 +193,9 @@ std::optional<element_kind> element_kind_of(dtype type) noexcept {
 dtype dtype_of(element_kind kind) noexcept { return dtypes[static_cast<unsigned>(kind)]; }
 
 bool convertible(dtype from, dtype to) noexcept {
-  const bool into = to == dtype::f32 || to == dtype::f16 || to == dtype::bf16;
+  const bool is_target = to == dtype::f32 || to == dtype::f16 || to == dtype::bf16;
   const auto kind = element_kind_of(from);
-  return into && from != to && kind && *kind <= element_kind::f64;
+  return is_target && from != to && kind && *kind <= element_kind::f64;
 }
 
 bool kernels_convert(dtype from, dtype to) noexcept {

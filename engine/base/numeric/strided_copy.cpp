@@ -144,11 +144,10 @@ void copy_tiles(const std::byte* from, std::byte* to, const axis& inner, const a
 }
 
 template <std::size_t Bytes, bool Swap>
-void copy_line(const std::byte* from, std::byte* to, const axis& along) {
-  for (std::size_t i = 0; i < along.count; ++i) {
+void copy_line(const std::byte* from, std::byte* to, const axis& line) {
+  for (std::size_t i = 0; i < line.count; ++i) {
     const auto index = static_cast<std::ptrdiff_t>(i);
-    copy_word<Bytes, Swap>(from + index * along.source_stride,
-                           to + index * along.destination_stride);
+    copy_word<Bytes, Swap>(from + index * line.source_stride, to + index * line.destination_stride);
   }
 }
 
@@ -197,40 +196,40 @@ void copy_words(std::uint32_t bytes, const whole_box& box, const std::byte* from
 constexpr std::size_t buffer_bytes = 4096;
 
 // Copies one row. An element may have any number of bytes.
-void copy_line(const std::byte* from, std::byte* to, const axis& along, std::size_t bytes) {
+void copy_line(const std::byte* from, std::byte* to, const axis& line, std::size_t bytes) {
   switch (bytes) {
-    case 1: return copy_line<1, false>(from, to, along);
-    case 2: return copy_line<2, false>(from, to, along);
-    case 4: return copy_line<4, false>(from, to, along);
-    case 8: return copy_line<8, false>(from, to, along);
+    case 1: return copy_line<1, false>(from, to, line);
+    case 2: return copy_line<2, false>(from, to, line);
+    case 4: return copy_line<4, false>(from, to, line);
+    case 8: return copy_line<8, false>(from, to, line);
     default: break;
   }
-  for (std::size_t i = 0; i < along.count; ++i) {
+  for (std::size_t i = 0; i < line.count; ++i) {
     const auto index = static_cast<std::ptrdiff_t>(i);
-    std::memcpy(to + index * along.destination_stride, from + index * along.source_stride, bytes);
+    std::memcpy(to + index * line.destination_stride, from + index * line.source_stride, bytes);
   }
 }
 
-// Converts the elements of one dimension. Gathers, swaps, converts and scatters as many elements at
-// a time as fit in a buffer. Contiguous elements are not gathered or scattered.
-void convert_line(const strided_map& map, const std::byte* from, std::byte* to, const axis& along) {
+// Converts the elements of `line`. Gathers, swaps, converts and scatters as many elements at a time
+// as fit in a buffer. Contiguous elements are not gathered or scattered.
+void convert_line(const strided_map& map, const std::byte* from, std::byte* to, const axis& line) {
   const std::size_t in = map.cast.from_bytes();
   const std::size_t out = map.cast.to_bytes();
-  const bool gathers = along.source_stride != static_cast<std::ptrdiff_t>(in);
-  const bool scatters = along.destination_stride != static_cast<std::ptrdiff_t>(out);
+  const bool gathers = line.source_stride != static_cast<std::ptrdiff_t>(in);
+  const bool scatters = line.destination_stride != static_cast<std::ptrdiff_t>(out);
   if (!gathers && !scatters && map.swap_bytes == 0) {
-    convert(from, to, along.count, map.cast);
+    convert(from, to, line.count, map.cast);
     return;
   }
   alignas(64) std::byte stored[buffer_bytes];
   alignas(64) std::byte converted[buffer_bytes];
   const std::size_t step = std::max<std::size_t>(1, buffer_bytes / std::max(in, out));
-  for (std::size_t i = 0; i < along.count; i += step) {
-    const std::size_t count = std::min(step, along.count - i);
-    const std::byte* source = from + static_cast<std::ptrdiff_t>(i) * along.source_stride;
-    std::byte* const target = to + static_cast<std::ptrdiff_t>(i) * along.destination_stride;
+  for (std::size_t i = 0; i < line.count; i += step) {
+    const std::size_t count = std::min(step, line.count - i);
+    const std::byte* source = from + static_cast<std::ptrdiff_t>(i) * line.source_stride;
+    std::byte* const target = to + static_cast<std::ptrdiff_t>(i) * line.destination_stride;
     if (gathers) {
-      copy_line(source, stored, {count, along.source_stride, static_cast<std::ptrdiff_t>(in)}, in);
+      copy_line(source, stored, {count, line.source_stride, static_cast<std::ptrdiff_t>(in)}, in);
       source = stored;
     }
     if (map.swap_bytes != 0) {
@@ -240,7 +239,7 @@ void convert_line(const strided_map& map, const std::byte* from, std::byte* to, 
     convert(source, scatters ? converted : target, count, map.cast);
     if (scatters)
       copy_line(converted, target,
-                {count, static_cast<std::ptrdiff_t>(out), along.destination_stride}, out);
+                {count, static_cast<std::ptrdiff_t>(out), line.destination_stride}, out);
   }
 }
 

@@ -76,8 +76,8 @@ result<void> stream_decoder::expect_end(std::span<const std::byte>& in) {
 result<void> stream_decoder::decode(std::span<const std::byte> in, decoded_output& out) {
   taken_ += in.size();
   for (;;) {
-    const std::uint64_t to_come = stream_.decoded_bytes - produced_;
-    if (to_come == 0) {
+    const std::uint64_t bytes_left = stream_.decoded_bytes - produced_;
+    if (bytes_left == 0) {
       while (!in.empty()) {
         if (auto status = expect_end(in); !status) return status.error();
       }
@@ -86,7 +86,7 @@ result<void> stream_decoder::decode(std::span<const std::byte> in, decoded_outpu
     std::span<std::byte> buffer =
         shuffled_.empty() ? out.next_buffer() : std::span(shuffled_).subspan(produced_);
     buffer =
-        buffer.first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), to_come)));
+        buffer.first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), bytes_left)));
     auto step = decoder_->decode(in, buffer);
     if (!step) return step.error();
     in = in.subspan(step->taken);
@@ -102,7 +102,7 @@ result<void> stream_decoder::decode(std::span<const std::byte> in, decoded_outpu
   return {};
 }
 
-void stream_decoder::give_unshuffled(decoded_output& out) const {
+void stream_decoder::write_unshuffled(decoded_output& out) const {
   std::size_t offset = 0;
   while (offset < shuffled_.size()) {
     const std::span<std::byte> whole = out.next_buffer();
@@ -131,7 +131,7 @@ result<void> stream_decoder::finish(decoded_output& out) {
   }
   if (stream_.crc32 && *stream_.crc32 != crc32_)
     return malformed_stream("wrong CRC-32 of the decoded bytes");
-  if (!shuffled_.empty()) give_unshuffled(out);
+  if (!shuffled_.empty()) write_unshuffled(out);
   return {};
 }
 

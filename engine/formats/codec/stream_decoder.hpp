@@ -48,7 +48,7 @@ class stream_decoder {
 
   result<void> decode(std::span<const std::byte> in, decoded_output& out);
   result<void> expect_end(std::span<const std::byte>& in);
-  void give_unshuffled(decoded_output& out) const;
+  void write_unshuffled(decoded_output& out) const;
 
   stored_stream stream_;
   std::unique_ptr<decoder> decoder_;

@@ -49,7 +49,7 @@ class zstd_decoder final : public decoder {
               out.size() == memory_.size - memory_.pos));
       to = memory_;
     }
-    const std::size_t given_before = to.pos;
+    const std::size_t produced_before = to.pos;
     for (;;) {
       const std::size_t taken = from.pos;
       const std::size_t produced = to.pos;
@@ -66,7 +66,7 @@ class zstd_decoder final : public decoder {
     }
     if (looks_back_) memory_ = to;
     // A stream may have several frames, so the end of a frame may not be the end of the stream.
-    return progress{from.pos, to.pos - given_before, between_frames_};
+    return progress{from.pos, to.pos - produced_before, between_frames_};
   }
 
  private:

@@ -62,7 +62,8 @@ class reader {
     out.is_list = extent == H5S_SIMPLE;
     switch (::H5Tget_class(type_.get())) {
       case H5T_STRING:
-        return ::H5Tis_variable_str(type_.get()) > 0 ? read_long(out) : read_fixed(out);
+        return ::H5Tis_variable_str(type_.get()) > 0 ? read_variable_length(out)
+                                                     : read_fixed_length(out);
       case H5T_FLOAT:
         out.value_kind = hdf5_attribute::kind::floats;
         return read_numbers(H5T_NATIVE_DOUBLE, out.floats);
@@ -85,7 +86,7 @@ class reader {
     return count_ == 0 || ::H5Aread(attribute_, memory_type, out.data()) >= 0;
   }
 
-  bool read_fixed(hdf5_attribute& out) {
+  bool read_fixed_length(hdf5_attribute& out) {
     const std::size_t width = ::H5Tget_size(type_.get());
     if (width == 0 || (count_ > 0 && width > bytes_left_ / count_)) return false;
     std::vector<char> characters(width * count_);
@@ -100,8 +101,7 @@ class reader {
     return true;
   }
 
-  // Reads strings of variable length.
-  bool read_long(hdf5_attribute& out) {
+  bool read_variable_length(hdf5_attribute& out) {
     std::vector<char*> strings(count_, nullptr);
     if (count_ == 0) return true;
     if (::H5Aread(attribute_, type_.get(), strings.data()) < 0) return false;
@@ -135,7 +135,7 @@ std::size_t bytes_of(const hdf5_attribute& attribute) {
 }  // namespace
 
 result<void> attribute_reader::read_all(hid_t object, const std::string& name) {
-  auto names = names_of(object, hdf5_attributes_max - to.attributes.size());
+  auto names = names_of(object, hdf5_attributes_max - contents.attributes.size());
   if (!names) return names.error();
   for (const std::string& attribute_name : *names) {
     const handle attribute(::H5Aopen(object, attribute_name.c_str(), H5P_DEFAULT), &::H5Aclose);
@@ -143,11 +143,11 @@ result<void> attribute_reader::read_all(hid_t object, const std::string& name) {
     found.name = name.empty() ? attribute_name : name + '.' + attribute_name;
     const bool read = attribute && reader(attribute.get(), bytes_left).read(found);
     if (!read || bytes_of(found) > bytes_left) {
-      ++to.attributes_left_out;
+      ++contents.attributes_left_out;
       continue;
     }
     bytes_left -= bytes_of(found);
-    to.attributes.push_back(std::move(found));
+    contents.attributes.push_back(std::move(found));
   }
   return {};
 }

@@ -17,12 +17,12 @@ namespace ringload::inline v0::h5 {
 inline constexpr std::size_t attribute_bytes_max = std::size_t{64} << 20;
 
 struct attribute_reader {
-  hdf5_contents& to;
+  hdf5_contents& contents;
   std::size_t bytes_left = attribute_bytes_max;
 
-  // Adds the attributes of `object` to to.attributes. Adds `name` and a dot before each attribute
-  // name, unless `name` is empty. If an attribute cannot be read, is too large, or has an
-  // unsupported type, only increments to.attributes_left_out.
+  // Adds the attributes of `object` to contents.attributes. Adds `name` and a dot before each
+  // attribute name, unless `name` is empty. If an attribute cannot be read, is too large, or has an
+  // unsupported type, only increments contents.attributes_left_out.
   result<void> read_all(hid_t object, const std::string& name);
 };
 

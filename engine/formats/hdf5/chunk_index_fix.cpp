@@ -49,17 +49,17 @@ bool chunk_places::reorder(std::vector<std::uint64_t>& origins) const {
       const auto shifted = array_index
                                ? checked_multiply(*array_index, d > unlimited ? counts[d] : 1)
                                : std::nullopt;
-      const std::uint64_t place = origins[origin + d] / chunk_shape[d];
-      if (d < unlimited && place != 0) return false;
-      array_index = shifted ? checked_add(*shifted, place) : std::nullopt;
+      const std::uint64_t chunk_number = origins[origin + d] / chunk_shape[d];
+      if (d < unlimited && chunk_number != 0) return false;
+      array_index = shifted ? checked_add(*shifted, chunk_number) : std::nullopt;
     }
     if (!array_index) return false;
     origins[origin + unlimited] = *array_index / *limited_product * chunk_shape[unlimited];
-    std::uint64_t rest = *array_index % *limited_product;
+    std::uint64_t remaining_index = *array_index % *limited_product;
     for (std::size_t d = rank; d-- > 0;) {
       if (d == unlimited) continue;
-      origins[origin + d] = rest % counts[d] * chunk_shape[d];
-      rest /= counts[d];
+      origins[origin + d] = remaining_index % counts[d] * chunk_shape[d];
+      remaining_index /= counts[d];
     }
   }
   return true;

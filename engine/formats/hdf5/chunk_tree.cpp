@@ -25,9 +25,9 @@ constexpr unsigned message_continuation = 16;
 class block {
  public:
   block(const tree_place& from, std::uint64_t address, std::uint64_t bytes) {
-    constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<::off_t>::max());
-    if (bytes > block_bytes_max || address > most - block_bytes_max ||
-        from.base > most - block_bytes_max - address) {
+    constexpr auto offset_max = static_cast<std::uint64_t>(std::numeric_limits<::off_t>::max());
+    if (bytes > block_bytes_max || address > offset_max - block_bytes_max ||
+        from.base > offset_max - block_bytes_max - address) {
       return;
     }
     bytes_.resize(static_cast<std::size_t>(bytes));
@@ -98,8 +98,8 @@ class header_reader {
         {place_.header + position + width, size.number(0, static_cast<std::size_t>(width))});
   }
 
-  void read_messages(const extent& where, bool continued) {
-    block in(place_, where.address, where.bytes);
+  void read_messages(const extent& header_block, bool continued) {
+    block in(place_, header_block.address, header_block.bytes);
     std::size_t position = 0;
     std::size_t end = in.size();
     if (version_2_ && continued) {
@@ -124,11 +124,11 @@ class header_reader {
   // Reads a layout message of version 1 to 3. Later versions have another chunk index.
   void read_layout(block& in, std::size_t position) {
     const std::uint64_t version = in.number(position, 1);
-    const bool third = version == 3;
-    const std::uint64_t kind = in.number(position + (third ? 1 : 2), 1);
-    const std::uint64_t dimensions = in.number(position + (third ? 2 : 1), 1);
+    const bool is_version_3 = version == 3;
+    const std::uint64_t kind = in.number(position + (is_version_3 ? 1 : 2), 1);
+    const std::uint64_t dimensions = in.number(position + (is_version_3 ? 2 : 1), 1);
     if (version < 1 || version > 3 || kind != 2 || dimensions != place_.rank + 1) return;
-    const std::uint64_t found = in.number(position + (third ? 3 : 8), 8);
+    const std::uint64_t found = in.number(position + (is_version_3 ? 3 : 8), 8);
     if (in.is_valid()) tree_ = found;
   }
 
@@ -145,12 +145,12 @@ class tree_reader {
  public:
   tree_reader(const tree_place& place, std::uint64_t count) : place_(place), count_(count) {}
 
-  bool read(std::uint64_t node, unsigned above) {
+  bool read(std::uint64_t node, unsigned parent_level) {
     block head(place_, node, head_bytes);
     const auto level = static_cast<unsigned>(head.number(5, 1));
     const std::uint64_t entries = head.number(6, 2);
-    if (!head.is_valid() || !head.begins_with("TREE") || head.number(4, 1) != 1 || level >= above ||
-        ++nodes_ > 2 * count_ + 64) {
+    if (!head.is_valid() || !head.begins_with("TREE") || head.number(4, 1) != 1 ||
+        level >= parent_level || ++nodes_ > 2 * count_ + 64) {
       return false;
     }
     const std::size_t key_bytes = 8 + 8 * (place_.rank + 1);

@@ -45,7 +45,7 @@ class describer {
   result<bool> read_tree(std::uint64_t count);
 #endif
   result<void> check_places();
-  void append_element_dimensions(std::vector<std::uint64_t>& to, bool as_zeros);
+  void append_element_dimensions(std::vector<std::uint64_t>& shape, bool as_zeros);
 
   const hid_t dataset_;
   const std::optional<std::uint64_t> header_;
@@ -60,23 +60,23 @@ class describer {
 };
 
 result<H5D_layout_t> describer::layout() {
-  const H5D_layout_t found = ::H5Pget_layout(creation_.get());
-  if (found == H5D_VIRTUAL) {
+  const H5D_layout_t kind = ::H5Pget_layout(creation_.get());
+  if (kind == H5D_VIRTUAL) {
     return fault_here(errc::unsupported_feature,
                       "it is a virtual dataset; other datasets and files are not opened");
   }
-  if (found == H5D_LAYOUT_ERROR || found >= H5D_NLAYOUTS) return failed();
+  if (kind == H5D_LAYOUT_ERROR || kind >= H5D_NLAYOUTS) return failed();
   const int external_files = ::H5Pget_external_count(creation_.get());
   if (external_files < 0) return failed();
   if (external_files > 0) {
     return fault_here(errc::unsupported_feature,
                       "its elements are in other files (external storage), which are not opened");
   }
-  return found;
+  return kind;
 }
 
-void describer::append_element_dimensions(std::vector<std::uint64_t>& to, bool as_zeros) {
-  for (const std::uint64_t size : elements_.dimensions) to.push_back(as_zeros ? 0 : size);
+void describer::append_element_dimensions(std::vector<std::uint64_t>& shape, bool as_zeros) {
+  for (const std::uint64_t size : elements_.dimensions) shape.push_back(as_zeros ? 0 : size);
 }
 
 result<void> describer::read_shape() {
@@ -228,8 +228,8 @@ result<void> describer::read_chunks() {
 // another number of chunks or another first chunk than the tree has.
 result<bool> describer::read_tree(std::uint64_t count) {
   // Up to this number of chunks, libhdf5 is as fast as read_chunk_tree().
-  constexpr std::uint64_t quick = 256;
-  if (count <= quick || limits_.file < 0 || !header_) return false;
+  constexpr std::uint64_t few_chunks = 256;
+  if (count <= few_chunks || limits_.file < 0 || !header_) return false;
   const tree_place tree = {limits_.file, limits_.user_block, *header_, rank_};
   const auto found = read_chunk_tree(tree, std::min<std::uint64_t>(count, hdf5_chunks_max + 1));
   if (!found) return false;

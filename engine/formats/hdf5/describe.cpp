@@ -98,7 +98,7 @@ std::string place_of(const std::string& name) {
 result<std::vector<link>> walker::links_of(hid_t group, const std::string& place) {
   struct state {
     std::vector<link> links;
-    std::size_t most;
+    std::size_t links_max;
     std::exception_ptr thrown;
   } collected = {{}, hdf5_names_max - links_ + 1, {}};
   const auto append = [](hid_t, const char* name, const link_info* info,
@@ -106,7 +106,7 @@ result<std::vector<link>> walker::links_of(hid_t group, const std::string& place
     auto& to = *static_cast<state*>(user_data);
     try {
       to.links.push_back({name, info->type});
-      return to.links.size() < to.most ? H5_ITER_CONT : H5_ITER_STOP;
+      return to.links.size() < to.links_max ? H5_ITER_CONT : H5_ITER_STOP;
     } catch (...) {
       to.thrown = std::current_exception();  // An exception must not pass through C functions.
       return H5_ITER_ERROR;

@@ -54,29 +54,29 @@ struct object_info {
 #if H5_VERSION_GE(1, 12, 0)
 using link_info = H5L_info2_t;
 
-inline bool get_info(hid_t in, const char* name, hid_t access, object_info& out) noexcept {
-  H5O_info2_t found = {};
-  if (::H5Oget_info_by_name3(in, name, &found, H5O_INFO_BASIC, access) < 0) return false;
-  static_assert(sizeof found.token == sizeof out.key);
-  std::memcpy(out.key.data(), &found.token, sizeof out.key);
-  out.type = found.type;
+inline bool get_info(hid_t location, const char* name, hid_t access, object_info& out) noexcept {
+  H5O_info2_t info = {};
+  if (::H5Oget_info_by_name3(location, name, &info, H5O_INFO_BASIC, access) < 0) return false;
+  static_assert(sizeof info.token == sizeof out.key);
+  std::memcpy(out.key.data(), &info.token, sizeof out.key);
+  out.type = info.type;
   return true;
 }
-inline herr_t iterate_links(hid_t in,
+inline herr_t iterate_links(hid_t location,
                             herr_t (*callback)(hid_t, const char*, const link_info*, void*),
                             void* user_data) noexcept {
-  return ::H5Literate2(in, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, callback, user_data);
+  return ::H5Literate2(location, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, callback, user_data);
 }
 // The address is unknown, because the form of the token in the key depends on the storage plugin.
 inline std::optional<std::uint64_t> address_of(const object_key&) noexcept { return std::nullopt; }
 #else
 using link_info = H5L_info_t;
 
-inline bool get_info(hid_t in, const char* name, hid_t access, object_info& out) noexcept {
-  H5O_info_t found = {};
-  if (::H5Oget_info_by_name2(in, name, &found, H5O_INFO_BASIC, access) < 0) return false;
-  std::memcpy(out.key.data(), &found.addr, sizeof found.addr);
-  out.type = found.type;
+inline bool get_info(hid_t location, const char* name, hid_t access, object_info& out) noexcept {
+  H5O_info_t info = {};
+  if (::H5Oget_info_by_name2(location, name, &info, H5O_INFO_BASIC, access) < 0) return false;
+  std::memcpy(out.key.data(), &info.addr, sizeof info.addr);
+  out.type = info.type;
   return true;
 }
 inline std::optional<std::uint64_t> address_of(const object_key& key) noexcept {
@@ -84,10 +84,10 @@ inline std::optional<std::uint64_t> address_of(const object_key& key) noexcept {
   std::memcpy(&address, key.data(), sizeof address);
   return address;
 }
-inline herr_t iterate_links(hid_t in,
+inline herr_t iterate_links(hid_t location,
                             herr_t (*callback)(hid_t, const char*, const link_info*, void*),
                             void* user_data) noexcept {
-  return ::H5Literate(in, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, callback, user_data);
+  return ::H5Literate(location, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, callback, user_data);
 }
 #endif
 

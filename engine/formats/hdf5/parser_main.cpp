@@ -81,8 +81,9 @@ std::optional<int> hdf5_parser_main(int argc, char** argv) {
   if (argc != 3 || std::strcmp(argv[1], process_argument) != 0) return std::nullopt;
   const std::string_view text = argv[2];
   std::uint64_t memory_bytes = 0;
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), memory_bytes);
-  if (wrong != std::errc() || end != text.data() + text.size()) return 2;
+  const auto [end, parse_error] =
+      std::from_chars(text.data(), text.data() + text.size(), memory_bytes);
+  if (parse_error != std::errc() || end != text.data() + text.size()) return 2;
   give_up_rights(memory_bytes);
   try {
     return write_all(1, encode_message(describe_within_memory())) ? 0 : 1;

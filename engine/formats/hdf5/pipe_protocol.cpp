@@ -114,11 +114,11 @@ std::string encode_message(const result<hdf5_contents>& from) {
     body.number(static_cast<std::uint64_t>(problem.code.value()));
     fields.pass_all(problem.where(), problem.cause());
   }
-  const std::vector<std::byte> rest = body.take();
+  const std::vector<std::byte> body_bytes = body.take();
   packer size;
-  size.number(std::uint64_t{rest.size()});
+  size.number(std::uint64_t{body_bytes.size()});
   std::string out(magic);
-  for (const auto& part : {size.take(), rest}) {
+  for (const auto& part : {size.take(), body_bytes}) {
     out.append(reinterpret_cast<const char*>(part.data()), part.size());
   }
   return out;
@@ -136,14 +136,14 @@ bool is_whole_message(std::span<const std::byte> message) noexcept {
 
 result<hdf5_contents> decode_message(std::span<const std::byte> message) {
   if (!is_whole_message(message)) return malformed();
-  unpacker from(message.subspan(prefix_bytes));
-  field_passer fields(from);
-  bool found = false;
-  from.number(found);
-  if (found) {
+  unpacker reader(message.subspan(prefix_bytes));
+  field_passer fields(reader);
+  bool has_contents = false;
+  reader.number(has_contents);
+  if (has_contents) {
     hdf5_contents out;
     fields.pass(out);
-    if (!from.is_complete()) return malformed();
+    if (!reader.is_complete()) return malformed();
     return out;
   }
   std::uint64_t kind = 0;
@@ -152,7 +152,7 @@ result<hdf5_contents> decode_message(std::span<const std::byte> message) {
   std::string cause;
   fields.pass_all(kind, code, place, cause);
   constexpr std::uint64_t code_max = 4096;
-  if (!from.is_complete() || code == 0 || code > code_max) return malformed();
+  if (!reader.is_complete() || code == 0 || code > code_max) return malformed();
   const int value = static_cast<int>(code);
   // rank_failed is the last errc.
   const bool is_own_code =

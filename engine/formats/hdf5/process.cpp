@@ -44,20 +44,21 @@ class spawn_settings {
     // Copies the descriptors to unused numbers first, so that dup2() cannot close a descriptor that
     // is still needed.
     const int base = std::max({file, pipe, 2}) + 1;
-    note(::posix_spawn_file_actions_adddup2(&actions_, file, base));
-    note(::posix_spawn_file_actions_adddup2(&actions_, pipe, base + 1));
-    note(::posix_spawn_file_actions_adddup2(&actions_, base, 0));
-    note(::posix_spawn_file_actions_adddup2(&actions_, base + 1, 1));
-    note(::posix_spawn_file_actions_addopen(&actions_, 2, "/dev/null", O_WRONLY, 0));
+    record_error(::posix_spawn_file_actions_adddup2(&actions_, file, base));
+    record_error(::posix_spawn_file_actions_adddup2(&actions_, pipe, base + 1));
+    record_error(::posix_spawn_file_actions_adddup2(&actions_, base, 0));
+    record_error(::posix_spawn_file_actions_adddup2(&actions_, base + 1, 1));
+    record_error(::posix_spawn_file_actions_addopen(&actions_, 2, "/dev/null", O_WRONLY, 0));
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)
-    note(::posix_spawn_file_actions_addclosefrom_np(&actions_, 3));
+    record_error(::posix_spawn_file_actions_addclosefrom_np(&actions_, 3));
 #endif
     ::sigset_t signals;
     ::sigemptyset(&signals);
-    note(::posix_spawnattr_setsigmask(&attributes_, &signals));
+    record_error(::posix_spawnattr_setsigmask(&attributes_, &signals));
     ::sigfillset(&signals);
-    note(::posix_spawnattr_setsigdefault(&attributes_, &signals));
-    note(::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+    record_error(::posix_spawnattr_setsigdefault(&attributes_, &signals));
+    record_error(
+        ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   }
   spawn_settings(const spawn_settings&) = delete;
   spawn_settings& operator=(const spawn_settings&) = delete;
@@ -68,7 +69,7 @@ class spawn_settings {
 
   // Returns 0 or an errno.
   int start(const hdf5_process& settings, pid_t& id) {
-    if (wrong_ != 0) return wrong_;
+    if (error_number_ != 0) return error_number_;
     std::string memory = std::to_string(settings.memory_bytes_max);
     std::string name = settings.program;
     std::string first = process_argument;
@@ -79,13 +80,13 @@ class spawn_settings {
   }
 
  private:
-  void note(int error_number) noexcept {
-    if (wrong_ == 0) wrong_ = error_number;
+  void record_error(int error_number) noexcept {
+    if (error_number_ == 0) error_number_ = error_number;
   }
 
   ::posix_spawn_file_actions_t actions_;
   ::posix_spawnattr_t attributes_;
-  int wrong_ = 0;
+  int error_number_ = 0;
 };
 
 // end() kills the process if the process is still running, and returns its exit status. If another
@@ -95,7 +96,7 @@ class spawn_settings {
 class running_process {
  public:
   explicit running_process(pid_t id) noexcept
-      : id_(id), held_(static_cast<int>(::syscall(SYS_pidfd_open, id, 0))) {}
+      : id_(id), pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, id, 0))) {}
   running_process(const running_process&) = delete;
   running_process& operator=(const running_process&) = delete;
   ~running_process() { end(); }
@@ -103,8 +104,8 @@ class running_process {
   int end() noexcept {
     if (id_ < 0) return 0;
     // If the process has already ended, the signal has no effect.
-    if (held_) {
-      ::syscall(SYS_pidfd_send_signal, held_.get(), SIGKILL, nullptr, 0);
+    if (pidfd_) {
+      ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
     } else {
       ::kill(id_, SIGKILL);
     }
@@ -120,7 +121,7 @@ class running_process {
 
  private:
   pid_t id_;
-  const unique_fd held_;  // Empty before Linux 5.3.
+  const unique_fd pidfd_;  // Empty before Linux 5.3.
 };
 
 // Reads until the other end of the pipe is closed, or more than message_bytes_max bytes were read.

@@ -18,39 +18,40 @@ namespace {
 constexpr std::string_view member_suffix = ".npy";
 constexpr std::size_t usual_header_bytes = 128;
 
-// Returns the entry of an array whose elements are the decoded bytes of `from` after `first_byte`.
-// The caller must set the tensor's name.
-entry entry_of(npy_header header, stored_stream from, std::uint64_t first_byte) {
+// Returns the entry of an array whose elements are the decoded bytes of `stream` after
+// `first_byte`. The caller must set the tensor's name.
+entry entry_of(npy_header header, stored_stream stream, std::uint64_t first_byte) {
   entry out;
   out.dtype = header.dtype;
   out.bytes = header.data_bytes;
-  out.offset = from.offset;
+  out.offset = stream.offset;
   const auto longer_than_1 = std::ranges::count_if(header.shape, [](auto dim) { return dim > 1; });
-  const bool turned = header.fortran_order && longer_than_1 > 1;
-  if (from.stored_codec == codec::raw) {
+  const bool is_transposed = header.fortran_order && longer_than_1 > 1;
+  if (stream.stored_codec == codec::raw) {
     out.offset += first_byte;
-    from.offset += first_byte;
-    from.bytes = from.decoded_bytes = header.data_bytes;
+    stream.offset += first_byte;
+    stream.bytes = stream.decoded_bytes = header.data_bytes;
     // The CRC also covers the header, but the elements are read without the header. Therefore the
     // CRC is not checked.
-    from.crc32.reset();
+    stream.crc32.reset();
     first_byte = 0;
   }
   out.shape = std::move(header.shape);
-  if (out.bytes == 0 || (from.stored_codec == codec::raw && !turned && header.swap_bytes == 0))
+  if (out.bytes == 0 ||
+      (stream.stored_codec == codec::raw && !is_transposed && header.swap_bytes == 0))
     return out;
 
   auto form = std::make_shared<stored_form>();
   form->swap_bytes = header.swap_bytes;
   piece& whole = form->pieces.emplace_back();
-  whole.stored = std::move(from);
+  whole.stored = std::move(stream);
   whole.first_byte = first_byte;
   whole.origin.assign(out.shape.size(), 0);
   whole.extent = out.shape;
   whole.stride_bytes.assign(out.shape.size(), 0);
   std::uint64_t stride = bits(out.dtype) / 8;
   for (std::size_t i = 0; i < out.shape.size(); ++i) {
-    const std::size_t d = turned ? i : out.shape.size() - 1 - i;
+    const std::size_t d = is_transposed ? i : out.shape.size() - 1 - i;
     whole.stride_bytes[d] = stride;
     stride *= out.shape[d];
   }
@@ -80,9 +81,9 @@ result<std::span<const std::byte>> read_beginning(input& from, const zip_member&
                                                   inflater& inflating, std::size_t count) {
   const auto prefix_bytes = static_cast<std::size_t>(std::min<std::uint64_t>(count, member.bytes));
   if (member.stored_codec == codec::raw) return from.read(member.data_offset, prefix_bytes);
-  auto found = inflating.read(from, member.data_offset, member.stored_bytes, prefix_bytes);
-  if (!found) return found.error();
-  return found->bytes;
+  auto decoded = inflating.read(from, member.data_offset, member.stored_bytes, prefix_bytes);
+  if (!decoded) return decoded.error();
+  return decoded->bytes;
 }
 
 result<entry> read_member(input& from, const zip_member& member, inflater& inflating,
@@ -130,15 +131,15 @@ result<file_entries> parse_npy(input& from, std::string name, const read_options
 
   stored_stream whole;
   whole.bytes = whole.decoded_bytes = from.bytes();
-  file_entries found;
-  found.tensors.push_back(entry_of(std::move(*header), std::move(whole), *end));
-  found.tensors.back().name = std::move(name);
-  return found;
+  file_entries entries;
+  entries.tensors.push_back(entry_of(std::move(*header), std::move(whole), *end));
+  entries.tensors.back().name = std::move(name);
+  return entries;
 }
 
 result<file_entries> parse_npz(input& from, const zip_directory& members,
                                const read_options& options) {
-  file_entries found;
+  file_entries entries;
   inflater inflating;
   std::uint64_t other_members = 0;
   std::string_view first_other;
@@ -151,19 +152,19 @@ result<file_entries> parse_npz(input& from, const zip_directory& members,
     auto tensor = read_member(from, member, inflating, options);
     if (!tensor) return tensor.error().in(tensor_place(name));
     tensor->name = name;
-    found.tensors.push_back(std::move(*tensor));
+    entries.tensors.push_back(std::move(*tensor));
   }
-  if (found.tensors.empty() && other_members != 0) {
+  if (entries.tensors.empty() && other_members != 0) {
     return fault{
         errc::not_a_checkpoint, member_place(first_other),
         "this zip archive holds neither arrays (.npy) nor a PyTorch checkpoint (data.pkl)"};
   }
   if (other_members != 0) {
-    found.notes.push_back(grouped(other_members) +
-                          " members that are not arrays are left out, the first is '" +
-                          printable(first_other) + "'");
+    entries.notes.push_back(grouped(other_members) +
+                            " members that are not arrays are left out, the first is '" +
+                            printable(first_other) + "'");
   }
-  return found;
+  return entries;
 }
 
 }  // namespace ringload::inline v0

@@ -90,7 +90,7 @@ class npy_header_reader {
   std::size_t position_ = 0;
   std::size_t text_offset_;
   const read_options& options_;
-  npy_header found_;
+  npy_header header_;
 };
 
 // Skips white space. If the next character is `c`, reads the character and returns true.
@@ -111,12 +111,12 @@ result<std::string_view> npy_header_reader::string() {
   const char quote = take('\'') ? '\'' : take('"') ? '"' : '\0';
   if (quote == '\0') return expected("a string");
   const std::size_t end = text_.find(quote, position_);
-  const std::string_view found = text_.substr(position_, end - position_);
-  if (end == std::string_view::npos || found.find('\\') != std::string_view::npos) {
+  const std::string_view content = text_.substr(position_, end - position_);
+  if (end == std::string_view::npos || content.find('\\') != std::string_view::npos) {
     return malformed_at(byte(), "the string has no end, or has an escape");
   }
   position_ = end + 1;
-  return found;
+  return content;
 }
 
 result<void> npy_header_reader::descr() {
@@ -135,16 +135,16 @@ result<void> npy_header_reader::descr() {
   const auto row = std::ranges::find(npy_types, type, &npy_type_row::text);
   const unnamed_dtypes& nameless = options_.nameless;
   if (row != npy_types.end()) {
-    found_.dtype = row->dtype;
-    found_.swap_bytes = text->front() == '>' ? row->swap_bytes : std::uint8_t{0};
+    header_.dtype = row->dtype;
+    header_.swap_bytes = text->front() == '>' ? row->swap_bytes : std::uint8_t{0};
   } else if (type == "V1" && nameless.one_byte && bits(*nameless.one_byte) == 8) {
-    found_.dtype = *nameless.one_byte;
+    header_.dtype = *nameless.one_byte;
   } else if (type == "V2" && nameless.two_bytes && bits(*nameless.two_bytes) == 16) {
-    found_.dtype = *nameless.two_bytes;
-    found_.swap_bytes = text->front() == '>' ? 2 : 0;
+    header_.dtype = *nameless.two_bytes;
+    header_.swap_bytes = text->front() == '>' ? 2 : 0;
   } else if (type == "f1" && (nameless.one_byte || nameless.two_bytes)) {
     // Only f8_e5m2 of the package ml_dtypes has this name.
-    found_.dtype = dtype::f8_e5m2;
+    header_.dtype = dtype::f8_e5m2;
   } else {
     return unsupported_dtype(begin, *text);
   }
@@ -152,13 +152,13 @@ result<void> npy_header_reader::descr() {
 }
 
 result<void> npy_header_reader::fortran_order() {
-  const bool yes = take('T');
-  const std::string_view rest = yes ? "rue" : "alse";
-  if ((!yes && !take('F')) || !text_.substr(position_).starts_with(rest)) {
+  const bool is_true = take('T');
+  const std::string_view tail = is_true ? "rue" : "alse";
+  if ((!is_true && !take('F')) || !text_.substr(position_).starts_with(tail)) {
     return expected("True or False");
   }
-  position_ += rest.size();
-  found_.fortran_order = yes;
+  position_ += tail.size();
+  header_.fortran_order = is_true;
   return {};
 }
 
@@ -187,17 +187,17 @@ result<void> npy_header_reader::shape() {
   bool comma = true;
   while (!take(')')) {
     if (!comma) return expected("a comma");
-    if (found_.shape.size() == npy_dims_max) {
+    if (header_.shape.size() == npy_dims_max) {
       return malformed_at(
           byte(), "the shape has more than " + std::to_string(npy_dims_max) + " dimensions");
     }
     auto dim = integer();
     if (!dim) return dim.error();
-    found_.shape.push_back(*dim);
+    header_.shape.push_back(*dim);
     comma = take(',');
   }
-  if (found_.shape.size() == 1 && !comma) {
-    return malformed_at(byte(), "(" + std::to_string(found_.shape[0]) + ") is not a tuple");
+  if (header_.shape.size() == 1 && !comma) {
+    return malformed_at(byte(), "(" + std::to_string(header_.shape[0]) + ") is not a tuple");
   }
   return {};
 }
@@ -231,7 +231,7 @@ result<npy_header> npy_header_reader::read() {
   take('\n');
   if (position_ != text_.size())
     return malformed_at(byte(), "bytes follow the dictionary of the header");
-  return std::move(found_);
+  return std::move(header_);
 }
 
 }  // namespace
@@ -266,16 +266,16 @@ result<std::size_t> npy_header_end(std::span<const std::byte> prefix) {
 result<npy_header> parse_npy_header(std::span<const std::byte> header,
                                     const read_options& options) {
   const std::size_t begin = std::to_integer<unsigned>(header[npy_magic.size()]) == 1 ? 10 : 12;
-  auto found = npy_header_reader(as_text(header.subspan(begin)), begin, options).read();
-  if (!found) return found;
-  const auto elements = element_count(found->shape);
-  const auto bytes = elements ? checked_multiply(*elements, bits(found->dtype) / 8) : elements;
+  auto parsed = npy_header_reader(as_text(header.subspan(begin)), begin, options).read();
+  if (!parsed) return parsed;
+  const auto elements = element_count(parsed->shape);
+  const auto bytes = elements ? checked_multiply(*elements, bits(parsed->dtype) / 8) : elements;
   if (!bytes) {
     return fault{errc::size_overflow, "byte " + grouped(begin),
-                 "an array of shape " + shape_text(found->shape) + " does not fit in 64 bits"};
+                 "an array of shape " + shape_text(parsed->shape) + " does not fit in 64 bits"};
   }
-  found->data_bytes = *bytes;
-  return found;
+  parsed->data_bytes = *bytes;
+  return parsed;
 }
 
 }  // namespace ringload::inline v0

@@ -36,21 +36,21 @@ class namer {
     if (take(full_name)) return full_name;
     // Only invalid models need this search. The search starts after the last number that was used.
     while (true) {
-      std::string numbered = full_name + "#" + std::to_string(++last_);
+      std::string numbered = full_name + "#" + std::to_string(++last_number_);
       if (take(numbered)) return numbered;
     }
   }
 
  private:
   std::unordered_set<std::string> taken_;
-  std::uint64_t last_ = 1;
+  std::uint64_t last_number_ = 1;
 };
 
 // Builds the entries of a model, without the metadata.
 class assembler {
  public:
-  assembler(const onnx_model& model, input& from, file_entries& found) noexcept
-      : model_(model), from_(from), found_(found) {}
+  assembler(const onnx_model& model, input& from, file_entries& entries) noexcept
+      : model_(model), from_(from), entries_(entries) {}
 
   result<void> assemble();
 
@@ -58,12 +58,12 @@ class assembler {
   result<void> name_initializers();
   void name_others();
   result<void> add_tensors();
-  result<void> add_sparse(const onnx_sparse& found);
+  result<void> add_sparse(const onnx_sparse& sparse);
   void add_notes();
 
   const onnx_model& model_;
   input& from_;
-  file_entries& found_;
+  file_entries& entries_;
   onnx_files external_files_;
   namer names_;
   std::vector<std::string> chosen_;  // One name for each element of model_.tensors.
@@ -74,12 +74,12 @@ class assembler {
 result<void> assembler::name_initializers() {
   chosen_.resize(model_.tensors.size());
   for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
-    const onnx_found& found = model_.tensors[i];
-    if (!found.initializer) continue;
-    chosen_[i] = found.path + found.tensor.name;
+    const onnx_candidate& candidate = model_.tensors[i];
+    if (!candidate.initializer) continue;
+    chosen_[i] = candidate.path + candidate.tensor.name;
     if (!names_.take(chosen_[i])) {
       return fault{errc::duplicate_tensor,
-                   tensor_place(chosen_[i]) + ", byte " + grouped(found.tensor.file_byte),
+                   tensor_place(chosen_[i]) + ", byte " + grouped(candidate.tensor.file_byte),
                    "another initializer has the same name"};
     }
   }
@@ -89,51 +89,51 @@ result<void> assembler::name_initializers() {
 void assembler::name_others() {
   for (const bool named : {false, true}) {
     for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
-      const onnx_found& found = model_.tensors[i];
-      if (found.initializer || found.tensor.name.empty() == named) continue;
-      chosen_[i] = names_.choose(found.path, found.tensor.name, found.fallback);
+      const onnx_candidate& candidate = model_.tensors[i];
+      if (candidate.initializer || candidate.tensor.name.empty() == named) continue;
+      chosen_[i] = names_.choose(candidate.path, candidate.tensor.name, candidate.fallback);
     }
   }
 }
 
 result<void> assembler::add_tensors() {
-  found_.tensors.reserve(model_.tensors.size());
+  entries_.tensors.reserve(model_.tensors.size());
   for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
-    const onnx_tensor& found = model_.tensors[i].tensor;
-    if (found.data_type == onnx_string_type) {
+    const onnx_tensor& stored = model_.tensors[i].tensor;
+    if (stored.data_type == onnx_string_type) {
       if (strings_++ == 0) first_string_ = chosen_[i];
       continue;
     }
     if (utf8_valid_bytes(chosen_[i]) != chosen_[i].size()) {
       return fault{errc::header_not_utf8,
-                   tensor_place(chosen_[i]) + ", byte " + grouped(found.file_byte),
+                   tensor_place(chosen_[i]) + ", byte " + grouped(stored.file_byte),
                    "its name is not UTF-8"};
     }
-    auto tensor = entry_of(found, from_, external_files_);
+    auto tensor = entry_of(stored, from_, external_files_);
     if (!tensor) return tensor.error();
     tensor->name = std::move(chosen_[i]);
-    found_.tensors.push_back(std::move(*tensor));
+    entries_.tensors.push_back(std::move(*tensor));
   }
   return {};
 }
 
-result<void> assembler::add_sparse(const onnx_sparse& found) {
+result<void> assembler::add_sparse(const onnx_sparse& sparse) {
   composite whole;
-  whole.name = names_.choose(found.path, found.values.name, found.fallback);
+  whole.name = names_.choose(sparse.path, sparse.values.name, sparse.fallback);
   whole.layout = "sparse_coo";
-  whole.shape = found.dims;
+  whole.shape = sparse.dims;
   whole.parts = {"values", "indices"};
-  auto values = entry_of(found.values, from_, external_files_);
+  auto values = entry_of(sparse.values, from_, external_files_);
   if (!values) return values.error();
-  auto indices = entry_of(found.indices, from_, external_files_);
+  auto indices = entry_of(sparse.indices, from_, external_files_);
   if (!indices) return indices.error();
   const fault wrong = {errc::wrong_tensor_bytes,
-                       tensor_place(whole.name) + ", byte " + grouped(found.file_byte),
+                       tensor_place(whole.name) + ", byte " + grouped(sparse.file_byte),
                        "a sparse tensor must have values [n] and i64 indices [n] or [n, rank]"};
   if (values->shape.size() != 1 || indices->dtype != dtype::i64) return wrong;
   const std::vector<std::uint64_t>& shape = indices->shape;
   if (shape.empty() || shape.size() > 2 || shape[0] != values->shape[0]) return wrong;
-  if (shape.size() == 2 && shape[1] != found.dims.size()) return wrong;
+  if (shape.size() == 2 && shape[1] != sparse.dims.size()) return wrong;
   if (utf8_valid_bytes(whole.name) != whole.name.size()) {
     return fault{errc::header_not_utf8, wrong.where(), "its name is not UTF-8"};
   }
@@ -143,23 +143,24 @@ result<void> assembler::add_sparse(const onnx_sparse& found) {
     return fault{errc::duplicate_tensor, wrong.where(),
                  "one of its parts has the name of another tensor"};
   }
-  found_.tensors.push_back(std::move(*values));
-  found_.tensors.push_back(std::move(*indices));
-  found_.composites.push_back(std::move(whole));
+  entries_.tensors.push_back(std::move(*values));
+  entries_.tensors.push_back(std::move(*indices));
+  entries_.composites.push_back(std::move(whole));
   return {};
 }
 
 void assembler::add_notes() {
   if (strings_ > 0) {
-    found_.notes.push_back(grouped(strings_) + " tensors of strings are left out, the first is '" +
-                           printable(first_string_) + "'");
+    entries_.notes.push_back(grouped(strings_) +
+                             " tensors of strings are left out, the first is '" +
+                             printable(first_string_) + "'");
   }
   if (model_.unnamed > 0) {
-    found_.notes.push_back(grouped(model_.unnamed) + " initializers without a name are left out");
+    entries_.notes.push_back(grouped(model_.unnamed) + " initializers without a name are left out");
   }
   if (model_.metadata_left_out) {
-    found_.notes.push_back("some metadata is left out, because it is limited to " +
-                           grouped(onnx_metadata_bytes_max) + " bytes");
+    entries_.notes.push_back("some metadata is left out, because it is limited to " +
+                             grouped(onnx_metadata_bytes_max) + " bytes");
   }
 }
 
@@ -167,14 +168,14 @@ result<void> assembler::assemble() {
   if (auto named = name_initializers(); !named) return named;
   name_others();
   if (auto added = add_tensors(); !added) return added;
-  for (const onnx_sparse& found : model_.sparse) {
-    if (auto added = add_sparse(found); !added) return added;
+  for (const onnx_sparse& sparse : model_.sparse) {
+    if (auto added = add_sparse(sparse); !added) return added;
   }
-  std::ranges::stable_sort(found_.tensors, {}, [](const entry& e) {
+  std::ranges::stable_sort(entries_.tensors, {}, [](const entry& e) {
     const std::uint32_t file = e.stored == nullptr ? 0 : e.stored->pieces.front().stored.file;
     return std::tuple(file, e.offset);
   });
-  found_.external_files = std::move(external_files_.paths);
+  entries_.external_files = std::move(external_files_.paths);
   add_notes();
   return {};
 }
@@ -186,13 +187,13 @@ result<file_entries> parse_onnx(input& from, strictness strictness) {
   input_cursor in(from, 0, from.bytes());
   if (!read_onnx_model(in, strictness, model)) return in.error();
 
-  file_entries found;
-  found.metadata.reserve(model.metadata.size());
+  file_entries entries;
+  entries.metadata.reserve(model.metadata.size());
   for (auto& [key, value] : std::exchange(model.metadata, {})) {
-    found.metadata.emplace_back(std::move(key), value);
+    entries.metadata.emplace_back(std::move(key), value);
   }
-  if (auto done = assembler(model, from, found).assemble(); !done) return done.error();
-  return found;
+  if (auto done = assembler(model, from, entries).assemble(); !done) return done.error();
+  return entries;
 }
 
 }  // namespace ringload::inline v0

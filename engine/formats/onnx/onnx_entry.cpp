@@ -91,10 +91,10 @@ class tensor_converter {
   std::optional<fault> set_typed();
   std::optional<fault> gather();
   std::optional<fault> check_varints(std::uint64_t stored);
-  fault wrong_bytes(std::uint64_t found) const;
-  // Returns the fault for a wrong number of values in gather(). For a type of six bits, `found` and
-  // `wanted` are numbers of elements. For any other type, both are numbers of bytes.
-  fault wrong_values(std::uint64_t found, std::uint64_t wanted) const;
+  fault wrong_bytes(std::uint64_t stored) const;
+  // Returns the fault for a wrong number of values in gather(). For a type of six bits, `stored`
+  // and `expected` are numbers of elements. For any other type, both are numbers of bytes.
+  fault wrong_values(std::uint64_t stored, std::uint64_t expected) const;
   void set_stream(stored_stream stream);
 
   const onnx_tensor& tensor_;
@@ -104,18 +104,18 @@ class tensor_converter {
   entry out_;
 };
 
-fault tensor_converter::wrong_bytes(std::uint64_t found) const {
+fault tensor_converter::wrong_bytes(std::uint64_t stored) const {
   return onnx_fault(tensor_, errc::wrong_tensor_bytes,
                     std::string(type_->packed.empty() ? name(out_.dtype) : type_->packed) + " " +
                         shape_text(tensor_.dims) + " needs " + grouped(out_.bytes) +
-                        " bytes, but it has " + grouped(found));
+                        " bytes, but it has " + grouped(stored));
 }
 
-fault tensor_converter::wrong_values(std::uint64_t found, std::uint64_t wanted) const {
-  if (type_->bits != six_bits) return wrong_bytes(found);
+fault tensor_converter::wrong_values(std::uint64_t stored, std::uint64_t expected) const {
+  if (type_->bits != six_bits) return wrong_bytes(stored);
   return onnx_fault(tensor_, errc::wrong_tensor_bytes,
                     std::string(type_->packed) + " " + shape_text(tensor_.dims) + " needs " +
-                        grouped(wanted) + " values, but it has " + grouped(found));
+                        grouped(expected) + " values, but it has " + grouped(stored));
 }
 
 std::optional<fault> tensor_converter::set_shape() {

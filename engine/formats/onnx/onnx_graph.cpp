@@ -88,10 +88,11 @@ bool graph_walker::once(const protobuf_field& part, std::uint32_t& seen) {
 
 bool graph_walker::tensor(const protobuf_field& message, const std::string& path,
                           std::string fallback) {
-  onnx_found& found = out_.tensors.emplace_back();
-  found.path = path;
-  found.fallback = std::move(fallback);
-  return read_onnx_tensor(in_, message, found.tensor) && named(message, path, found.tensor.name);
+  onnx_candidate& candidate = out_.tensors.emplace_back();
+  candidate.path = path;
+  candidate.fallback = std::move(fallback);
+  return read_onnx_tensor(in_, message, candidate.tensor) &&
+         named(message, path, candidate.tensor.name);
 }
 
 bool graph_walker::initializer(const protobuf_field& message, const std::string& path) {
@@ -166,10 +167,10 @@ bool graph_walker::numbers(const protobuf_field& message, std::uint32_t field,
   bool has_value = false;
   if (!read_onnx_value(in_, message, field, value, has_value)) return false;
   if (!has_value) return true;
-  onnx_found& found = out_.tensors.emplace_back();
-  found.path = path;
-  found.fallback = name;
-  found.tensor = std::move(value);
+  onnx_candidate& candidate = out_.tensors.emplace_back();
+  candidate.path = path;
+  candidate.fallback = name;
+  candidate.tensor = std::move(value);
   return named(message, path, name);
 }
 

@@ -16,7 +16,7 @@
 namespace ringload::inline v0 {
 
 // A tensor, and the candidates for its name.
-struct onnx_found {
+struct onnx_candidate {
   onnx_tensor tensor;
   std::string path;      // Prefix of the name. Empty, or a path that ends with '/'.
   std::string fallback;  // The name if tensor.name is empty or in use. May be empty.
@@ -35,7 +35,7 @@ struct onnx_sparse {
 
 struct onnx_model {
   // In file order. A deque does not move its elements when it grows.
-  std::deque<onnx_found> tensors;
+  std::deque<onnx_candidate> tensors;
   std::vector<onnx_sparse> sparse;
   std::vector<std::pair<std::string, std::string>> metadata;
   bool metadata_left_out = false;

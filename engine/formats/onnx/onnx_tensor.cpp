@@ -22,18 +22,18 @@ bool read_external(protobuf_reader& in, const protobuf_field& pair, onnx_tensor&
   std::string value;
   protobuf_field part;
   while (in.next(part)) {
-    std::string* const to = part.number == 1 ? &key : part.number == 2 ? &value : nullptr;
-    if (to != nullptr && !in.text(part, onnx_text_bytes_max, *to)) return false;
+    std::string* const target = part.number == 1 ? &key : part.number == 2 ? &value : nullptr;
+    if (target != nullptr && !in.text(part, onnx_text_bytes_max, *target)) return false;
   }
   if (in.failed()) return false;
   in.leave();
   const bool known = key == "location" || key == "offset" || key == "length";
   // The key `checksum` is ignored, because the checksum covers the whole external file.
   if (!known) return true;
-  const bool again = key == "location" ? out.location.has_value()
-                     : key == "offset" ? out.external_offset.has_value()
-                                       : out.external_bytes.has_value();
-  if (again) {
+  const bool is_duplicate = key == "location" ? out.location.has_value()
+                            : key == "offset" ? out.external_offset.has_value()
+                                              : out.external_bytes.has_value();
+  if (is_duplicate) {
     return in.fail(pair, errc::malformed_header, "duplicate key '" + key + "' of external_data");
   }
   if (key == "location") {

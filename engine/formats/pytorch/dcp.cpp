@@ -57,7 +57,7 @@ class metadata_reader {
   const bool strict_;
   std::map<std::pair<std::string_view, dims>, dcp_item> items_;
   std::map<std::string, std::uint32_t, std::less<>> files_;
-  file_entries found_;
+  file_entries entries_;
   std::uint64_t left_out_ = 0;
   std::string first_left_out_;
 };
@@ -83,9 +83,9 @@ result<pickle_value> metadata_reader::attribute(pickle_value object, std::string
 // Returns the keys and values of a dictionary. The dictionary is the attribute `name` of `object`.
 result<std::span<const pickle_value>> metadata_reader::pairs(pickle_value object,
                                                              std::string_view name) const {
-  auto found = attribute(object, name);
-  if (!found) return found.error();
-  if (found->has_kind(pickle_kind::dict)) return std::span(in_.container(*found));
+  auto value = attribute(object, name);
+  if (!value) return value.error();
+  if (value->has_kind(pickle_kind::dict)) return std::span(in_.container(*value));
   return malformed("'" + std::string(name) + "' of the metadata is not a dictionary");
 }
 
@@ -103,11 +103,12 @@ result<dcp_item> metadata_reader::item_of(pickle_value info) const {
     return malformed("the location of an item must be a path, an offset and a length");
   }
   if (const auto transforms = attribute(info, "transform_descriptors")) {
-    const bool none =
+    const bool is_empty =
         transforms->has_kind(pickle_kind::none) ||
         (transforms->has_kind(pickle_kind::list) && in_.container(*transforms).empty()) ||
         (transforms->has_kind(pickle_kind::tuple) && transforms->b() == 0);
-    if (!none) return unsupported("an item was transformed by an extension when it was written");
+    if (!is_empty)
+      return unsupported("an item was transformed by an extension when it was written");
   }
   return dcp_item{in_.text(*path), static_cast<std::uint64_t>(offset->integer()),
                   static_cast<std::uint64_t>(length->integer())};
@@ -143,9 +144,9 @@ result<torch_element> metadata_reader::element(pickle_value description) const {
   if (state.has_kind(pickle_kind::tuple) && state.b() > 0) {
     type = in_.tuple(state)[0];
   } else {
-    auto found = attribute(*properties, "dtype");
-    if (!found) return found.error();
-    type = *found;
+    auto value = attribute(*properties, "dtype");
+    if (!value) return value.error();
+    type = *value;
   }
   if (!type.has_kind(pickle_kind::global) || role_of(in_.global(type)) != torch_role::dtype) {
     return malformed("its dtype is not a dtype of PyTorch");
@@ -156,9 +157,9 @@ result<torch_element> metadata_reader::element(pickle_value description) const {
 }
 
 std::uint32_t metadata_reader::file_of(std::string_view path) {
-  const auto number = static_cast<std::uint32_t>(found_.external_files.size() + 1);
+  const auto number = static_cast<std::uint32_t>(entries_.external_files.size() + 1);
   const auto [known, is_new] = files_.emplace(std::string(path), number);
-  if (is_new) found_.external_files.emplace_back(path);
+  if (is_new) entries_.external_files.emplace_back(path);
   return known->second;
 }
 
@@ -214,9 +215,9 @@ result<entry> metadata_reader::tensor(const std::string& name, pickle_value desc
   out.bytes = *bytes;
   auto form = std::make_shared<stored_form>();
   for (const pickle_value chunk : in_.container(*chunks)) {
-    auto found = box(name, chunk);
-    if (!found) return found.error();
-    form->pieces.push_back(std::move(*found));
+    auto chunk_box = box(name, chunk);
+    if (!chunk_box) return chunk_box.error();
+    form->pieces.push_back(std::move(*chunk_box));
   }
   if (auto status = check_dcp_boxes(form->pieces, out.shape); !status) return status.error();
   if (!form->pieces.empty()) out.stored = std::move(form);
@@ -233,15 +234,15 @@ result<void> metadata_reader::add(std::string_view name, pickle_value descriptio
     return malformed("'" + printable(name) + "' is neither a tensor nor bytes");
   }
   const std::string text(name);
-  auto found = tensor(text, description);
-  if (found) {
-    found_.tensors.push_back(std::move(*found));
+  auto parsed = tensor(text, description);
+  if (parsed) {
+    entries_.tensors.push_back(std::move(*parsed));
     return {};
   }
-  if (strict_ || found.error().code != errc::unsupported_feature) {
-    return found.error().in(tensor_place(text));
+  if (strict_ || parsed.error().code != errc::unsupported_feature) {
+    return parsed.error().in(tensor_place(text));
   }
-  found_.notes.push_back(tensor_place(text) + " is left out: " + found.error().cause());
+  entries_.notes.push_back(tensor_place(text) + " is left out: " + parsed.error().cause());
   return {};
 }
 
@@ -256,23 +257,23 @@ result<file_entries> metadata_reader::run() {
   for (std::size_t i = 0; i + 1 < state->size(); i += 2) {
     if (!(*state)[i].has_kind(pickle_kind::text))
       return malformed("a key of the state is not text");
-    if (found_.tensors.size() == torch_tensors_max) {
+    if (entries_.tensors.size() == torch_tensors_max) {
       return fault{errc::header_too_large, "",
                    "the metadata has more than " + grouped(torch_tensors_max) + " tensors"};
     }
     if (auto status = add(in_.text((*state)[i]), (*state)[i + 1]); !status) return status.error();
   }
-  std::ranges::sort(found_.tensors, {}, &entry::name);
-  const auto duplicate = std::ranges::adjacent_find(found_.tensors, {}, &entry::name);
-  if (duplicate != found_.tensors.end()) {
+  std::ranges::sort(entries_.tensors, {}, &entry::name);
+  const auto duplicate = std::ranges::adjacent_find(entries_.tensors, {}, &entry::name);
+  if (duplicate != entries_.tensors.end()) {
     return fault{errc::duplicate_tensor, tensor_place(duplicate->name), "the tensor occurs twice"};
   }
   if (left_out_ != 0) {
-    found_.notes.push_back(grouped(left_out_) +
-                           " values that are not tensors are left out, the first is '" +
-                           first_left_out_ + "'");
+    entries_.notes.push_back(grouped(left_out_) +
+                             " values that are not tensors are left out, the first is '" +
+                             first_left_out_ + "'");
   }
-  return std::move(found_);
+  return std::move(entries_);
 }
 
 }  // namespace

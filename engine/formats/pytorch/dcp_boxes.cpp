@@ -64,19 +64,20 @@ result<void> check_dcp_boxes(std::vector<piece>& boxes, std::span<const std::uin
     return std::ranges::find(box.extent, std::uint64_t{0}) != box.extent.end();
   });
   std::ranges::stable_sort(boxes, {}, &piece::origin);
-  const auto is_again = [](const piece& a, const piece& b) {
+  const auto is_duplicate = [](const piece& a, const piece& b) {
     return a.origin == b.origin && a.extent == b.extent;
   };
-  const auto again = std::ranges::unique(boxes, is_again);
-  boxes.erase(again.begin(), again.end());
+  const auto duplicates = std::ranges::unique(boxes, is_duplicate);
+  boxes.erase(duplicates.begin(), duplicates.end());
   if (auto status = check_disjoint(boxes); !status) return status.error();
   // The boxes are disjoint and inside the shape, so the sum is at most the number of elements.
   std::uint64_t covered = 0;
   for (const piece& box : boxes) covered += *element_count(box.extent);
-  const std::uint64_t all = *element_count(shape);
-  if (covered == all) return {};
-  return fault{errc::missing_tensor, "",
-               "its chunks cover " + grouped(covered) + " of its " + grouped(all) + " elements"};
+  const std::uint64_t element_total = *element_count(shape);
+  if (covered == element_total) return {};
+  return fault{
+      errc::missing_tensor, "",
+      "its chunks cover " + grouped(covered) + " of its " + grouped(element_total) + " elements"};
 }
 
 }  // namespace ringload::inline v0

@@ -42,12 +42,12 @@ result<entry> tensor_of_item(input& item, strictness strictness) {
   if (!is_pytorch_archive(*members)) {
     return unsupported("the item is a zip archive, but not one of torch.save");
   }
-  auto found = parse_pytorch_zip(item, *members, {strictness, "item"});
-  if (!found) return found.error();
-  if (found->tensors.size() == 1 && found->composites.empty()) {
-    return std::move(found->tensors.front());
+  auto entries = parse_pytorch_zip(item, *members, {strictness, "item"});
+  if (!entries) return entries.error();
+  if (entries->tensors.size() == 1 && entries->composites.empty()) {
+    return std::move(entries->tensors.front());
   }
-  return malformed("the item holds " + grouped(found->tensors.size()) +
+  return malformed("the item holds " + grouped(entries->tensors.size()) +
                    " tensors, expected one dense tensor");
 }
 
@@ -91,18 +91,18 @@ result<void> locate(const pending_box& pending, input& file, strictness strictne
 result<void> locate_dcp_tensors(file_entries& entries, std::span<input* const> external_files,
                                 strictness strictness) {
   std::vector<std::shared_ptr<stored_form>> forms;
-  std::vector<pending_box> all;
+  std::vector<pending_box> pending_boxes;
   for (entry& tensor : entries.tensors) {
     if (tensor.stored == nullptr) continue;
     forms.push_back(std::make_shared<stored_form>(*tensor.stored));
     tensor.stored = forms.back();
-    for (piece& box : forms.back()->pieces) all.push_back({&tensor, &box});
+    for (piece& box : forms.back()->pieces) pending_boxes.push_back({&tensor, &box});
   }
   // Sorts by file and offset, so that the headers of small items are read together.
-  std::ranges::sort(all, {}, [](const pending_box& pending) {
+  std::ranges::sort(pending_boxes, {}, [](const pending_box& pending) {
     return std::pair(pending.box->stored.file, pending.box->stored.offset);
   });
-  for (const pending_box& pending : all) {
+  for (const pending_box& pending : pending_boxes) {
     const std::uint64_t begin = pending.box->stored.offset;
     const std::uint32_t file = pending.box->stored.file;
     auto located = locate(pending, *external_files[file - 1], strictness);

@@ -46,7 +46,7 @@ constexpr std::array<opcode_name, 18> other_opcodes = {{
     {0x97, "NEXT_BUFFER"},
 }};
 
-std::string shown(unsigned char code) {
+std::string opcode_text(unsigned char code) {
   std::array<char, 8> hex = {};
   std::snprintf(hex.data(), hex.size(), "0x%02X", static_cast<unsigned>(code));
   for (const opcode_name& opcode : other_opcodes) {
@@ -78,7 +78,7 @@ bool pickle_machine::global_of_stack() {
 }
 
 bool pickle_machine::push_global(std::string_view module, std::string_view name) {
-  const auto [found, is_new] = global_numbers_.try_emplace(
+  const auto [position, is_new] = global_numbers_.try_emplace(
       {module, name}, static_cast<std::uint32_t>(parsed_.globals.size()));
   if (is_new) {
     if (parsed_.globals.size() == globals_max) {
@@ -87,7 +87,7 @@ bool pickle_machine::push_global(std::string_view module, std::string_view name)
     }
     parsed_.globals.push_back({module, name, static_cast<std::uint32_t>(opcode_at_)});
   }
-  return push({pickle_kind::global, found->second});
+  return push({pickle_kind::global, position->second});
 }
 
 // Fills an OrderedDict from the list of its pairs: OrderedDict([["name", tensor], ...]). Python 2
@@ -207,13 +207,13 @@ bool pickle_machine::step(unsigned char code) {
     case 'b': return build();
     case 'Q': {
       if (!pop(top)) return false;
-      const pickle_value kept(pickle_kind::persistent, add_items(std::span(&top, 1)));
-      parsed_.persistents.push_back(kept);
-      return charge(1) && push(kept);
+      const pickle_value persistent(pickle_kind::persistent, add_items(std::span(&top, 1)));
+      parsed_.persistents.push_back(persistent);
+      return charge(1) && push(persistent);
     }
     default:
       return fail(errc::unsupported_feature,
-                  "the opcode " + shown(code) + " is not used by PyTorch's checkpoints");
+                  "the opcode " + opcode_text(code) + " is not used by PyTorch's checkpoints");
   }
 }
 

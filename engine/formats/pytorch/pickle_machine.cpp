@@ -20,14 +20,14 @@ pickle_machine::pickle_machine(std::string_view bytes, std::uint64_t first_byte,
                                const pickle_limits& limits)
     : limits_(limits), first_byte_(first_byte) {
   parsed_.bytes = bytes.substr(0, limits_.bytes_max);
-  longer_ = bytes.size() > limits_.bytes_max;
+  exceeds_limit_ = bytes.size() > limits_.bytes_max;
   // Reserves the maximum sizes, so that these four vectors never reallocate. A pickle has at most
   // one value for each of its bytes. The kernel provides no pages for unused memory.
-  const std::size_t most = std::min(parsed_.bytes.size(), limits_.values_max);
-  stack_.reserve(std::min(most, pickle_stack_max));
-  parsed_.items.reserve(most);
-  marks_.reserve(std::min(most, pickle_stack_max));
-  parsed_.containers.reserve(most / container_values);
+  const std::size_t values_max = std::min(parsed_.bytes.size(), limits_.values_max);
+  stack_.reserve(std::min(values_max, pickle_stack_max));
+  parsed_.items.reserve(values_max);
+  marks_.reserve(std::min(values_max, pickle_stack_max));
+  parsed_.containers.reserve(values_max / container_values);
 }
 
 bool pickle_machine::fail(errc code, std::string cause) {
@@ -37,7 +37,8 @@ bool pickle_machine::fail(errc code, std::string cause) {
 
 bool pickle_machine::take(std::size_t count, std::span<const std::byte>& out) {
   if (count > parsed_.bytes.size() - position_) {
-    if (!longer_) return fail(errc::truncated_file, "the pickle is cut off at its last byte");
+    if (!exceeds_limit_)
+      return fail(errc::truncated_file, "the pickle is cut off at its last byte");
     return fail(errc::header_too_large, "the pickle has more than " + grouped(limits_.bytes_max) +
                                             " bytes, which is the limit");
   }
@@ -47,14 +48,14 @@ bool pickle_machine::take(std::size_t count, std::span<const std::byte>& out) {
 }
 
 bool pickle_machine::line(std::string_view& out) {
-  const std::string_view rest = parsed_.bytes.substr(position_, pickle_name_bytes_max);
-  const std::size_t end = rest.find('\n');
-  if (end == std::string_view::npos && rest.size() == pickle_name_bytes_max) {
+  const std::string_view remaining = parsed_.bytes.substr(position_, pickle_name_bytes_max);
+  const std::size_t end = remaining.find('\n');
+  if (end == std::string_view::npos && remaining.size() == pickle_name_bytes_max) {
     return fail(errc::malformed_header, "the name of a class or function is too long");
   }
   std::span<const std::byte> taken;
-  if (end == std::string_view::npos) return take(rest.size() + 1, taken);
-  out = rest.substr(0, end);
+  if (end == std::string_view::npos) return take(remaining.size() + 1, taken);
+  out = remaining.substr(0, end);
   return take(end + 1, taken);
 }
 
@@ -188,8 +189,8 @@ bool pickle_machine::extend(pickle_value into, std::span<const pickle_value> mor
   if (into.has_kind(pickle_kind::call)) return true;
   // Charges twice, because a growing vector may hold the old and the new copy of its values.
   if (!charge(2 * more.size())) return false;
-  std::vector<pickle_value>& to = parsed_.containers[into.a()];
-  to.insert(to.end(), more.begin(), more.end());
+  std::vector<pickle_value>& container = parsed_.containers[into.a()];
+  container.insert(container.end(), more.begin(), more.end());
   return true;
 }
 

@@ -61,7 +61,7 @@ class pickle_machine {
 
   const pickle_limits limits_;
   pickle parsed_;
-  bool longer_ = false;
+  bool exceeds_limit_ = false;
   std::uint64_t first_byte_;
   std::size_t position_ = 0;
   std::size_t opcode_at_ = 0;
@@ -76,9 +76,9 @@ class pickle_machine {
 
 template <std::unsigned_integral T>
 bool pickle_machine::number(std::uint64_t& out) {
-  std::span<const std::byte> found;
-  if (!take(sizeof(T), found)) return false;
-  out = little_endian<T>(found);
+  std::span<const std::byte> taken;
+  if (!take(sizeof(T), taken)) return false;
+  out = little_endian<T>(taken);
   return true;
 }
 

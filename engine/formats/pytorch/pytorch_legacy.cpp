@@ -33,15 +33,15 @@ struct pickles {
   std::uint64_t end = 0;
 };
 
-result<void> read_all(pickles& to) {
+result<void> read_all(pickles& out) {
   std::size_t offset = 0;
-  for (std::size_t i = 0; i < to.values.size(); ++i) {
-    to.begin[i] = offset;
-    auto found = read_pickle(std::span<const std::byte>(to.bytes).subspan(offset), offset);
-    if (!found) return found.error();
-    to.values[i] = std::move(*found);
-    offset += to.values[i].end;
-    const pickle& p = to.values[i];
+  for (std::size_t i = 0; i < out.values.size(); ++i) {
+    out.begin[i] = offset;
+    auto parsed = read_pickle(std::span<const std::byte>(out.bytes).subspan(offset), offset);
+    if (!parsed) return parsed.error();
+    out.values[i] = std::move(*parsed);
+    offset += out.values[i].end;
+    const pickle& p = out.values[i];
     const bool is_magic = p.root.has_kind(pickle_kind::number) && p.text(p.root) == magic_number;
     if (i == 0 && !is_magic) {
       return fault{errc::not_a_checkpoint, "byte 0",
@@ -49,11 +49,11 @@ result<void> read_all(pickles& to) {
     }
     if (i == 1 &&
         !(p.root.has_kind(pickle_kind::integer) && p.root.integer() == protocol_version)) {
-      return fault{errc::unsupported_feature, "byte " + grouped(to.begin[i]),
+      return fault{errc::unsupported_feature, "byte " + grouped(out.begin[i]),
                    "this is not a checkpoint of protocol " + grouped(protocol_version)};
     }
   }
-  to.end = offset;
+  out.end = offset;
   return {};
 }
 
@@ -86,8 +86,8 @@ result<widths> widths_of(const pickle& object) {
     out.emplace_back(identity->key, identity->element_bytes);
   }
   std::ranges::sort(out);
-  const auto rest = std::ranges::unique(out);
-  out.erase(rest.begin(), rest.end());
+  const auto duplicates = std::ranges::unique(out);
+  out.erase(duplicates.begin(), duplicates.end());
   return out;
 }
 
@@ -153,13 +153,14 @@ result<found_storages> find_storages(input& from, const pickles& read) {
 result<file_entries> parse_pytorch_legacy(input& from, const torch_options& options) {
   auto read = read_pickles(from);
   if (!read) return read.error();
-  auto found = find_storages(from, *read);
-  if (!found) return found.error();
+  auto storages = find_storages(from, *read);
+  if (!storages) return storages.error();
   auto entries =
-      tensors_of_state(read->values[3], found->storages,
+      tensors_of_state(read->values[3], storages->storages,
                        {options.lone_name, from.bytes(), read->begin[3], options.strictness});
-  if (entries && found->end != from.bytes()) {
-    entries->notes.push_back(grouped(from.bytes() - found->end) + " bytes follow the last storage");
+  if (entries && storages->end != from.bytes()) {
+    entries->notes.push_back(grouped(from.bytes() - storages->end) +
+                             " bytes follow the last storage");
   }
   return entries;
 }

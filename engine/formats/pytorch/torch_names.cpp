@@ -139,8 +139,8 @@ bool is_other_dtype(const pickle_global& global) noexcept {
 
 template <class Rows>
 const element_row* row_of(const Rows& rows, std::string_view name) noexcept {
-  const auto found = std::ranges::find(rows, name, &element_row::name);
-  return found == rows.end() ? nullptr : &*found;
+  const auto row = std::ranges::find(rows, name, &element_row::name);
+  return row == rows.end() ? nullptr : &*row;
 }
 
 // Returns true for the modules of torch.FloatStorage, torch.cuda.FloatStorage and

@@ -51,22 +51,22 @@ class state_walker {
   bool add_tensor(const torch_call& call, const std::string& name);
   bool add_sparse(const torch_call& call, const std::string& name, unsigned depth);
   bool from_type(const torch_call& call, const std::string& name, unsigned depth);
-  bool not_read(const std::string& name, errc code, std::string cause);
+  bool add_unreadable(const std::string& name, errc code, std::string cause);
   bool count_object(const std::string& name);
 
-  // The sizes of the lists in `found_`.
+  // The sizes of the lists in `entries_`.
   struct list_sizes {
     std::size_t tensors = 0;
     std::size_t composites = 0;
     std::size_t unreadable = 0;
   };
   list_sizes sizes() const {
-    return {found_.tensors.size(), found_.composites.size(), found_.unreadable.size()};
+    return {entries_.tensors.size(), entries_.composites.size(), entries_.unreadable.size()};
   }
   void shrink_to(const list_sizes& sizes) {
-    found_.tensors.resize(sizes.tensors);
-    found_.composites.resize(sizes.composites);
-    found_.unreadable.resize(sizes.unreadable);
+    entries_.tensors.resize(sizes.tensors);
+    entries_.composites.resize(sizes.composites);
+    entries_.unreadable.resize(sizes.unreadable);
   }
 
   bool fail(const std::string& name, errc code, std::string cause) {
@@ -74,14 +74,14 @@ class state_walker {
     return false;
   }
   bool strict() const { return from_.strictness == strictness::strict; }
-  bool joined(const std::string& to, std::string_view key, std::string& out);
+  bool joined(const std::string& parent, std::string_view key, std::string& out);
   bool check_names();
   void add_notes();
 
   const pickle& in_;
   const torch_storages& storages_;
   const torch_state_source& from_;
-  file_entries found_;
+  file_entries entries_;
   left_out plain_;  // Values without tensors.
   std::size_t visits_ = 0;
   std::size_t name_bytes_ = 0;
@@ -102,28 +102,29 @@ bool state_walker::check_globals() {
   return true;
 }
 
-bool state_walker::joined(const std::string& to, std::string_view key, std::string& out) {
-  joined_bytes_ += to.size() + key.size();
+bool state_walker::joined(const std::string& parent, std::string_view key, std::string& out) {
+  joined_bytes_ += parent.size() + key.size();
   if (joined_bytes_ > joined_bytes_max) {
-    return fail(to, errc::header_too_large, "the names of the values inside are too long");
+    return fail(parent, errc::header_too_large, "the names of the values inside are too long");
   }
-  out = to;
-  if (!to.empty()) out += '.';
+  out = parent;
+  if (!parent.empty()) out += '.';
   out += key;
   return true;
 }
 
 // Adds an object that is a tensor, or may contain tensors, to the unreadable objects. The other
 // objects of the file are still read.
-bool state_walker::not_read(const std::string& name, errc code, std::string cause) {
+bool state_walker::add_unreadable(const std::string& name, errc code, std::string cause) {
   if (!count_object(name)) return false;
-  found_.unreadable.push_back({name, fault{code, tensor_place(name), std::move(cause)}, !strict()});
+  entries_.unreadable.push_back(
+      {name, fault{code, tensor_place(name), std::move(cause)}, !strict()});
   return true;
 }
 
 bool state_walker::count_object(const std::string& name) {
   name_bytes_ += name.size();
-  const std::size_t objects = found_.tensors.size() + found_.unreadable.size();
+  const std::size_t objects = entries_.tensors.size() + entries_.unreadable.size();
   if (name_bytes_ <= name_bytes_max && objects < torch_tensors_max) return true;
   return fail(name, errc::header_too_large,
               "the file holds more than " + grouped(torch_tensors_max) + " tensors, or more than " +
@@ -173,8 +174,8 @@ bool state_walker::visit_nameless(pickle_value v, const std::string& container, 
   const list_sizes after = sizes();
   if (after.tensors == before.tensors && after.unreadable == before.unreadable) return true;
   shrink_to(before);
-  return not_read(container, errc::unsupported_feature,
-                  "it has tensors at a key that is neither text nor an integer");
+  return add_unreadable(container, errc::unsupported_feature,
+                        "it has tensors at a key that is neither text nor an integer");
 }
 
 bool state_walker::visit(pickle_value v, const std::string& name, unsigned depth) {
@@ -195,8 +196,8 @@ bool state_walker::visit(pickle_value v, const std::string& name, unsigned depth
       if (callee.has_kind(pickle_kind::global)) {
         return visit_call({in_.global(callee), in_.tuple(in_.arguments(v))}, name, depth + 1);
       }
-      return not_read(name, errc::unsupported_feature,
-                      "it is the result of calling an object that another call returned");
+      return add_unreadable(name, errc::unsupported_feature,
+                            "it is the result of calling an object that another call returned");
     }
     case pickle_kind::none: plain_.add(name, "None"); return true;
     case pickle_kind::boolean: plain_.add(name, "True or False"); return true;
@@ -225,20 +226,21 @@ bool state_walker::visit_call(const torch_call& call, const std::string& name, u
       return visit(call.arguments[0], name, depth + 1);
     case torch_role::tensor_class:  // Parameter(tensor)
       if (call.arguments.empty()) {
-        return not_read(name, errc::unsupported_feature,
-                        "it is an object of '" + full_name(call.function) +
-                            "' that is filled after its construction, which is not supported");
+        return add_unreadable(
+            name, errc::unsupported_feature,
+            "it is an object of '" + full_name(call.function) +
+                "' that is filled after its construction, which is not supported");
       }
       return visit(call.arguments[0], name, depth + 1);
     case torch_role::from_type: return from_type(call, name, depth);
     case torch_role::sparse: return add_sparse(call, name, depth);
     case torch_role::unsupported:
-      return not_read(name, errc::unsupported_feature,
-                      "it is " + std::string(kind_of_unsupported(call.function)) + " (" +
-                          full_name(call.function) + "), which is not supported");
+      return add_unreadable(name, errc::unsupported_feature,
+                            "it is " + std::string(kind_of_unsupported(call.function)) + " (" +
+                                full_name(call.function) + "), which is not supported");
     case torch_role::unknown:
-      return not_read(name, errc::unsupported_feature,
-                      "it is an object of '" + full_name(call.function) + "'");
+      return add_unreadable(name, errc::unsupported_feature,
+                            "it is an object of '" + full_name(call.function) + "'");
     default: break;
   }
   plain_.add(name, full_name(call.function));
@@ -254,8 +256,8 @@ bool state_walker::from_type(const torch_call& call, const std::string& name, un
                 "its arguments must be a function, a class and a tuple");
   }
   if (role_of(in_.global(a[1])) != torch_role::tensor_class) {
-    return not_read(name, errc::unsupported_feature,
-                    "it is a tensor of the class '" + full_name(in_.global(a[1])) + "'");
+    return add_unreadable(name, errc::unsupported_feature,
+                          "it is a tensor of the class '" + full_name(in_.global(a[1])) + "'");
   }
   return visit_call({in_.global(a[0]), in_.tuple(a[2])}, name, depth + 1);
 }
@@ -265,23 +267,23 @@ bool state_walker::add_tensor(const torch_call& call, const std::string& name) {
   if (!tensor) {
     const fault failure = tensor.error();
     if (failure.code == errc::unsupported_feature) {
-      return not_read(name, errc::unsupported_feature, failure.cause());
+      return add_unreadable(name, errc::unsupported_feature, failure.cause());
     }
     fault_ = failure.in(tensor_place(name));
     return false;
   }
   if (!count_object(name)) return false;
-  const std::uint64_t more = repeated_bytes(*tensor);
+  const std::uint64_t repeated = repeated_bytes(*tensor);
   const std::uint64_t allowed = std::max(from_.file_bytes, torch_repeated_bytes_usual);
-  if (more > allowed || repeated_ > allowed - more) {
+  if (repeated > allowed || repeated_ > allowed - repeated) {
     return fail(name, errc::wrong_tensor_bytes,
                 "it repeats its elements: " + grouped(tensor->bytes) +
                     " bytes would be built from far fewer bytes, in a file of " +
                     grouped(from_.file_bytes));
   }
-  repeated_ += more;
+  repeated_ += repeated;
   tensor->name = name;
-  found_.tensors.push_back(std::move(*tensor));
+  entries_.tensors.push_back(std::move(*tensor));
   return true;
 }
 
@@ -315,8 +317,8 @@ bool state_walker::add_sparse(const torch_call& call, const std::string& name, u
   if (layout.starts_with("torch.")) layout.remove_prefix(6);
   const auto parts = parts_of(layout);
   if (parts.empty()) {
-    return not_read(name, errc::unsupported_feature,
-                    "its layout is '" + printable(layout) + "', which is not supported");
+    return add_unreadable(name, errc::unsupported_feature,
+                          "its layout is '" + printable(layout) + "', which is not supported");
   }
   const auto values = in_.tuple(a[1]);
   if (values.size() <= parts.size()) return malformed();
@@ -326,26 +328,26 @@ bool state_walker::add_sparse(const torch_call& call, const std::string& name, u
   composite whole{name, std::string(layout), {}, std::move(*shape), {}};
   const list_sizes before = sizes();
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::size_t tensors = found_.tensors.size();
+    const std::size_t tensors = entries_.tensors.size();
     if (!visit(values[i], name + "/" + std::string(parts[i]), depth + 1)) return false;
-    if (found_.unreadable.size() != before.unreadable) {
-      const std::string cause = found_.unreadable.back().cause.cause();
+    if (entries_.unreadable.size() != before.unreadable) {
+      const std::string cause = entries_.unreadable.back().cause.cause();
       shrink_to(before);
-      return not_read(name, errc::unsupported_feature,
-                      "its part '" + std::string(parts[i]) + "': " + cause);
+      return add_unreadable(name, errc::unsupported_feature,
+                            "its part '" + std::string(parts[i]) + "': " + cause);
     }
-    if (found_.tensors.size() != tensors + 1) return malformed();
+    if (entries_.tensors.size() != tensors + 1) return malformed();
     whole.parts.emplace_back(parts[i]);
   }
-  found_.composites.push_back(std::move(whole));
+  entries_.composites.push_back(std::move(whole));
   return true;
 }
 
 bool state_walker::check_names() {
   std::vector<std::string_view> names;
-  names.reserve(found_.tensors.size() + found_.unreadable.size());
-  for (const entry& tensor : found_.tensors) names.push_back(tensor.name);
-  for (const unreadable_object& object : found_.unreadable) names.push_back(object.name);
+  names.reserve(entries_.tensors.size() + entries_.unreadable.size());
+  for (const entry& tensor : entries_.tensors) names.push_back(tensor.name);
+  for (const unreadable_object& object : entries_.unreadable) names.push_back(object.name);
   std::ranges::sort(names);
   const auto duplicate = std::ranges::adjacent_find(names);
   if (duplicate == names.end()) return true;
@@ -355,16 +357,16 @@ bool state_walker::check_names() {
 
 void state_walker::add_notes() {
   if (plain_.count != 0) {
-    found_.notes.push_back(grouped(plain_.count) +
-                           " values that are not tensors are left out, the first is " +
-                           plain_.first);
+    entries_.notes.push_back(grouped(plain_.count) +
+                             " values that are not tensors are left out, the first is " +
+                             plain_.first);
   }
-  if (found_.unreadable.empty()) return;
-  const unreadable_object& first = found_.unreadable.front();
-  found_.notes.push_back(
+  if (entries_.unreadable.empty()) return;
+  const unreadable_object& first = entries_.unreadable.front();
+  entries_.notes.push_back(
       std::string(strict() ? "objects and tensors that cannot be loaded: "
                            : "objects and tensors that are not read, and that are left out: ") +
-      grouped(found_.unreadable.size()) + ", the first is '" + printable(first.name) + "', " +
+      grouped(entries_.unreadable.size()) + ", the first is '" + printable(first.name) + "', " +
       first.cause.cause());
 }
 
@@ -373,11 +375,11 @@ result<file_entries> state_walker::run() {
   const bool lone = in_.root.has_kind(pickle_kind::call);
   if (!visit(in_.root, lone ? from_.lone_name : std::string(), 0)) return fault_;
   if (!check_names()) return fault_;
-  std::ranges::sort(found_.tensors, [](const entry& a, const entry& b) {
+  std::ranges::sort(entries_.tensors, [](const entry& a, const entry& b) {
     return a.offset != b.offset ? a.offset < b.offset : a.name < b.name;
   });
   add_notes();
-  return std::move(found_);
+  return std::move(entries_);
 }
 
 }  // namespace

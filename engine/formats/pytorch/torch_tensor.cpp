@@ -113,8 +113,8 @@ std::optional<std::uint64_t> reach(const description& tensor) {
   std::uint64_t last = 0;
   for (std::size_t d = 0; d < tensor.size.size(); ++d) {
     if (tensor.size[d] == 0) return 0;
-    const auto along = checked_multiply(tensor.size[d] - 1, tensor.stride[d]);
-    const auto sum = along ? checked_add(last, *along) : along;
+    const auto distance = checked_multiply(tensor.size[d] - 1, tensor.stride[d]);
+    const auto sum = distance ? checked_add(last, *distance) : distance;
     if (!sum) return std::nullopt;
     last = *sum;
   }
@@ -220,9 +220,9 @@ result<std::vector<std::uint64_t>> dims_of(const pickle& in, pickle_value v) {
 
 result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
                              const torch_storages& storages) {
-  auto found = describe(in, call);
-  if (!found) return found.error();
-  description& tensor = *found;
+  auto described = describe(in, call);
+  if (!described) return described.error();
+  description& tensor = *described;
   const std::string key = "storage '" + printable(tensor.storage.key) + "'";
   const torch_storage* storage = storages.find(tensor.storage.key);
   if (storage == nullptr) {

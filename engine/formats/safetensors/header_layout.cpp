@@ -17,8 +17,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-fault at_tensor(errc code, const entry& tensor, const claim& where, std::string cause) {
-  return {code, tensor_place(tensor.name) + ", byte " + grouped(where.file_byte), std::move(cause)};
+fault at_tensor(errc code, const entry& tensor, const claim& c, std::string cause) {
+  return {code, tensor_place(tensor.name) + ", byte " + grouped(c.file_byte), std::move(cause)};
 }
 
 // Returns a text such as "F32 [2, 3]".

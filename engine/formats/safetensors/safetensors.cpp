@@ -36,18 +36,18 @@ fault outside_file(std::uint64_t end, std::uint64_t file_bytes) {
       "the header would end at " + grouped(end) + " but the file ends at " + grouped(file_bytes)};
 }
 
-void add_notes(file_entries& found, std::uint64_t header_bytes) {
+void add_notes(file_entries& entries, std::uint64_t header_bytes) {
   if (header_bytes > header_bytes_usual) {
-    found.notes.push_back("the header has " + grouped(header_bytes) + " bytes, more than the " +
-                          grouped(header_bytes_usual) + " bytes that some tools accept");
+    entries.notes.push_back("the header has " + grouped(header_bytes) + " bytes, more than the " +
+                            grouped(header_bytes_usual) + " bytes that some tools accept");
   }
   const auto misaligned = [](const entry& e) {
     return e.bytes != 0 && e.offset % alignment(e.dtype) != 0;
   };
-  const auto first = std::ranges::find_if(found.tensors, misaligned);
-  if (first == found.tensors.end()) return;
-  const auto count = std::count_if(first, found.tensors.end(), misaligned);
-  found.notes.push_back(
+  const auto first = std::ranges::find_if(entries.tensors, misaligned);
+  if (first == entries.tensors.end()) return;
+  const auto count = std::count_if(first, entries.tensors.end(), misaligned);
+  entries.notes.push_back(
       grouped(static_cast<std::uint64_t>(count)) +
       " tensors do not begin at a multiple of their element's size, the first is '" +
       printable(first->name) + "'");
@@ -89,18 +89,18 @@ result<file_entries> parse_safetensors(std::span<const std::byte> header, std::u
   if (!described) return described.error();
   // Each tensor now has a name, a type, a shape and offsets. The following code reads no JSON.
 
-  file_entries found;
-  found.metadata.reserve(described->metadata.size());
+  file_entries entries;
+  entries.metadata.reserve(described->metadata.size());
   for (auto& [key, value] : std::exchange(described->metadata, {})) {
-    found.metadata.emplace_back(std::move(key), value);
+    entries.metadata.emplace_back(std::move(key), value);
   }
   auto placed = lay_out(std::move(*described), {data_begin, file_bytes}, strictness);
   if (!placed) return placed.error();
   // From here on, every range is inside the file, and no ranges overlap.
 
-  found.tensors = std::move(*placed);
-  if (strictness == strictness::strict) add_notes(found, header.size());
-  return found;
+  entries.tensors = std::move(*placed);
+  if (strictness == strictness::strict) add_notes(entries, header.size());
+  return entries;
 }
 
 }  // namespace ringload::inline v0

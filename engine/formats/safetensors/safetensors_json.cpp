@@ -65,12 +65,12 @@ std::optional<std::string> drop_duplicate_keys(std::vector<key_value>& pairs) {
 class header_reader {
  public:
   header_reader(std::string_view text, std::uint64_t file_bytes, strictness strictness)
-      : in_(text), profile_(strictness), budget_(strictness, file_bytes) {}
+      : in_(text), strictness_(strictness), budget_(strictness, file_bytes) {}
 
   result<safetensors_json> read();
 
  private:
-  bool strict() const noexcept { return profile_ == strictness::strict; }
+  bool strict() const noexcept { return strictness_ == strictness::strict; }
   bool read_all();
   bool read_metadata();
   bool check_metadata();
@@ -82,10 +82,10 @@ class header_reader {
   bool read_offsets(claim& bytes);
   bool check_unknown_keys();
   bool fail_over_budget();
-  fault at_fault() const;
+  fault parse_fault() const;
 
   json_reader in_;
-  strictness profile_;
+  strictness strictness_;
   description_budget budget_;
   bool is_over_budget_ = false;
   safetensors_json out_;
@@ -96,11 +96,11 @@ class header_reader {
 std::string byte_place(std::uint64_t file_byte) { return "byte " + grouped(file_byte); }
 
 result<safetensors_json> header_reader::read() {
-  if (!read_all()) return at_fault();
+  if (!read_all()) return parse_fault();
   return std::move(out_);
 }
 
-fault header_reader::at_fault() const {
+fault header_reader::parse_fault() const {
   std::string place = byte_place(safetensors_prefix_bytes + in_.position());
   if (current_key_ == metadata_key) {
     place = std::string(metadata_key) + ", " + place;

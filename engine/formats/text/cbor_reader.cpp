@@ -145,9 +145,9 @@ bool cbor_reader::chunk(std::uint64_t bytes, std::string& out) {
                            grouped(std::min(in_.left(), string_bytes_max - out.size())) +
                            " bytes are possible");
   }
-  std::string_view found;
-  if (!in_.text(static_cast<std::size_t>(bytes), found)) return false;
-  out += found;
+  std::string_view content;
+  if (!in_.text(static_cast<std::size_t>(bytes), content)) return false;
+  out += content;
   return true;
 }
 

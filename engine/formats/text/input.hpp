@@ -26,9 +26,9 @@ class input {
   virtual result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) = 0;
 
   virtual result<void> read_into(std::uint64_t offset, std::span<std::byte> into) {
-    auto found = read(offset, into.size());
-    if (!found) return found.error();
-    std::ranges::copy(*found, into.begin());
+    auto content = read(offset, into.size());
+    if (!content) return content.error();
+    std::ranges::copy(*content, into.begin());
     return {};
   }
 };

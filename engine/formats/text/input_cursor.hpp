@@ -49,20 +49,20 @@ class input_cursor {
   }
 
   bool text(std::size_t count, std::string_view& out) {
-    std::span<const std::byte> found;
-    if (!bytes(count, found)) return false;
-    out = {reinterpret_cast<const char*>(found.data()), found.size()};
+    std::span<const std::byte> content;
+    if (!bytes(count, content)) return false;
+    out = {reinterpret_cast<const char*>(content.data()), content.size()};
     return true;
   }
 
   template <std::unsigned_integral T>
   bool number(T& out, std::endian order = std::endian::little) {
-    std::span<const std::byte> found;
-    if (!bytes(sizeof out, found)) return false;
+    std::span<const std::byte> content;
+    if (!bytes(sizeof out, content)) return false;
     T value = 0;
     for (std::size_t i = 0; i < sizeof out; ++i) {
       const std::size_t shift = order == std::endian::little ? i : sizeof out - 1 - i;
-      value = static_cast<T>(value | static_cast<T>(std::to_integer<T>(found[i]) << (8 * shift)));
+      value = static_cast<T>(value | static_cast<T>(std::to_integer<T>(content[i]) << (8 * shift)));
     }
     out = value;
     return true;

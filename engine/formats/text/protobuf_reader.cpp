@@ -94,9 +94,9 @@ bool protobuf_reader::text(const protobuf_field& field, std::uint64_t bytes_max,
                     grouped(bytes_max) + " bytes");
   }
   in_.seek(field.offset);
-  std::string_view found;
-  if (!in_.text(static_cast<std::size_t>(field.bytes), found)) return false;
-  out = found;
+  std::string_view content;
+  if (!in_.text(static_cast<std::size_t>(field.bytes), content)) return false;
+  out = content;
   return true;
 }
 

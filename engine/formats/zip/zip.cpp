@@ -160,7 +160,8 @@ result<zip_member> read_central(std::span<const std::byte> directory, std::size_
 
 // Returns true if the local header and the directory have equal sizes and checksums, or if these
 // numbers are unknown in the local header.
-bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip_member& member) {
+bool local_header_matches(std::span<const std::byte> local, const wide_numbers& wide,
+                          const zip_member& member) {
   const auto crc = little_endian<std::uint32_t>(local, 14);
   const bool is_same =
       crc == member.crc32 && wide.bytes == member.bytes && wide.stored_bytes == member.stored_bytes;
@@ -214,26 +215,26 @@ result<void> read_local(input& from, zip_member& member, std::uint64_t limit) {
       return malformed_member(place, "its extra field is malformed, or has no zip64 sizes");
     }
   }
-  if (!agree(fixed_part, wide, member)) {
+  if (!local_header_matches(fixed_part, wide, member)) {
     return malformed_member(place, "its header has other sizes than the directory");
   }
   return {};
 }
 
-std::optional<fault> check_unique(zip_directory& found) {
-  found.by_name.resize(found.members.size());
-  std::iota(found.by_name.begin(), found.by_name.end(), std::uint32_t{0});
-  const auto name = [&](std::uint32_t i) { return found.members[i].name; };
-  std::ranges::sort(found.by_name, {}, name);
-  const auto duplicate = std::ranges::adjacent_find(found.by_name, {}, name);
-  if (duplicate == found.by_name.end()) return std::nullopt;
+std::optional<fault> check_unique(zip_directory& directory) {
+  directory.by_name.resize(directory.members.size());
+  std::iota(directory.by_name.begin(), directory.by_name.end(), std::uint32_t{0});
+  const auto name = [&](std::uint32_t i) { return directory.members[i].name; };
+  std::ranges::sort(directory.by_name, {}, name);
+  const auto duplicate = std::ranges::adjacent_find(directory.by_name, {}, name);
+  if (duplicate == directory.by_name.end()) return std::nullopt;
   return fault{errc::duplicate_tensor, member_place(name(*duplicate)),
                "the archive has two members of that name"};
 }
 
-std::optional<fault> check_inflated(const zip_directory& found, std::uint64_t file_bytes) {
+std::optional<fault> check_inflated(const zip_directory& directory, std::uint64_t file_bytes) {
   std::uint64_t sum = 0;
-  for (const zip_member& member : found.members) {
+  for (const zip_member& member : directory.members) {
     if (member.stored_codec == codec::deflate)
       sum += std::min(member.bytes, ~std::uint64_t{0} - sum);
   }
@@ -281,37 +282,38 @@ result<zip_directory> read_zip_directory(input& from) {
                                            " members");
   }
   if (place->bytes > from.bytes()) return fault{errc::truncated_file, "the directory"};
-  zip_directory found;
-  found.text.resize(static_cast<std::size_t>(place->bytes));
-  if (auto status = from.read_into(place->offset, found.text); !status) return status.error();
-  found.members.reserve(static_cast<std::size_t>(place->members));
+  zip_directory directory;
+  directory.text.resize(static_cast<std::size_t>(place->bytes));
+  if (auto status = from.read_into(place->offset, directory.text); !status) return status.error();
+  directory.members.reserve(static_cast<std::size_t>(place->members));
   std::size_t offset = 0;
   for (std::uint64_t i = 0; i < place->members; ++i) {
-    auto member = read_central(found.text, offset, place->offset);
+    auto member = read_central(directory.text, offset, place->offset);
     if (!member) return member.error();
-    found.members.push_back(*member);
+    directory.members.push_back(*member);
   }
-  if (offset != found.text.size()) {
+  if (offset != directory.text.size()) {
     return malformed_at(place->offset + offset, "bytes follow the last entry of the directory");
   }
-  std::ranges::sort(found.members, {}, &zip_member::header_offset);
+  std::ranges::sort(directory.members, {}, &zip_member::header_offset);
   if (const std::uint64_t begin =
-          found.members.empty() ? place->offset : found.members.front().header_offset;
+          directory.members.empty() ? place->offset : directory.members.front().header_offset;
       begin != 0) {
     return malformed_at(0, "the archive begins at byte " + grouped(begin) + ", expected byte 0");
   }
-  for (std::size_t i = 0; i < found.members.size(); ++i) {
-    const bool last = i + 1 == found.members.size();
-    const std::uint64_t limit = last ? place->offset : found.members[i + 1].header_offset;
-    if (auto status = read_local(from, found.members[i], std::min(limit, place->offset)); !status) {
+  for (std::size_t i = 0; i < directory.members.size(); ++i) {
+    const bool last = i + 1 == directory.members.size();
+    const std::uint64_t limit = last ? place->offset : directory.members[i + 1].header_offset;
+    if (auto status = read_local(from, directory.members[i], std::min(limit, place->offset));
+        !status) {
       return status.error();
     }
   }
   // From here on, every member is before the directory, and no members overlap.
 
-  if (auto cause = check_unique(found)) return *cause;
-  if (auto cause = check_inflated(found, from.bytes())) return *cause;
-  return found;
+  if (auto cause = check_unique(directory)) return *cause;
+  if (auto cause = check_inflated(directory, from.bytes())) return *cause;
+  return directory;
 }
 
 result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& member,
@@ -329,14 +331,14 @@ result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& me
       return status.error().in(place);
   } else {
     inflater inflating;
-    auto found = inflating.read(from, member.data_offset, member.stored_bytes,
-                                static_cast<std::size_t>(member.bytes) + 1);
-    if (!found) return found.error().in(place);
-    if (!found->complete || found->bytes.size() != member.bytes) {
+    auto inflated = inflating.read(from, member.data_offset, member.stored_bytes,
+                                   static_cast<std::size_t>(member.bytes) + 1);
+    if (!inflated) return inflated.error().in(place);
+    if (!inflated->complete || inflated->bytes.size() != member.bytes) {
       return malformed_member(place, "the member does not inflate to the " + grouped(member.bytes) +
                                          " bytes of its directory entry");
     }
-    out = inflating.take(found->bytes.size());
+    out = inflating.take(inflated->bytes.size());
   }
   if (crc32(out, 0) != member.crc32 && member.crc32 != 0)
     return malformed_member(place, "its checksum is wrong");

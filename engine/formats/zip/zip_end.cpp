@@ -89,21 +89,21 @@ result<zip_directory_place> find_zip_directory(input& from) {
   auto tail = from.read(file_bytes - tail_bytes, tail_bytes);
   if (!tail) return tail.error();
   // Position of the last end record whose comment ends at the end of the file.
-  std::optional<std::size_t> found;
+  std::optional<std::size_t> record_at;
   for (std::size_t record_offset = tail_bytes + 1 - std::min(tail_bytes + 1, end_bytes);
        record_offset-- > 0;) {
     if (little_endian<std::uint32_t>(*tail, record_offset) != end_magic) continue;
     if (little_endian<std::uint16_t>(*tail, record_offset + 20) !=
         tail_bytes - record_offset - end_bytes)
       continue;
-    found = record_offset;
+    record_at = record_offset;
     break;
   }
-  if (!found) {
+  if (!record_at) {
     return malformed_at(file_bytes, "the zip archive has no end record: the file may be truncated");
   }
-  const auto record = tail->subspan(*found, end_bytes);
-  const std::uint64_t end_at = file_bytes - tail_bytes + *found;
+  const auto record = tail->subspan(*record_at, end_bytes);
+  const std::uint64_t end_at = file_bytes - tail_bytes + *record_at;
   const bool volumes =
       little_endian<std::uint16_t>(record, 4) != 0 ||
       little_endian<std::uint16_t>(record, 6) != 0 ||

@@ -27,7 +27,7 @@ constexpr std::uint64_t file_bytes_min_0_1 = 16;
 
 // Sorts the tensors by offset. Returns a fault for a duplicate name, which can occur only in
 // version 0.1.
-std::optional<fault> in_file_order(std::vector<entry>& tensors) {
+std::optional<fault> sort_by_offset(std::vector<entry>& tensors) {
   std::unordered_set<std::string_view> names;
   for (const entry& tensor : tensors) {
     if (names.insert(tensor.name).second) continue;
@@ -75,7 +75,7 @@ result<std::string> encoded(input& from, const range& extent) {
   return extent.count() == 0 ? std::string() : text_at(from, extent.begin, extent.count());
 }
 
-result<file_entries> parse(input& from, strictness strictness, zt_index* keep) {
+result<file_entries> parse(input& from, strictness strictness, zt_index* index) {
   const std::uint64_t file_bytes = from.bytes();
   if (file_bytes < file_bytes_min_0_1) {
     return fault{errc::header_too_small, "byte 0",
@@ -105,19 +105,19 @@ result<file_entries> parse(input& from, strictness strictness, zt_index* keep) {
   auto begin = manifest_begin(from, manifest_end);
   if (!begin) return begin.error();
 
-  file_entries found;
+  file_entries entries;
   input_cursor in(from, *begin, manifest_end);
-  zt_index_reader reader(in, file_bytes, strictness, found, keep);
+  zt_index_reader reader(in, file_bytes, strictness, entries, index);
   zt_blob_rules blobs = {magic_bytes, *begin, zt_alignment, is_0_1};
   if (!(is_0_1 ? reader.read_0_1(blobs) : reader.read(blobs))) return in.error();
   reader.read_unsized(from, blobs);
-  separate_zt_names(found, reader.first_parts());
-  if (auto duplicate = in_file_order(found.tensors)) return *duplicate;
-  if (keep != nullptr) {
-    keep->begin = *begin;
-    keep->is_0_1 = is_0_1;
+  separate_zt_names(entries, reader.first_parts());
+  if (auto duplicate = sort_by_offset(entries.tensors)) return *duplicate;
+  if (index != nullptr) {
+    index->begin = *begin;
+    index->is_0_1 = is_0_1;
   }
-  return found;
+  return entries;
 }
 
 // The input for a new file. Only the magic number and the tail of the file can be read.
@@ -147,10 +147,10 @@ class new_zt_input final : public input {
 
 result<void> check_zt_tail(std::string_view tail, std::uint64_t file_bytes) {
   new_zt_input file(tail, file_bytes);
-  auto found = parse_zt(file, strictness::strict);
-  if (!found) return found.error();
+  auto entries = parse_zt(file, strictness::strict);
+  if (!entries) return entries.error();
   description_budget budget(strictness::strict, file_bytes);
-  if (!budget.take(*found)) return fault{errc::header_too_large, "", budget.cause()};
+  if (!budget.take(*entries)) return fault{errc::header_too_large, "", budget.cause()};
   return {};
 }
 

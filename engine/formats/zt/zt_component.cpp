@@ -62,8 +62,8 @@ std::optional<fault> zt_component_converter::set_digest(const zt_component& part
   const bool is_crc = text.starts_with("crc32c:0x") || text.starts_with("crc32c:0X");
   const bool is_sha = text.starts_with("sha256:");
   if (!is_crc && !is_sha) {
-    found_.notes.push_back("the digest '" + printable(text) + "' of " + tensor_place(object_.name) +
-                           " has an unknown algorithm");
+    entries_.notes.push_back("the digest '" + printable(text) + "' of " +
+                             tensor_place(object_.name) + " has an unknown algorithm");
     return std::nullopt;
   }
   text.remove_prefix(is_crc ? crc32c_prefix_bytes : sha256_prefix_bytes);
@@ -132,7 +132,8 @@ std::optional<fault> zt_component_converter::set_type(const zt_component& part, 
   return std::nullopt;
 }
 
-std::optional<fault> zt_component_converter::begin(const zt_component& part, entry& out) const {
+std::optional<fault> zt_component_converter::set_common_members(const zt_component& part,
+                                                                entry& out) const {
   if (auto problem = set_extent(part, out)) return problem;
   if (auto problem = check_lengths(part)) return problem;
   if (auto problem = set_type(part, out)) return problem;
@@ -176,7 +177,7 @@ std::optional<fault> zt_component_converter::set_form(const zt_component& part, 
 result<entry> zt_component_converter::shaped(const zt_component& part,
                                              std::vector<std::uint64_t> shape) const {
   entry out;
-  if (auto problem = begin(part, out)) return *problem;
+  if (auto problem = set_common_members(part, out)) return *problem;
   const auto count = element_count(shape);
   const auto bytes = count ? checked_multiply(*count, bits(out.dtype) / 8) : count;
   if (!bytes) {
@@ -204,7 +205,7 @@ result<entry> zt_component_converter::shaped(const zt_component& part,
 
 result<entry> zt_component_converter::flat(const zt_component& part) const {
   entry out;
-  if (auto problem = begin(part, out)) return *problem;
+  if (auto problem = set_common_members(part, out)) return *problem;
   if (auto problem = set_flat(part, out)) return *problem;
   if (auto problem = set_form(part, out)) return *problem;
   return out;

@@ -21,8 +21,8 @@ fault zt_fault(const zt_object& object, errc code, std::string cause);
 class zt_component_converter {
  public:
   zt_component_converter(const zt_object& object, const zt_blob_rules& blobs,
-                         file_entries& found) noexcept
-      : object_(object), blobs_(blobs), found_(found) {}
+                         file_entries& entries) noexcept
+      : object_(object), blobs_(blobs), entries_(entries) {}
 
   // Returns a tensor of the shape `shape`, which the manifest states. If the logical type is
   // unknown, and the size of the component does not match `shape`, returns a tensor of one
@@ -36,13 +36,13 @@ class zt_component_converter {
   std::optional<fault> check_lengths(const zt_component& part) const;
   std::optional<fault> set_extent(const zt_component& part, entry& out) const;
   std::optional<fault> set_type(const zt_component& part, entry& out) const;
-  std::optional<fault> begin(const zt_component& part, entry& out) const;
+  std::optional<fault> set_common_members(const zt_component& part, entry& out) const;
   std::optional<fault> set_flat(const zt_component& part, entry& out) const;
   std::optional<fault> set_form(const zt_component& part, entry& out) const;
 
   const zt_object& object_;
   const zt_blob_rules& blobs_;
-  file_entries& found_;
+  file_entries& entries_;
 };
 
 }  // namespace ringload::inline v0

@@ -27,12 +27,12 @@ class zt_index_reader {
   // If `raw_objects` is not null, the reader also adds the unchanged description of each object to
   // `raw_objects`.
   zt_index_reader(input_cursor& in, std::uint64_t file_bytes, strictness strictness,
-                  file_entries& found, zt_index* raw_objects) noexcept
+                  file_entries& entries, zt_index* raw_objects) noexcept
       : in_(in),
         cbor_(in),
         strictness_(strictness),
         budget_(strictness, file_bytes),
-        entries_(found),
+        entries_(entries),
         raw_objects_(raw_objects) {}
 
   bool read(zt_blob_rules& blobs);
@@ -40,8 +40,8 @@ class zt_index_reader {
   // Must be called after read() or read_0_1(). Adds the objects that have compressed components of
   // unknown length. To find the lengths, decodes these components from `file`.
   void read_unsized(input& file, const zt_blob_rules& blobs);
-  // Returns, for each composite, the index of its first part in the tensors of `found`. Used as the
-  // argument `first_parts` of separate_zt_names().
+  // Returns, for each composite, the index of its first part in the tensors of `entries`. Used as
+  // the argument `first_parts` of separate_zt_names().
   const std::vector<std::size_t>& first_parts() const noexcept { return first_parts_; }
 
  private:

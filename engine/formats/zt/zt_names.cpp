@@ -10,32 +10,32 @@
 
 namespace ringload::inline v0 {
 
-void separate_zt_names(file_entries& found, const std::vector<std::size_t>& first_parts) {
-  if (found.composites.empty()) return;
-  std::vector<bool> is_part(found.tensors.size());
+void separate_zt_names(file_entries& entries, const std::vector<std::size_t>& first_parts) {
+  if (entries.composites.empty()) return;
+  std::vector<bool> is_part(entries.tensors.size());
   for (std::size_t c = 0; c < first_parts.size(); ++c) {
     std::fill_n(is_part.begin() + static_cast<std::ptrdiff_t>(first_parts[c]),
-                found.composites[c].parts.size(), true);
+                entries.composites[c].parts.size(), true);
   }
   std::unordered_set<std::string> taken;
-  for (std::size_t t = 0; t < found.tensors.size(); ++t) {
-    if (!is_part[t]) taken.insert(found.tensors[t].name);
+  for (std::size_t t = 0; t < entries.tensors.size(); ++t) {
+    if (!is_part[t]) taken.insert(entries.tensors[t].name);
   }
-  for (const unreadable_object& object : found.unreadable) taken.insert(object.name);
+  for (const unreadable_object& object : entries.unreadable) taken.insert(object.name);
   for (std::size_t c = 0; c < first_parts.size(); ++c) {
-    composite& whole = found.composites[c];
+    composite& whole = entries.composites[c];
     const auto name_of = [&](const std::string& part) {
       return whole.name + whole.separator + part;
     };
     const auto is_taken = [&](const std::string& part) { return taken.contains(name_of(part)); };
     while (std::ranges::any_of(whole.parts, is_taken)) whole.separator += '/';
     if (whole.separator.size() > 1) {
-      found.notes.push_back(tensor_place(whole.name) + ": its parts are named '" +
-                            printable(name_of("PART")) + "', because another tensor is named '" +
-                            printable(whole.name) + "/PART'");
+      entries.notes.push_back(tensor_place(whole.name) + ": its parts are named '" +
+                              printable(name_of("PART")) + "', because another tensor is named '" +
+                              printable(whole.name) + "/PART'");
     }
     for (std::size_t p = 0; p < whole.parts.size(); ++p) {
-      found.tensors[first_parts[c] + p].name = name_of(whole.parts[p]);
+      entries.tensors[first_parts[c] + p].name = name_of(whole.parts[p]);
       taken.insert(name_of(whole.parts[p]));
     }
   }

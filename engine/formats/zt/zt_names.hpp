@@ -9,8 +9,8 @@
 namespace ringload::inline v0 {
 
 // If another tensor has the name of a part, all parts of the composite get names with a longer
-// separator: see composite_info. The first part of found.composites[c] is
-// found.tensors[first_parts[c]]. The other parts follow.
-void separate_zt_names(file_entries& found, const std::vector<std::size_t>& first_parts);
+// separator: see composite_info. The first part of entries.composites[c] is
+// entries.tensors[first_parts[c]]. The other parts follow.
+void separate_zt_names(file_entries& entries, const std::vector<std::size_t>& first_parts);
 
 }  // namespace ringload::inline v0

@@ -64,24 +64,24 @@ void take_type_attributes(entry& tensor) {
 }
 
 std::optional<fault> add_dense(zt_object& object, const zt_component_converter& part_converter,
-                               file_entries& found) {
+                               file_entries& entries) {
   const zt_component* const data = component_named(object, "data");
   if (data == nullptr) return lacking(object, "data");
   if (object.components->size() > 1) {
-    found.notes.push_back(tensor_place(object.name) +
-                          " is dense, so only its component 'data' is loaded");
+    entries.notes.push_back(tensor_place(object.name) +
+                            " is dense, so only its component 'data' is loaded");
   }
   auto tensor = part_converter.shaped(*data, std::move(*object.shape));
   if (!tensor) return tensor.error();
   tensor->name = std::move(object.name);
   tensor->attributes = std::move(object.attributes);
   take_type_attributes(*tensor);
-  found.tensors.push_back(std::move(*tensor));
+  entries.tensors.push_back(std::move(*tensor));
   return std::nullopt;
 }
 
 std::optional<fault> check_sparse(const zt_object& object, const std::vector<entry>& parts,
-                                  file_entries& found) {
+                                  file_entries& entries) {
   const bool csr = *object.format == "sparse_csr";
   const auto part = [&](std::string_view name) -> const entry* {
     const auto found_part = std::ranges::find(parts, name, &entry::name);
@@ -97,7 +97,7 @@ std::optional<fault> check_sparse(const zt_object& object, const std::vector<ent
     if (!object.from_file || !is_index_type(index->dtype)) {
       return zt_fault(object, errc::malformed_header, cause);
     }
-    found.notes.push_back(tensor_place(object.name) + ": " + cause + ": the component is loaded");
+    entries.notes.push_back(tensor_place(object.name) + ": " + cause + ": the component is loaded");
   }
   const entry* const values = part("values");
   if (values == nullptr) return lacking(object, "values");
@@ -124,7 +124,7 @@ std::optional<fault> check_sparse(const zt_object& object, const std::vector<ent
 }
 
 std::optional<fault> add_parts(zt_object& object, const zt_component_converter& part_converter,
-                               file_entries& found) {
+                               file_entries& entries) {
   std::vector<entry> parts;
   for (const zt_component& part : *object.components) {
     auto tensor = part_converter.flat(part);
@@ -134,7 +134,7 @@ std::optional<fault> add_parts(zt_object& object, const zt_component_converter& 
   }
   composite whole;
   if (*object.format == "sparse_csr" || *object.format == "sparse_coo") {
-    if (auto problem = check_sparse(object, parts, found)) return problem;
+    if (auto problem = check_sparse(object, parts, entries)) return problem;
     whole.type = std::ranges::find(parts, "values", &entry::name)->type;
   }
   for (entry& part : parts) {
@@ -149,20 +149,20 @@ std::optional<fault> add_parts(zt_object& object, const zt_component_converter& 
     }
     whole.parts.push_back(part.name);
     part.name = object.name + "/" + part.name;
-    found.tensors.push_back(std::move(part));
+    entries.tensors.push_back(std::move(part));
   }
   whole.name = std::move(object.name);
   whole.layout = std::move(*object.format);
   whole.shape = std::move(*object.shape);
   whole.attributes = std::move(object.attributes);
-  found.composites.push_back(std::move(whole));
+  entries.composites.push_back(std::move(whole));
   return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<fault> add_zt_object(zt_object object, const zt_blob_rules& blobs,
-                                   file_entries& found) {
+                                   file_entries& entries) {
   if (!object.format || !object.shape || !object.components) {
     return zt_fault(object, errc::malformed_header,
                     "it must have a shape, a format and components");
@@ -170,9 +170,9 @@ std::optional<fault> add_zt_object(zt_object object, const zt_blob_rules& blobs,
   // add_dense() and add_parts() move some members of `object`. The converter does not read these
   // members.
   const zt_object& whole = object;
-  const zt_component_converter part_converter(whole, blobs, found);
-  return *object.format == "dense" ? add_dense(object, part_converter, found)
-                                   : add_parts(object, part_converter, found);
+  const zt_component_converter part_converter(whole, blobs, entries);
+  return *object.format == "dense" ? add_dense(object, part_converter, entries)
+                                   : add_parts(object, part_converter, entries);
 }
 
 }  // namespace ringload::inline v0

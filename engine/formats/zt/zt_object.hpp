@@ -12,6 +12,6 @@ namespace ringload::inline v0 {
 // Converts an object of a .zt manifest and adds its tensors. If the object is not dense, also adds
 // a composite.
 std::optional<fault> add_zt_object(zt_object object, const zt_blob_rules& blobs,
-                                   file_entries& found);
+                                   file_entries& entries);
 
 }  // namespace ringload::inline v0

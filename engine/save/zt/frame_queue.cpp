@@ -35,10 +35,10 @@ result<void> frame_queue::encode_now(chunk& current) {
   idle_encoder reused{current.level, nullptr};
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find(idle_, current.level, &idle_encoder::level);
-    if (found != idle_.end()) {
-      reused = std::move(*found);
-      idle_.erase(found);
+    const auto idle = std::ranges::find(idle_, current.level, &idle_encoder::level);
+    if (idle != idle_.end()) {
+      reused = std::move(*idle);
+      idle_.erase(idle);
     }
   }
   if (reused.encoder == nullptr) {

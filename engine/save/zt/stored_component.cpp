@@ -42,10 +42,10 @@ result<void> hashed_component::compare() {
     auto bytes = next(hashed_, std::span(buffer).first(static_cast<std::size_t>(step)));
     if (!bytes) return bytes.error();
   }
-  const std::string found = zt_digest_text(*digest_kind(part_), pass_.finish());
-  if (lower_case(found) == lower_case(part_.digest)) return {};
+  const std::string computed = zt_digest_text(*digest_kind(part_), pass_.finish());
+  if (lower_case(computed) == lower_case(part_.digest)) return {};
   return fault{errc::wrong_digest, "",
-               "the digest of its component '" + printable(part_.name) + "' is " + found +
+               "the digest of its component '" + printable(part_.name) + "' is " + computed +
                    ", but the digest in the file is " + printable(part_.digest)};
 }
 
@@ -75,9 +75,9 @@ result<std::span<const std::byte>> decoded_component::next(std::uint64_t offset,
 
 result<void> decoded_component::decode(std::span<std::byte> buffer) {
   while (!buffer.empty()) {
-    auto step = decoder_->decode(waiting_, buffer);
+    auto step = decoder_->decode(undecoded_, buffer);
     if (!step) return step.error();
-    waiting_ = waiting_.subspan(step->taken);
+    undecoded_ = undecoded_.subspan(step->taken);
     buffer = buffer.subspan(step->produced);
     if (step->taken > 0 || step->produced > 0) continue;
     if (taken_ == *part_.length) {
@@ -88,7 +88,7 @@ result<void> decoded_component::decode(std::span<std::byte> buffer) {
     auto read = stored_.next(taken_, buffer_);
     if (!read) return read.error();
     taken_ += buffer_.size();
-    waiting_ = buffer_;
+    undecoded_ = buffer_;
   }
   return {};
 }

@@ -52,8 +52,8 @@ class decoded_component {
   const zt_component& part_;
   std::unique_ptr<decoder> decoder_;  // Null if the component is not compressed.
   std::vector<std::byte> buffer_;
-  std::span<const std::byte> waiting_;  // Bytes of buffer_ that are not decoded yet.
-  std::uint64_t taken_ = 0;             // Number of stored bytes that were read.
+  std::span<const std::byte> undecoded_;  // Bytes of buffer_ that are not decoded yet.
+  std::uint64_t taken_ = 0;               // Number of stored bytes that were read.
 };
 
 }  // namespace ringload::inline v0

@@ -92,12 +92,12 @@ result<hasher> begin_digest(std::optional<digest_algorithm> algorithm,
 }
 
 // Reads the next bytes of the source, at most one step and at most up to `end`.
-result<std::span<const std::byte>> zt_archive::next(const readable_bytes& from,
+result<std::span<const std::byte>> zt_archive::next(const readable_bytes& source,
                                                     std::uint64_t offset, std::uint64_t end) {
   if (stop_) return fault{boost::asio::error::operation_aborted, ""};
   buffer_.resize(step_bytes);
   const auto step = static_cast<std::size_t>(std::min(end - offset, step_bytes));
-  return from(offset, std::span(buffer_).first(step));
+  return source(offset, std::span(buffer_).first(step));
 }
 
 result<void> zt_archive::begin_blob(zt_component& part) {
@@ -107,12 +107,12 @@ result<void> zt_archive::begin_blob(zt_component& part) {
   return file_->pad_to(*offset);
 }
 
-result<void> zt_archive::write_raw(zt_component& part, const readable_bytes& from,
+result<void> zt_archive::write_raw(zt_component& part, const readable_bytes& source,
                                    const hasher& pass) {
   if (auto drained = take_all_frames(); !drained) return drained.error();
   if (auto has_begun = begin_blob(part); !has_begun) return has_begun.error();
   for (std::uint64_t offset = 0; offset < *part.length;) {
-    auto bytes = next(from, offset, *part.length);
+    auto bytes = next(source, offset, *part.length);
     if (!bytes) return bytes.error();
     if (pass.update) pass.update(*bytes);
     if (auto status = file_->append(*bytes); !status) return status.error();
@@ -121,11 +121,11 @@ result<void> zt_archive::write_raw(zt_component& part, const readable_bytes& fro
   return {};
 }
 
-result<void> zt_archive::copy(std::uint32_t object, zt_component part, const readable_bytes& from,
+result<void> zt_archive::copy(std::uint32_t object, zt_component part, const readable_bytes& source,
                               std::optional<digest_algorithm> digest) {
   auto pass = begin_digest(digest, settings_.sha256);
   if (!pass) return in_object(pass.error(), objects_[object].name);
-  if (auto status = write_raw(part, from, *pass); !status) {
+  if (auto status = write_raw(part, source, *pass); !status) {
     return in_object(status.error(), objects_[object].name);
   }
   if (digest) set_digest(part, digest, *pass);
@@ -134,7 +134,7 @@ result<void> zt_archive::copy(std::uint32_t object, zt_component part, const rea
 }
 
 result<void> zt_archive::write(std::uint32_t object, zt_component part, std::uint64_t bytes,
-                               const readable_bytes& from, const component_encoding& encoding) {
+                               const readable_bytes& source, const component_encoding& encoding) {
   auto pass = begin_digest(encoding.digest, settings_.sha256);
   if (!pass) return in_object(pass.error(), objects_[object].name);
   part.digest.clear();
@@ -146,10 +146,10 @@ result<void> zt_archive::write(std::uint32_t object, zt_component part, std::uin
     part.uncompressed_length = bytes;
     part.length = 0;
     pending_.push_back({object, std::move(part), encoding.digest, std::move(*pass)});
-    auto status = encode(bytes, from, encoding.zstd_level);
+    auto status = encode(bytes, source, encoding.zstd_level);
     return status ? result<void>() : in_object(status.error(), objects_[object].name);
   }
-  if (auto status = write_raw(part, from, *pass); !status) {
+  if (auto status = write_raw(part, source, *pass); !status) {
     return in_object(status.error(), objects_[object].name);
   }
   set_digest(part, encoding.digest, *pass);
@@ -157,7 +157,7 @@ result<void> zt_archive::write(std::uint32_t object, zt_component part, std::uin
   return {};
 }
 
-result<void> zt_archive::encode(std::uint64_t bytes, const readable_bytes& from, int level) {
+result<void> zt_archive::encode(std::uint64_t bytes, const readable_bytes& source, int level) {
   if (frames_ == nullptr) frames_ = std::make_unique<frame_queue>(settings_.encoders);
   for (std::uint64_t offset = 0; offset < bytes;) {
     if (frames_->full()) {
@@ -166,9 +166,9 @@ result<void> zt_archive::encode(std::uint64_t bytes, const readable_bytes& from,
     if (stop_) return fault{boost::asio::error::operation_aborted, ""};
     const std::span<std::byte> buffer =
         frames_->next_buffer(static_cast<std::size_t>(std::min(bytes - offset, step_bytes)));
-    auto source = from(offset, buffer);
-    if (!source) return source.error();
-    if (source->data() != buffer.data()) std::ranges::copy(*source, buffer.begin());
+    auto content = source(offset, buffer);
+    if (!content) return content.error();
+    if (content->data() != buffer.data()) std::ranges::copy(*content, buffer.begin());
     offset += buffer.size();
     frames_->push(level, offset == bytes);
   }
@@ -228,15 +228,15 @@ result<void> zt_archive::add_shared(std::uint32_t object, const zt_component& pa
 
 // Returns true if the bytes of the component overlap the bytes of another component.
 bool zt_archive::is_shared(const zt_component& part) const noexcept {
-  unsigned found = 0;
+  unsigned overlaps = 0;
   for (const zt_object& object : objects_) {
     for (const zt_component& component : *object.components) {
       const bool apart = *component.offset + *component.length <= *part.offset ||
                          *part.offset + *part.length <= *component.offset;
-      if (!apart) ++found;
+      if (!apart) ++overlaps;
     }
   }
-  return found > 1;
+  return overlaps > 1;
 }
 
 result<void> zt_archive::check_overwrite(const std::string& name) const {
@@ -262,13 +262,13 @@ result<void> zt_archive::check_overwrite(const std::string& name) const {
   return pass ? result<void>() : in_object(pass.error(), name);
 }
 
-result<void> zt_archive::overwrite(const std::string& name, const readable_bytes& from) {
+result<void> zt_archive::overwrite(const std::string& name, const readable_bytes& source) {
   zt_component& part = objects_[by_name_.at(name)].components->front();
   const auto algorithm = digest_kind(part);
   auto pass = begin_digest(algorithm, settings_.sha256);
   if (!pass) return in_object(pass.error(), name);
   for (std::uint64_t offset = 0; offset < *part.length;) {
-    auto bytes = next(from, offset, *part.length);
+    auto bytes = next(source, offset, *part.length);
     if (!bytes) return in_object(bytes.error(), name);
     if (pass->update) pass->update(*bytes);
     if (auto status = file_->overwrite(*part.offset + offset, *bytes); !status)

@@ -75,10 +75,10 @@ class zt_archive {
   // Writes a component of `bytes` bytes. Compresses the bytes if encoding.zstd_level is not 0. The
   // offset and the length in `part` are ignored.
   result<void> write(std::uint32_t object, zt_component part, std::uint64_t bytes,
-                     const readable_bytes& from, const component_encoding& encoding);
+                     const readable_bytes& source, const component_encoding& encoding);
   // Writes stored bytes without a change. `part` describes the bytes, but its offset is ignored. If
   // `digest` is set, the component gets a new digest of this kind.
-  result<void> copy(std::uint32_t object, zt_component part, const readable_bytes& from,
+  result<void> copy(std::uint32_t object, zt_component part, const readable_bytes& source,
                     std::optional<digest_algorithm> digest);
   // Adds another name for an existing object. Fails with errc::no_such_tensor if the object does
   // not exist.
@@ -92,7 +92,7 @@ class zt_archive {
   result<void> check_overwrite(const std::string& name) const;
   // Overwrites the stored bytes of a tensor that has passed check_overwrite(), and updates its
   // digest.
-  result<void> overwrite(const std::string& name, const readable_bytes& from);
+  result<void> overwrite(const std::string& name, const readable_bytes& source);
 
   // Sets the attributes of the file, as a CBOR map or an empty string.
   void set_attributes(std::string encoded) { attributes_ = std::move(encoded); }
@@ -124,10 +124,10 @@ class zt_archive {
       : place_(std::move(place)), settings_(std::move(settings)), stop_(stop) {}
 
   result<void> begin_blob(zt_component& part);
-  result<void> write_raw(zt_component& part, const readable_bytes& from, const hasher& pass);
-  result<void> encode(std::uint64_t bytes, const readable_bytes& from, int level);
+  result<void> write_raw(zt_component& part, const readable_bytes& source, const hasher& pass);
+  result<void> encode(std::uint64_t bytes, const readable_bytes& source, int level);
   result<void> take_frame();
-  result<std::span<const std::byte>> next(const readable_bytes& from, std::uint64_t offset,
+  result<std::span<const std::byte>> next(const readable_bytes& source, std::uint64_t offset,
                                           std::uint64_t end);
   void add(std::uint32_t object, zt_component part);
   bool is_shared(const zt_component& part) const noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "plan/zero_copy_reads.hpp"
+#include "plan/unstaged_reads.hpp"
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-read_op straight_read(std::uint32_t file, std::uint64_t file_offset, arena_layout::place to,
+read_op unstaged_read(std::uint32_t file, std::uint64_t file_offset, arena_layout::place to,
                       std::uint64_t needed, const plan& new_plan) {
   read_op read = empty_read(file, file_offset, new_plan);
   read.destination_offset = to.offset;
@@ -55,7 +55,7 @@ void copy_to(const stored_item& replica, read_op& read, plan& new_plan) {
 }
 
 // Adds the copies of replicas to the reads of a run. The first read of the run is `first_read`.
-void copy_replicas(const straight_run& run, std::span<const stored_item> items,
+void copy_replicas(const unstaged_run& run, std::span<const stored_item> items,
                    std::uint32_t first_read, plan& new_plan) {
   const std::vector<std::uint32_t> replicas = replicas_of(run, items);
   std::size_t next = 0;
@@ -72,23 +72,23 @@ void copy_replicas(const straight_run& run, std::span<const stored_item> items,
 
 }  // namespace
 
-std::vector<std::uint32_t> replicas_of(const straight_run& run,
+std::vector<std::uint32_t> replicas_of(const unstaged_run& run,
                                        std::span<const stored_item> items) {
-  std::vector<std::uint32_t> found;
+  std::vector<std::uint32_t> replicas;
   for (std::uint32_t i = run.first; i < items.size(); ++i) {
     if (items[i].file != items[run.first].file || items[i].begin >= run.end) break;
     const std::uint32_t original = items[i].replica_of;
     if (original == no_index || original < run.first || original >= run.last) continue;
-    if (straight_run::takes(items[original])) found.push_back(i);
+    if (unstaged_run::takes(items[original])) replicas.push_back(i);
   }
-  return found;
+  return replicas;
 }
 
-straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const stored_item> items) {
-  straight_run run = {first, first + 1, items[first].end};
+unstaged_run run_from(std::uint32_t first, std::uint32_t last, std::span<const stored_item> items) {
+  unstaged_run run = {first, first + 1, items[first].end};
   for (std::uint32_t next = run.last; next < last; ++next) {
     const stored_item& more = items[next];
-    if (!straight_run::takes(more)) continue;
+    if (!unstaged_run::takes(more)) continue;
     if (more.begin > run.end && more.begin - run.end >= read_through_bytes) break;
     run.is_cut = more.destination != items[first].destination;
     if (run.is_cut || more.shift != items[first].shift) break;
@@ -100,7 +100,7 @@ straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const s
 
 // Example for slots of 2 MiB: a run of 5 MiB begins at file offset 8,192 and has the arena offset 1
 // MiB. The reads of the run have 1, 2 and 2 MiB, and end at the arena offsets 2, 4 and 6 MiB.
-void add_run_reads(const straight_run& run, arena_layout::place to,
+void add_run_reads(const unstaged_run& run, arena_layout::place to,
                    std::span<const stored_item> items, std::uint64_t slot_bytes, plan& new_plan) {
   const stored_item& head = items[run.first];
   const std::uint64_t begin = round_down(head.begin, std::uint64_t{block_bytes});
@@ -111,7 +111,7 @@ void add_run_reads(const straight_run& run, arena_layout::place to,
         round_down(arena_offset, slot_bytes) + slot_bytes - arena_offset;
     const std::uint64_t needed = std::min(slot_bytes_left, run.end - offset);
     const arena_layout::place target = {to.destination, arena_offset + head.shift};
-    new_plan.reads.push_back(straight_read(head.file, offset, target, needed, new_plan));
+    new_plan.reads.push_back(unstaged_read(head.file, offset, target, needed, new_plan));
     offset += needed;
   }
   const auto read_of = [&](std::uint64_t offset) {
@@ -120,23 +120,23 @@ void add_run_reads(const straight_run& run, arena_layout::place to,
     return first_read + static_cast<std::uint32_t>(slots);
   };
   for (std::uint32_t i = run.first; i < run.last; ++i) {
-    if (!straight_run::takes(items[i])) continue;
-    new_plan.parts[i].straight = true;
+    if (!unstaged_run::takes(items[i])) continue;
+    new_plan.parts[i].unstaged = true;
     new_plan.parts[i].reads_begin = read_of(items[i].begin);
     new_plan.parts[i].reads_end = read_of(items[i].end - 1) + 1;
   }
   copy_replicas(run, items, first_read, new_plan);
 }
 
-void add_straight_reads(std::uint32_t part, const stored_item& item, std::uint64_t slot_bytes,
+void add_unstaged_reads(std::uint32_t part, const stored_item& item, std::uint64_t slot_bytes,
                         plan& new_plan) {
-  new_plan.parts[part].straight = true;
+  new_plan.parts[part].unstaged = true;
   new_plan.parts[part].reads_begin = static_cast<std::uint32_t>(new_plan.reads.size());
   for (std::uint64_t file_offset = item.begin; file_offset < item.end;) {
     const std::uint64_t needed = std::min(slot_bytes, item.end - file_offset);
     const std::uint64_t offset = item.destination_offset + (file_offset - item.begin);
     new_plan.reads.push_back(
-        straight_read(item.file, file_offset, {item.destination, offset}, needed, new_plan));
+        unstaged_read(item.file, file_offset, {item.destination, offset}, needed, new_plan));
     file_offset += needed;
   }
   new_plan.parts[part].reads_end = static_cast<std::uint32_t>(new_plan.reads.size());

@@ -9,20 +9,20 @@
 using namespace ringload;
 using namespace ringload::testing;
 
-TEST_CASE("make_plan: a straight tensor keeps its distance from the beginning of a block") {
+TEST_CASE("make_plan: an unstaged tensor keeps its distance from the beginning of a block") {
   // The tensor bytes [8200, 8300) begin at byte 8 of the third block of the file.
   const plan p = planned({wanted(8200, 100, 8)}, host_rules());
   CHECK(asked_of(p) == std::vector<asked>{{8192, 0, 4096, 108}});
   CHECK(p.copies.empty());
   REQUIRE(p.tensors.size() == 1);
-  CHECK(part_of(p, 0).straight);
+  CHECK(part_of(p, 0).unstaged);
   CHECK(p.tensors[0].destination_offset == 8);
   CHECK(part_of(p, 0).reads_begin == 0);
   CHECK(part_of(p, 0).reads_end == 1);
   CHECK(p.arena_bytes == 4096);
 }
 
-TEST_CASE("make_plan: a straight read asks for whole blocks and needs the wanted bytes alone") {
+TEST_CASE("make_plan: an unstaged read asks for whole blocks and needs the wanted bytes alone") {
   CHECK(asked_of(planned({wanted(0, 4096)}, host_rules())) ==
         std::vector<asked>{{0, 0, 4096, 4096}});
   CHECK(asked_of(planned({wanted(0, 4097)}, host_rules())) ==
@@ -31,7 +31,7 @@ TEST_CASE("make_plan: a straight read asks for whole blocks and needs the wanted
         std::vector<asked>{{0, 0, 8192, 4097}});
 }
 
-TEST_CASE("make_plan: a straight run is cut where the arena crosses a multiple of the slot size") {
+TEST_CASE("make_plan: an unstaged run is cut where the arena crosses a multiple of the slot size") {
   // The 1 MiB of the first file is at the beginning of the arena, so the 5 MiB of the second file
   // begin at 1 MiB.
   const plan p = planned({wanted(0, mib), wanted(8192, 5 * mib, 1, 1)}, host_rules());
@@ -54,7 +54,7 @@ TEST_CASE("make_plan: a run that ends on a cut makes no empty read") {
   CHECK(asked_of(p).back() == asked{2 * slot, 2 * slot, 4096, 1});
 }
 
-TEST_CASE("make_plan: straight tensors nearer than 64 KiB are one run, others are two") {
+TEST_CASE("make_plan: unstaged tensors nearer than 64 KiB are one run, others are two") {
   SUBCASE("one byte less than 64 KiB between them is read through") {
     const plan p = planned({wanted(0, 100), wanted(100 + 64 * kib - 1, 50)}, host_rules());
     CHECK(asked_of(p) == std::vector<asked>{{0, 0, 17 * 4096, 100 + 64 * kib - 1 + 50}});
@@ -96,7 +96,7 @@ TEST_CASE("make_plan: many tensors come with one read") {
   }
 }
 
-TEST_CASE("make_plan: each straight read names the tensors that it feeds") {
+TEST_CASE("make_plan: each unstaged read names the tensors that it feeds") {
   // a: all of the first slot and half of the second; b: the rest of the second; c: in the third.
   const plan p =
       planned({wanted(0, 3 * mib), wanted(3 * mib, mib), wanted(4 * mib, 10)}, host_rules());
@@ -115,25 +115,25 @@ TEST_CASE("make_plan: a tensor that is misaligned for its type is staged, the ot
   const plan p = planned(extents, host_rules());
   CHECK(asked_of(p) == std::vector<asked>{{0, 0, 4096, 72}, {0, read_op::staged, 4096, 57}});
   CHECK(copies_of(p, 1) == std::vector<copied>{{17, 4096, 40}});
-  CHECK(part_of(p, 0).straight);
-  CHECK_FALSE(part_of(p, 1).straight);
+  CHECK(part_of(p, 0).unstaged);
+  CHECK_FALSE(part_of(p, 1).unstaged);
   CHECK(p.tensors[1].destination_offset == 4096);
   CHECK(part_of(p, 1).reads_begin == 1);
   CHECK(part_of(p, 1).reads_end == 2);
-  CHECK(part_of(p, 2).straight);
+  CHECK(part_of(p, 2).unstaged);
 
-  CHECK(part_of(planned({wanted(17, 40, 1)}, host_rules()), 0).straight);
-  CHECK(part_of(planned({wanted(18, 40, 2)}, host_rules()), 0).straight);
-  CHECK_FALSE(part_of(planned({wanted(18, 40, 4)}, host_rules()), 0).straight);
-  CHECK_FALSE(part_of(planned({wanted(20, 40, 8)}, host_rules()), 0).straight);
+  CHECK(part_of(planned({wanted(17, 40, 1)}, host_rules()), 0).unstaged);
+  CHECK(part_of(planned({wanted(18, 40, 2)}, host_rules()), 0).unstaged);
+  CHECK_FALSE(part_of(planned({wanted(18, 40, 4)}, host_rules()), 0).unstaged);
+  CHECK_FALSE(part_of(planned({wanted(20, 40, 8)}, host_rules()), 0).unstaged);
 }
 
 TEST_CASE("make_plan: where the device asks for more than the type, that decides") {
   placement_rules rules = host_rules();
   rules.tensor_alignment = 64;
   const plan p = planned({wanted(64, 8, 8), wanted(72, 8, 8)}, rules);
-  CHECK(part_of(p, 0).straight);
-  CHECK_FALSE(part_of(p, 1).straight);
+  CHECK(part_of(p, 0).unstaged);
+  CHECK_FALSE(part_of(p, 1).unstaged);
   CHECK(p.tensors[1].destination_offset % 64 == 0);
 }
 
