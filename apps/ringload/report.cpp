@@ -42,6 +42,11 @@ double gb_per_s(const load_stats& stats) noexcept {
   return stats.seconds > 0 ? static_cast<double>(stats.bytes) / stats.seconds / 1e9 : 0;
 }
 
+std::string unverified_text(std::uint64_t files) {
+  return counted(files, "file") +
+         " not compared with the hub's digest, which needs all bytes of a file";
+}
+
 std::string report_text(const load_report& report) {
   const load_stats& stats = report.stats;
   std::string text;
@@ -73,9 +78,7 @@ std::string report_text(const load_report& report) {
                                     grouped(stats.reads), grouped(stats.short_reads),
                                     grouped(stats.retries), stats.longest_submit_seconds * 1e3));
   if (stats.files_unverified > 0) {
-    text += line("not verified",
-                 counted(stats.files_unverified, "file") +
-                     " not compared with the hub's digest, which needs all bytes of a file");
+    text += line("not verified", unverified_text(stats.files_unverified));
   }
   if (report.verified) text += line("verified", both_sizes(stats.bytes_verified));
   text += line("slots waited", fmt::format("{:.3f} s for the device, {:.3f} s for host memory",
