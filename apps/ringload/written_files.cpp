@@ -5,10 +5,12 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <ringload/error.hpp>
 #include <system_error>
 
 #include "text.hpp"
+#include "trace_file.hpp"
 
 namespace ringload::tool {
 
@@ -17,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The endings of files that a folder with a checkpoint consists of. Other files of the folder, such
-// as an older checksum list, may be replaced.
+// as an older checksum list or trace, may be replaced.
 constexpr std::array<std::string_view, 14> checkpoint_endings = {
     ".safetensors", ".json", ".gguf", ".pt", ".pth",  ".bin",   ".npy",
     ".npz",         ".onnx", ".zt",   ".h5", ".hdf5", ".keras", ".distcp"};
@@ -28,9 +30,18 @@ bool same_file(const fs::path& a, const fs::path& b) {
   return fs::equivalent(a, b, failed) && !failed;
 }
 
+// Returns true if the file is a trace that an earlier command wrote.
+bool is_trace(const fs::path& file) {
+  std::string begin(trace_begin.size(), '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return stream && begin == trace_begin;
+}
+
 bool is_in_folder(const fs::path& file, const fs::path& folder) {
   const std::string ending = file.extension().string();
   return std::ranges::find(checkpoint_endings, ending) != checkpoint_endings.end() &&
+         !is_trace(file) &&
          same_file(file.has_parent_path() ? file.parent_path() : fs::path("."), folder);
 }
 
