@@ -107,9 +107,11 @@ void append_files(json_object& to, const load_report& report) {
     json_object(text)
         .field("path", report.loaded.files[i].path)
         .field("bytes", report.loaded.files[i].bytes)
+        .field("header_bytes", report.loaded.files[i].header_bytes)
         .field("bytes_read", each.bytes_read)
         .field("seconds_to_first_read", each.seconds_to_first_read)
         .field("seconds_reading", each.seconds_reading)
+        .field("seconds_device_wait", each.seconds_device_wait)
         .field("gb_per_s", each.bytes_per_second() * 1e-9)
         .close();
   }
@@ -135,7 +137,9 @@ void append_report(std::string& to, const load_report& report) {
       .field("seconds_opening", stats.seconds_opening)
       .field("seconds_starting", report.seconds_starting)
       .field("engine", engine_name(stats.engine))
-      .field("engine_reason", stats.engine_reason);
+      .field("engine_reason", stats.engine_reason)
+      .field("threads", std::uint64_t{stats.threads})
+      .field("header_bytes", stats.header_bytes);
   json_object(object.key_of_next("bytes_by_route"))
       .field("direct", stats.bytes_direct)
       .field("buffered", stats.bytes_buffered)

@@ -341,6 +341,9 @@ ringload_stats stats_of(const load_stats& from) noexcept {
   s.seconds_opening = from.seconds_opening;
   s.engine = from.engine == read_engine::threads ? RINGLOAD_ENGINE_THREADS : RINGLOAD_ENGINE_RING;
   s.bytes_gpu_direct = from.bytes_gpu_direct;
+  s.header_bytes = from.header_bytes;
+  s.threads = from.threads;
+  s.seconds_device_wait = from.seconds_device_wait;
   return s;
 }
 
@@ -351,6 +354,7 @@ ringload_file_stats stats_of(const file_stats& from, const file_info& file) noex
   s.bytes_read = from.bytes_read;
   s.seconds_to_first_read = from.seconds_to_first_read;
   s.seconds_reading = from.seconds_reading;
+  s.seconds_device_wait = from.seconds_device_wait;
   return s;
 }
 

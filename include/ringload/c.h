@@ -279,6 +279,9 @@ typedef struct ringload_stats {
   double seconds_opening;          // The time until the catalog was read.
   ringload_engine engine;          // RINGLOAD_ENGINE_RING or RINGLOAD_ENGINE_THREADS.
   uint64_t bytes_gpu_direct;       // Bytes of `bytes_direct` that were read by GPUDirect Storage.
+  uint64_t header_bytes;           // Bytes that were read to find the tensors, of all files.
+  uint64_t threads;                // The number of threads that the loader has started.
+  double seconds_device_wait;      // The time of copies from slots, as a sum over all slots.
 } ringload_stats;
 
 /// Statistics of one file. Reads of the file's header are not counted.
@@ -292,6 +295,7 @@ typedef struct ringload_file_stats {
   double seconds_to_first_read;
   /// The time from the start of the first read to the end of the latest completed read.
   double seconds_reading;
+  double seconds_device_wait;  // The time of copies from slots, as a sum over all slots.
 } ringload_file_stats;
 
 /// Writes the statistics of a loader to `into`. Only the fields within `into->struct_bytes` are

@@ -176,6 +176,10 @@ def test_several_files_are_one_checkpoint(tmp_path):
     stats = model.stats
     assert sum(file["bytes_read"] for file in files) == (
         stats["bytes_direct"] + stats["bytes_buffered"])
+    headers = [path.stat().st_size - 3 for path in (ones, twos)]
+    assert [file["header_bytes"] for file in files] == headers
+    assert stats["header_bytes"] == sum(headers)
+    assert stats["seconds_device_wait"] == sum(file["seconds_device_wait"] for file in files)
     with ringload.Loader() as loader:
         load = loader.start([ones, twos]).result()
         assert len(load.stats_of_files) == 2
