@@ -118,7 +118,15 @@ result<checked_fill> chosen_of(const load_request& request, const opened_checkpo
 
 result<mapping_request> refs_of(const load_request& request, const device_set& devices) {
   const load_options& options = request.options;
-  if (options.memory != tensor_memory::mapped) return mapping_request::none;
+  if (options.memory != tensor_memory::mapped) {
+    const char* const ignored = options.access != mapped_access::read_only ? "load_options::access"
+                                : options.unmappable != on_unmappable::refuse
+                                    ? "load_options::unmappable"
+                                : options.populate ? "load_options::populate"
+                                                   : nullptr;
+    if (ignored == nullptr) return mapping_request::none;
+    return fault{errc::invalid_options, ignored, "the option is only for mapped memory"};
+  }
   const char* const place = "load_options::memory";
   if (request.fill) {
     return fault{errc::invalid_options, place,

@@ -559,7 +559,7 @@ typedef struct ringload_load_options {
   ringload_allocation allocation;
   /// If not 0, tensors are mapped from their files into host memory, read-only by default.
   int mapped;
-  /// If not 0, a tensor that cannot be mapped is loaded. If 0, the load fails.
+  /// If not 0, a tensor that cannot be mapped is loaded. If 0, the load fails. Requires `mapped`.
   int load_unmappable;
   /// Whether the load verifies digests that files store.
   ringload_embedded_digests embedded_digests;
@@ -569,8 +569,10 @@ typedef struct ringload_load_options {
   /// The function that is called for each step of the load, or null: see `ringload/c_trace.h`.
   const ringload_trace* trace;
   /// If not 0, a program may write to mapped tensors. The first write to a page copies the page.
+  /// Requires `mapped`.
   int copy_on_write;
-  /// If not 0, a mapped tensor counts as loaded only when its pages are in memory.
+  /// If not 0, a mapped tensor counts as loaded only when its pages are in memory. Requires
+  /// `mapped`.
   int populate;
   /// Decides whether a tensor is converted to `dtype`: a number other than 0 means yes. If null,
   /// all convertible tensors are converted. Called for each convertible tensor before the tensor is

@@ -256,7 +256,9 @@ struct load_options {
   /// (vm.max_map_count). stream_async and fill_async do not support `mapped` and fail with
   /// `errc::invalid_options`.
   tensor_memory memory = tensor_memory::owned;
-  /// Whether a program may write to mapped tensors.
+  /// Whether a program may write to mapped tensors. `access`, `unmappable` and `populate` apply to
+  /// mapped tensors. If `memory` is `owned` and one of them has another value than its default, the
+  /// load fails with `errc::invalid_options`.
   mapped_access access = mapped_access::read_only;
   /// The action for a tensor that cannot be mapped.
   on_unmappable unmappable = on_unmappable::refuse;

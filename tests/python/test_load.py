@@ -344,6 +344,11 @@ def test_arguments_of_another_type_are_named(sample, tmp_path):
         ringload.save(path, {"\udcff": array})
     with pytest.raises(TypeError, match="populate must be True or False, not str 'x'"):
         ringload.load(sample, populate="x")
+    for option in {"populate": True}, {"access": "copy_on_write"}, {"unmappable": "copy"}:
+        with pytest.raises(ringload.UsageError, match=f"{next(iter(option))}: .*mapped"):
+            ringload.load(sample, **option)
+        assert ringload.load(sample, memory="mapped", **{"unmappable": "copy", **option})
+    assert ringload.load(sample, populate=False, access="read_only", unmappable="refuse")
     with pytest.raises(TypeError, match="replace must be True or False"):
         ringload.save(path, {"x": array}, replace="x")
     with pytest.raises(TypeError, match="slots must be an integer"):
