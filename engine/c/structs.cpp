@@ -252,6 +252,7 @@ load_settings options_of(const ringload_load_options* from) {
   if (c_options.load_unmappable != 0) options.unmappable = on_unmappable::copy;
   if (c_options.copy_on_write != 0) options.access = mapped_access::copy_on_write;
   options.populate = c_options.populate != 0;
+  if (c_options.tensor_alignment != 0) options.tensor_alignment = c_options.tensor_alignment;
   if (c_options.converts) {
     options.converts = [call = c_options.converts,
                         context = c_options.converts_context](const tensor_info& tensor) {
