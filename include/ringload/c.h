@@ -319,9 +319,10 @@ RINGLOAD_C_EXPORT ringload_status ringload_operation_status(const ringload_opera
 RINGLOAD_C_EXPORT ringload_status ringload_operation_descriptor(ringload_operation* operation,
                                                                 int* descriptor);
 /// Sets the callback `then` of an operation. `then` is called once, when the operation has ended.
-/// If the operation has already ended, `then` is called too. An operation that has not ended can have
-/// one callback.
-/// A thread of the loader runs the callbacks, one at a time. `then` may release the operation.
+/// If the operation has already ended, `then` is called too. An operation that has not ended can
+/// have one callback. A thread of the loader runs the callbacks, one at a time. Exception: if
+/// memory is exhausted, another thread of the library may call `then` with RINGLOAD_NO_MEMORY, at
+/// any time. `then` may release the operation.
 ///
 /// `then` is also called if the operation is released before its end. ringload_operation_wait() can
 /// return before `then` is called. Therefore `context` must stay valid until `then` is called.
