@@ -5,6 +5,7 @@
 // loader. The default in the help text is the value that the target has when the option is added.
 
 #include <CLI/CLI.hpp>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -82,6 +83,18 @@ inline void add_memory(CLI::App& to, load_options& how) {
        {"tensor", allocation::per_tensor}},
       "Allocate memory once for the whole load, once for each file, or once for\n"
       "each tensor. Default: load");
+  to.add_option_function<std::string>(
+        "--tensor-alignment",
+        [&how](const std::string& text) {
+          const auto bytes = parse_size(text);
+          if (!bytes || *bytes > 4096 || !std::has_single_bit(*bytes)) {
+            refuse("--tensor-alignment", text, "is invalid, expected a power of two up to 4K");
+          }
+          how.tensor_alignment = static_cast<std::uint32_t>(*bytes);
+        },
+        "Minimum alignment of the address of each tensor. Default: the alignment of\n"
+        "its elements, and 256 on a GPU")
+      ->type_name("SIZE");
 }
 
 /// Adds --window, for a load in bounded memory. A windowed load cannot map tensors.

@@ -27,6 +27,7 @@
 #include "open_request.hpp"
 #include "openssl_hasher.hpp"
 #include "progress_bar.hpp"
+#include "report.hpp"
 #include "text.hpp"
 #include "written_files.hpp"
 
@@ -49,6 +50,7 @@ struct state {
   std::uint64_t bytes_total = 0;
   std::vector<tensor_digest> digests;
   std::vector<std::string> notes;
+  std::uint64_t files_unverified = 0;  // See load_stats::files_unverified.
 };
 
 // Adds the notes that are not listed yet. The catalog of a load repeats the notes of its
@@ -72,6 +74,10 @@ void write_to(state& s, writer to) {
   s.out = std::move(to);
   s.writes = true;
 }
+
+// Must be called after the last tensor of a load. Several loads of one conversion can read parts of
+// the same files, so the count of the last load is kept.
+void count_unverified(state& s) { s.files_unverified = s.load.progress().files_unverified; }
 
 asio::awaitable<void> finish_file(state& s) {
   auto done = co_await s.out.finish_async();
@@ -151,6 +157,7 @@ asio::awaitable<void> write_shards(
       auto next = co_await s.load.next_async();
       more = next.has_value();
     }
+    count_unverified(s);
   }
   co_await finish_file(s);
 }
@@ -348,6 +355,7 @@ asio::awaitable<void> load_tensors(state& s, const catalog& some) {
       co_await s.out.add_part_async(part->second.object, std::move(view), std::move(how));
     }
   }
+  count_unverified(s);
   for (const auto& [name, first] : again) co_await s.out.add_alias_async(name, first);
 }
 
@@ -418,7 +426,7 @@ void convert_checkpoint(const convert_request& request, output& out) {
               extensions_for(request.load.from));
   asio::io_context context;
   progress_bar bar("converting", request.load.progress);
-  state s{request, memory, with, {}, {}, {}, false, 0, 0, {}, {}};
+  state s{request, memory, with, {}, {}, {}, false, 0, 0, {}, {}, 0};
   run_to_end(context, convert_all(s), bar, [&s] { return so_far(s); });
   if (list) {
     std::string text;
@@ -426,6 +434,7 @@ void convert_checkpoint(const convert_request& request, output& out) {
     list->write(text);
     list->publish();
   }
+  if (s.files_unverified > 0) s.notes.push_back(unverified_text(s.files_unverified));
   for (const std::string& note : s.notes) out.write("note: " + printable(note) + "\n");
   out.flush();
 }

@@ -99,8 +99,8 @@ void refuse_options_of_versions(const load_request& request) {
              opening.nameless.one_byte || opening.nameless.two_bytes) {
     refused = "--independent-files, --profile or --nameless";
   } else if (options.route != read_route::automatic || options.allocation != allocation::per_load ||
-             options.trace != nullptr) {
-    refused = "--route, --allocation or --trace";
+             options.trace != nullptr || options.tensor_alignment != 1) {
+    refused = "--route, --allocation, --tensor-alignment or --trace";
   }
   if (refused == nullptr) return;
   throw error(errc::invalid_options, printable(request.from.sources.front()),

@@ -42,6 +42,11 @@ double gb_per_s(const load_stats& stats) noexcept {
   return stats.seconds > 0 ? static_cast<double>(stats.bytes) / stats.seconds / 1e9 : 0;
 }
 
+std::string unverified_text(std::uint64_t files) {
+  return counted(files, "file") +
+         " not compared with the hub's digest, which needs all bytes of a file";
+}
+
 std::string report_text(const load_report& report) {
   const load_stats& stats = report.stats;
   std::string text;
@@ -73,9 +78,7 @@ std::string report_text(const load_report& report) {
                                     grouped(stats.reads), grouped(stats.short_reads),
                                     grouped(stats.retries), stats.longest_submit_seconds * 1e3));
   if (stats.files_unverified > 0) {
-    text += line("not verified",
-                 counted(stats.files_unverified, "file") +
-                     " not compared with the hub's digest, which needs all bytes of a file");
+    text += line("not verified", unverified_text(stats.files_unverified));
   }
   if (report.verified) text += line("verified", both_sizes(stats.bytes_verified));
   text += line("slots waited", fmt::format("{:.3f} s for the device, {:.3f} s for host memory",
@@ -104,9 +107,11 @@ void append_files(json_object& to, const load_report& report) {
     json_object(text)
         .field("path", report.loaded.files[i].path)
         .field("bytes", report.loaded.files[i].bytes)
+        .field("header_bytes", report.loaded.files[i].header_bytes)
         .field("bytes_read", each.bytes_read)
         .field("seconds_to_first_read", each.seconds_to_first_read)
         .field("seconds_reading", each.seconds_reading)
+        .field("seconds_device_wait", each.seconds_device_wait)
         .field("gb_per_s", each.bytes_per_second() * 1e-9)
         .close();
   }
@@ -132,7 +137,9 @@ void append_report(std::string& to, const load_report& report) {
       .field("seconds_opening", stats.seconds_opening)
       .field("seconds_starting", report.seconds_starting)
       .field("engine", engine_name(stats.engine))
-      .field("engine_reason", stats.engine_reason);
+      .field("engine_reason", stats.engine_reason)
+      .field("threads", std::uint64_t{stats.threads})
+      .field("header_bytes", stats.header_bytes);
   json_object(object.key_of_next("bytes_by_route"))
       .field("direct", stats.bytes_direct)
       .field("buffered", stats.bytes_buffered)

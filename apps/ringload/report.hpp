@@ -3,6 +3,7 @@
 
 // Reports the statistics of a load, as text and as JSON.
 
+#include <cstdint>
 #include <ringload/catalog.hpp>
 #include <ringload/stats.hpp>
 #include <string>
@@ -28,6 +29,9 @@ struct load_report {
 double gb_per_s(const load_stats& stats) noexcept;
 
 std::string report_text(const load_report& report);
+
+/// Returns the statement that `files` files of a model hub were not verified.
+std::string unverified_text(std::uint64_t files);
 
 /// Appends the field "source": a string, or a list for several files.
 void append_source(json_object& to, const std::vector<std::string>& sources);

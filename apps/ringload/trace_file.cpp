@@ -84,7 +84,7 @@ class writer {
   }
 
   std::string text() {
-    text_ = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
+    text_ = trace_begin;
     for (const trace_event& each : events_) add(each);
     add_opening();
     add_streams();

@@ -8,9 +8,13 @@
 #include <cstdint>
 #include <ringload/trace.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ringload::tool {
+
+/// The first characters of a trace file.
+inline constexpr std::string_view trace_begin = R"({"displayTimeUnit": "ms", "traceEvents": [)";
 
 /// The events of one load. add() is called by load_options::trace, in one thread. The other
 /// functions may be called after the load.

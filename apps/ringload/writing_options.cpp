@@ -46,10 +46,17 @@ void add_input(CLI::App& to, rewrite_request& request) {
   to.add_option_function<std::string>("IN", take, "The .zt file")->required()->type_name("");
 }
 
-void add_output(CLI::App& to, rewrite_request& request) {
-  to.add_option("OUT", request.to, "The .zt file to write, which must not exist")
+// Adds the path of a new .zt file. convert chooses the format by the suffix, so a .zt file with the
+// suffix of another format would be misleading.
+void add_output(CLI::App& to, const std::string& option, const char* type, std::string& path) {
+  const auto take = [&path, option](const std::string& text) {
+    if (!text.ends_with(".zt"))
+      refuse(option, text, "is invalid, expected a name that ends in .zt");
+    path = text;
+  };
+  to.add_option_function<std::string>(option, take, "The .zt file to write, which must not exist")
       ->required()
-      ->type_name("");
+      ->type_name(type);
 }
 
 }  // namespace
@@ -111,9 +118,7 @@ void add_delta(CLI::App& root, delta_request& request) {
       ->required()
       ->expected(2)
       ->type_name("");
-  delta.add_option("--output,-o", request.to, "The .zt file to write, which must not exist")
-      ->required()
-      ->type_name("FILE");
+  add_output(delta, "--output,-o", "FILE", request.to);
   add_level(delta, "--level,-l", request.zstd_level, "Level of zstd, 1 to 22. Default: 3");
 }
 
@@ -145,9 +150,7 @@ void add_rewriting(CLI::App& root, rewrite_request& request) {
                               verb::remove, request);
   add_input(remove, request);
   remove.add_option("NAME", request.names, "The tensors to leave out")->required()->type_name("");
-  remove.add_option("--output,-o", request.to, "The .zt file to write, which must not exist")
-      ->required()
-      ->type_name("FILE");
+  add_output(remove, "--output,-o", "FILE", request.to);
 
   CLI::App& replace = add_verb(root, "replace", "Replace the elements of tensors of a .zt file",
                                verb::replace, request);
@@ -165,12 +168,12 @@ void add_rewriting(CLI::App& root, rewrite_request& request) {
   CLI::App& migrate =
       add_verb(root, "migrate", "Write an older .zt file as version 1.2", verb::migrate, request);
   add_input(migrate, request);
-  add_output(migrate, request);
+  add_output(migrate, "OUT", "", request.to);
 
   CLI::App& compress = add_verb(root, "compress", "Write a .zt file with all tensors compressed",
                                 verb::compress, request);
   add_input(compress, request);
-  add_output(compress, request);
+  add_output(compress, "OUT", "", request.to);
   request.zstd_level.reset();
   add_level(compress, "--level,-l", request.zstd_level, "Level of zstd, 1 to 22. Default: 3");
   add_digest(compress, request.digest, "the algorithm of the existing digest");
@@ -178,7 +181,7 @@ void add_rewriting(CLI::App& root, rewrite_request& request) {
   CLI::App& decompress = add_verb(root, "decompress", "Write a .zt file with no tensor compressed",
                                   verb::decompress, request);
   add_input(decompress, request);
-  add_output(decompress, request);
+  add_output(decompress, "OUT", "", request.to);
   add_digest(decompress, request.digest, "the algorithm of the existing digest");
 
   CLI::App& merge = add_verb(root, "merge", "Write several .zt files as one", verb::merge, request);
@@ -187,9 +190,7 @@ void add_rewriting(CLI::App& root, rewrite_request& request) {
                   "The .zt files to merge; a tensor name may occur in only one of them")
       ->required()
       ->type_name("");
-  merge.add_option("--output,-o", request.to, "The .zt file to write, which must not exist")
-      ->required()
-      ->type_name("FILE");
+  add_output(merge, "--output,-o", "FILE", request.to);
 }
 
 }  // namespace ringload::tool

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <ringload/delta.hpp>
 #include <ringload/error.hpp>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "open_request.hpp"
 #include "text.hpp"
+#include "trace_file.hpp"
 
 namespace ringload::tool {
 
@@ -24,9 +26,18 @@ bool same_file(const fs::path& a, const fs::path& b) {
   return fs::equivalent(a, b, failed) && !failed;
 }
 
-// Returns true if the file is an index of shards in the folder. A catalog does not list its index.
-bool is_index_of(const fs::path& file, const fs::path& folder) {
-  return file.filename().string().ends_with(".index.json") &&
+// Returns true if the file is a trace that an earlier command wrote.
+bool is_trace(const fs::path& file) {
+  std::string begin(trace_begin.size(), '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return stream && begin == trace_begin;
+}
+
+// Returns true if the file is a JSON file of the folder, such as an index of shards or a
+// configuration. A catalog does not list these files.
+bool is_json_of(const fs::path& file, const fs::path& folder) {
+  return file.extension() == ".json" && !is_trace(file) &&
          same_file(file.has_parent_path() ? file.parent_path() : fs::path("."), folder);
 }
 
@@ -50,8 +61,8 @@ std::vector<std::string> paths_of(const source_request& from) {
 bool is_read(const fs::path& file, const source_request& from) {
   const auto is_file = [&file](const std::string& path) { return same_file(file, path); };
   return std::ranges::any_of(from.sources, is_file) ||
-         std::ranges::any_of(
-             from.sources, [&](const std::string& folder) { return is_index_of(file, folder); }) ||
+         std::ranges::any_of(from.sources,
+                             [&](const std::string& folder) { return is_json_of(file, folder); }) ||
          std::ranges::any_of(paths_of(from), is_file);
 }
 

@@ -87,14 +87,32 @@ class name_owners {
   std::unordered_map<std::string, std::string> paths_;
 };
 
+// Returns the logical type of the elements. Returns an empty text if the dtype states the logical
+// type already, as in files of formats that have these dtypes.
+std::string_view type_beyond_dtype(const tensor_info& tensor) {
+  switch (tensor.dtype) {
+    case dtype::f8_e4m3fn:
+    case dtype::f8_e5m2:
+    case dtype::f8_e4m3fnuz:
+    case dtype::f8_e5m2fnuz:
+    case dtype::f8_e8m0:
+    case dtype::c64:
+    case dtype::c128: return {};
+    default: return tensor.type;
+  }
+}
+
 // The file keeps the attributes of a replaced tensor, which state its logical type. Therefore the
-// new tensor must have the same type.
+// new tensor must have the same type. The writer compares the dtypes.
 void check_types(const std::string& path, const catalog& replacements) {
   const catalog present = zt_catalog(path);
   for (const tensor_info& after : replacements.tensors) {
     const auto before = std::ranges::find(present.tensors, after.name, &tensor_info::name);
     if (before == present.tensors.end()) continue;
-    if (before->type == after.type && before->original_shape == after.original_shape) continue;
+    if (type_beyond_dtype(*before) == type_beyond_dtype(after) &&
+        before->original_shape == after.original_shape) {
+      continue;
+    }
     throw error(errc::wrong_dtype, printable(path) + ": tensor '" + printable(after.name) + "'",
                 "the new tensor has another logical type or shape: '" + printable(after.type) +
                     "' instead of '" + printable(before->type) + "'");

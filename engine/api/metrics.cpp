@@ -94,6 +94,8 @@ std::string loader_metrics(const load_stats& stats, const memory_use& memory,
       .sample(memory.pinned_bytes, {own_name});
   out.gauge("ringload_loader_bytes_in_flight_limit", "Queue depth in bytes, given or tuned.")
       .sample(stats.bytes_in_flight, {own_name});
+  out.gauge("ringload_loader_threads", "Threads that the loader has started.")
+      .sample(stats.threads, {own_name});
   out.gauge("ringload_loader_longest_submit_seconds", "The longest io_uring submission.")
       .sample(stats.longest_submit_seconds, {own_name});
   return out.take();

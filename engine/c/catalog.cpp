@@ -100,6 +100,7 @@ ringload_status ringload_checkpoint_file(const ringload_checkpoint* checkpoint, 
     info.path = file.path.c_str();
     info.format = file.format.c_str();
     info.bytes = file.bytes;
+    info.header_bytes = file.header_bytes;
     write_struct(into, info);
     return RINGLOAD_OK;
   });

@@ -252,6 +252,7 @@ load_settings options_of(const ringload_load_options* from) {
   if (c_options.load_unmappable != 0) options.unmappable = on_unmappable::copy;
   if (c_options.copy_on_write != 0) options.access = mapped_access::copy_on_write;
   options.populate = c_options.populate != 0;
+  if (c_options.tensor_alignment != 0) options.tensor_alignment = c_options.tensor_alignment;
   if (c_options.converts) {
     options.converts = [call = c_options.converts,
                         context = c_options.converts_context](const tensor_info& tensor) {
@@ -341,6 +342,9 @@ ringload_stats stats_of(const load_stats& from) noexcept {
   s.seconds_opening = from.seconds_opening;
   s.engine = from.engine == read_engine::threads ? RINGLOAD_ENGINE_THREADS : RINGLOAD_ENGINE_RING;
   s.bytes_gpu_direct = from.bytes_gpu_direct;
+  s.header_bytes = from.header_bytes;
+  s.threads = from.threads;
+  s.seconds_device_wait = from.seconds_device_wait;
   return s;
 }
 
@@ -351,6 +355,7 @@ ringload_file_stats stats_of(const file_stats& from, const file_info& file) noex
   s.bytes_read = from.bytes_read;
   s.seconds_to_first_read = from.seconds_to_first_read;
   s.seconds_reading = from.seconds_reading;
+  s.seconds_device_wait = from.seconds_device_wait;
   return s;
 }
 

@@ -21,6 +21,7 @@ result<void> file_input::check(std::uint64_t offset, std::size_t count) const {
 result<void> file_input::read_into(std::uint64_t offset, std::span<std::byte> into) {
   if (in_window(offset, into.size())) return input::read_into(offset, into);
   if (auto status = check(offset, into.size()); !status) return status.error();
+  bytes_read_ += into.size();
   return read_bytes_into(file_, offset, into);
 }
 
@@ -37,6 +38,7 @@ result<std::span<const std::byte>> file_input::read(std::uint64_t offset, std::s
         file_, offset,
         static_cast<std::size_t>(std::min<std::uint64_t>(std::max(next_bytes_, count), left)));
     if (!content) return content.error();
+    bytes_read_ += content->size();
     window_ = std::move(*content);
     window_begin_ = offset;
   }

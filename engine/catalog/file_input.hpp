@@ -26,6 +26,9 @@ class file_input final : public input {
   result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) override;
   result<void> read_into(std::uint64_t offset, std::span<std::byte> into) override;
 
+  // Returns the number of bytes that were read from the file so far.
+  std::uint64_t bytes_read() const noexcept { return bytes_read_; }
+
  private:
   bool in_window(std::uint64_t offset, std::size_t count) const noexcept;
   result<void> check(std::uint64_t offset, std::size_t count) const;
@@ -36,6 +39,7 @@ class file_input final : public input {
   // Size of the window after a jump. Large for a store, because each read costs a round trip.
   const std::size_t first_bytes_;
   std::size_t next_bytes_ = 0;
+  std::uint64_t bytes_read_ = 0;
 
   static constexpr std::size_t window_bytes_min = std::size_t{4} << 10;
   static constexpr std::size_t window_bytes_max = std::size_t{256} << 10;

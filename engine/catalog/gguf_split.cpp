@@ -3,10 +3,10 @@
 #include "catalog/gguf_split.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <utility>
 
+#include "base/parse_number.hpp"
 #include "base/printable.hpp"
 #include "catalog/series_number.hpp"
 
@@ -17,16 +17,10 @@ namespace {
 constexpr std::string_view gguf_suffix = ".gguf";
 constexpr std::string_view first_number = "-00001-of-";
 
-std::optional<std::uint64_t> number(std::string_view text) noexcept {
-  std::uint64_t value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<std::uint64_t> value_of(const file_content& file, std::string_view key) {
   const auto found = std::ranges::find(file.entries.metadata, key, &attributes::value_type::first);
-  return found == file.entries.metadata.end() ? std::nullopt : number(found->second.text());
+  return found == file.entries.metadata.end() ? std::nullopt
+                                              : parse_number<std::uint64_t>(found->second.text());
 }
 
 fault fault_in(const file_content& file, errc code, std::string cause) {
@@ -41,7 +35,7 @@ std::vector<std::string> gguf_series(std::string_view name) {
   const std::string_view stem = name.substr(0, name.size() - tail);
   const std::string_view total =
       name.substr(name.size() - gguf_suffix.size() - series_number_digits, series_number_digits);
-  const auto count = number(total);
+  const auto count = parse_number<std::uint64_t>(total);
   if (!name.substr(stem.size()).starts_with(first_number) || !count || *count == 0) return {};
   std::vector<std::string> out;
   for (std::uint64_t i = 1; i <= *count; ++i) {

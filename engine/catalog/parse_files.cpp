@@ -58,7 +58,7 @@ result<void> add_file(opened_files& opened, source_file file, std::string path,
   if (!opened.budget->take(parsed->entries)) {
     return fault{errc::header_too_large, printable_path(path), opened.budget->cause()};
   }
-  file_info info = {std::move(path), file.bytes, std::string(parsed->format)};
+  file_info info = {std::move(path), file.bytes, std::string(parsed->format), parsed->header_bytes};
   opened.contents.push_back({std::move(info), std::move(parsed->entries), {}});
   opened.files.push_back(std::move(file));
   return {};

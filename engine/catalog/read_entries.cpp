@@ -57,7 +57,7 @@ fault foreign(format_guess guess, std::string_view expected) {
   return {errc::not_a_checkpoint, "", std::move(cause)};
 }
 
-result<file_entries> read_safetensors(const source_file& file, strictness strictness) {
+result<parsed_file> read_safetensors(const source_file& file, strictness strictness) {
   const auto prefix_bytes =
       static_cast<std::size_t>(std::min(file.bytes, safetensors_prefix_bytes));
   auto prefix = read_bytes(file, 0, prefix_bytes);
@@ -70,12 +70,14 @@ result<file_entries> read_safetensors(const source_file& file, strictness strict
   auto header = read_bytes(file, safetensors_prefix_bytes,
                            static_cast<std::size_t>(*end - safetensors_prefix_bytes));
   if (!header) return header.error();
-  return parse_safetensors(*header, file.bytes, strictness);
+  auto entries = parse_safetensors(*header, file.bytes, strictness);
+  if (!entries) return entries.error();
+  return parsed_file{"safetensors", std::move(*entries), *end};
 }
 
 result<parsed_file> with_format(std::string_view format, result<file_entries> entries) {
   if (!entries) return entries.error();
-  return parsed_file{format, std::move(*entries)};
+  return parsed_file{format, std::move(*entries), 0};
 }
 
 // Returns the name of the only tensor of a file: the file name without folder and extension.
@@ -116,20 +118,17 @@ result<file_entries> read_hdf5(const source_file& file, const source_options& op
   return parse_hdf5(std::move(*description), file.bytes, options.reading.strictness);
 }
 
-}  // namespace
-
-result<parsed_file> read_entries(const source_file& file, std::string_view name,
-                                 const source_options& options) {
+// `from` reads `file`. Formats other than safetensors and HDF5 are read through `from`.
+result<parsed_file> parse_entries(const source_file& file, file_input& from, std::string_view name,
+                                  const source_options& options) {
   const read_options& reading = options.reading;
   auto guess = guess_format(file, name);
   if (!guess) return guess.error();
-  file_input from(file);
   switch (guess->format) {
     // A file of unknown format may be a damaged safetensors file. The safetensors parser reports
     // the damage.
     case file_format::unknown:
-    case file_format::safetensors:
-      return with_format("safetensors", read_safetensors(file, reading.strictness));
+    case file_format::safetensors: return read_safetensors(file, reading.strictness);
     case file_format::gguf: return with_format("gguf", parse_gguf(from, reading.strictness));
     case file_format::onnx: return with_format("onnx", parse_onnx(from, reading.strictness));
     case file_format::zt:
@@ -149,6 +148,16 @@ result<parsed_file> read_entries(const source_file& file, std::string_view name,
     case file_format::tar: return foreign(*guess, "such files of PyTorch 0.1 are not supported");
     default: return foreign(*guess, "such files cannot be loaded");
   }
+}
+
+}  // namespace
+
+result<parsed_file> read_entries(const source_file& file, std::string_view name,
+                                 const source_options& options) {
+  file_input from(file);
+  auto parsed = parse_entries(file, from, name, options);
+  if (parsed && parsed->header_bytes == 0) parsed->header_bytes = from.bytes_read();
+  return parsed;
 }
 
 result<std::vector<std::byte>> read_index_text(const source_file& file) {

@@ -4,6 +4,7 @@
 // Chooses the parser of a file and calls the parser.
 
 #include <cstddef>
+#include <cstdint>
 #include <ringload/catalog.hpp>
 #include <ringload/export.hpp>
 #include <string_view>
@@ -19,6 +20,7 @@ namespace ringload::inline v0 {
 struct parsed_file {
   std::string_view format;  // As in file_info::format.
   file_entries entries;
+  std::uint64_t header_bytes = 0;  // As in file_info::header_bytes.
 };
 
 // Reads and parses only the header. `name` is the name or path of the file, and is used to guess

@@ -2,8 +2,7 @@
 
 #include "catalog/version_name.hpp"
 
-#include <charconv>
-#include <system_error>
+#include "base/parse_number.hpp"
 
 namespace ringload::inline v0 {
 
@@ -13,10 +12,7 @@ std::optional<std::uint64_t> version_named(std::string_view name, std::string_vi
   if (text.size() < 2 || text.front() != 'v') return std::nullopt;
   text.remove_prefix(1);
   if (text.front() == '0' && text.size() > 1) return std::nullopt;
-  std::uint64_t number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return parse_number<std::uint64_t>(text);
 }
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Counts the bytes that a load reads from each file, and records the times of the reads. The engine
+// Counts the bytes that a load reads from each file, and records the times of the reads
+// and copies. The engine
 // thread writes the counters. now() may be called from any thread.
 
 #include <atomic>
@@ -27,12 +28,16 @@ class file_counters {
     files_[file].bytes += static_cast<unsigned>(bytes);
     files_[file].arrived_at = nanoseconds();
   }
+  void copied(std::uint32_t file, std::uint64_t nanoseconds) noexcept {
+    files_[file].copying += nanoseconds;
+  }
 
   std::vector<file_stats> now() const {
     std::vector<file_stats> stats(files_.size());
     for (std::size_t i = 0; i < stats.size(); ++i) {
       const std::int64_t begun_at = files_[i].begun_at;
       stats[i].bytes_read = files_[i].bytes;
+      stats[i].seconds_device_wait = static_cast<double>(files_[i].copying.load()) * 1e-9;
       const std::int64_t arrived_at = files_[i].arrived_at;
       stats[i].seconds_to_first_read = static_cast<double>(begun_at) * 1e-9;
       if (arrived_at == 0) continue;
@@ -48,6 +53,7 @@ class file_counters {
     std::atomic<std::uint64_t> bytes = 0;
     std::atomic<std::int64_t> begun_at = 0;
     std::atomic<std::int64_t> arrived_at = 0;
+    std::atomic<std::uint64_t> copying = 0;  // Duration of all copies, in nanoseconds.
   };
 
   std::int64_t nanoseconds() const noexcept {

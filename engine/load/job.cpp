@@ -90,6 +90,9 @@ void job::begin(opened_load opened) {
                                              the_engine->memory);
   if (!is_group) {
     counters.per_file.emplace(counters.begun(), from_->files.size());
+    for (const file_info& file : named_->catalog().files) {
+      counters.header_bytes += file.header_bytes;
+    }
     counters.bytes_total = named_->catalog().size_bytes();
     counters.tensors_total = named_->catalog().tensors.size();
     counters.set_opened();

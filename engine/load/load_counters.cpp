@@ -48,6 +48,7 @@ void load_counters::fill_stats(load_stats& s) const {
       first_byte == 0 ? 0 : static_cast<double>(first_byte - start_nanoseconds) * 1e-9;
   s.bytes_verified = bytes_verified;
   s.files_unverified = files_unverified;
+  s.header_bytes = header_bytes;
   s.reads = reads;
   s.short_reads = short_reads;
   s.retries = retries;

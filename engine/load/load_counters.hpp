@@ -32,6 +32,7 @@ class load_counters {
   std::atomic<std::uint64_t> bytes_mapped = 0;
   std::atomic<std::uint64_t> bytes_verified = 0;
   std::atomic<std::uint64_t> files_unverified = 0;
+  std::atomic<std::uint64_t> header_bytes = 0;
   std::atomic<std::uint64_t> reads = 0;
   std::atomic<std::uint64_t> short_reads = 0;
   std::atomic<std::uint64_t> retries = 0;

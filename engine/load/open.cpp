@@ -3,9 +3,11 @@
 #include "load/open.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/file_mapping.hpp"
+#include "base/io_unit.hpp"
 #include "base/numeric/convert.hpp"
 #include "base/printable.hpp"
 #include "device/available.hpp"
@@ -31,6 +33,17 @@ result<void> check_dtype(const load_options& options) {
   return fault{
       errc::unsupported_dtype, "load_options::dtype",
       "tensors can be converted to F32, F16 and BF16, not to " + std::string(name(*options.dtype))};
+}
+
+result<void> check_alignment(const load_request& request) {
+  const std::uint32_t alignment = request.options.tensor_alignment;
+  const char* const place = "load_options::tensor_alignment";
+  if (!std::has_single_bit(alignment) || alignment > block_bytes) {
+    return fault{errc::invalid_options, place,
+                 "the value is " + grouped(alignment) + ", expected a power of two up to 4,096"};
+  }
+  if (alignment == 1 || !request.fill) return {};
+  return fault{errc::invalid_options, place, "the caller of a fill chooses the addresses"};
 }
 
 result<void> check_route(const opened_checkpoint& from, read_route route, std::string& reason) {
@@ -118,7 +131,15 @@ result<checked_fill> chosen_of(const load_request& request, const opened_checkpo
 
 result<mapping_request> refs_of(const load_request& request, const device_set& devices) {
   const load_options& options = request.options;
-  if (options.memory != tensor_memory::mapped) return mapping_request::none;
+  if (options.memory != tensor_memory::mapped) {
+    const char* const ignored = options.access != mapped_access::read_only ? "load_options::access"
+                                : options.unmappable != on_unmappable::refuse
+                                    ? "load_options::unmappable"
+                                : options.populate ? "load_options::populate"
+                                                   : nullptr;
+    if (ignored == nullptr) return mapping_request::none;
+    return fault{errc::invalid_options, ignored, "the option is only for mapped memory"};
+  }
   const char* const place = "load_options::memory";
   if (request.fill) {
     return fault{errc::invalid_options, place,
@@ -289,11 +310,17 @@ std::vector<bool> choose_uncached(const opened_load& load, const load_options& o
 }
 
 std::vector<placement_rules> arena_rules(const plan_input_builder& builder, const plan_input& input,
-                                         const device_set& devices) {
-  if (devices.size() == 1) return {devices.backend_at(0).rules()};
+                                         const device_set& devices, std::uint32_t alignment) {
   std::vector<placement_rules> rules;
-  for (std::uint32_t a = 0; a < input.arenas; ++a) {
-    rules.push_back(devices.backend_at(builder.device_of(a)).rules());
+  if (devices.size() == 1) {
+    rules.push_back(devices.backend_at(0).rules());
+  } else {
+    for (std::uint32_t a = 0; a < input.arenas; ++a) {
+      rules.push_back(devices.backend_at(builder.device_of(a)).rules());
+    }
+  }
+  for (placement_rules& each : rules) {
+    each.tensor_alignment = std::max<std::uint64_t>(each.tensor_alignment, alignment);
   }
   return rules;
 }
@@ -304,6 +331,7 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   const load_options& options = request.options;
   const bool fills = request.fill.has_value();
   if (auto valid = check_dtype(options); !valid) return valid.error();
+  if (auto valid = check_alignment(request); !valid) return valid.error();
   auto views = refs_of(request, services.devices);
   if (!views) return views.error();
   if (request.window_bytes > 0 && services.devices.size() > 1) {
@@ -356,8 +384,9 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   plan_input input = builder.input();
   input.mapping = *views;
   input.populates_mappings = options.populate;
-  auto plan = make_plan(input, arena_rules(builder, input, services.devices),
-                        loader_options_of(services.options, *views, fills), &culprit);
+  auto plan =
+      make_plan(input, arena_rules(builder, input, services.devices, options.tensor_alignment),
+                loader_options_of(services.options, *views, fills), &culprit);
   if (!plan) return of_plan(plan.error(), source, builder, load.named->catalog(), culprit);
   load.plan = std::move(*plan);
   load.streams = builder.take_streams();

@@ -275,7 +275,9 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
     }
   }
   step.end(t.load.first_tensor(t.read), request.bytes());
-  t.load.counters.device_wait_nanoseconds += nanoseconds_since(begin);
+  const std::uint64_t duration = nanoseconds_since(begin);
+  t.load.counters.device_wait_nanoseconds += duration;
+  t.load.per_file().copied(t.read.file, duration);
   if (outcome.failed) t.outcome = fault{outcome.failed, t.load.place(t.read, t.read.file_offset)};
 }
 

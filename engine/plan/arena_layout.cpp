@@ -15,7 +15,7 @@ arena_layout::arena_layout(const plan_input& input)
       arenas_(input.arenas),
       used_(input.arenas),
       mapping_(input.arenas, no_index) {
-  if (input.arenas == 1 && input.mapping == mapping_request::none) use(0);
+  if (input.arenas == 1 && input.mapping == mapping_request::none) used_[0] = true;
 }
 
 result<arena_layout::place> arena_layout::reserve(std::uint32_t destination, std::uint64_t bytes,
@@ -32,9 +32,7 @@ result<arena_layout::place> arena_layout::reserve(std::uint32_t destination, std
   }
   bytes_ = *sum;
   arena.bytes = *end;
-  arena.alignment = static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(alignment, arena.alignment, block_bytes));
-  used_[input_.arena_of(destination)] = true;
+  use(destination, alignment);
   return place{destination, begin};
 }
 
@@ -56,7 +54,12 @@ void arena_layout::align_to_blocks(std::uint32_t destination) {
   arena_at(destination).alignment = block_bytes;
 }
 
-void arena_layout::use(std::uint32_t destination) { used_[input_.arena_of(destination)] = true; }
+void arena_layout::use(std::uint32_t destination, std::uint64_t alignment) {
+  planned_arena& arena = arena_at(destination);
+  arena.alignment = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(alignment, arena.alignment, block_bytes));
+  used_[input_.arena_of(destination)] = true;
+}
 
 std::vector<planned_arena> arena_layout::finish() {
   for (std::uint32_t a = 0; a < input_.arenas; ++a) {

@@ -35,8 +35,8 @@ class arena_layout {
   // arena.
   void align_to_blocks(std::uint32_t destination);
   // Marks the arena as used, so that finish() reserves at least one byte. Called for an empty
-  // tensor, which needs an arena but no bytes.
-  void use(std::uint32_t destination);
+  // tensor, which needs an aligned address but no bytes.
+  void use(std::uint32_t destination, std::uint64_t alignment);
 
   // Returns the sum of the sizes of the allocated arenas, without the mappings.
   std::uint64_t bytes() const noexcept { return bytes_; }

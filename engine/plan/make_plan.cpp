@@ -113,7 +113,10 @@ result<void> planner::run(std::uint32_t* culprit) {
   if (auto status = place_filled(culprit); !status) return status;
   for (std::size_t t = 0; t < plan_.tensors.size(); ++t) {
     const placement& place = plan_.tensors[t];
-    if (place.bytes == 0 && !input_.is_callers(place.destination)) arenas_.use(place.destination);
+    if (place.bytes != 0 || input_.is_callers(place.destination)) continue;
+    arenas_.use(place.destination,
+                std::max<std::uint64_t>(input_.tensors[t].alignment,
+                                        rules_for(place.destination).tensor_alignment));
   }
   plan_.arenas = arenas_.finish();
   plan_.arena_bytes = arenas_.bytes();

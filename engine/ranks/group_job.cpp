@@ -102,6 +102,10 @@ void check_options(const loader& host_loader, const group& ranks, const load_opt
   if (options.memory != tensor_memory::owned) {
     throw error(errc::invalid_options, "group_load", "mapped memory cannot be used with a group");
   }
+  if (options.tensor_alignment != 1) {
+    throw error(errc::invalid_options, "group_load",
+                "a group supports no tensor_alignment, because ranks exchange packed tensors");
+  }
   if (!options.select.is_everything()) {
     throw error(errc::invalid_options, "group_load",
                 "a group takes no selection, because each call chooses its tensors");

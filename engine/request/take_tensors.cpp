@@ -63,9 +63,15 @@ result<void> leave_experts_of_others(const selection_context& context, std::vect
   const auto [rank, ranks, stated] = context.requests.experts.back();
   if (rank >= ranks) return context.no_rank(rank, ranks);
   std::uint64_t experts = stated;
+  bool has_experts = false;
   for (const tensor_info& tensor : context.from.tensors) {
     const auto n = expert_of(tensor.name);
+    has_experts = has_experts || n;
     if (n && stated == 0 && *n < ~std::uint64_t{0}) experts = std::max(experts, *n + 1);
+  }
+  if (!has_experts && !context.requests.missing_is_allowed) {
+    return fault{errc::invalid_selection, context.place(),
+                 "the checkpoint has no routed experts, expected names with '.experts.<n>.'"};
   }
   const std::uint64_t whole = experts / ranks;
   const std::uint64_t remainder = experts % ranks;

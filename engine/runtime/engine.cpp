@@ -148,6 +148,7 @@ std::shared_ptr<engine> engine::make(std::vector<device> targets, const loader_o
 
 void engine::run(const wrapper& wrap, std::promise<result<void>> ready) {
   ::pthread_setname_np(::pthread_self(), "ringload");
+  thread_count_ = 1;
   // Without `work_guard_`, the loop could stop before a worker is spawned, and would never run
   // again.
   work_guard_.emplace(loop.get_executor());
@@ -177,10 +178,16 @@ result<void> engine::set_up(const wrapper& wrap) {
   devices.make(options, log);
   if (auto opened = staging.open(options, log); !opened) return opened.error();
   if (auto attached = devices.attach(loop, staging.region()); !attached) return attached.error();
-  open_threads.emplace(open_threads_count);
-  closing_thread.emplace(1);
+  start(open_threads, open_threads_count);
+  start(closing_thread, 1);
   if (auto opened = open_storage(wrap); !opened) return opened.error();
   return choose_reader(wrap);
+}
+
+void engine::start(std::optional<threads>& pool, std::uint32_t count,
+                   std::optional<cpu_set_t> processors) {
+  pool.emplace(count, 0, processors);
+  thread_count_ += count;
 }
 
 result<void> engine::open_storage(const wrapper& wrap) {
@@ -197,7 +204,7 @@ result<void> engine::open_storage(const wrapper& wrap) {
     return {};
   }
   storage = std::move(*opened);
-  storage_threads.emplace(std::min(options.slots, storage_threads_max));
+  start(storage_threads, std::min(options.slots, storage_threads_max));
   storage_io = std::make_unique<pool_io>(loop, *storage_threads);
   if (wrap) storage_io = wrap(std::move(storage_io));
   return {};
@@ -217,7 +224,7 @@ result<void> engine::choose_reader(const wrapper& wrap) {
     }
   }
   const std::uint32_t copiers = the_ring ? options.copy_threads : options.reader_threads;
-  copy_threads.emplace(copiers, 0, processors_of_copies(copiers));
+  start(copy_threads, copiers, processors_of_copies(copiers));
   if (the_ring) the_ring->limit_workers(options.copy_threads);
   drives.share_out(the_ring ? options.slots : std::min(options.slots, options.reader_threads));
   make_queues(wrap);
@@ -267,7 +274,7 @@ void engine::prepare_slots() {
 result<void> engine::start_checking() {
   if (check_threads) return {};
   return catch_as_fault([this]() -> result<void> {
-    check_threads.emplace(options.copy_threads);
+    start(check_threads, options.copy_threads);
     for (std::uint32_t i = 0; i < options.copy_threads; ++i) {
       spawn_until_done(loop, [this, i] { return worker(check_schedule, i); });
     }
@@ -281,6 +288,7 @@ result<void> engine::start_decoding() {
     const std::uint32_t count =
         std::clamp(std::thread::hardware_concurrency(), 1U, options.copy_threads);
     stream_decoders.emplace(loop, count, copy_threads->count());
+    thread_count_ += count;
     return {};
   });
 }
@@ -288,7 +296,7 @@ result<void> engine::start_decoding() {
 result<void> engine::start_saving() {
   if (saving_threads) return {};
   return catch_as_fault([this]() -> result<void> {
-    saving_threads.emplace(saving_threads_count);
+    start(saving_threads, saving_threads_count);
     return {};
   });
 }
@@ -303,6 +311,7 @@ void engine::tear_down() {
   stream_decoders.reset();
   if (check_threads) check_threads->join();
   if (saving_threads) saving_threads->join();
+  thread_count_ = 0;
   direct_io.reset();
   buffered_io.reset();
   threads_io.reset();
@@ -367,6 +376,7 @@ void engine::close_when_idle() {
 
 void engine::fill_stats(load_stats& stats) const {
   staging.fill_stats(stats);
+  stats.threads = thread_count_;
   const std::lock_guard lock(mutex_);
   stats.engine = stats_.engine;
   stats.engine_reason = stats_.engine_reason;

@@ -5,6 +5,7 @@
 // io_uring instance, the slots (pinned I/O buffers) and their workers, and thread pools for calls
 // that would block the event loop.
 
+#include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -135,6 +136,9 @@ class engine : public std::enable_shared_from_this<engine> {
   void run(const wrapper& wrap, std::promise<result<void>> ready);
   result<void> set_up(const wrapper& wrap);
   result<void> open_storage(const wrapper& wrap);
+  // Starts the threads of a pool, and counts them.
+  void start(std::optional<threads>& pool, std::uint32_t count,
+             std::optional<cpu_set_t> processors = std::nullopt);
   std::optional<cpu_set_t> processors_of_copies(std::uint32_t copiers);
   result<void> choose_reader(const wrapper& wrap);
   void make_queues(const wrapper& wrap);
@@ -144,6 +148,7 @@ class engine : public std::enable_shared_from_this<engine> {
 
   std::thread thread_;
   std::future<void> done_;
+  std::atomic<std::uint32_t> thread_count_ = 0;  // The engine thread and the threads of all pools.
 
   mutable std::mutex mutex_;
   // Guarded by the mutex.

@@ -279,6 +279,9 @@ typedef struct ringload_stats {
   double seconds_opening;          // The time until the catalog was read.
   ringload_engine engine;          // RINGLOAD_ENGINE_RING or RINGLOAD_ENGINE_THREADS.
   uint64_t bytes_gpu_direct;       // Bytes of `bytes_direct` that were read by GPUDirect Storage.
+  uint64_t header_bytes;           // Bytes that were read to find the tensors, of all files.
+  uint64_t threads;                // The number of threads that the loader has started.
+  double seconds_device_wait;      // The time of copies from slots, as a sum over all slots.
 } ringload_stats;
 
 /// Statistics of one file. Reads of the file's header are not counted.
@@ -292,6 +295,7 @@ typedef struct ringload_file_stats {
   double seconds_to_first_read;
   /// The time from the start of the first read to the end of the latest completed read.
   double seconds_reading;
+  double seconds_device_wait;  // The time of copies from slots, as a sum over all slots.
 } ringload_file_stats;
 
 /// Writes the statistics of a loader to `into`. Only the fields within `into->struct_bytes` are
@@ -315,9 +319,10 @@ RINGLOAD_C_EXPORT ringload_status ringload_operation_status(const ringload_opera
 RINGLOAD_C_EXPORT ringload_status ringload_operation_descriptor(ringload_operation* operation,
                                                                 int* descriptor);
 /// Sets the callback `then` of an operation. `then` is called once, when the operation has ended.
-/// If the operation has already ended, `then` is called too. An operation that has not ended can have
-/// one callback.
-/// A thread of the loader runs the callbacks, one at a time. `then` may release the operation.
+/// If the operation has already ended, `then` is called too. An operation that has not ended can
+/// have one callback. A thread of the loader runs the callbacks, one at a time. Exception: if
+/// memory is exhausted, another thread of the library may call `then` with RINGLOAD_NO_MEMORY, at
+/// any time. `then` may release the operation.
 ///
 /// `then` is also called if the operation is released before its end. ringload_operation_wait() can
 /// return before `then` is called. Therefore `context` must stay valid until `then` is called.
@@ -555,7 +560,7 @@ typedef struct ringload_load_options {
   ringload_allocation allocation;
   /// If not 0, tensors are mapped from their files into host memory, read-only by default.
   int mapped;
-  /// If not 0, a tensor that cannot be mapped is loaded. If 0, the load fails.
+  /// If not 0, a tensor that cannot be mapped is loaded. If 0, the load fails. Requires `mapped`.
   int load_unmappable;
   /// Whether the load verifies digests that files store.
   ringload_embedded_digests embedded_digests;
@@ -565,8 +570,10 @@ typedef struct ringload_load_options {
   /// The function that is called for each step of the load, or null: see `ringload/c_trace.h`.
   const ringload_trace* trace;
   /// If not 0, a program may write to mapped tensors. The first write to a page copies the page.
+  /// Requires `mapped`.
   int copy_on_write;
-  /// If not 0, a mapped tensor counts as loaded only when its pages are in memory.
+  /// If not 0, a mapped tensor counts as loaded only when its pages are in memory. Requires
+  /// `mapped`.
   int populate;
   /// Decides whether a tensor is converted to `dtype`: a number other than 0 means yes. If null,
   /// all convertible tensors are converted. Called for each convertible tensor before the tensor is
@@ -579,6 +586,8 @@ typedef struct ringload_load_options {
   /// verify a SHA-256 digest fails with RINGLOAD_UNSUPPORTED. The struct is copied. The functions
   /// and their context must stay valid until the load has ended.
   const ringload_sha256* sha256;
+  /// The minimum alignment of the address of each tensor: a power of two up to 4,096. 0 means 1.
+  uint32_t tensor_alignment;
 } ringload_load_options;
 
 /// Loads the tensors of the checkpoint `from` that the selection `wanted` selects. If `wanted` is

@@ -22,6 +22,8 @@ typedef struct ringload_file_info {
   const char* path;    // The path that was opened.
   const char* format;  // "safetensors", "gguf", "npy", "pytorch", ...
   uint64_t bytes;      // The size at the time of opening.
+  /// Bytes that were read to find the tensors: see file_info::header_bytes of `catalog.hpp`.
+  uint64_t header_bytes;
 } ringload_file_info;
 
 /// Describes the file at a position. Returns RINGLOAD_END if the position is after the last file.

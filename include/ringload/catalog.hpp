@@ -130,6 +130,10 @@ struct file_info {
   std::string path;         // The path that was opened. Relative if the source is a relative path.
   std::uint64_t bytes = 0;  // The size at the time of opening.
   std::string format = {};  // "safetensors", "npy", "npz", "pytorch", ...
+  /// The number of bytes that were read to find the tensors. For safetensors, this is the size of
+  /// the header with its length field. Other formats are read in windows, which can exceed the
+  /// header. 0 for an external data file, and for HDF5, which libhdf5 reads.
+  std::uint64_t header_bytes = 0;
 };
 
 /// The contents of a checkpoint. The tensors are sorted by file and offset, which is the order of

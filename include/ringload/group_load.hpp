@@ -86,6 +86,11 @@ RINGLOAD_EXPORT void begin_group_model(const std::shared_ptr<group_job>& job, gr
 /// The tensors are in host memory. Each tensor has its own allocation, except that all tensors of a
 /// model_async() share one allocation.
 ///
+/// With `group_reading::divided`, a rank also holds the part of the checkpoint that it has read,
+/// until the last handle of the load is released: a later call of the ranks can request any tensor
+/// again. `load_options::allocation` does not change this. With `group_reading::own`, a rank holds
+/// only the tensors that the program holds.
+///
 /// All ranks must make the same calls in the same order. A rank must also make a call whose result
 /// is empty on this rank. A call may be started before earlier calls complete. The calls run in the
 /// order in which they are started.

@@ -152,9 +152,10 @@ RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name, dev
                              std::chrono::milliseconds timeout = attach_timeout);
 
 /// Attaches a model asynchronously. The operation blocks a thread of Asio's `system_executor`, not
-/// the calling thread. A handler without an associated executor runs on the `system_executor` too.
-/// Cancellation of any type is ignored. The communication with the keeper takes at most about twice
-/// the default time limit. A copy to a GPU has no time limit.
+/// the calling thread: see the constructor of basic_loader for the start of its threads. A handler
+/// without an associated executor runs on the `system_executor` too. Cancellation of any type is
+/// ignored. The communication with the keeper takes at most about twice the default time limit. A
+/// copy to a GPU has no time limit.
 template <token_for<model> CompletionToken = default_token>
 auto attach_async(std::string_view socket, std::string_view name, device on,
                   CompletionToken&& token = {}) {

@@ -187,6 +187,11 @@ class basic_loader : public detail::loader_base {
   /// Creates a loader with a `boost::asio::system_executor`, for programs without an execution
   /// context. A handler without an associated executor runs in a thread of the system executor.
   /// Several handlers may run at the same time.
+  ///
+  /// Asio starts all threads of its system executor at the first use. In Boost 1.81, this use waits
+  /// forever if the system refuses one of the threads after the first. The token `use_future` uses
+  /// the system executor too. A program with a tight limit of threads should therefore use the
+  /// system executor once before the limit is reached, or use an execution context and no futures.
   explicit basic_loader(ringload::device target = host(), const loader_options& limits = {},
                         std::vector<extension> extensions = {}, const allocation_log& log = {})
     requires std::constructible_from<Executor, boost::asio::system_executor>

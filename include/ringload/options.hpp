@@ -231,6 +231,11 @@ struct load_options {
   /// uses at least 2 MiB of device memory. Therefore a load of many tensors needs more time to
   /// allocate and free memory.
   ringload::allocation allocation = ringload::allocation::per_load;
+  /// The minimum alignment of the address of each tensor: a power of two up to 4,096. Elements can
+  /// require a larger alignment, and a GPU aligns tensors to 256 bytes. Host tensors that are not
+  /// aligned in their file are copied from a slot or shifted, and cannot be mapped. Fills and group
+  /// loads do not support this option, and fail with `errc::invalid_options`.
+  std::uint32_t tensor_alignment = 1;
 
   /// Whether tensors are read into new memory (`owned`) or mapped from their files (`mapped`). A
   /// load maps files only if the host is the only device of the loader. For other loaders,
@@ -256,7 +261,9 @@ struct load_options {
   /// (vm.max_map_count). stream_async and fill_async do not support `mapped` and fail with
   /// `errc::invalid_options`.
   tensor_memory memory = tensor_memory::owned;
-  /// Whether a program may write to mapped tensors.
+  /// Whether a program may write to mapped tensors. `access`, `unmappable` and `populate` apply to
+  /// mapped tensors. If `memory` is `owned` and one of them has another value than its default, the
+  /// load fails with `errc::invalid_options`.
   mapped_access access = mapped_access::read_only;
   /// The action for a tensor that cannot be mapped.
   on_unmappable unmappable = on_unmappable::refuse;

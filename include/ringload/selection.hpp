@@ -129,7 +129,8 @@ class RINGLOAD_EXPORT selection {
   selection& except(std::string glob);
 
   /// Keeps only the routed experts of one rank. A tensor belongs to expert n if its name contains
-  /// `.experts.<n>.`. All other tensors are not affected.
+  /// `.experts.<n>.`. All other tensors are not affected. If the checkpoint has no expert, the
+  /// operation fails with `errc::invalid_selection`, unless allow_missing() was called.
   ///
   /// `experts` is the number of experts. If `experts` is 0, the number is the largest index in the
   /// checkpoint plus 1. Each rank gets a contiguous range of experts. If the division leaves a
@@ -188,8 +189,8 @@ class RINGLOAD_EXPORT selection {
   /// tensors of a fused tensor are divided first and joined afterwards.
   selection& shard(std::string glob, std::uint32_t dim);
 
-  /// Ignores names and globs that match no tensor. Without this call, the load fails with
-  /// `errc::no_such_tensor`.
+  /// Ignores names and globs that match no tensor, and experts() if there is no expert. Without
+  /// this call, the load fails with `errc::no_such_tensor`.
   selection& allow_missing();
 
   /// Returns true if the selection has every tensor, as a whole, on the first device.

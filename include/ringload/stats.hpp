@@ -57,10 +57,15 @@ struct load_stats {
   /// The time from the call that began the load until the catalog was read and the reads were
   /// planned.
   double seconds_opening = 0;
-  /// The time during which slots waited for the end of their copies, as a sum over all slots.
+  /// The time during which copies from slots were active, as a sum over all slots. A slot waits for
+  /// the end of its copies. Straight reads need no copy.
   double seconds_device_wait = 0;
   /// The time during which slots waited until host memory was populated, as a sum over all slots.
   double seconds_memory_wait = 0;
+
+  /// The number of bytes that were read to find the tensors, as a sum over all files: see
+  /// `file_info::header_bytes`.
+  std::uint64_t header_bytes = 0;
 
   bool memory_kept = false;  // True if the load reused memory of an earlier load.
 
@@ -73,6 +78,9 @@ struct load_stats {
   /// The reason why this load, or the whole loader, does not use GPUDirect Storage. Empty if
   /// GPUDirect Storage is used or was not requested.
   std::string gpu_direct_reason;
+  /// The number of threads that the loader has started. Threads of the network, of GPU drivers and
+  /// of the kernel do not count, and 0 means that the loader is closed.
+  std::uint32_t threads = 0;
   std::uint64_t pinned_bytes_peak = 0;  // The total size of all allocated slots.
   /// The limit for bytes in flight: the value in loader_options, or the tuned value. If the loader
   /// reads from several drives, this is the largest value.
@@ -105,6 +113,9 @@ struct file_stats {
   double seconds_to_first_read = 0;
   /// The time from the start of the first read to the end of the latest completed read.
   double seconds_reading = 0;
+  /// The time during which copies of this file's bytes from slots were active, as a sum over all
+  /// slots. The sum over all files is `load_stats::seconds_device_wait`.
+  double seconds_device_wait = 0;
 
   /// Returns the mean throughput. Returns 0 if no bytes are read yet.
   double bytes_per_second() const noexcept {

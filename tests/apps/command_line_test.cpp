@@ -390,9 +390,9 @@ TEST_CASE("command line: the verbs that write .zt from .zt") {
   CHECK(compress.from == words_of{"in.zt"});
   CHECK(compress.to == "out.zt");
   CHECK(compress.zstd_level == 7);
-  CHECK(parsed_as<tool::rewrite_request>({"decompress", "a", "b"}).what == verb::decompress);
-  CHECK(parsed_as<tool::rewrite_request>({"migrate", "a", "b"}).what == verb::migrate);
-  CHECK(parsed_as<tool::rewrite_request>({"merge", "a", "b", "-o", "c"}).from ==
+  CHECK(parsed_as<tool::rewrite_request>({"decompress", "a", "b.zt"}).what == verb::decompress);
+  CHECK(parsed_as<tool::rewrite_request>({"migrate", "a", "b.zt"}).what == verb::migrate);
+  CHECK(parsed_as<tool::rewrite_request>({"merge", "a", "b", "-o", "c.zt"}).from ==
         words_of{"a", "b"});
   const auto replace =
       parsed_as<tool::rewrite_request>({"replace", "t.zt", "a", "--from", "m.safetensors"});

@@ -261,6 +261,39 @@ sums "$work/x.zt" >"$work/found"
 cmp "$work/expected" "$work/found" || fail "replace"
 expect 1 "$ringload" replace "$work/x.zt" nobody --from "$work/y.safetensors"
 
+# A type that is a dtype in safetensors, and a logical type in .zt, is the same type.
+# one_tensor FILE DTYPE BYTE
+one_tensor() {
+  header="{\"x\":{\"dtype\":\"$2\",\"shape\":[4],\"data_offsets\":[0,4]}}"
+  printf "\\$(printf %03o ${#header})\\0\\0\\0\\0\\0\\0\\0%s%s" "$header" "$3$3$3$3" >"$1"
+}
+for type in F8_E4M3 F8_E5M2 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ; do
+  one_tensor "$work/old_f8.safetensors" $type a
+  one_tensor "$work/new_f8.safetensors" $type b
+  rm -f "$work/f8.zt"
+  expect 0 "$ringload" convert "$work/old_f8.safetensors" "$work/f8.zt"
+  expect 0 "$ringload" replace "$work/f8.zt" x --from "$work/new_f8.safetensors"
+  sums "$work/new_f8.safetensors" >"$work/expected"
+  sums "$work/f8.zt" >"$work/found"
+  cmp "$work/expected" "$work/found" || fail "replace of $type"
+done
+one_tensor "$work/new_f8.safetensors" F8_E4M3 b
+cp "$work/f8.zt" "$work/before.zt"
+expect 1 "$ringload" replace "$work/f8.zt" x --from "$work/new_f8.safetensors"
+complains "tensor 'x'"
+cmp "$work/f8.zt" "$work/before.zt" || fail "elements of another F8 were stored"
+
+# The suffix of a result is the format of the file.
+for words in "compress $work/a.zt $work/odd.safetensors" "decompress $work/a.zt $work/odd" \
+  "migrate $work/a.zt $work/odd.gguf" "merge $work/a.zt -o $work/odd.npz" \
+  "remove $work/a.zt bool -o $work/odd.safetensors" \
+  "delta $work/x.safetensors $work/y.safetensors -o $work/odd.safetensors"; do
+  # shellcheck disable=SC2086
+  expect 2 "$ringload" $words
+  complains "expected a name that ends in .zt"
+done
+[ -z "$(ls "$work"/odd* 2>/dev/null)" ] || fail "a refused result is written"
+
 # Damaged elements are refused, not stored with a new digest.
 expect 0 "$ringload" convert "$work/y.safetensors" "$work/damaged_elements.zt" --digest sha256
 offset=$("$ringload" ls "$work/damaged_elements.zt" --json |

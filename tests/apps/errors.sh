@@ -183,7 +183,11 @@ for file in x x.zt both; do
 done
 for _ in 1 2; do
   expect 0 "$ringload" sum "$work/model" --checksums "$work/model/SHA256SUMS"
+  expect 0 "$ringload" load "$work/model" --trace "$work/model/trace.json"
 done
+echo '{}' >"$work/model/config.json"
+expect 1 "$ringload" load "$work/model" --trace "$work/model/config.json"
+complains '--trace would replace a file of the checkpoint'
 
 expect 0 "$ringload" --version
 expect 0 "$ringload" --help

@@ -47,7 +47,16 @@ case $(sed -n 8p "$work/values") in ring | threads) ;; *) fail "engine" ;; esac
 [ "$(sed -n 15p "$work/values")" = 1000001 ] || fail "bytes_wanted"
 [ "$(sed -n 16p "$work/values")" -ge 1000001 ] || fail "bytes_read"
 [ "$(wc -l <"$work/out")" -eq 1 ] || fail "one object, one line"
+"$json" get threads header_bytes per_file.0.header_bytes per_file.1.header_bytes \
+  <"$work/out" >"$work/values" || fail "threads and headers"
+[ "$(sed -n 1p "$work/values")" -ge 5 ] || fail "threads"
+headers=$(($(sed -n 3p "$work/values") + $(sed -n 4p "$work/values")))
+[ "$(sed -n 2p "$work/values")" -eq "$headers" ] || fail "header_bytes"
 for file in 0 1; do
+  "$json" get per_file.$file.header_bytes per_file.$file.seconds_device_wait \
+    <"$work/out" >"$work/values" || fail "per_file $file"
+  header=$(($(od -A n -t u8 -N 8 "$work/x/model-0000$((file + 1))-of-00002.safetensors") + 8))
+  [ "$(sed -n 1p "$work/values")" = "$header" ] || fail "header_bytes of file $file"
   "$json" get per_file.$file.path per_file.$file.bytes per_file.$file.bytes_read \
     per_file.$file.seconds_reading per_file.$file.gb_per_s <"$work/out" >"$work/values" ||
     fail "per_file $file"

@@ -29,6 +29,8 @@ safetensors_of() {
 }
 
 "$ringload" make "$work/m" --bytes 12M --shape llama --shards 3 >/dev/null || fail "make"
+expect 1 "$ringload" load "$work/m" --experts --rank 0/2
+complains 'the checkpoint has no routed experts'
 q=model.layers.0.self_attn.q_proj.weight
 "$ringload" ls "$work/m" --json --select "$q" >"$work/catalog" || fail "ls --select"
 set -- $(sed -n '/^{"name"/ {

@@ -69,6 +69,7 @@ static void places_of_bytes(const ringload_checkpoint* file, const char* path) {
   CHECK(ringload_checkpoint_file(file, 0, &whole) == RINGLOAD_OK);
   CHECK(strcmp(whole.path, path) == 0 && strcmp(whole.format, "zt") == 0);
   CHECK(whole.bytes == (uint64_t)ftell(stream));
+  CHECK(whole.header_bytes > 0);
   CHECK(ringload_checkpoint_file(file, 1, &whole) == RINGLOAD_END);
   CHECK(ringload_checkpoint_file(NULL, 0, &whole) == RINGLOAD_INVALID_ARGUMENT);
 

@@ -189,10 +189,12 @@ static void as_they_land(ringload_loader* loader, const ringload_checkpoint* fil
                     : ringload_loading_file_progress(loading, 0, &of_file)) == RINGLOAD_OK);
     CHECK(of_file.bytes_read >= (uint64_t)elements * 4 + 5 && of_file.bytes > elements * 4);
     CHECK(strstr(of_file.path, "interface.safetensors") && of_file.seconds_reading > 0);
+    CHECK(of_file.seconds_device_wait >= 0);
   }
   CHECK(ringload_loading_file_progress(loading, 1, &of_file) == RINGLOAD_END);
   CHECK(ringload_model_file_stats(all, 1, &of_file) == RINGLOAD_END);
   CHECK(stats.tensors == 2 && stats.bytes == (uint64_t)elements * 4 + 5 && stats.seconds > 0);
+  CHECK(stats.header_bytes == of_file.bytes - stats.bytes && stats.threads >= 5);
   ringload_loading_release(loading);
   ringload_model_release(all);
   ringload_tensor_release(b);

@@ -167,3 +167,34 @@ TEST_CASE("bytes: 20,000 tiny tensors") {
     }
   }
 }
+
+TEST_CASE("bytes: every tensor has the alignment that the load requires") {
+  std::vector<made_tensor> tensors = {{"a", 999}, f32("b", 20'000), {"none", 0}, {"c", 150'001}};
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    tensors.push_back({"t" + std::to_string(i), 7 + 4099 * i});
+  }
+  const made_file file(tensors);
+  loader with(host(), small_options());
+  for (const allocation memory :
+       {allocation::per_load, allocation::per_file, allocation::per_tensor}) {
+    for (const std::uint32_t alignment : {1U, 64U, 512U, 4096U}) {
+      load_options options;
+      options.allocation = memory;
+      options.tensor_alignment = alignment;
+      const model loaded = get(with.load_async(file.name(), options, use_future));
+      CHECK(first_difference(loaded) == "");
+      for (const tensor& t : loaded) {
+        CAPTURE(t.name());
+        CHECK(reinterpret_cast<std::uintptr_t>(t.data()) % alignment == 0);
+      }
+    }
+  }
+  for (const std::uint32_t alignment : {0U, 3U, 8192U}) {
+    load_options options;
+    options.tensor_alignment = alignment;
+    const auto failed = failure_of(with.load_async(file.name(), options, use_future));
+    REQUIRE(failed);
+    CHECK(failed->code() == errc::invalid_options);
+    CHECK(failed->place() == "load_options::tensor_alignment");
+  }
+}

@@ -237,6 +237,20 @@ TEST_CASE("fill: takes no memory for tensors, and pins no more than the slots") 
   CHECK(with.stats().pinned_bytes_peak <= 2 * small_slot);
 }
 
+TEST_CASE("fill: an alignment of tensors is refused, because the caller chooses the addresses") {
+  const made_file file(equal_tensors(1, 300));
+  const checkpoint opened = open_file(file);
+  loader with(host(), small_options());
+  places memory(opened, 77);
+  load_options options;
+  options.tensor_alignment = 64;
+  const auto failed =
+      failure_of(with.fill_async(opened, memory.into(), filling({}, options), use_future));
+  REQUIRE(failed);
+  CHECK(failed->code() == errc::invalid_options);
+  CHECK(failed->place() == "load_options::tensor_alignment");
+}
+
 TEST_CASE("fill: columns of one matrix are filled from several tensors, a selection and a fusion") {
   const std::vector<shaped> tensors = {
       {"q", dtype::f32, {40, 30}}, {"k", dtype::f32, {40, 20}}, {"v", dtype::f32, {50, 20}}};

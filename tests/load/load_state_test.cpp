@@ -141,6 +141,11 @@ TEST_CASE("file_counters: each file has its bytes and its times, one that is not
   CHECK(later[2].seconds_reading >= first[2].seconds_reading);
   CHECK(later[2].bytes_per_second() == 4097 / later[2].seconds_reading);
   CHECK(later[0].seconds_to_first_read == first[0].seconds_to_first_read);
+  CHECK(later[2].seconds_device_wait == 0);
+  counters.copied(2, 1'000'000'000);
+  counters.copied(2, 500'000'000);
+  CHECK(counters.now()[2].seconds_device_wait == 1.5);
+  CHECK(counters.now()[0].seconds_device_wait == 0);
 }
 
 TEST_CASE("load_waiters: one that is removed is not completed, the others are, in order") {

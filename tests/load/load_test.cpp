@@ -143,6 +143,11 @@ TEST_CASE("stats: bytes, route, engine and reasons") {
   CHECK(model().stats_of_files().empty());
   const load_stats& s = loaded.stats();
   CHECK(loaded.stats_of_files().front().bytes_read == s.bytes_buffered);
+  CHECK(loaded.stats_of_files().front().seconds_device_wait == 0);  // No copy was needed.
+  CHECK(s.seconds_device_wait == 0);
+  const file_info& info = loaded.catalog().files.front();
+  CHECK(info.header_bytes == info.bytes - bytes);
+  CHECK(s.header_bytes == info.header_bytes);
   CHECK(s.bytes == bytes);
   CHECK(s.bytes_total == bytes);
   CHECK(s.tensors == 5);

@@ -305,6 +305,38 @@ TEST_CASE("mapped: views are checked against a checksum list like all tensors") 
   CHECK(code_of(with.load_async(file.name(), options, use_future)) == errc::wrong_digest);
 }
 
+TEST_CASE("mapped: options of mapped memory are refused for memory of the load's own") {
+  const made_file file({f32("a", 3)});
+  loader with(host(), small_options());
+  std::vector<std::pair<std::string, load_options>> wrong(3);
+  wrong[0].first = "access";
+  wrong[0].second.access = mapped_access::copy_on_write;
+  wrong[1].first = "unmappable";
+  wrong[1].second.unmappable = on_unmappable::copy;
+  wrong[2].first = "populate";
+  wrong[2].second.populate = true;
+  for (const auto& [name, options] : wrong) {
+    const auto failed = failure_of(with.load_async(file.name(), options, use_future));
+    REQUIRE(failed);
+    CHECK(failed->code() == errc::invalid_options);
+    CHECK(failed->place() == "load_options::" + name);
+  }
+}
+
+TEST_CASE("mapped: a tensor that is not aligned as the load requires cannot be mapped") {
+  const made_file file({{"a", 8}, {"b", 8}}, 0);
+  loader with(host(), small_options());
+  load_options options = mapped_by();
+  options.tensor_alignment = 4096;
+  const auto failed = failure_of(with.load_async(file.name(), options, use_future));
+  REQUIRE(failed);
+  CHECK(failed->code() == errc::not_mappable);
+  options.unmappable = on_unmappable::copy;
+  const model loaded = get(with.load_async(file.name(), options, use_future));
+  CHECK(first_difference(loaded) == "");
+  for (const tensor& t : loaded) CHECK(reinterpret_cast<std::uintptr_t>(t.data()) % 4096 == 0);
+}
+
 TEST_CASE("mapped: neither windows nor fills are") {
   const made_file file(aligned_tensors(), spaces_to_align(aligned_tensors()));
   loader with(host(), small_options());

@@ -87,8 +87,10 @@ TEST_CASE("no memory: at each allocation of a load into many arenas, or of views
     load_options how;
     how.allocation = allocation::per_tensor;
     how.memory = memory;
-    how.unmappable = on_unmappable::copy;
-    how.populate = true;
+    if (memory == tensor_memory::mapped) {
+      how.unmappable = on_unmappable::copy;
+      how.populate = true;
+    }
     auto with = std::make_unique<loader>(counted_host(), small_options(2));
     const std::size_t descriptors = open_descriptors();
     const std::int64_t points = for_every_allocation([&] {

@@ -2,6 +2,7 @@
 """Models that processes share: Keeper and attach."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -94,7 +95,10 @@ def test_metrics_name_the_models_and_the_loader(socket, sample):
         text = keeper.metrics()
         assert "ringload_keeper_models 1\n" in text
         assert 'ringload_keeper_model_version{model="a \\"b\\""} 1\n' in text
-        assert 'ringload_loader_tensor_allocations{loader="x"} 1\n' in loader.metrics("x")
+        metrics = loader.metrics("x")
+        assert 'ringload_loader_tensor_allocations{loader="x"} 1\n' in metrics
+        threads = int(re.search(r'^ringload_loader_threads{loader="x"} (\d+)$', metrics, re.M)[1])
+        assert 5 <= threads <= len(os.listdir("/proc/self/task"))
     with pytest.raises(RuntimeError, match="closed"):
         loader.metrics()
 

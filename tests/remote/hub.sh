@@ -227,6 +227,18 @@ for cache in off fill; do
   expect 0 "$ringload" load hf://owner/large --cache $cache --select tensor.00
   grep -q "not verified *1 file not compared with the hub's digest" "$work/out" ||
     fail "not told: $(cat "$work/out")"
+  for result in part.zt part.safetensors; do
+    rm -f "$work/$result"
+    expect 0 "$ringload" convert hf://owner/large "$work/$result" --cache $cache --select tensor.00
+    grep -q "^note: 1 file not compared with the hub's digest" "$work/out" ||
+      fail "convert to $result does not tell: $(cat "$work/out")"
+  done
+  HF_HUB_CACHE=$work/cache-$cache
+  for result in whole.zt whole.safetensors; do
+    rm -f "$work/$result"
+    expect 0 "$ringload" convert hf://owner/large "$work/$result" --cache $cache
+    ! grep -q "not compared" "$work/out" || fail "convert to $result: $(cat "$work/out")"
+  done
 done
 
 # --- files that have nothing to do with each other, by every name of the model

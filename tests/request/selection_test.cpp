@@ -187,6 +187,13 @@ TEST_CASE("selection: experts are dealt out in blocks, the rest to the lowest ra
   CHECK(code_of(moe, select().experts(4, 4)) == errc::invalid_selection);
 }
 
+TEST_CASE("selection: experts of a checkpoint without experts are an error") {
+  CHECK(code_of(llama, select().experts(0, 2)) == errc::invalid_selection);
+  CHECK(code_of(llama, select().experts(0, 2, 8)) == errc::invalid_selection);
+  CHECK(chosen(llama, select().experts(0, 2).allow_missing()).tensors.size() ==
+        llama.tensors.size());
+}
+
 TEST_CASE("selection: a slice is a range of one dimension, and chooses its tensor") {
   const selection some = select().names({"norm"}).slice("embed", 0, 2, 3).slice("embed", 1, 0, 2);
   const catalog made = chosen(llama, some);

@@ -116,6 +116,7 @@ class LoadOptions(GroupLoadOptions, total=False):
     access: Literal["read_only", "copy_on_write"] | None
     unmappable: Literal["refuse", "copy"] | None
     populate: bool | None
+    tensor_alignment: int | None
 
 
 class CheckpointLoadOptions(LoadOptions, total=False):

@@ -99,11 +99,14 @@ nb::dict dict_of(const load_stats& stats) {
   all["seconds_to_first_tensor"] = stats.seconds_to_first_tensor;
   all["seconds_to_first_byte"] = stats.seconds_to_first_byte;
   all["seconds_opening"] = stats.seconds_opening;
+  all["seconds_device_wait"] = stats.seconds_device_wait;
+  all["header_bytes"] = stats.header_bytes;
   all["memory_kept"] = stats.memory_kept;
   all["engine"] = str_of(stats.engine);
   all["engine_reason"] = str_of(stats.engine_reason);
   all["route_reason"] = str_of(stats.route_reason);
   all["gpu_direct_reason"] = str_of(stats.gpu_direct_reason);
+  all["threads"] = stats.threads;
   all["pinned_bytes_peak"] = stats.pinned_bytes_peak;
   all["bytes_in_flight"] = stats.bytes_in_flight;
   return all;
@@ -115,9 +118,11 @@ nb::list list_of(const std::vector<file_stats>& stats, const catalog& of) {
     nb::dict one;
     one["path"] = str_of(of.files[i].path);
     one["nbytes"] = of.files[i].bytes;
+    one["header_bytes"] = of.files[i].header_bytes;
     one["bytes_read"] = stats[i].bytes_read;
     one["seconds_to_first_read"] = stats[i].seconds_to_first_read;
     one["seconds_reading"] = stats[i].seconds_reading;
+    one["seconds_device_wait"] = stats[i].seconds_device_wait;
     one["bytes_per_second"] = stats[i].bytes_per_second();
     all.append(one);
   }

@@ -227,6 +227,7 @@ loading_options::loading_options(const nb::dict& given) {
          {"allocation", word(of.allocation, {{"per_load", allocation::per_load},
                                              {"per_file", allocation::per_file},
                                              {"per_tensor", allocation::per_tensor}})},
+         {"tensor_alignment", number(of.tensor_alignment)},
          {"memory",
           word(of.memory, {{"owned", tensor_memory::owned}, {"mapped", tensor_memory::mapped}})},
          {"access", word(of.access, {{"read_only", mapped_access::read_only},

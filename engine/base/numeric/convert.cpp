@@ -9,6 +9,7 @@
 
 #include "base/numeric/convert_any.hpp"
 #include "base/numeric/dequantize.hpp"
+#include "base/numeric/has_avx2.hpp"
 
 namespace ringload::inline v0 {
 
@@ -66,11 +67,6 @@ template <float_type From, float_type To>
 [[gnu::target("avx2")]] void convert_avx2(const std::byte* from, std::byte* to,
                                           std::size_t elements) {
   convert_all<From, To>(from, to, elements);
-}
-
-bool has_avx2() noexcept {
-  static const bool has = __builtin_cpu_supports("avx2") != 0;
-  return has;
 }
 #endif
 

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "base/numeric/has_avx2.hpp"
+
 namespace ringload::inline v0 {
 
 namespace {
@@ -73,11 +75,6 @@ template <block_type Type, float_type To>
 template <block_type Type, float_type To>
 [[gnu::target("avx2")]] void decode_avx2(const std::byte* from, std::byte* to, std::size_t count) {
   decode_all<Type, To>(from, to, count);
-}
-
-bool has_avx2() noexcept {
-  static const bool has = __builtin_cpu_supports("avx2") != 0;
-  return has;
 }
 #endif
 

@@ -11,6 +11,7 @@
 
 #include "base/numeric/box_split.hpp"
 #include "base/numeric/convert.hpp"
+#include "base/numeric/has_avx2.hpp"
 
 namespace ringload::inline v0 {
 
@@ -105,8 +106,7 @@ template <std::size_t Bytes>
 template <std::size_t Bytes>
 void swap_run(const std::byte* from, std::byte* to, std::size_t count) {
 #if defined(__x86_64__)
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-  if (has_avx2) return swap_avx2<Bytes>(from, to, count);
+  if (has_avx2()) return swap_avx2<Bytes>(from, to, count);
 #endif
   swap_range<Bytes>(from, to, count);
 }

@@ -161,7 +161,7 @@ result<std::uint64_t> bytes_of(const tensor_claim& claim) {
 }
 
 // The data section, and the number of bytes that the previous tensors occupy in the section.
-struct data_section {
+struct packed_section {
   std::uint64_t begin = 0;
   std::uint64_t file_bytes = 0;
   std::uint64_t alignment = 0;
@@ -169,7 +169,7 @@ struct data_section {
 };
 
 // Sets the range of the tensor, and moves `data.filled` to the aligned end of the range.
-std::optional<fault> place(const tensor_claim& claim, data_section& data, entry& out) {
+std::optional<fault> place(const tensor_claim& claim, packed_section& data, entry& out) {
   const auto bytes = bytes_of(claim);
   if (!bytes) return bytes.error();
   if (claim.offset != data.filled) {
@@ -236,18 +236,18 @@ bool read_infos(input_cursor& in, const prologue& counts, strictness strictness,
   return true;
 }
 
-result<data_section> data_after(std::uint64_t header_end, std::uint64_t alignment,
-                                std::uint64_t file_bytes, bool has_tensors) {
+result<packed_section> data_after(std::uint64_t header_end, std::uint64_t alignment,
+                                  std::uint64_t file_bytes, bool has_tensors) {
   const auto padded = checked_add(header_end, alignment - 1);
   const std::uint64_t begin = padded ? round_down(*padded, alignment) : UINT64_MAX;
-  if (begin <= file_bytes) return data_section{begin, file_bytes, alignment, 0};
-  if (!has_tensors) return data_section{file_bytes, file_bytes, alignment, 0};
+  if (begin <= file_bytes) return packed_section{begin, file_bytes, alignment, 0};
+  if (!has_tensors) return packed_section{file_bytes, file_bytes, alignment, 0};
   return fault{errc::header_outside_file, "byte " + grouped(header_end),
                "the data would begin at the next multiple of " + grouped(alignment) +
                    ", but the file ends at " + grouped(file_bytes)};
 }
 
-void add_notes(file_entries& found, const data_section& data, std::endian order,
+void add_notes(file_entries& found, const packed_section& data, std::endian order,
                std::uint64_t data_end) {
   // The padding after the last tensor is optional.
   const std::uint64_t padded = checked_add(data.begin, data.filled).value_or(data_end);
