@@ -136,7 +136,7 @@ std::string job::place(const read_op& read, std::uint64_t file_offset) const {
   for (std::uint32_t p = read.parts_begin; p < read.parts_end; ++p) {
     const tensor_info& info = named_->catalog().tensors[plan_.parts[p].tensor];
     const std::uint64_t stored = info.encoding.empty() ? info.bytes : info.stored_bytes;
-    if (!plan_.parts[p].fed_by(index) || info.offset + stored <= file_offset) continue;
+    if (!plan_.parts[p].is_fed_by(index) || info.offset + stored <= file_offset) continue;
     where += ": " + tensor_place(info.name);
     break;
   }
@@ -146,7 +146,8 @@ std::string job::place(const read_op& read, std::uint64_t file_offset) const {
 std::string_view job::first_tensor(const read_op& read) const noexcept {
   const auto index = static_cast<std::uint32_t>(&read - plan_.reads.data());
   for (std::uint32_t p = read.parts_begin; p < read.parts_end; ++p) {
-    if (plan_.parts[p].fed_by(index)) return named_->catalog().tensors[plan_.parts[p].tensor].name;
+    if (plan_.parts[p].is_fed_by(index))
+      return named_->catalog().tensors[plan_.parts[p].tensor].name;
   }
   return {};
 }

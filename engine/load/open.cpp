@@ -44,12 +44,12 @@ result<void> check_route(const opened_checkpoint& from, read_route route, std::s
   return {};
 }
 
-// Adds the name of the tensor to an error of the planner. `culprit` is the index that the planner
-// returned.
+// Adds the name of the tensor to an error of the planner. `failed_tensor` is the index that the
+// planner returned.
 fault of_plan(fault cause, const std::string& source, const plan_input_builder& builder,
-              const ringload::catalog& chosen, std::uint32_t culprit) {
-  if (culprit == no_index) return cause.in(printable_path(source));
-  return cause.in(at_tensor(chosen, builder.tensor_of(culprit)));
+              const ringload::catalog& chosen, std::uint32_t failed_tensor) {
+  if (failed_tensor == no_index) return cause.in(printable_path(source));
+  return cause.in(at_tensor(chosen, builder.tensor_of(failed_tensor)));
 }
 
 }  // namespace
@@ -233,7 +233,9 @@ result<void> take_memory(opened_load& load, const plan_input_builder& builder, m
   const auto backend_of = [&](std::size_t a) -> backend* {
     return &devices.backend_at(builder.device_of(static_cast<std::uint32_t>(a)));
   };
-  const auto is_taken = [&](std::size_t a) { return planned[a].bytes > 0 && !planned[a].mapped(); };
+  const auto is_taken = [&](std::size_t a) {
+    return planned[a].bytes > 0 && !planned[a].is_mapped();
+  };
   load.memory.resize(planned.size());
   for (const auto& owner : devices.backends()) {
     std::vector<arena_size> sizes;
@@ -254,7 +256,7 @@ result<void> take_memory(opened_load& load, const plan_input_builder& builder, m
     taken_memory.bytes = planned[a].bytes;
     taken_memory.position = builder.device_of(static_cast<std::uint32_t>(a));
     taken_memory.on = devices.listed()[taken_memory.position];
-    taken_memory.mapped = planned[a].mapped();
+    taken_memory.mapped = planned[a].is_mapped();
     if (taken_memory.mapped) {
       auto view = map(load.from->files[planned[a].file], planned[a], access);
       if (!view) return view.error();
@@ -333,15 +335,15 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   if (!checks) return checks.error();
   load.checks = std::move(*checks);
   if (request.window_bytes > 0) {
-    std::uint32_t culprit = 0;
+    std::uint32_t failed_tensor = 0;
     const device& target = services.devices.listed().front();
     load.window_bytes = target.kind() == device_kind::host
                             ? window_within(request.window_bytes, available_bytes())
                             : request.window_bytes;
     auto groups = make_window_groups(builder.loaded_bytes_by_tensor(), load.window_bytes,
-                                     window_page_bytes(target, services.options), culprit,
+                                     window_page_bytes(target, services.options), failed_tensor,
                                      services.options.slot_bytes);
-    if (!groups) return groups.error().in(at_tensor(load.named->catalog(), culprit));
+    if (!groups) return groups.error().in(at_tensor(load.named->catalog(), failed_tensor));
     load.groups = std::move(*groups);
     load.chosen = std::make_shared<const std::vector<chosen_tensor>>(std::move(chosen->tensors));
     load.checks.clear();  // The job of each group checks its own tensors.
@@ -352,13 +354,13 @@ result<opened_load> open_load(const load_request& request, const open_services& 
     auto fits = check_devices(builder, chosen->tensors, services.devices);
     if (!fits) return fits.error().in(printable_path(source));
   }
-  std::uint32_t culprit = no_index;
+  std::uint32_t failed_tensor = no_index;
   plan_input input = builder.input();
   input.mapping = *views;
   input.populates_mappings = options.populate;
   auto plan = make_plan(input, arena_rules(builder, input, services.devices),
-                        loader_options_of(services.options, *views, fills), &culprit);
-  if (!plan) return of_plan(plan.error(), source, builder, load.named->catalog(), culprit);
+                        loader_options_of(services.options, *views, fills), &failed_tensor);
+  if (!plan) return of_plan(plan.error(), source, builder, load.named->catalog(), failed_tensor);
   load.plan = std::move(*plan);
   load.streams = builder.take_streams();
   // The plan is complete. No later code chooses an offset or a size.

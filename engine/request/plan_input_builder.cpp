@@ -211,7 +211,7 @@ void plan_input_builder::broadcast(form_memory& to, const box& source_box,
   using sizes = std::vector<std::uint64_t>;
   const tensor_info& t = from_.named->catalog().tensors[source_box.tensor];
   const std::size_t in_front = into.matched.shape.size() - t.shape.size();
-  if (!to.form.in_pieces) {
+  if (!to.form.has_pieces) {
     add_row_major_piece(to, {wanted_stream::kind::raw, t.file, t.offset, t.bytes, t.bytes},
                         {nullptr, 1});
   }
@@ -253,7 +253,7 @@ void plan_input_builder::broadcast(form_memory& to, const box& source_box,
   to.pieces = std::move(pieces);
   to.form.shape = to.shape;
   to.form.box = {};
-  to.form.in_pieces = true;
+  to.form.has_pieces = true;
   to.form.pieces = to.pieces;
 }
 
@@ -273,13 +273,13 @@ void plan_input_builder::add_row_major_piece(form_memory& to, const wanted_strea
   }
   const std::vector<std::uint64_t>& origin = to.dimensions.emplace_back(shape.size());
   to.pieces.push_back({whole, 0, origin, shape, strides});
-  to.form.in_pieces = true;
+  to.form.has_pieces = true;
   to.form.pieces = to.pieces;
 }
 
 void plan_input_builder::add_pieces(form_memory& to, const stored_form& stored,
                                     std::uint32_t element_bytes, const stored_digest* digest) {
-  to.form.in_pieces = true;
+  to.form.has_pieces = true;
   to.form.swap_bytes = stored.swap_bytes;
   to.form.fill = stored.fill;
   to.pieces.reserve(stored.pieces.size());
