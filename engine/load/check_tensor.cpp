@@ -55,9 +55,9 @@ struct hashing {
     std::optional<index_checker> indices;
     if (check.indices) indices.emplace(*check.indices);
     const std::uint64_t bytes = load.named().catalog().tensors[tensor].bytes;
-    const placement& place = load.place_of(tensor);
+    const placement& place = load.placement_of(tensor);
     std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(bytes, step_bytes)));
-    backend& owner = load.into().backend_of(place.destination);
+    backend& owner = load.destination_memory().backend_of(place.destination);
     for (std::uint64_t offset = 0; offset < bytes && !load.stopped();) {
       const auto step = static_cast<std::size_t>(std::min(bytes - offset, step_bytes));
       auto bytes_read =
