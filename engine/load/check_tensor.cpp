@@ -50,7 +50,7 @@ struct hashing {
 
   result<void> hash() {
     const tensor_check& check = load.check_of(tensor);
-    const hasher digest_hasher = check.compares() ? begin(check) : hasher();
+    const hasher digest_hasher = check.has_digest() ? begin(check) : hasher();
     result<void> indices_status;
     std::optional<index_checker> indices;
     if (check.indices) indices.emplace(*check.indices);
@@ -64,12 +64,12 @@ struct hashing {
           owner.read_back(load.memory(place.destination), place.destination_offset + offset,
                           std::span(buffer).first(step));
       if (!bytes_read) return bytes_read.error();
-      if (check.compares()) digest_hasher.update(*bytes_read);
+      if (check.has_digest()) digest_hasher.update(*bytes_read);
       if (indices && indices_status) indices_status = indices->take(*bytes_read);
       offset += step;
     }
     if (load.stopped()) return {};
-    if (check.compares()) {
+    if (check.has_digest()) {
       const std::string source =
           check.from_list ? printable_path(load.options().verify.checksums->place) : "the file";
       auto status = end_digest(digest_hasher, check.algorithm, check.digest, source);

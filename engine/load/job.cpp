@@ -274,7 +274,8 @@ void job::check_work::end(std::uint32_t tensor, const result<void>& outcome) {
 }
 
 void job::checked(std::uint32_t t) {
-  if (checks_.check_of(t).compares()) counters.bytes_verified += storage_->tensors().info(t).bytes;
+  if (checks_.check_of(t).has_digest())
+    counters.bytes_verified += storage_->tensors().info(t).bytes;
   try {
     tensor_loaded(t);
     delivery.deliver_next();

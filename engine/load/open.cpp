@@ -197,7 +197,7 @@ result<void> check_conversions(const plan_input_builder& builder,
   const auto is_gpu = [&](std::uint32_t d) {
     return devices.listed()[d].kind() == device_kind::cuda;
   };
-  const auto t = builder.first_from_f64_on(is_gpu);
+  const auto t = builder.first_f64_on(is_gpu);
   if (t && *t < chosen.tensors.size()) {
     return fault{errc::unsupported_dtype, at_tensor(chosen, *t),
                  "F64 is converted only in host memory"};

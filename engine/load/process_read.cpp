@@ -239,8 +239,8 @@ struct split_copies {
   std::vector<device_copies> peer_copies;  // Copies between devices, made afterwards.
 
   split_copies(const destinations& into, const copy_operation& request) {
-    for (const destinations::share& share : into.shares(request.copies, order)) {
-      device_copies copies = {share.by, share.operation_of(request)};
+    for (const destinations::share& share : into.split_copies_by_backend(request.copies, order)) {
+      device_copies copies = {share.copier, share.operation_of(request)};
       if (!slot_copies.empty())
         // Only the first device records the times.
         copies.request.times = nullptr;

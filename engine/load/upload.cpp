@@ -16,8 +16,8 @@ error_code upload::copy(const std::byte* from, std::span<const copy_op> copies) 
   request.destinations = into_.memory();
   if (backend* const only = into_.only()) return copy_to(*only, request);
   std::vector<copy_op> order;
-  for (const destinations::share& share : into_.host_shares(copies, order)) {
-    if (auto failed = copy_to(*share.by, share.operation_of(request))) return failed;
+  for (const destinations::share& share : into_.split_host_copies(copies, order)) {
+    if (auto failed = copy_to(*share.copier, share.operation_of(request))) return failed;
   }
   return {};
 }
