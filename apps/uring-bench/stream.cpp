@@ -69,7 +69,7 @@ class run_of_stream {
     if (!made) fail("memory", message_of(made.error()));
     staging_ = std::move(*made);
     target_->use_pages(options_.huge_pages);
-    auto opened = target_->attach(loop_, {staging_.whole(), staging_.slot_bytes()});
+    auto opened = target_->attach(loop_, {staging_.memory(), staging_.slot_bytes()});
     if (!opened) fail("the device", message_of(opened.error()));
     try {
       for (std::uint32_t slot = 0; slot < options_.slots; ++slot) pin(slot);

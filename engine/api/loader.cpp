@@ -41,7 +41,7 @@ void begin_load(const std::shared_ptr<engine>& loader_engine, const source& from
   auto load = std::make_shared<job>(loader_engine, load_request(from, std::move(options)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
                 [load](std::unique_ptr<operation<model>> pending) {
-                  load->delivery.hand_out_once();
+                  load->delivery.deliver_once();
                   load->delivery.await_finish(std::move(pending));
                   run_job(load);
                 });
@@ -84,7 +84,7 @@ void begin_open(const std::shared_ptr<engine>& loader_engine, const source& from
   auto load = std::make_shared<job>(loader_engine, std::move(request));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
                 [load](std::unique_ptr<operation<checkpoint>> pending) {
-                  load->delivery.hand_out_once();
+                  load->delivery.deliver_once();
                   load->delivery.await_open(std::move(pending));
                   run_job(load);
                 });
@@ -115,7 +115,7 @@ void begin_copy(const std::shared_ptr<engine>& loader_engine, tensor from,
   auto load = std::make_shared<job>(loader_engine, load_request(std::move(request)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
                 [load](std::unique_ptr<operation<tensor>> pending) {
-                  load->delivery.hand_out_once();
+                  load->delivery.deliver_once();
                   load->delivery.await_copy(std::move(pending));
                   run_job(load);
                 });
@@ -161,7 +161,7 @@ load_handle::~load_handle() { cancel(); }
 
 load_stats load_handle::progress() const { return job_->progress(); }
 
-std::vector<file_stats> load_handle::progress_of_files() const { return job_->per_file().now(); }
+std::vector<file_stats> load_handle::progress_of_files() const { return job_->per_file().stats(); }
 
 void load_handle::cancel() noexcept {
   if (job_) job_->cancel();

@@ -27,14 +27,14 @@ class free_list {
   // larger. Returns an empty optional if there is no such block.
   std::optional<Block> take(std::uint64_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
-    auto best = kept_.end();
-    for (auto candidate = kept_.begin(); candidate != kept_.end(); ++candidate) {
+    auto best = blocks_.end();
+    for (auto candidate = blocks_.begin(); candidate != blocks_.end(); ++candidate) {
       if (candidate->bytes() < bytes || candidate->bytes() - bytes > bytes / 4) continue;
-      if (best == kept_.end() || candidate->bytes() < best->bytes()) best = candidate;
+      if (best == blocks_.end() || candidate->bytes() < best->bytes()) best = candidate;
     }
-    if (best == kept_.end()) return std::nullopt;
+    if (best == blocks_.end()) return std::nullopt;
     std::optional<Block> found(std::move(*best));
-    kept_.erase(best);
+    blocks_.erase(best);
     return found;
   }
 
@@ -45,32 +45,32 @@ class free_list {
     std::vector<Block> evicted;  // Freed after the lock is released, because freeing may take long.
     const std::lock_guard lock(mutex_);
     try {
-      evicted.reserve(kept_.size());
-      kept_.reserve(kept_.size() + 1);
+      evicted.reserve(blocks_.size());
+      blocks_.reserve(blocks_.size() + 1);
     } catch (const std::bad_alloc&) {
       return;
     }
     std::uint64_t bytes_left = bytes_max_ - block.bytes();
-    auto first = kept_.end();
-    while (first != kept_.begin() && std::prev(first)->bytes() <= bytes_left) {
+    auto first = blocks_.end();
+    while (first != blocks_.begin() && std::prev(first)->bytes() <= bytes_left) {
       --first;
       bytes_left -= first->bytes();
     }
-    std::move(kept_.begin(), first, std::back_inserter(evicted));
-    kept_.erase(kept_.begin(), first);
-    kept_.push_back(std::move(block));
+    std::move(blocks_.begin(), first, std::back_inserter(evicted));
+    blocks_.erase(blocks_.begin(), first);
+    blocks_.push_back(std::move(block));
   }
 
   void clear() noexcept {
     std::vector<Block> evicted;
     const std::lock_guard lock(mutex_);
-    evicted.swap(kept_);
+    evicted.swap(blocks_);
   }
 
   std::uint64_t bytes() const noexcept {
     const std::lock_guard lock(mutex_);
     std::uint64_t sum = 0;
-    for (const Block& block : kept_) sum += block.bytes();
+    for (const Block& block : blocks_) sum += block.bytes();
     return sum;
   }
 
@@ -78,7 +78,7 @@ class free_list {
   const std::uint64_t bytes_max_;
   const std::uint64_t bytes_min_;
   mutable std::mutex mutex_;
-  std::vector<Block> kept_;  // The oldest block is first.
+  std::vector<Block> blocks_;  // The oldest block is first.
 };
 
 }  // namespace ringload::inline v0

@@ -22,11 +22,11 @@ struct work_interval {
   // Index of the calling thread in its pool, or no_thread if the thread belongs to no pool.
   static inline thread_local std::uint32_t this_thread = no_thread;
 
-  void begins() noexcept {
+  void record_begin() noexcept {
     thread = this_thread;
     if (begin == clock::time_point()) begin = clock::now();
   }
-  void ends() noexcept { end = clock::now(); }
+  void record_end() noexcept { end = clock::now(); }
 };
 
 }  // namespace ringload::inline v0

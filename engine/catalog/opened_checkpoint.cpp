@@ -88,7 +88,7 @@ result<open_file> open_for_reading(source_file opened, const file_info& info, re
 }
 
 result<parsed_source> find_source(const source_name& source, const open_options& options,
-                                  const opening& services) {
+                                  const checkpoint_services& services) {
   read_options reading = options.strictness;
   reading.nameless = options.nameless;
   source_options source_reading(reading, services.extensions, services.stop);
@@ -122,11 +122,9 @@ std::string shown(const source_name& source) {
   return paths.front() + " and " + grouped(paths.size() - 1) + " more";
 }
 
-result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(const source_name& source,
-                                                                 const open_options& options,
-                                                                 read_route route,
-                                                                 direct_files& direct,
-                                                                 const opening& services) {
+result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(
+    const source_name& source, const open_options& options, read_route route, direct_files& direct,
+    const checkpoint_services& services) {
   auto parsed = find_source(source, options, services);
   if (!parsed) return parsed.error();
   auto checkpoint = std::make_shared<opened_checkpoint>();

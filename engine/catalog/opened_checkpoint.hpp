@@ -62,8 +62,9 @@ struct opened_checkpoint {
   std::vector<open_file> files;  // Indexed by file of the catalog.
 };
 
-// Services for opening a checkpoint. A stop request of `stop` ends blocking calls to a store.
-struct opening {
+// Services for checkpoint_services a checkpoint. A stop request of `stop` ends blocking calls to a
+// store.
+struct checkpoint_services {
   std::span<const extension> extensions;
   std::stop_token stop;
 };
@@ -73,11 +74,9 @@ std::string shown(const source_name& source);
 
 // Opens the files and reads the catalog. Also opens the files for direct reads, unless `route` is
 // buffered. Blocks.
-result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(const source_name& source,
-                                                                 const open_options& options,
-                                                                 read_route route,
-                                                                 direct_files& direct,
-                                                                 const opening& services);
+result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(
+    const source_name& source, const open_options& options, read_route route, direct_files& direct,
+    const checkpoint_services& services);
 
 // Returns errc::truncated_file or errc::changed_file if a file has changed after it was opened. An
 // object of a store may report another fault, such as errc::wrong_digest.

@@ -147,9 +147,9 @@ class host_backend final : public backend {
     if (op.converts() || op.bytes() > inline_copy_bytes_max) {
       retry_allocation([&] {
         boost::asio::post(op.threads, [&op, loop = loop_] {
-          if (op.times) op.times->begins();
+          if (op.times) op.times->record_begin();
           run_copies(op);
-          if (op.times) op.times->ends();
+          if (op.times) op.times->record_end();
           retry_allocation([&] { boost::asio::post(*loop, [&op] { op.done(op, {}); }); });
         });
       });

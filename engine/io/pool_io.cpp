@@ -85,9 +85,9 @@ void pool_io::start(operation& op) {
   ++waiting_;
   const auto work = [this, &op] {
     --waiting_;
-    if (op.request.times) op.request.times->begins();
+    if (op.request.times) op.request.times->record_begin();
     const int result = transfer_all(op.request);
-    if (op.request.times) op.request.times->ends();
+    if (op.request.times) op.request.times->record_end();
     end(op, result);
   };
   retry_allocation([&] { boost::asio::post(threads_.get_executor(), work); });

@@ -27,9 +27,9 @@ class slots {
   static result<slots> make(std::uint32_t count, std::uint64_t slot_bytes, huge_pages pages);
 
   std::span<std::byte> at(std::uint32_t slot) const noexcept {
-    return whole().subspan(slot * slot_bytes_, slot_bytes_);
+    return memory().subspan(slot * slot_bytes_, slot_bytes_);
   }
-  std::span<std::byte> whole() const noexcept {
+  std::span<std::byte> memory() const noexcept {
     return region_ ? region_->span() : std::span<std::byte>();
   }
   std::shared_ptr<const void> owner() const noexcept { return region_; }

@@ -20,7 +20,7 @@ namespace ringload::inline v0::detail {
 
 // The result of a copy. If the handler received a bare error_code, co_await would throw the error
 // code instead of returning the result.
-struct copied {
+struct copy_result {
   boost::system::error_code failed;
 };
 
@@ -42,7 +42,7 @@ struct start_copy {
       std::unique_ptr<op_type> owned(static_cast<op_type*>(&self));
       auto resume = std::move(owned->handler);
       owned.reset();
-      std::move(resume)(copied{failed});
+      std::move(resume)(copy_result{failed});
     };
     target->start(*op.release());
   }
@@ -50,8 +50,8 @@ struct start_copy {
 
 // Carries out one copy operation on one device. Completes when the device no longer reads the slot.
 // Cannot be cancelled.
-inline boost::asio::awaitable<copied> copy(backend& target, const copy_operation& request) {
-  return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(copied)>(
+inline boost::asio::awaitable<copy_result> copy(backend& target, const copy_operation& request) {
+  return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(copy_result)>(
       start_copy(), boost::asio::use_awaitable, &target, &request);
 }
 
@@ -76,7 +76,7 @@ struct waiting_copies {
     if (++count < copies.size()) return;
     std::unique_ptr<waiting_copies> owned(this);
     auto resume = std::move(handler);
-    const copied outcome = {first_failure};
+    const copy_result outcome = {first_failure};
     owned.reset();
     std::move(resume)(outcome);
   }
@@ -111,8 +111,8 @@ struct start_copies {
 
 // Carries out the copies of several devices. Completes when no device reads the slot any more.
 // Returns the first failure. `requests` must not be empty.
-inline boost::asio::awaitable<copied> copy(std::span<const device_copies> requests) {
-  return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(copied)>(
+inline boost::asio::awaitable<copy_result> copy(std::span<const device_copies> requests) {
+  return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(copy_result)>(
       start_copies(), boost::asio::use_awaitable, requests);
 }
 

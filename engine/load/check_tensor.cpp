@@ -50,26 +50,26 @@ struct hashing {
 
   result<void> hash() {
     const tensor_check& check = load.check_of(tensor);
-    const hasher digest_hasher = check.compares() ? begin(check) : hasher();
+    const hasher digest_hasher = check.has_digest() ? begin(check) : hasher();
     result<void> indices_status;
     std::optional<index_checker> indices;
     if (check.indices) indices.emplace(*check.indices);
     const std::uint64_t bytes = load.named().catalog().tensors[tensor].bytes;
-    const placement& place = load.place_of(tensor);
+    const placement& place = load.placement_of(tensor);
     std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(bytes, step_bytes)));
-    backend& owner = load.into().backend_of(place.destination);
+    backend& owner = load.destination_memory().backend_of(place.destination);
     for (std::uint64_t offset = 0; offset < bytes && !load.stopped();) {
       const auto step = static_cast<std::size_t>(std::min(bytes - offset, step_bytes));
       auto bytes_read =
           owner.read_back(load.memory(place.destination), place.destination_offset + offset,
                           std::span(buffer).first(step));
       if (!bytes_read) return bytes_read.error();
-      if (check.compares()) digest_hasher.update(*bytes_read);
+      if (check.has_digest()) digest_hasher.update(*bytes_read);
       if (indices && indices_status) indices_status = indices->take(*bytes_read);
       offset += step;
     }
     if (load.stopped()) return {};
-    if (check.compares()) {
+    if (check.has_digest()) {
       const std::string source =
           check.from_list ? printable_path(load.options().verify.checksums->place) : "the file";
       auto status = end_digest(digest_hasher, check.algorithm, check.digest, source);

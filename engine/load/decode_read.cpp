@@ -25,7 +25,7 @@ boost::asio::awaitable<void> feed_stream(engine& e, job& load, feed_op feed, std
   co_await e.stream_decoders->decode(stream, piece);
   if (!piece.decoded) co_return;
   load.begin_writing();
-  step.of_stream(feed.stream);
+  step.set_stream(feed.stream);
   step.end(load.first_tensor_of_stream(feed.stream), feed.bytes);
   if (!piece.outcome) {
     outcome = piece.outcome.error().in(load.stream_place(feed.stream));
@@ -47,7 +47,7 @@ boost::asio::awaitable<void> feed_streams(engine& e, job& load, const read_op& r
 result<void> place_unread(opened_load& work) {
   const plan& plan_ops = work.plan;
   fill_state* const fill = work.fill ? &*work.fill : nullptr;
-  upload copies(work.into, plan_ops.maps);
+  upload copies(work.destination_memory, plan_ops.maps);
   const auto place = [&](const copy_op& copy, const std::byte* from,
                          std::uint32_t tensor) -> result<void> {
     if (fill != nullptr) fill->writing = true;

@@ -41,12 +41,12 @@ void load_delivery::forward_cancel_until_start(operation<load_handle>& waiting) 
   });
 }
 
-void load_delivery::trace_hand_out(std::uint32_t t) const {
+void load_delivery::trace_delivery(std::uint32_t t) const {
   const loaded_tensors& tensors = load_.tensors();
   trace_moment(load_.options(), load_step::handed_out, tensors.info(t).name, tensors.bytes(t));
 }
 
-void load_delivery::trace_model_handed_out() const {
+void load_delivery::trace_model_delivery() const {
   if (load_.stopped() || (!waiters_.fill && waiters_.finish.empty())) return;
   trace_moment(load_.options(), load_step::handed_out, {}, load_.counters.bytes);
 }
@@ -57,7 +57,7 @@ void load_delivery::await_tensor(std::uint32_t t, std::unique_ptr<operation<tens
     return;
   }
   if (!load_.stopped() && load_.is_loaded(t)) {
-    trace_hand_out(t);
+    trace_delivery(t);
     waiting->complete(load_.tensor_at(t));
     return;
   }
@@ -94,7 +94,7 @@ void load_delivery::await_next(std::unique_ptr<operation<std::optional<tensor>>>
     });
   });
   waiters_.next.add(id, std::move(waiting));
-  if (!load_.stopped()) hand_out_next();
+  if (!load_.stopped()) deliver_next();
   if (load_.finished()) waiters_.next.end_all(load_.outcome(), std::nullopt);
 }
 
@@ -102,7 +102,7 @@ void load_delivery::await_finish(std::unique_ptr<operation<model>> waiting) {
   forward_cancel(*waiting);
   waiters_.finish.add(waiters_.new_id(), std::move(waiting));
   if (!load_.finished()) return;
-  trace_model_handed_out();
+  trace_model_delivery();
   waiters_.finish.end_all(load_.outcome(), load_.stopped() ? model() : load_.loaded_model());
 }
 
@@ -132,19 +132,19 @@ void load_delivery::started() {
   }
 }
 
-void load_delivery::landed(std::uint32_t t) {
+void load_delivery::deliver(std::uint32_t t) {
   const auto waiting = waiters_.tensors.find(t);
   if (waiting == waiters_.tensors.end()) return;
-  trace_hand_out(t);
+  trace_delivery(t);
   waiting->second.complete_all(load_.tensor_at(t));
   waiters_.tensors.erase(waiting);
 }
 
-void load_delivery::hand_out_next() {
+void load_delivery::deliver_next() {
   while (!waiters_.next.empty()) {
     const auto t = load_.take_loaded();
     if (!t) return;
-    trace_hand_out(*t);
+    trace_delivery(*t);
     waiters_.next.pop()->complete(load_.tensor_at(*t));
   }
 }
@@ -156,7 +156,7 @@ void load_delivery::complete_fill() noexcept {
   try {
     if (!load_.stopped()) {
       fill_result fill_outcome = {std::move(fill->missing), std::move(fill->unexpected),
-                                  load_.progress(), load_.per_file().now()};
+                                  load_.progress(), load_.per_file().stats()};
       waiting->complete(std::move(fill_outcome));
     } else if (fill != nullptr) {
       const auto is_loaded = [this](std::uint32_t t) { return load_.is_loaded(t); };
@@ -170,13 +170,13 @@ void load_delivery::complete_fill() noexcept {
 }
 
 void load_delivery::finish() noexcept {
-  trace_model_handed_out();
+  trace_model_delivery();
   complete_fill();
   model loaded = load_.stopped() ? model() : load_.loaded_model();
   checkpoint opened(load_.release_opened());
   // If no later operation can ask for a tensor, the load drops its own reference to the memory.
   // Then the memory is freed when the caller drops the result.
-  if (hands_out_once_) load_.release_storage();
+  if (delivers_once_) load_.release_storage();
   waiters_.end_all(load_.outcome(), std::move(loaded), std::move(opened));
 }
 

@@ -55,12 +55,12 @@ class load_delivery {
 
   // Makes finish() drop the job's reference to the tensors. Must not be called if the caller gets a
   // `load_operation`, because a `load_operation` can ask for tensors later.
-  void hand_out_once() noexcept { hands_out_once_ = true; }
+  void deliver_once() noexcept { delivers_once_ = true; }
   void set_window(std::shared_ptr<tensor_sequence> window) { window_ = std::move(window); }
   // Must be called when the catalog and the plan of the load no longer change.
   void started();
-  void landed(std::uint32_t t);
-  void hand_out_next();
+  void deliver(std::uint32_t t);
+  void deliver_next();
   // Completes all waiting operations at the end of the load.
   void finish() noexcept;
 
@@ -74,14 +74,14 @@ class load_delivery {
   void forward_cancel_until_start(operation<load_handle>& waiting) const;
   template <class T>
   void end_wait(std::unique_ptr<operation<T>> waiting) const;
-  void trace_hand_out(std::uint32_t t) const;
-  void trace_model_handed_out() const;
+  void trace_delivery(std::uint32_t t) const;
+  void trace_model_delivery() const;
   void complete_fill() noexcept;
 
   job& load_;
   load_waiters waiters_;
   std::shared_ptr<tensor_sequence> window_;
-  bool hands_out_once_ = false;
+  bool delivers_once_ = false;
 };
 
 }  // namespace ringload::inline v0::detail

@@ -18,13 +18,13 @@ class file_counters {
  public:
   using clock = std::chrono::steady_clock;
 
-  file_counters(clock::time_point load_begun, std::size_t files)
-      : load_begun_(load_begun), files_(files) {}
+  file_counters(clock::time_point load_start, std::size_t files)
+      : load_start_(load_start), files_(files) {}
 
-  void begins(std::uint32_t file) noexcept {
+  void begin_read(std::uint32_t file) noexcept {
     if (files_[file].begun_at == 0) files_[file].begun_at = nanoseconds();
   }
-  void arrived(std::uint32_t file, int bytes) noexcept {
+  void add_bytes(std::uint32_t file, int bytes) noexcept {
     files_[file].bytes += static_cast<unsigned>(bytes);
     files_[file].arrived_at = nanoseconds();
   }
@@ -32,22 +32,22 @@ class file_counters {
     files_[file].copying += nanoseconds;
   }
 
-  std::vector<file_stats> now() const {
-    std::vector<file_stats> stats(files_.size());
-    for (std::size_t i = 0; i < stats.size(); ++i) {
+  std::vector<file_stats> stats() const {
+    std::vector<file_stats> all(files_.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
       const std::int64_t begun_at = files_[i].begun_at;
-      stats[i].bytes_read = files_[i].bytes;
-      stats[i].seconds_device_wait = static_cast<double>(files_[i].copying.load()) * 1e-9;
+      all[i].bytes_read = files_[i].bytes;
+      all[i].seconds_device_wait = static_cast<double>(files_[i].copying.load()) * 1e-9;
       const std::int64_t arrived_at = files_[i].arrived_at;
-      stats[i].seconds_to_first_read = static_cast<double>(begun_at) * 1e-9;
+      all[i].seconds_to_first_read = static_cast<double>(begun_at) * 1e-9;
       if (arrived_at == 0) continue;
-      stats[i].seconds_reading = static_cast<double>(arrived_at - begun_at) * 1e-9;
+      all[i].seconds_reading = static_cast<double>(arrived_at - begun_at) * 1e-9;
     }
-    return stats;
+    return all;
   }
 
  private:
-  // Counters of one file. Times are in nanoseconds since load_begun_. The value 0 means that the
+  // Counters of one file. Times are in nanoseconds since load_start_. The value 0 means that the
   // event has not happened.
   struct counter {
     std::atomic<std::uint64_t> bytes = 0;
@@ -57,10 +57,10 @@ class file_counters {
   };
 
   std::int64_t nanoseconds() const noexcept {
-    return std::chrono::nanoseconds(clock::now() - load_begun_).count();
+    return std::chrono::nanoseconds(clock::now() - load_start_).count();
   }
 
-  const clock::time_point load_begun_;
+  const clock::time_point load_start_;
   std::vector<counter> files_;  // Indexed by file number of the checkpoint.
 };
 

@@ -42,12 +42,12 @@ job::job(std::shared_ptr<engine> e, load_request request,
          std::shared_ptr<load_counters> window_counters)
     : the_engine(std::move(e)),
       source(shown(request)),
-      listed(request.options.verify.checksums
-                 ? std::make_unique<const checksum_list>(*request.options.verify.checksums)
-                 : nullptr),
+      checksums(request.options.verify.checksums
+                    ? std::make_unique<const checksum_list>(*request.options.verify.checksums)
+                    : nullptr),
       is_group(window_counters != nullptr),
       shared_counters(is_group ? std::move(window_counters) : std::make_shared<load_counters>()),
-      request_(with_listed(std::move(request), listed.get())),
+      request_(with_listed(std::move(request), checksums.get())),
       quiet_(the_engine->loop) {}
 
 void job::cancel() noexcept {
@@ -74,13 +74,13 @@ load_stats job::progress() const {
 }
 
 void job::begin(opened_load opened) {
-  from_ = std::move(opened.from);
+  checkpoint_ = std::move(opened.checkpoint);
   named_ = std::move(opened.named);
   plan_ = std::move(opened.plan);
   checks_ = check_queue(std::move(opened.checks));
-  drives_.begin(from_->files, !plan_.reads.empty(), the_engine->drives);
+  drives_.begin(checkpoint_->files, !plan_.reads.empty(), the_engine->drives);
   progress_.emplace(progress_of(plan_, drives_));
-  into_ = std::move(opened.into);
+  destination_memory_ = std::move(opened.destination_memory);
   uncached_files_ = std::move(opened.uncached_files);
   const bool was_kept = std::ranges::any_of(
       opened.memory, [](const taken_arena& a) { return a.memory && a.memory->was_kept(); });
@@ -89,7 +89,7 @@ void job::begin(opened_load opened) {
   storage_ = std::make_shared<model_storage>(std::move(facts), std::move(opened.memory),
                                              the_engine->memory);
   if (!is_group) {
-    counters.per_file.emplace(counters.begun(), from_->files.size());
+    counters.per_file.emplace(counters.begun(), checkpoint_->files.size());
     for (const file_info& file : named_->catalog().files) {
       counters.header_bytes += file.header_bytes;
     }
@@ -100,8 +100,9 @@ void job::begin(opened_load opened) {
   counters.set_route_reason(opened.route_reason);
   // GPUDirect Storage is used only if all destinations are in the memory of the loader's GPU. The
   // destinations of a fill can be in host memory.
-  if (the_engine->storage && into_.only() == &the_engine->devices.backend_at(0)) {
-    storage_reads_ = std::make_unique<storage_reads>(*the_engine->storage, from_->files.size());
+  if (the_engine->storage && destination_memory_.only() == &the_engine->devices.backend_at(0)) {
+    storage_reads_ =
+        std::make_unique<storage_reads>(*the_engine->storage, checkpoint_->files.size());
   }
   for (std::uint32_t t = 0; t < progress_->tensors(); ++t) {
     // These tensors need no read: mapped tensors, tensors of 0 bytes, and tensors of fill values.
@@ -125,13 +126,13 @@ const byte_supply* job::supply(const read_op& read) const noexcept {
 
 const std::byte* job::registered_memory(const read_op& read) const noexcept {
   const open_file& from = file(read);
-  const backend* const target = into_.only();
+  const backend* const target = destination_memory_.only();
   if (from.registration == nullptr || target == nullptr || target->rules().unstaged) return nullptr;
   const std::byte* const memory = from.memory + read.file_offset;
   return from.registration->covers({memory, read.bytes_needed}) ? memory : nullptr;
 }
 
-std::string job::place(const read_op& read, std::uint64_t file_offset) const {
+std::string job::error_place(const read_op& read, std::uint64_t file_offset) const {
   if (stopped()) return {};
   if (file(read).supply) return printable_path(source);
   std::string where = printable_path(file(read).path);
@@ -139,7 +140,7 @@ std::string job::place(const read_op& read, std::uint64_t file_offset) const {
   for (std::uint32_t p = read.parts_begin; p < read.parts_end; ++p) {
     const tensor_info& info = named_->catalog().tensors[plan_.parts[p].tensor];
     const std::uint64_t stored = info.encoding.empty() ? info.bytes : info.stored_bytes;
-    if (!plan_.parts[p].fed_by(index) || info.offset + stored <= file_offset) continue;
+    if (!plan_.parts[p].is_fed_by(index) || info.offset + stored <= file_offset) continue;
     where += ": " + tensor_place(info.name);
     break;
   }
@@ -149,7 +150,8 @@ std::string job::place(const read_op& read, std::uint64_t file_offset) const {
 std::string_view job::first_tensor(const read_op& read) const noexcept {
   const auto index = static_cast<std::uint32_t>(&read - plan_.reads.data());
   for (std::uint32_t p = read.parts_begin; p < read.parts_end; ++p) {
-    if (plan_.parts[p].fed_by(index)) return named_->catalog().tensors[plan_.parts[p].tensor].name;
+    if (plan_.parts[p].is_fed_by(index))
+      return named_->catalog().tensors[plan_.parts[p].tensor].name;
   }
   return {};
 }
@@ -160,10 +162,11 @@ running_stream& job::stream(std::uint32_t s) {
     const stream_op& op = plan_.streams[s];
     const plan_input_builder::stream& stored = stored_streams_[op.stream];
     const std::uint32_t destination = plan_.outputs[op.outputs_begin].destination;
-    std::byte* const memory =
-        into_.backend_of(destination).rules().unstaged ? into_[destination] : nullptr;
+    std::byte* const memory = destination_memory_.backend_of(destination).rules().unstaged
+                                  ? destination_memory_[destination]
+                                  : nullptr;
     auto created = std::make_unique<running_stream>();
-    const auto copies = std::make_shared<upload>(into_, plan_.maps);
+    const auto copies = std::make_shared<upload>(destination_memory_, plan_.maps);
     auto state = std::make_shared<stream_state>(
         plan_, op, stored, options().verify, memory,
         [copies](const std::byte* from, std::span<const copy_op> ranges) {
@@ -198,21 +201,21 @@ std::string job::tensor_in_file(std::uint32_t t) const {
   return tensor_place(named_->catalog(), named_->catalog().tensors[t]);
 }
 
-work::offer job::take(bool awaited) {
+work::offer job::take_step(bool awaited) {
   if (stopped()) return {};
   if (awaited) {
-    return drives_.take(
+    return drives_.take_step(
         [this](std::uint32_t drive_index) { return progress_->has_prioritized(drive_index); },
         [this](std::uint32_t drive_index) { return progress_->take_prioritized(drive_index); });
   }
-  return drives_.take(
+  return drives_.take_step(
       [this](std::uint32_t drive_index) { return progress_->has_next(drive_index); },
       [this](std::uint32_t drive_index) { return progress_->take_next(drive_index); });
 }
 
 void job::end(std::uint32_t read, const result<void>& outcome) {
   progress_->end_read();
-  if (drives_.leave(plan_.reads[read].file)) the_engine->read_schedule.has_room();
+  if (drives_.leave(plan_.reads[read].file)) the_engine->read_schedule.wake_worker();
   if (!outcome) {
     stop(outcome.error());
   } else if (!stopped()) {
@@ -224,7 +227,7 @@ void job::end(std::uint32_t read, const result<void>& outcome) {
 void job::completed(std::uint32_t read) {
   try {
     progress_->arrived(read, [this](std::uint32_t t) { bytes_complete(t); });
-    delivery.hand_out_next();
+    delivery.deliver_next();
   } catch (const std::bad_alloc&) {
     stop({errc::memory_exceeded, {}});
   }
@@ -258,7 +261,7 @@ void job::prioritize_check(std::uint32_t t) {
   the_engine->check_schedule.prioritize(checking());
 }
 
-work::offer job::check_work::take(bool awaited) {
+work::offer job::check_work::take_step(bool awaited) {
   if (load_.stopped()) return {};
   return {awaited ? load_.checks_.take_prioritized() : load_.checks_.take_next()};
 }
@@ -274,10 +277,11 @@ void job::check_work::end(std::uint32_t tensor, const result<void>& outcome) {
 }
 
 void job::checked(std::uint32_t t) {
-  if (checks_.check_of(t).compares()) counters.bytes_verified += storage_->tensors().info(t).bytes;
+  if (checks_.check_of(t).has_digest())
+    counters.bytes_verified += storage_->tensors().info(t).bytes;
   try {
     tensor_loaded(t);
-    delivery.hand_out_next();
+    delivery.deliver_next();
   } catch (const std::bad_alloc&) {
     stop({errc::memory_exceeded, {}});
   }
@@ -289,10 +293,10 @@ void job::tensor_loaded(std::uint32_t t) {
   trace_moment(options(), load_step::landed, storage_->tensors().info(t).name,
                storage_->tensors().bytes(t));
   counters.bytes += bytes;
-  if (!fill_ && storage_->mapped(place_of(t).destination)) counters.bytes_mapped += bytes;
+  if (!fill_ && storage_->mapped(placement_of(t).destination)) counters.bytes_mapped += bytes;
   ++counters.tensors;
   if (bytes > 0) counters.set_first_tensor();
-  delivery.landed(t);
+  delivery.deliver(t);
 }
 
 void job::refuse_direct(const std::string& reason) {
@@ -323,25 +327,25 @@ void job::stop(fault cause) {
   wake_if_quiet();
 }
 
-bool job::quiet() const noexcept {
+bool job::is_quiet() const noexcept {
   const bool reading = progress_ && progress_->in_flight() > 0;
   const bool busy = reading || checks_.in_progress() > 0 || prefaulting_;
   return !busy && (stopped() || all_loaded());
 }
 
 void job::wake_if_quiet() {
-  if (quiet()) quiet_.wake_all();
+  if (is_quiet()) quiet_.wake_all();
 }
 
 // Must complete the waiting operations even if memory is exhausted.
 void job::finish() noexcept {
   outcome_.finish();
-  if (drives_.end()) the_engine->read_schedule.has_more_room();
+  if (drives_.end()) the_engine->read_schedule.wake_all_workers();
   if (!is_group && !delivery.window()) counters.set_ended();
   try {
     if (storage_) {
       storage_->stats = progress();
-      storage_->stats_of_files = per_file().now();
+      storage_->stats_of_files = per_file().stats();
     }
   } catch (const std::bad_alloc&) {
     // If memory is exhausted, the model is delivered without statistics.

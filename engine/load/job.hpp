@@ -52,7 +52,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   const std::shared_ptr<engine> the_engine;
   const std::string source;  // Name of the checkpoint, for errors.
   // Copy of the checksum list of the options. Null if the options have no list.
-  const std::unique_ptr<const checksum_list> listed;
+  const std::unique_ptr<const checksum_list> checksums;
   const load_request& request() const noexcept { return request_; }
   const load_options& options() const noexcept { return request_.options; }
 
@@ -73,9 +73,11 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   load_counters& counters = *shared_counters;
   load_delivery delivery{*this};
 
-  // Other threads may call check_of() and place_of() only while tensor `t` is being checked.
+  // Other threads may call check_of() and placement_of() only while tensor `t` is being checked.
   const tensor_check& check_of(std::uint32_t t) const noexcept { return checks_.check_of(t); }
-  const placement& place_of(std::uint32_t t) const noexcept { return storage_->tensors().where(t); }
+  const placement& placement_of(std::uint32_t t) const noexcept {
+    return storage_->tensors().where(t);
+  }
   // Returns a text such as "model.safetensors: tensor 'wte.weight'".
   std::string tensor_in_file(std::uint32_t t) const;
 
@@ -86,7 +88,9 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   void set_fill(fill_state fill) { fill_ = std::move(fill); }
   // Takes over the opened files and the plan. Afterwards, workers may take reads.
   void begin(opened_load opened);
-  const open_file& file(const read_op& read) const noexcept { return from_->files[read.file]; }
+  const open_file& file(const read_op& read) const noexcept {
+    return checkpoint_->files[read.file];
+  }
   // Returns the function that supplies the bytes of the read. Returns null if the bytes are read
   // from a file or from an object of a store.
   const byte_supply* supply(const read_op& read) const noexcept;
@@ -99,7 +103,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
     return std::span(plan_.copies).subspan(read.copies_begin, read.copies_end - read.copies_begin);
   }
   std::span<const strided_map> maps() const noexcept { return plan_.maps; }
-  const destinations& into() const noexcept { return into_; }
+  const destinations& destination_memory() const noexcept { return destination_memory_; }
   // memory() returns the memory of one destination, and must not be called for a fill. arenas()
   // returns the memory of all destinations. The result of arenas() is empty for a fill, before
   // begin(), and after the memory was released.
@@ -108,7 +112,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
     if (!storage_) return {};
     return storage_->arenas();
   }
-  bool fill() const noexcept { return fill_.has_value(); }
+  bool is_fill() const noexcept { return fill_.has_value(); }
   // Records that a fill may have written bytes. A later failure then reports incomplete tensors.
   void begin_writing() noexcept {
     if (fill_) fill_->writing = true;
@@ -119,7 +123,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   }
   // Returns the place of an error, such as "model.safetensors: tensor 'wte.weight': byte 4,096". If
   // the load has stopped, returns an empty string, because only the first error is reported.
-  std::string place(const read_op& read, std::uint64_t file_offset) const;
+  std::string error_place(const read_op& read, std::uint64_t file_offset) const;
 
   std::span<const feed_op> feeds(const read_op& read) const noexcept {
     return std::span(plan_.feeds).subspan(read.feeds_begin, read.feeds_end - read.feeds_begin);
@@ -136,12 +140,12 @@ class job final : public work, public engine_user, public std::enable_shared_fro
 
   // The interface `work`: the steps of a job are its reads. A read is in flight from take() until
   // end().
-  offer take(bool awaited) override;
+  offer take_step(bool awaited) override;
   boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
   void end(std::uint32_t read, const result<void>& outcome) override;
   // Returns the limit on the bytes in flight for the drive of the read. Must not be called if the
   // bytes of the read are in memory.
-  admission_control& gate(const read_op& read) const noexcept {
+  admission_control& admission_of(const read_op& read) const noexcept {
     return drives_.drive_of(read.file)->admission;
   }
 
@@ -186,7 +190,9 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // Makes the reads or the check of a tensor the next steps of the load.
   void prioritize(std::uint32_t t);
   fill_state* fill_progress() noexcept { return fill_ ? &*fill_ : nullptr; }
-  std::shared_ptr<const opened_checkpoint> release_opened() noexcept { return std::move(from_); }
+  std::shared_ptr<const opened_checkpoint> release_opened() noexcept {
+    return std::move(checkpoint_);
+  }
   const stop_state& outcome() const noexcept { return outcome_; }
 
   // Stops the load: no further read or check is started. The load ends when all reads and checks in
@@ -195,17 +201,17 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   void stop_at_close() override;
   void stop_cancelled() noexcept;
   // Returns true if the load is complete or stopped, and no read, check or prefault is in progress.
-  bool quiet() const noexcept;
+  bool is_quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
 
   // Returns the files, or null if no files are open. The caller can close the files in a thread
   // that may block.
-  std::shared_ptr<const opened_checkpoint> opened() const noexcept { return from_; }
-  void release_files() noexcept { from_.reset(); }
+  std::shared_ptr<const opened_checkpoint> opened() const noexcept { return checkpoint_; }
+  void release_files() noexcept { checkpoint_.reset(); }
   // A fill or a copy uses memory of the caller and keeps the owners of this memory alive.
   // release_borrowed() must be called after the last access to the memory, in a thread that may
   // block.
-  bool borrows() const noexcept { return request_.fill || request_.copy; }
+  bool borrows_memory() const noexcept { return request_.fill || request_.copy; }
   void release_borrowed() noexcept {
     request_.fill.reset();
     request_.copy.reset();
@@ -226,7 +232,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   class check_work final : public work {
    public:
     explicit check_work(job& load) : load_(load) {}
-    offer take(bool awaited) override;
+    offer take_step(bool awaited) override;
     boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
     void end(std::uint32_t tensor, const result<void>& outcome) override;
 
@@ -249,15 +255,15 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // Constant, except that `fill` and `copy` are released at the end of the load.
   load_request request_;
 
-  // begin() sets named_, plan_ and into_. Afterwards these members are constant.
+  // begin() sets named_, plan_ and destination_memory_. Afterwards these members are constant.
   std::shared_ptr<const named_catalog> named_;
   // `plan_.tensors` is empty, because storage_ contains the placements of the tensors.
   plan plan_;
-  destinations into_;
+  destinations destination_memory_;
 
   // Only the engine thread uses the members below. Exceptions are the functions above that any
   // thread may call.
-  std::shared_ptr<const opened_checkpoint> from_;  // Null before begin() and after the load.
+  std::shared_ptr<const opened_checkpoint> checkpoint_;  // Null before begin() and after the load.
   // Null before begin(), and after release_storage() or release_storage_if_stopped().
   std::shared_ptr<model_storage> storage_;
   std::optional<plan_progress> progress_;  // Empty before begin().

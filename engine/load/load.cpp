@@ -74,7 +74,7 @@ struct release_memory_task {
 void trace_opening(const job& load, const opened_load& opened,
                    const work_interval& opening) noexcept {
   trace_event event;
-  event.bytes = opened.from->named->catalog().size_bytes();
+  event.bytes = opened.checkpoint->named->catalog().size_bytes();
   event.asked = event.begin = opening.begin;
   event.end = opened.opened_at;
   load.options().trace(event, load.options().trace_with);
@@ -90,7 +90,7 @@ void trace_opening(const job& load, const opened_load& opened,
 void begin_reading(job& load, opened_load opened) {
   if (load.request().window_bytes == 0) return load.begin(std::move(opened));
   load_request request = load.request();
-  request.opened = checkpoint(opened.from);
+  request.opened = checkpoint(opened.checkpoint);
   request.window_bytes = opened.window_bytes;
   request.chosen = std::move(opened.chosen);
   std::vector<window_group> groups = std::move(opened.groups);
@@ -128,14 +128,14 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& load, 
 // Returns true if end() must be called: to close files, to free memory, or to release memory of the
 // caller.
 bool has_resources(const job& load, const open_task& open) {
-  return open.opened || load.opened() || load.borrows();
+  return open.opened || load.opened() || load.borrows_memory();
 }
 
 boost::asio::awaitable<void> end(engine& e, job& load, open_task& open) {
   close_files_task close = {
       load.opened(), load.delivery.awaits_open(), load.release_storage_reads(), load, {}};
   if (!close.keeps_files) load.release_files();
-  if (close.files || load.borrows()) co_await on_thread(*e.closing_thread, e.loop, close);
+  if (close.files || load.borrows_memory()) co_await on_thread(*e.closing_thread, e.loop, close);
   if (!close.unchanged) load.stop(close.unchanged.error());
   if (!load.stopped()) co_return;
   release_memory_task release = {std::move(open.opened), load.release_storage()};
@@ -151,7 +151,7 @@ boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> started_load) 
   for (bool ended = false; !ended;) {
     try {
       if (!std::exchange(has_begun, true)) co_await begin(e, started_load, open);
-      while (!started_load->quiet()) co_await started_load->until_quiet();
+      while (!started_load->is_quiet()) co_await started_load->until_quiet();
       // All bytes are in memory, or the load has failed. Neither the kernel nor a device accesses
       // the memory of the load any more.
       ended = true;

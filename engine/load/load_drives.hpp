@@ -40,7 +40,7 @@ class load_drives {
   // second call does nothing.
   bool end() noexcept {
     if (!std::exchange(counted_, false)) return false;
-    const bool several = drives_->several();
+    const bool several = drives_->has_several();
     for (drive* used_drive : used_drives_) {
       if (used_drive != nullptr) drives_->end_load(*used_drive);
     }
@@ -58,12 +58,12 @@ class load_drives {
   // drive number `index` may have further reads. `take_from(index)` must take the next read from
   // this drive.
   template <class Has, class Take>
-  work::offer take(const Has& has, const Take& take_from) const {
+  work::offer take_step(const Has& has, const Take& take_from) const {
     work::offer empty_offer;
     for (std::uint32_t index = 0; index < used_drives_.size(); ++index) {
       drive* const used_drive = used_drives_[index];
       if (used_drive != nullptr && !drives_->has_worker_for(*used_drive)) {
-        empty_offer.later = empty_offer.later || has(index);
+        empty_offer.has_waiting_step = empty_offer.has_waiting_step || has(index);
         continue;
       }
       const std::optional<std::uint32_t> read = take_from(index);
@@ -78,7 +78,7 @@ class load_drives {
   bool leave(std::uint32_t file) const noexcept {
     drive* const file_drive = drive_of(file);
     if (file_drive != nullptr) --file_drive->workers;
-    return file_drive != nullptr && drives_->several();
+    return file_drive != nullptr && drives_->has_several();
   }
 
  private:

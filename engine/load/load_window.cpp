@@ -24,10 +24,10 @@ load_window::load_window(std::shared_ptr<engine> e, load_request request,
                          std::shared_ptr<const named_catalog> chosen,
                          std::vector<window_group> groups, std::shared_ptr<load_counters> counters)
     : engine_(std::move(e)),
-      listed_(request.options.verify.checksums
-                  ? std::make_unique<const checksum_list>(*request.options.verify.checksums)
-                  : nullptr),
-      request_(with_listed(std::move(request), listed_.get())),
+      checksums_(request.options.verify.checksums
+                     ? std::make_unique<const checksum_list>(*request.options.verify.checksums)
+                     : nullptr),
+      request_(with_listed(std::move(request), checksums_.get())),
       chosen_(std::move(chosen)),
       groups_(std::move(groups)),
       counters_(std::move(counters)) {}
@@ -44,9 +44,9 @@ std::uint64_t load_window::live_bytes() {
   release_ended();
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < started_groups_.size();) {
-    const bool over = i < front_ && !started_groups_[i].load;
-    if (over) started_groups_[i].forget_returned();
-    if (over && started_groups_[i].memory.empty()) {
+    const bool has_ended = i < front_ && !started_groups_[i].load;
+    if (has_ended) started_groups_[i].forget_returned();
+    if (has_ended && started_groups_[i].memory.empty()) {
       started_groups_.erase(started_groups_.begin() + static_cast<std::ptrdiff_t>(i));
       --front_;
     } else {
@@ -64,8 +64,8 @@ void load_window::begin_groups() {
     const window_group& group = groups_[next_group_];
     load_request group_request = request_;
     group_request.window_bytes = 0;
-    group_request.only_first = group.first;
-    group_request.only_last = group.last;
+    group_request.chosen_begin = group.first;
+    group_request.chosen_end = group.last;
     auto load = std::make_shared<job>(engine_, std::move(group_request), counters_);
     started_groups_.push_back({group.bytes, load, {}, {}});
     ++next_group_;
@@ -82,7 +82,7 @@ void load_window::next(waiting_ptr waiting) {
     retry_allocation([&] { self->engine_->post([self, id] { self->forget(id); }); });
   });
   waiting_.push_back({id, std::move(waiting)});
-  go_on();
+  advance();
 }
 
 void load_window::forget(std::uint64_t id) {
@@ -95,26 +95,26 @@ void load_window::forget(std::uint64_t id) {
   cancelled->fail(cause);
 }
 
-void load_window::hand_out(std::optional<tensor> next_tensor) {
+void load_window::deliver(std::optional<tensor> next_tensor) {
   if (!next_tensor) counters_->set_ended();
   const waiting_ptr first = std::move(waiting_.front().operation);
   waiting_.pop_front();
   first->complete(std::move(next_tensor));
 }
 
-void load_window::go_on() noexcept {
+void load_window::advance() noexcept {
   try {
-    take_steps();
+    serve_waiting();
   } catch (const std::bad_alloc&) {
     fail_for_memory();
   }
 }
 
-void load_window::take_steps() {
+void load_window::serve_waiting() {
   while (!waiting_.empty() && !awaiting_) {
     if (failure_) return fail_all();
     if (ready_) {
-      hand_out(std::exchange(ready_, std::nullopt));
+      deliver(std::exchange(ready_, std::nullopt));
       continue;
     }
     begin_groups();
@@ -124,7 +124,7 @@ void load_window::take_steps() {
     // again at the end.
     if (await_end()) return;
     if (next_group_ == groups_.size()) {
-      hand_out(std::nullopt);
+      deliver(std::nullopt);
       continue;
     }
     if (await_release()) return;
@@ -144,45 +144,45 @@ void load_window::take_steps() {
 
 // Completion handler of an operation on a job. If no memory is left to post the handler, the
 // handler is destroyed without a call. Its destructor then reports the failure to the window.
-template <class Then>
-class load_window::answer {
+template <class OnSuccess>
+class load_window::job_handler {
  public:
-  answer(std::shared_ptr<load_window> to, std::shared_ptr<job> load, Then then)
-      : to_(std::move(to)), load_(std::move(load)), then_(std::move(then)) {}
-  answer(answer&&) noexcept = default;
-  ~answer() {
-    if (to_) to_->fail_for_memory();
+  job_handler(std::shared_ptr<load_window> window, std::shared_ptr<job> load, OnSuccess on_success)
+      : window_(std::move(window)), load_(std::move(load)), on_success_(std::move(on_success)) {}
+  job_handler(job_handler&&) noexcept = default;
+  ~job_handler() {
+    if (window_) window_->fail_for_memory();
   }
 
   template <class T>
   void operator()(const boost::system::error_code& failed, T value) {
-    const std::shared_ptr<load_window> to = std::move(to_);
+    const std::shared_ptr<load_window> window = std::move(window_);
     try {
-      to->awaiting_ = false;
-      if (failed && !to->failure_) to->failure_ = load_->outcome().cause();
+      window->awaiting_ = false;
+      if (failed && !window->failure_) window->failure_ = load_->outcome().cause();
       // Releases the job. Otherwise its memory would count as memory that the caller holds.
       load_.reset();
-      then_(*to, std::move(value));
+      on_success_(*window, std::move(value));
     } catch (const std::bad_alloc&) {
-      to->fail_for_memory();
+      window->fail_for_memory();
     }
   }
 
  private:
-  std::shared_ptr<load_window> to_;
+  std::shared_ptr<load_window> window_;
   std::shared_ptr<job> load_;
-  Then then_;
+  OnSuccess on_success_;
 };
 
 void load_window::await_front() {
   awaiting_ = true;
-  const auto then = [](load_window& self, tensor handed_out) {
+  const auto on_success = [](load_window& self, tensor handed_out) {
     self.arrived(std::move(handed_out));
   };
   const std::shared_ptr<job>& load = started_groups_[front_].load;
-  load->delivery.await_tensor(next_tensor_,
-                              make_operation<tensor>(answer(shared_from_this(), load, then),
-                                                     engine_->loop.get_executor(), cancel_never));
+  load->delivery.await_tensor(
+      next_tensor_, make_operation<tensor>(job_handler(shared_from_this(), load, on_success),
+                                           engine_->loop.get_executor(), cancel_never));
 }
 
 // Waits for a job that has delivered all its tensors but has not finished. Returns false if every
@@ -192,13 +192,14 @@ bool load_window::await_end() {
       started_groups_, [](const started_group& b) { return b.load != nullptr; });
   if (ending == started_groups_.end()) return false;
   awaiting_ = true;
-  const auto then = [](load_window& self, model loaded) {
+  const auto on_success = [](load_window& self, model loaded) {
     // Releases the model. Otherwise its memory would count as memory that the caller holds.
     loaded = model();
-    self.go_on();
+    self.advance();
   };
-  ending->load->delivery.await_finish(make_operation<model>(
-      answer(shared_from_this(), ending->load, then), engine_->loop.get_executor(), cancel_never));
+  ending->load->delivery.await_finish(
+      make_operation<model>(job_handler(shared_from_this(), ending->load, on_success),
+                            engine_->loop.get_executor(), cancel_never));
   return true;
 }
 
@@ -209,11 +210,11 @@ bool load_window::await_release() {
       started_groups_, [](const started_group& b) { return !b.ended.expired(); });
   if (!holds_memory) return false;
   awaiting_ = true;
-  const auto look_again = [self = shared_from_this()] {
+  const auto retry = [self = shared_from_this()] {
     self->awaiting_ = false;
-    self->go_on();
+    self->advance();
   };
-  retry_allocation([&] { boost::asio::post(engine_->loop, look_again); });
+  retry_allocation([&] { boost::asio::post(engine_->loop, retry); });
   return true;
 }
 
@@ -229,7 +230,7 @@ void load_window::arrived(tensor arrived_tensor) {
   const std::size_t group = next_group_ - (started_groups_.size() - front_);
   ++next_tensor_;
   if (groups_[group].first + next_tensor_ == groups_[group].last) end_front();
-  go_on();
+  advance();
 }
 
 // Called when the last tensor of the front group is in ready_. If the job of the group has failed,

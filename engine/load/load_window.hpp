@@ -62,12 +62,12 @@ class load_window final : public tensor_sequence, public std::enable_shared_from
     void forget_returned();
   };
 
-  template <class Then>
-  class answer;
+  template <class OnSuccess>
+  class job_handler;
 
   void fail_for_memory() noexcept;
-  void go_on() noexcept;
-  void take_steps();
+  void advance() noexcept;
+  void serve_waiting();
   void begin_groups();
   void await_front();
   void arrived(tensor next_tensor);
@@ -75,7 +75,7 @@ class load_window final : public tensor_sequence, public std::enable_shared_from
   void release_ended();
   bool await_end();
   bool await_release();
-  void hand_out(std::optional<tensor> next_tensor);
+  void deliver(std::optional<tensor> next_tensor);
   void fail_all() noexcept;
   void set_failure(const boost::system::error_code& code) noexcept;
   void forget(std::uint64_t id);
@@ -83,7 +83,7 @@ class load_window final : public tensor_sequence, public std::enable_shared_from
 
   const std::shared_ptr<engine> engine_;
   // Copy of the checksum list of the options. Null if the options have no list.
-  const std::unique_ptr<const checksum_list> listed_;
+  const std::unique_ptr<const checksum_list> checksums_;
   const load_request request_;
   const std::shared_ptr<const named_catalog> chosen_;
   const std::vector<window_group> groups_;

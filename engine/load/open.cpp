@@ -46,8 +46,9 @@ result<void> check_alignment(const load_request& request) {
   return fault{errc::invalid_options, place, "the caller of a fill chooses the addresses"};
 }
 
-result<void> check_route(const opened_checkpoint& from, read_route route, std::string& reason) {
-  for (const open_file& file : from.files) {
+result<void> check_route(const opened_checkpoint& checkpoint, read_route route,
+                         std::string& reason) {
+  for (const open_file& file : checkpoint.files) {
     if (file.direct || file.direct_refusal.empty() || route == read_route::buffered) continue;
     if (route == read_route::direct && file.bytes > 0) {
       return fault{errc::direct_unavailable, printable_path(file.path), file.direct_refusal};
@@ -57,12 +58,12 @@ result<void> check_route(const opened_checkpoint& from, read_route route, std::s
   return {};
 }
 
-// Adds the name of the tensor to an error of the planner. `culprit` is the index that the planner
-// returned.
+// Adds the name of the tensor to an error of the planner. `failed_tensor` is the index that the
+// planner returned.
 fault of_plan(fault cause, const std::string& source, const plan_input_builder& builder,
-              const ringload::catalog& chosen, std::uint32_t culprit) {
-  if (culprit == no_index) return cause.in(printable_path(source));
-  return cause.in(at_tensor(chosen, builder.tensor_of(culprit)));
+              const ringload::catalog& chosen, std::uint32_t failed_tensor) {
+  if (failed_tensor == no_index) return cause.in(printable_path(source));
+  return cause.in(at_tensor(chosen, builder.tensor_of(failed_tensor)));
 }
 
 }  // namespace
@@ -78,17 +79,17 @@ result<std::shared_ptr<const opened_checkpoint>> checkpoint_of(const load_reques
     return opened;
   }
   return open_checkpoint(request.source, request.options.open, request.options.route,
-                         services.direct, services.from);
+                         services.direct, services.for_checkpoint);
 }
 
 result<std::vector<chosen_tensor>> boxes_of(const load_request& request,
-                                            const opened_checkpoint& from,
+                                            const opened_checkpoint& checkpoint,
                                             const device_set& devices) {
   if (request.chosen) {
     const auto first = request.chosen->begin();
-    return std::vector(first + request.only_first, first + request.only_last);
+    return std::vector(first + request.chosen_begin, first + request.chosen_end);
   }
-  const named_catalog& catalog = *from.named;
+  const named_catalog& catalog = *checkpoint.named;
   const bool tolerates =
       request.fill && request.fill->rules.unexpected != fill_options::on_unexpected::error;
   if (!tolerates) {
@@ -97,24 +98,24 @@ result<std::vector<chosen_tensor>> boxes_of(const load_request& request,
       return *unreadable_object;
   }
   return choose(catalog.catalog(), catalog.names(), request.options.select.requests(),
-                printable_path(from.name), request.fill ? 0 : devices.size());
+                printable_path(checkpoint.name), request.fill ? 0 : devices.size());
 }
 
 // Returns the chosen tensors of the checkpoint. For a fill, the result also contains the
 // destination of each tensor.
-result<checked_fill> chosen_of(const load_request& request, const opened_checkpoint& from,
+result<checked_fill> chosen_of(const load_request& request, const opened_checkpoint& checkpoint,
                                const device_set& devices) {
-  const ringload::catalog& catalog = from.named->catalog();
+  const ringload::catalog& catalog = checkpoint.named->catalog();
   if (request.fill && !request.options.select.requests().places.empty()) {
     return fault{
         errc::invalid_selection, "selection",
         "a selection for a fill cannot choose devices, because each destination has its own"};
   }
-  auto tensors = boxes_of(request, from, devices);
+  auto tensors = boxes_of(request, checkpoint, devices);
   if (!tensors) return tensors.error();
   if (request.fill) {
     for (const destination& target : request.fill->into) {
-      const bool known = from.named->find(target.name).has_value();
+      const bool known = checkpoint.named->find(target.name).has_value();
       const unreadable_info* const unreadable_object =
           known ? nullptr : unreadable_named(catalog, target.name);
       if (unreadable_object != nullptr) return fault_of(*unreadable_object);
@@ -161,10 +162,10 @@ result<mapping_request> refs_of(const load_request& request, const device_set& d
 
 // Sets `views` to `none` if a file is an object of an object store, because such an object cannot
 // be mapped. Fails if a mapping is required.
-result<void> check_mappable(const opened_checkpoint& from, const load_options& options,
+result<void> check_mappable(const opened_checkpoint& checkpoint, const load_options& options,
                             mapping_request& views) {
   if (views == mapping_request::none) return {};
-  for (const open_file& file : from.files) {
+  for (const open_file& file : checkpoint.files) {
     if (!file.object) continue;
     views = mapping_request::none;
     if (options.unmappable == on_unmappable::copy) return {};
@@ -210,19 +211,20 @@ result<std::shared_ptr<arena>> map(const open_file& file, const planned_arena& p
 // Fails if a device cannot convert a tensor to load_options::dtype, or if parts of a fused tensor
 // are converted differently. If tensors of other types stay unconverted, adds a note to the
 // catalog.
-result<void> check_conversions(const plan_input_builder& builder, const opened_checkpoint& from,
-                               ringload::catalog& chosen, const device_set& devices) {
+result<void> check_conversions(const plan_input_builder& builder,
+                               const opened_checkpoint& checkpoint, ringload::catalog& chosen,
+                               const device_set& devices) {
   if (builder.refused()) return *builder.refused();
   const auto is_gpu = [&](std::uint32_t d) {
     return devices.listed()[d].kind() == device_kind::cuda;
   };
-  const auto t = builder.first_from_f64_on(is_gpu);
+  const auto t = builder.first_f64_on(is_gpu);
   if (t && *t < chosen.tensors.size()) {
     return fault{errc::unsupported_dtype, at_tensor(chosen, *t),
                  "F64 is converted only in host memory"};
   }
   if (builder.unconverted().empty()) return {};
-  const tensor_info& first = from.named->catalog().tensors[builder.unconverted().front()];
+  const tensor_info& first = checkpoint.named->catalog().tensors[builder.unconverted().front()];
   chosen.notes.push_back(grouped(builder.unconverted().size()) +
                          " tensors are loaded unconverted, the first is '" + printable(first.name) +
                          "' of " + std::string(name(first.dtype)));
@@ -254,7 +256,9 @@ result<void> take_memory(opened_load& load, const plan_input_builder& builder, m
   const auto backend_of = [&](std::size_t a) -> backend* {
     return &devices.backend_at(builder.device_of(static_cast<std::uint32_t>(a)));
   };
-  const auto is_taken = [&](std::size_t a) { return planned[a].bytes > 0 && !planned[a].mapped(); };
+  const auto is_taken = [&](std::size_t a) {
+    return planned[a].bytes > 0 && !planned[a].is_mapped();
+  };
   load.memory.resize(planned.size());
   for (const auto& owner : devices.backends()) {
     std::vector<arena_size> sizes;
@@ -264,7 +268,7 @@ result<void> take_memory(opened_load& load, const plan_input_builder& builder, m
     }
     if (sizes.empty()) continue;
     auto taken = owner->allocate_all(sizes);
-    if (!taken) return taken.error().in(printable_path(load.from->name));
+    if (!taken) return taken.error().in(printable_path(load.checkpoint->name));
     auto next = taken->begin();
     for (std::size_t a = 0; a < planned.size(); ++a) {
       if (is_taken(a) && backend_of(a) == owner.get()) load.memory[a].memory = std::move(*next++);
@@ -275,14 +279,14 @@ result<void> take_memory(opened_load& load, const plan_input_builder& builder, m
     taken_memory.bytes = planned[a].bytes;
     taken_memory.position = builder.device_of(static_cast<std::uint32_t>(a));
     taken_memory.on = devices.listed()[taken_memory.position];
-    taken_memory.mapped = planned[a].mapped();
+    taken_memory.mapped = planned[a].is_mapped();
     if (taken_memory.mapped) {
-      auto view = map(load.from->files[planned[a].file], planned[a], access);
+      auto view = map(load.checkpoint->files[planned[a].file], planned[a], access);
       if (!view) return view.error();
       taken_memory.memory = std::move(*view);
     }
-    load.into.add_arena(taken_memory.memory ? taken_memory.memory->data() : nullptr,
-                        taken_memory.memory ? backend_of(a) : nullptr);
+    load.destination_memory.add_arena(taken_memory.memory ? taken_memory.memory->data() : nullptr,
+                                      taken_memory.memory ? backend_of(a) : nullptr);
   }
   return {};
 }
@@ -291,10 +295,10 @@ result<void> take_memory(opened_load& load, const plan_input_builder& builder, m
 // read through the page cache. A file is excluded if at least a tenth of its pages are known to be
 // cached. If the free memory can hold all candidates in addition to the tensors, no file is chosen.
 std::vector<bool> choose_uncached(const opened_load& load, const load_options& options) {
-  std::vector<bool> uncached(load.from->files.size());
+  std::vector<bool> uncached(load.checkpoint->files.size());
   std::uint64_t file_bytes = 0;
   for (std::size_t i = 0; i < uncached.size(); ++i) {
-    const open_file& file = load.from->files[i];
+    const open_file& file = load.checkpoint->files[i];
     const bool is_buffered = !file.direct || options.route == read_route::buffered;
     if (file.buffered.get() < 0 || !is_buffered || file.bytes == 0) continue;
     const auto counts = count_pages(file.buffered.get(), 0, file.bytes);
@@ -339,37 +343,38 @@ result<opened_load> open_load(const load_request& request, const open_services& 
                  "a window supports a single device, but " + services.devices.description()};
   }
   opened_load load;
-  auto from = checkpoint_of(request, services);
-  if (!from) return from.error();
-  load.from = std::move(*from);
+  auto checkpoint = checkpoint_of(request, services);
+  if (!checkpoint) return checkpoint.error();
+  load.checkpoint = std::move(*checkpoint);
   load.opened_at = std::chrono::steady_clock::now();
-  if (auto checked = check_mappable(*load.from, options, *views); !checked) return checked.error();
-  if (auto checked = check_route(*load.from, options.route, load.route_reason); !checked) {
+  if (auto checked = check_mappable(*load.checkpoint, options, *views); !checked)
+    return checked.error();
+  if (auto checked = check_route(*load.checkpoint, options.route, load.route_reason); !checked) {
     return checked.error();
   }
-  const std::string& source = load.from->name;
-  auto chosen = chosen_of(request, *load.from, services.devices);
+  const std::string& source = load.checkpoint->name;
+  auto chosen = chosen_of(request, *load.checkpoint, services.devices);
   if (!chosen) return chosen.error();
-  plan_input_builder builder(*load.from, chosen->tensors, options, chosen->targets);
+  plan_input_builder builder(*load.checkpoint, chosen->tensors, options, chosen->targets);
   if (!fills) {
-    auto checked = check_conversions(builder, *load.from, chosen->chosen, services.devices);
+    auto checked = check_conversions(builder, *load.checkpoint, chosen->chosen, services.devices);
     if (!checked) return checked.error();
   }
   load.named = std::make_shared<const named_catalog>(std::move(chosen->chosen));
   if (fills) load.fill = std::move(chosen->state);
-  auto checks = choose_digests(*load.from, chosen->tensors, builder, options.verify, fills);
+  auto checks = choose_digests(*load.checkpoint, chosen->tensors, builder, options.verify, fills);
   if (!checks) return checks.error();
   load.checks = std::move(*checks);
   if (request.window_bytes > 0) {
-    std::uint32_t culprit = 0;
+    std::uint32_t failed_tensor = 0;
     const device& target = services.devices.listed().front();
     load.window_bytes = target.kind() == device_kind::host
-                            ? window_within(request.window_bytes, available_bytes())
+                            ? limit_window(request.window_bytes, available_bytes())
                             : request.window_bytes;
     auto groups = make_window_groups(builder.loaded_bytes_by_tensor(), load.window_bytes,
-                                     window_page_bytes(target, services.options), culprit,
+                                     window_page_bytes(target, services.options), failed_tensor,
                                      services.options.slot_bytes);
-    if (!groups) return groups.error().in(at_tensor(load.named->catalog(), culprit));
+    if (!groups) return groups.error().in(at_tensor(load.named->catalog(), failed_tensor));
     load.groups = std::move(*groups);
     load.chosen = std::make_shared<const std::vector<chosen_tensor>>(std::move(chosen->tensors));
     load.checks.clear();  // The job of each group checks its own tensors.
@@ -380,19 +385,19 @@ result<opened_load> open_load(const load_request& request, const open_services& 
     auto fits = check_devices(builder, chosen->tensors, services.devices);
     if (!fits) return fits.error().in(printable_path(source));
   }
-  std::uint32_t culprit = no_index;
+  std::uint32_t failed_tensor = no_index;
   plan_input input = builder.input();
   input.mapping = *views;
   input.populates_mappings = options.populate;
   auto plan =
       make_plan(input, arena_rules(builder, input, services.devices, options.tensor_alignment),
-                loader_options_of(services.options, *views, fills), &culprit);
-  if (!plan) return of_plan(plan.error(), source, builder, load.named->catalog(), culprit);
+                loader_options_of(services.options, *views, fills), &failed_tensor);
+  if (!plan) return of_plan(plan.error(), source, builder, load.named->catalog(), failed_tensor);
   load.plan = std::move(*plan);
   load.streams = builder.take_streams();
   // The plan is complete. No later code chooses an offset or a size.
 
-  load.into = std::move(chosen->plan_destinations);
+  load.destination_memory = std::move(chosen->plan_destinations);
   if (!fills && !chosen->tensors.empty()) {
     if (auto taken = take_memory(load, builder, options.access, services.devices); !taken)
       return taken.error();

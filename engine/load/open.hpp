@@ -28,7 +28,7 @@ namespace ringload::inline v0::detail {
 
 // A load that is ready to read.
 struct opened_load {
-  std::shared_ptr<const opened_checkpoint> from;
+  std::shared_ptr<const opened_checkpoint> checkpoint;
   std::chrono::steady_clock::time_point opened_at;  // Time at which the checkpoint was open.
   // The tensors to load, with their shapes after the load.
   std::shared_ptr<const named_catalog> named;
@@ -36,7 +36,7 @@ struct opened_load {
   std::vector<plan_input_builder::stream> streams;  // Indexed like plan_input::streams.
   // Indexed by destination of the plan. Empty for a fill.
   std::vector<taken_arena> memory;
-  destinations into;  // Indexed by destination of the plan.
+  destinations destination_memory;  // Indexed by destination of the plan.
   std::optional<fill_state> fill;
   std::vector<tensor_check> checks;  // Indexed by tensor. Empty if no tensor is checked.
   // Indexed by file. True if the bytes of buffered reads should not stay in the page cache.
@@ -44,7 +44,7 @@ struct opened_load {
   std::string route_reason;  // Reason why a file cannot be read with O_DIRECT, or empty.
   // The following members are set only for a load with a window, which has no plan.
   std::vector<window_group> groups;
-  // The requested size of the window. For host memory, window_within() has limited the size.
+  // The requested size of the window. For host memory, limit_window() has limited the size.
   std::uint64_t window_bytes = 0;
   std::shared_ptr<const std::vector<chosen_tensor>> chosen;
 };
@@ -54,7 +54,7 @@ struct open_services {
   const loader_options& options;
   const device_set& devices;
   direct_files& direct;
-  opening from;
+  checkpoint_services for_checkpoint;
 };
 
 // If the options contain a checksum list, the caller must keep the list alive until the load has

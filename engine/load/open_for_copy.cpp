@@ -93,8 +93,8 @@ conversion conversion_of(const copy_request& request) {
 result<opened_load> open_copy(const copy_request& request, const open_services& services) {
   if (auto valid = check(request, services.devices); !valid) return valid.error();
   opened_load load;
-  load.from = source_of(request, *services.devices.find(request.from.device()));
-  load.named = load.from->named;
+  load.checkpoint = source_of(request, *services.devices.find(request.from.device()));
+  load.named = load.checkpoint->named;
 
   const dtype target_type = request.to_dtype.value_or(request.from.dtype());
   const wanted_tensor whole_tensor = {0, alignment(target_type), 0, request.from.size_bytes(),
@@ -107,13 +107,13 @@ result<opened_load> open_copy(const copy_request& request, const open_services& 
   // destination. make_plan() then uses unstaged reads if no conversion is needed.
   backend& memory = *services.devices.find(request.to);
   auto plan = make_plan(input, memory.rules(), bounds);
-  if (!plan) return plan.error().in(load.from->name);
+  if (!plan) return plan.error().in(load.checkpoint->name);
   load.plan = std::move(*plan);
 
   const arena_size size = {load.plan.arenas.front().bytes, load.plan.arenas.front().alignment};
   auto taken = memory.allocate(size.bytes);
-  if (!taken) return taken.error().in(load.from->name);
-  load.into.add_arena((*taken)->data(), &memory);
+  if (!taken) return taken.error().in(load.checkpoint->name);
+  load.destination_memory.add_arena((*taken)->data(), &memory);
   load.memory.push_back(
       {std::move(*taken), size.bytes, false, request.to, services.devices.position_of(request.to)});
   return load;

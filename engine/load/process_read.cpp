@@ -43,7 +43,7 @@ struct task {
   const read_op& read;
   std::uint32_t slot;
   bool awaited;
-  std::span<std::byte> into;  // The slot, or the destination of an unstaged read.
+  std::span<std::byte> buffer;  // The slot, or the destination of an unstaged read.
   bool direct = false;
   bool unstaged = false;
   bool direct_refused = false;  // True if the first read returned EINVAL.
@@ -76,7 +76,8 @@ bool use_direct_read(const job& load, const read_op& read) {
 // memory, or of a shifted tensor (see make_plan.cpp), can be misaligned for a direct read.
 bool can_skip_slot(const task& t) {
   if (!t.read.is_unstaged()) return false;
-  const std::byte* const to = t.load.into()[t.read.destination] + t.read.destination_offset;
+  const std::byte* const to =
+      t.load.destination_memory()[t.read.destination] + t.read.destination_offset;
   return !t.direct ||
          reinterpret_cast<std::uintptr_t>(to) % t.load.file(t.read).direct_address_alignment == 0;
 }
@@ -94,7 +95,7 @@ result<void> check_storage(const engine& e, const task& t) {
   const bool decodes = t.read.feeds_begin != t.read.feeds_end;
   const bool is_file = t.load.supply(t.read) == nullptr && !file.object;
   if (e.options.gpu_direct != gpu_direct::required || t.storage || decodes || !is_file) return {};
-  return fault{errc::direct_unavailable, t.load.place(t.read, t.read.file_offset),
+  return fault{errc::direct_unavailable, t.load.error_place(t.read, t.read.file_offset),
                "GPUDirect Storage is required, but " + (file.direct_refusal.empty()
                                                             ? "the bytes are read through the host"
                                                             : file.direct_refusal)};
@@ -103,32 +104,32 @@ result<void> check_storage(const engine& e, const task& t) {
 // Populates the destination of an unstaged read. A failure in the caller's memory is ignored here,
 // because the read will report the failure.
 boost::asio::awaitable<void> populate_target(engine& e, task& t) {
-  populate_task work = {t.into, {}};
+  populate_task work = {t.buffer, {}};
   traced_step step(t.load.options(), load_step::populated, t.slot);
   const clock::time_point begin = clock::now();
   co_await on_thread(*e.copy_threads, e.loop, work, step.times());
-  step.end(t.load.first_tensor(t.read), t.into.size());
+  step.end(t.load.first_tensor(t.read), t.buffer.size());
   t.load.counters.memory_wait_nanoseconds += nanoseconds_since(begin);
-  if (t.load.fill()) work.failed = {};
-  if (work.failed) t.outcome = fault{work.failed, t.load.place(t.read, t.read.file_offset)};
+  if (t.load.is_fill()) work.failed = {};
+  if (work.failed) t.outcome = fault{work.failed, t.load.error_place(t.read, t.read.file_offset)};
 }
 
 // Populates and pins the worker's slot at its first use.
 boost::asio::awaitable<void> prepare_own_slot(engine& e, task& t) {
   result<void> ready;
   std::optional<traced_step> step;
-  if (!e.staging.ready(t.slot)) step.emplace(t.load.options(), load_step::populated, t.slot);
+  if (!e.staging.is_ready(t.slot)) step.emplace(t.load.options(), load_step::populated, t.slot);
   work_interval* const times = step ? step->times() : nullptr;
   const clock::time_point begin = clock::now();
   co_await prepare_slot(e, t.slot, ready, times);
-  if (step) step->end({}, t.into.size());
+  if (step) step->end({}, t.buffer.size());
   t.load.counters.memory_wait_nanoseconds += nanoseconds_since(begin);
-  if (!ready) t.outcome = ready.error().in(t.load.place(t.read, t.read.file_offset));
+  if (!ready) t.outcome = ready.error().in(t.load.error_place(t.read, t.read.file_offset));
 }
 
 // `remote` must be true if the bytes are from an object store.
 void count_arrived(const task& t, bool remote, int bytes) {
-  t.load.per_file().arrived(t.read.file, bytes);
+  t.load.per_file().add_bytes(t.read.file, bytes);
   if (remote) {
     t.load.counters.add_remote(t.unstaged, bytes);
   } else {
@@ -148,7 +149,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
                     : uncached ? *e.threads_io
                     : t.direct ? *e.direct_io
                                : *e.buffered_io;
-  const bool in_arena = t.unstaged && !t.load.fill();
+  const bool in_arena = t.unstaged && !t.load.is_fill();
   const bool needs_populating = in_arena && !t.load.memory(t.read.destination).populated();
   // The caller's memory is usually populated. In this case, populate_target() is fast.
   const bool may_be_absent = t.unstaged && !in_arena;
@@ -160,13 +161,13 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
   traced_step step(t.load.options(), load_step::read, t.slot);
   std::optional<admission_guard> admitted;
   if (t.direct && e.the_ring) {
-    admitted.emplace(t.load.gate(t.read), t.read.bytes, t.awaited);
+    admitted.emplace(t.load.admission_of(t.read), t.read.bytes, t.awaited);
     co_await admitted->acquire();
   }
   if (t.unstaged) t.load.begin_writing();
-  if (!queue.populates()) step.starts();
+  if (!queue.populates()) step.start();
   const bool counted = object != nullptr || supply == nullptr || t.storage != nullptr;
-  if (counted) t.load.per_file().begins(t.read.file);
+  if (counted) t.load.per_file().begin_read(t.read.file);
 
   io_cursor cursor = io_cursor::read(t.read.file_offset, t.read.bytes, t.read.bytes_needed,
                                      t.direct ? block_bytes : 1);
@@ -180,7 +181,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     request.direct = t.direct;
     request.bytes = left->bytes;
     request.file_offset = left->file_offset;
-    request.memory = t.into.data() + left->memory_offset;
+    request.memory = t.buffer.data() + left->memory_offset;
     const bool in_slot = !t.unstaged && t.storage == nullptr;
     request.registered_buffer = in_slot ? e.staging.registered_buffer(t.slot) : -1;
     request.uncached = uncached;
@@ -205,7 +206,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
       const fault cause = object_failed.code ? object_failed
                           : supply_failed    ? fault{supply_failed, ""}
                                              : next.error();
-      t.outcome = cause.in(t.load.place(t.read, cursor.reached_offset()));
+      t.outcome = cause.in(t.load.error_place(t.read, cursor.reached_offset()));
       break;
     }
     left = *next;
@@ -238,8 +239,8 @@ struct split_copies {
   std::vector<device_copies> peer_copies;  // Copies between devices, made afterwards.
 
   split_copies(const destinations& into, const copy_operation& request) {
-    for (const destinations::share& share : into.shares(request.copies, order)) {
-      device_copies copies = {share.by, share.operation_of(request)};
+    for (const destinations::share& share : into.split_copies_by_backend(request.copies, order)) {
+      device_copies copies = {share.copier, share.operation_of(request)};
       if (!slot_copies.empty())
         // Only the first device records the times.
         copies.request.times = nullptr;
@@ -251,26 +252,26 @@ struct split_copies {
 boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   copy_op whole = {};
   copy_operation request;
-  request.slot = t.into.data();
+  request.slot = t.buffer.data();
   request.on_device = t.storage != nullptr;
   request.copies = copies_of(t, whole);
   request.maps = t.load.maps();
-  request.destinations = t.load.into().memory();
+  request.destinations = t.load.destination_memory().memory();
   request.threads = e.copy_threads->get_executor();
   t.load.begin_writing();
   traced_step step(t.load.options(), load_step::copied, t.slot);
   request.times = step.times();
   const clock::time_point begin = clock::now();
-  copied outcome = {};
-  if (backend* const only = t.load.into().only()) {
-    const copied end = co_await copy(*only, request);
+  copy_result outcome = {};
+  if (backend* const only = t.load.destination_memory().only()) {
+    const copy_result end = co_await copy(*only, request);
     outcome = end;
   } else {
-    const split_copies split(t.load.into(), request);
-    const copied end = co_await copy(split.slot_copies);
+    const split_copies split(t.load.destination_memory(), request);
+    const copy_result end = co_await copy(split.slot_copies);
     outcome = end;
     if (!outcome.failed && !split.peer_copies.empty()) {
-      const copied peers_done = co_await copy(split.peer_copies);
+      const copy_result peers_done = co_await copy(split.peer_copies);
       outcome = peers_done;
     }
   }
@@ -278,7 +279,8 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   const std::uint64_t duration = nanoseconds_since(begin);
   t.load.counters.device_wait_nanoseconds += duration;
   t.load.per_file().copied(t.read.file, duration);
-  if (outcome.failed) t.outcome = fault{outcome.failed, t.load.place(t.read, t.read.file_offset)};
+  if (outcome.failed)
+    t.outcome = fault{outcome.failed, t.load.error_place(t.read, t.read.file_offset)};
 }
 
 // The admission control may have admitted other reads when this read ended. The ring (io_uring)
@@ -294,7 +296,7 @@ boost::asio::awaitable<void> submit_next_reads(engine& e) {
 boost::asio::awaitable<void> copy_registered(engine& e, task& t, const std::byte* memory) {
   const std::size_t bytes = t.read.bytes_needed;
   // A const_cast is safe, because the device only reads this memory.
-  t.into = {const_cast<std::byte*>(memory), bytes};
+  t.buffer = {const_cast<std::byte*>(memory), bytes};
   co_await copy_out(e, t);
 }
 
@@ -310,9 +312,10 @@ boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {
   t.outcome = check_storage(e, t);
   if (!t.outcome) co_return;
   if (t.unstaged) {
-    t.into = {t.load.into()[t.read.destination] + t.read.destination_offset, t.read.bytes};
+    t.buffer = {t.load.destination_memory()[t.read.destination] + t.read.destination_offset,
+                t.read.bytes};
   } else if (t.storage) {
-    t.into = {e.storage->slot(t.slot), e.options.slot_bytes};
+    t.buffer = {e.storage->slot(t.slot), e.options.slot_bytes};
   } else {
     co_await prepare_own_slot(e, t);
   }
@@ -329,7 +332,7 @@ boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {
     t.load.refuse_storage(message_of(t.outcome.error()));
     t.storage = nullptr;
     t.outcome = {};
-    t.into = e.staging.memory(t.slot);
+    t.buffer = e.staging.memory(t.slot);
     co_await prepare_own_slot(e, t);
     if (!t.outcome) co_return;
     co_await read_into(e, t);

@@ -44,21 +44,21 @@ stream_state::stream_state(const plan& plan_ops, const stream_op& op,
       digest_(stored.digest),
       verify_(verify),
       direct_(direct_target(outputs_, memory)),
-      into_(direct_ != nullptr && is_whole(outputs_, stored_) ? decoded_into::one_memory
-                                                              : decoded_into::pieces),
+      decoded_into_(direct_ != nullptr && is_whole(outputs_, stored_) ? decoded_into::one_memory
+                                                                      : decoded_into::pieces),
       copy_(std::move(copy)),
       finish_copies_(std::move(finish_copies)),
-      buffer_(into_ == decoded_into::one_memory
+      buffer_(decoded_into_ == decoded_into::one_memory
                   ? 0
                   : static_cast<std::size_t>(
                         std::clamp<std::uint64_t>(stored_.decoded_bytes, 64, buffer_bytes))) {
-  for (const stream_output& output : outputs_) reached_.push_back(output.stream_offset);
+  for (const stream_output& output : outputs_) output_offsets_.push_back(output.stream_offset);
 }
 
 result<void> stream_state::decode(std::span<const std::byte> bytes, bool last) {
   result<void> outcome;
   try {
-    outcome = take(bytes);
+    outcome = decode_bytes(bytes);
     if (outcome && last) outcome = finish();
   } catch (...) {
     (void)finish_copies();
@@ -71,10 +71,10 @@ result<void> stream_state::decode(std::span<const std::byte> bytes, bool last) {
   return outcome;
 }
 
-result<void> stream_state::take(std::span<const std::byte> in) {
+result<void> stream_state::decode_bytes(std::span<const std::byte> in) {
   if (has_enough()) return {};
   if (!decoder_) {
-    auto created = stream_decoder::make(stored_, element_bytes_, into_);
+    auto created = stream_decoder::make(stored_, element_bytes_, decoded_into_);
     if (!created) return created.error();
     decoder_.emplace(std::move(*created));
     if (digest_ != nullptr) hashed_ = begin_digest(digest_->algorithm, verify_);
@@ -86,7 +86,7 @@ result<void> stream_state::take(std::span<const std::byte> in) {
 }
 
 result<void> stream_state::finish() {
-  if (auto begun = take({}); !begun) return begun.error();
+  if (auto begun = decode_bytes({}); !begun) return begun.error();
   if (!has_enough()) {
     if (auto status = decoder_->finish(*this); !status) return status.error();
   }
@@ -97,7 +97,7 @@ result<void> stream_state::finish() {
 }
 
 std::span<std::byte> stream_state::next_buffer() {
-  const std::span<std::byte> buffer = std::span(buffer_).subspan(held_);
+  const std::span<std::byte> buffer = std::span(buffer_).subspan(buffered_bytes_);
   if (direct_ == nullptr) return buffer;
   // Decoded bytes before and after the needed range belong to no tensor. These bytes are written to
   // the buffer and ignored.
@@ -114,19 +114,19 @@ std::span<std::byte> stream_state::next_buffer() {
 void stream_state::filled(std::size_t bytes) {
   produced_ += bytes;
   if (direct_ != nullptr) return;
-  held_ += bytes;
-  if (held_ == buffer_.size()) flush();
+  buffered_bytes_ += bytes;
+  if (buffered_bytes_ == buffer_.size()) flush();
 }
 
 void stream_state::flush() {
   if (direct_ != nullptr) return;
-  const std::uint64_t base = produced_ - held_;
+  const std::uint64_t base = produced_ - buffered_bytes_;
   copies_.clear();
   std::uint64_t keep_from = produced_;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const stream_output& out = outputs_[i];
     const std::uint64_t end = std::min(out.stream_offset + out.bytes, produced_);
-    std::uint64_t& reached = reached_[i];
+    std::uint64_t& reached = output_offsets_[i];
     if (reached >= end) continue;
     const strided_map* const map = out.map == no_index ? nullptr : &plan_.maps[out.map];
     const std::uint64_t unit = map                 ? map->element_bytes
@@ -159,8 +159,9 @@ void stream_state::flush() {
   }
   if (!copies_.empty() && !failed_) failed_ = copy_(buffer_.data(), copies_);
   const auto dropped = static_cast<std::size_t>(std::max(keep_from, base) - base);
-  held_ -= dropped;
-  if (dropped > 0 && held_ > 0) std::memmove(buffer_.data(), buffer_.data() + dropped, held_);
+  buffered_bytes_ -= dropped;
+  if (dropped > 0 && buffered_bytes_ > 0)
+    std::memmove(buffer_.data(), buffer_.data() + dropped, buffered_bytes_);
 }
 
 }  // namespace ringload::inline v0::detail

@@ -50,7 +50,7 @@ class stream_state final : public decoded_output {
   result<void> decode(std::span<const std::byte> bytes, bool last);
 
  private:
-  result<void> take(std::span<const std::byte> in);
+  result<void> decode_bytes(std::span<const std::byte> in);
   result<void> finish();
   std::span<std::byte> next_buffer() override;
   void filled(std::size_t bytes) override;
@@ -77,17 +77,17 @@ class stream_state final : public decoded_output {
   std::byte* const direct_;
   // `one_memory` if all bytes of the stream are decoded directly into the only output. Then no
   // buffer is used.
-  const decoded_into into_;
+  const decoded_into decoded_into_;
   const copier copy_;
   const finisher finish_copies_;
   std::optional<stream_decoder> decoder_;
   hasher hashed_;
 
-  std::uint64_t produced_ = 0;     // Number of bytes decoded so far.
-  std::vector<std::byte> buffer_;  // Decoded bytes before they are copied.
-  std::size_t held_ = 0;           // Number of bytes in the buffer.
+  std::uint64_t produced_ = 0;      // Number of bytes decoded so far.
+  std::vector<std::byte> buffer_;   // Decoded bytes before they are copied.
+  std::size_t buffered_bytes_ = 0;  // Number of bytes in the buffer.
   // Indexed by output: stream offset of the next byte to copy.
-  std::vector<std::uint64_t> reached_;
+  std::vector<std::uint64_t> output_offsets_;
   std::vector<copy_op> copies_;
   boost::system::error_code failed_;  // First failure of a copy.
 };

@@ -29,10 +29,10 @@ class traced_step {
   work_interval* times() noexcept { return callback_ ? &times_ : nullptr; }
   // Records that the work begins now. Must be called if no thread of the loader does the work, for
   // example if the kernel reads, because no thread then writes to times().
-  void starts() noexcept {
-    if (callback_) times_.begins();
+  void start() noexcept {
+    if (callback_) times_.record_begin();
   }
-  void of_stream(std::uint32_t stream) noexcept { event_.stream = stream; }
+  void set_stream(std::uint32_t stream) noexcept { event_.stream = stream; }
 
   // Reports the step. The step ends at the time that the working thread recorded, or now if no time
   // was recorded.

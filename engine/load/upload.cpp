@@ -14,33 +14,33 @@ error_code upload::copy(const std::byte* from, std::span<const copy_op> copies) 
   request.copies = copies;
   request.maps = maps_;
   request.destinations = into_.memory();
-  if (backend* const only = into_.only()) return copy_by(*only, request);
+  if (backend* const only = into_.only()) return copy_to(*only, request);
   std::vector<copy_op> order;
-  for (const destinations::share& share : into_.host_shares(copies, order)) {
-    if (auto failed = copy_by(*share.by, share.operation_of(request))) return failed;
+  for (const destinations::share& share : into_.split_host_copies(copies, order)) {
+    if (auto failed = copy_to(*share.copier, share.operation_of(request))) return failed;
   }
   return {};
 }
 
-error_code upload::copy_by(backend& target, const copy_operation& op) {
+error_code upload::copy_to(backend& target, const copy_operation& op) {
   if (target.copy_now(op)) return {};
-  const auto found = std::ranges::find(taken_, &target, &taken_uploader::owner);
-  if (found != taken_.end()) return found->copies->start(op);
-  taken_.reserve(taken_.size() + 1);
+  const auto found = std::ranges::find(uploaders_, &target, &device_uploader::owner);
+  if (found != uploaders_.end()) return found->copies->start(op);
+  uploaders_.reserve(uploaders_.size() + 1);
   auto taken = target.take_uploader();
   if (!taken) return taken.error().code;
-  taken_.push_back({&target, std::move(*taken)});
-  return taken_.back().copies->start(op);
+  uploaders_.push_back({&target, std::move(*taken)});
+  return uploaders_.back().copies->start(op);
 }
 
 error_code upload::wait() noexcept {
   error_code first;
-  for (taken_uploader& taken : taken_) {
+  for (device_uploader& taken : uploaders_) {
     const auto failed = taken.copies->finish();
     if (failed && !first) first = failed;
     taken.owner->return_uploader(std::move(taken.copies));
   }
-  taken_.clear();
+  uploaders_.clear();
   return first;
 }
 

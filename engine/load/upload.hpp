@@ -36,16 +36,16 @@ class upload {
   boost::system::error_code wait() noexcept;
 
  private:
-  struct taken_uploader {
+  struct device_uploader {
     backend* owner;
     std::unique_ptr<uploader> copies;
   };
 
-  boost::system::error_code copy_by(backend& target, const copy_operation& op);
+  boost::system::error_code copy_to(backend& target, const copy_operation& op);
 
   const destinations& into_;
   const std::span<const strided_map> maps_;
-  std::vector<taken_uploader> taken_;
+  std::vector<device_uploader> uploaders_;
 };
 
 }  // namespace ringload::inline v0::detail

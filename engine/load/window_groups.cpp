@@ -43,7 +43,7 @@ std::uint64_t window_page_bytes(const device& on, const loader_options& options)
 result<std::vector<window_group>> make_window_groups(const std::vector<std::uint64_t>& bytes,
                                                      std::uint64_t window_bytes,
                                                      std::uint64_t page_bytes,
-                                                     std::uint32_t& culprit,
+                                                     std::uint32_t& failed_tensor,
                                                      std::uint64_t slot_bytes) {
   const std::uint64_t usable_bytes = std::min(window_bytes, group_bytes_max);
   const std::uint64_t group_bytes = usable_bytes / groups_in_window;
@@ -62,7 +62,7 @@ result<std::vector<window_group>> make_window_groups(const std::vector<std::uint
     group.last = t + 1;
     group.bytes = sum <= usable_bytes ? arena_bytes(sum, group.first) : sum;
     if (group.bytes > usable_bytes) {
-      culprit = t;
+      failed_tensor = t;
       return fault{errc::memory_exceeded, "",
                    "the tensor needs up to " + grouped(group.bytes) +
                        " bytes in whole pages, but the window has " + grouped(window_bytes)};

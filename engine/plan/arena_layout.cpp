@@ -18,8 +18,8 @@ arena_layout::arena_layout(const plan_input& input)
   if (input.arenas == 1 && input.mapping == mapping_request::none) used_[0] = true;
 }
 
-result<arena_layout::place> arena_layout::reserve(std::uint32_t destination, std::uint64_t bytes,
-                                                  std::uint64_t alignment) {
+result<arena_layout::position> arena_layout::reserve(std::uint32_t destination, std::uint64_t bytes,
+                                                     std::uint64_t alignment) {
   planned_arena& arena = arena_at(destination);
   const auto padded = checked_add(arena.bytes, alignment - 1);
   const std::uint64_t begin = padded ? round_down(*padded, alignment) : 0;
@@ -33,10 +33,11 @@ result<arena_layout::place> arena_layout::reserve(std::uint32_t destination, std
   bytes_ = *sum;
   arena.bytes = *end;
   use(destination, alignment);
-  return place{destination, begin};
+  return position{destination, begin};
 }
 
-arena_layout::place arena_layout::map(std::uint32_t destination, std::uint32_t file, range bytes) {
+arena_layout::position arena_layout::map_range(std::uint32_t destination, std::uint32_t file,
+                                               range bytes) {
   std::uint32_t& mapping = mapping_[input_.arena_of(destination)];
   if (mapping == no_index || arenas_[mapping].file != file) {
     mapping = static_cast<std::uint32_t>(arenas_.size());

@@ -18,7 +18,7 @@ namespace ringload::inline v0 {
 
 class arena_layout {
  public:
-  struct place {
+  struct position {
     std::uint32_t destination = 0;  // The destination number, as in plan.hpp.
     std::uint64_t offset = 0;
   };
@@ -27,10 +27,10 @@ class arena_layout {
 
   // Reserves bytes at the end of the arena `destination`. Returns errc::size_overflow if the sum of
   // the sizes exceeds 64 bits.
-  result<place> reserve(std::uint32_t destination, std::uint64_t bytes, std::uint64_t alignment);
+  result<position> reserve(std::uint32_t destination, std::uint64_t bytes, std::uint64_t alignment);
   // Adds bytes of a file to the mapping of the file, and returns their place. The caller must pass
   // the bytes in the order of the file numbers, and in the order of the offsets within a file.
-  place map(std::uint32_t destination, std::uint32_t file, range bytes);
+  position map_range(std::uint32_t destination, std::uint32_t file, range bytes);
   // Aligns the address of the arena to 4 KiB (block_bytes), because direct reads write to the
   // arena.
   void align_to_blocks(std::uint32_t destination);

@@ -41,30 +41,30 @@ void join_outputs(plan& new_plan) {
 
 // Orders the reads of chains. Up to `streams_at_once` chains take turns. When one of these chains
 // ends, the next chain begins.
-std::vector<std::uint32_t> in_turns(std::span<const stream_op> streams,
-                                    std::size_t streams_at_once) {
-  struct turn {
+std::vector<std::uint32_t> interleave_chains(std::span<const stream_op> streams,
+                                             std::size_t streams_at_once) {
+  struct chain_reads {
     std::uint32_t next;
     std::uint32_t end;
   };
   std::vector<std::uint32_t> order;
-  std::vector<turn> active;
+  std::vector<chain_reads> active;
   std::size_t next_stream = 0;
   for (;;) {
     for (; active.size() < streams_at_once && next_stream < streams.size(); ++next_stream) {
-      if (streams[next_stream].chain())
+      if (streams[next_stream].is_chain())
         active.push_back({streams[next_stream].reads_begin, streams[next_stream].reads_end});
     }
     if (active.empty()) return order;
-    for (turn& chain : active) order.push_back(chain.next++);
-    std::erase_if(active, [](const turn& chain) { return chain.next == chain.end; });
+    for (chain_reads& chain : active) order.push_back(chain.next++);
+    std::erase_if(active, [](const chain_reads& chain) { return chain.next == chain.end; });
   }
 }
 
 // Orders the reads outside of chains by file offset. Therefore the staged reads at both ends of a
 // tensor are next to its unstaged reads, and tensors complete one after another. If two reads begin
 // at the same block, the shorter read is first, so that the requested bytes are in ascending order.
-std::vector<std::uint32_t> by_place(const plan& new_plan, const std::vector<bool>& in_chain) {
+std::vector<std::uint32_t> by_file_offset(const plan& new_plan, const std::vector<bool>& in_chain) {
   std::vector<std::uint32_t> order;
   for (std::uint32_t r = 0; r < new_plan.reads.size(); ++r) {
     if (!in_chain[r]) order.push_back(r);
@@ -80,7 +80,7 @@ std::vector<std::uint32_t> by_place(const plan& new_plan, const std::vector<bool
 // end at about the same time. Therefore the drive has work even if decoders are slow, and decoders
 // have work while other bytes are read.
 void find_order(plan& new_plan, std::size_t streams_at_once) {
-  const std::vector<std::uint32_t> chains = in_turns(new_plan.streams, streams_at_once);
+  const std::vector<std::uint32_t> chains = interleave_chains(new_plan.streams, streams_at_once);
   std::vector<bool> in_chain(new_plan.reads.size());
   std::uint64_t chain_bytes = 0;
   std::uint64_t other_bytes = 0;
@@ -88,7 +88,7 @@ void find_order(plan& new_plan, std::size_t streams_at_once) {
   for (std::size_t r = 0; r < new_plan.reads.size(); ++r) {
     (in_chain[r] ? chain_bytes : other_bytes) += new_plan.reads[r].bytes;
   }
-  const std::vector<std::uint32_t> other_reads = by_place(new_plan, in_chain);
+  const std::vector<std::uint32_t> other_reads = by_file_offset(new_plan, in_chain);
   if (chains.empty() && std::ranges::is_sorted(other_reads)) return;
   new_plan.order.reserve(new_plan.reads.size());
   double chain_done = 0;

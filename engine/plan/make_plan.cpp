@@ -29,8 +29,8 @@ namespace {
 // page cache are slower. The reason is that the processor confuses the addresses (4K aliasing).
 constexpr std::uint64_t shift_min = block_bytes / 2;
 
-fault refuse_mapping(std::uint32_t tensor, std::string reason, std::uint32_t* culprit) {
-  if (culprit) *culprit = tensor;
+fault refuse_mapping(std::uint32_t tensor, std::string reason, std::uint32_t* failed_tensor) {
+  if (failed_tensor) *failed_tensor = tensor;
   return {errc::not_mappable, "", std::move(reason)};
 }
 
@@ -51,7 +51,7 @@ class planner {
     placed_.resize(plan_.tensors.size());
   }
 
-  result<void> run(std::uint32_t* culprit);
+  result<void> run(std::uint32_t* failed_tensor);
   plan&& take() { return std::move(plan_); }
 
  private:
@@ -71,14 +71,14 @@ class planner {
   result<void> place_blocks();
   std::uint32_t shift_of(const stored_item& item) const;
   void add_streams();
-  result<void> find_unstaged(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit);
-  result<void> place(std::uint32_t first, std::uint32_t last);
+  result<void> find_unstaged(std::uint32_t first, std::uint32_t last, std::uint32_t* failed_tensor);
+  result<void> place_tensors(std::uint32_t first, std::uint32_t last);
   result<void> place_run(const unstaged_run& run);
   void read_body(std::uint32_t index);
   result<void> reserve_for(const stored_item& item);
-  result<void> place_filled(std::uint32_t* culprit);
+  result<void> place_filled(std::uint32_t* failed_tensor);
   void resolve_destinations(std::uint32_t first, std::uint32_t last);
-  result<void> read_staged(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit);
+  result<void> read_staged(std::uint32_t first, std::uint32_t last, std::uint32_t* failed_tensor);
   void add_part(std::uint32_t index);
   void finish();
 
@@ -94,7 +94,7 @@ class planner {
   std::uint64_t rows_left_ = rows_max;
 };
 
-result<void> planner::run(std::uint32_t* culprit) {
+result<void> planner::run(std::uint32_t* failed_tensor) {
   if (auto status = place_blocks(); !status) return status;
   sort_and_merge(items_, input_, rules_, limits_);
   plan_.parts.resize(items_.size());
@@ -104,16 +104,16 @@ result<void> planner::run(std::uint32_t* culprit) {
   for (std::uint32_t first = 0; first < count;) {
     std::uint32_t last = first;
     while (last < count && items_[last].file == items_[first].file) ++last;
-    if (auto status = find_unstaged(first, last, culprit); !status) return status;
-    if (auto status = place(first, last); !status) return status;
+    if (auto status = find_unstaged(first, last, failed_tensor); !status) return status;
+    if (auto status = place_tensors(first, last); !status) return status;
     resolve_destinations(first, last);
-    if (auto status = read_staged(first, last, culprit); !status) return status;
+    if (auto status = read_staged(first, last, failed_tensor); !status) return status;
     first = last;
   }
-  if (auto status = place_filled(culprit); !status) return status;
+  if (auto status = place_filled(failed_tensor); !status) return status;
   for (std::size_t t = 0; t < plan_.tensors.size(); ++t) {
     const placement& place = plan_.tensors[t];
-    if (place.bytes != 0 || input_.is_callers(place.destination)) continue;
+    if (place.bytes != 0 || input_.is_caller_memory(place.destination)) continue;
     arenas_.use(place.destination,
                 std::max<std::uint64_t>(input_.tensors[t].alignment,
                                         rules_for(place.destination).tensor_alignment));
@@ -187,14 +187,14 @@ void planner::add_streams() {
 
 // Decides which tensors of one file are mapped or read directly into their arena.
 result<void> planner::find_unstaged(std::uint32_t first, std::uint32_t last,
-                                    std::uint32_t* culprit) {
+                                    std::uint32_t* failed_tensor) {
   for (std::uint32_t i = first; i < last; ++i) {
     stored_item& item = items_[i];
     if (input_.mapping == mapping_request::all) {
       std::string obstacle = obstacle_to_mapping(item, alignment_of(item));
-      if (!obstacle.empty()) return refuse_mapping(item.tensor, std::move(obstacle), culprit);
+      if (!obstacle.empty()) return refuse_mapping(item.tensor, std::move(obstacle), failed_tensor);
     }
-    if (!item.own_place || item.same_as != no_index) continue;
+    if (!item.has_own_place || item.same_as != no_index) continue;
     const bool can_be_unstaged =
         rules_for(item.destination).unstaged || input_.mapping != mapping_request::none;
     if (item.replica_of != no_index) {
@@ -210,9 +210,9 @@ result<void> planner::find_unstaged(std::uint32_t first, std::uint32_t last,
 }
 
 // Chooses the place of each tensor of one file, and adds the unstaged reads.
-result<void> planner::place(std::uint32_t first, std::uint32_t last) {
+result<void> planner::place_tensors(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t i = first; i < last;) {
-    if (!items_[i].unstaged || !items_[i].own_place) {
+    if (!items_[i].unstaged || !items_[i].has_own_place) {
       read_body(i);
       ++i;
       continue;
@@ -226,14 +226,14 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
       if (auto status = place_run(run); !status) return status;
     }
     for (; i < run.last; ++i) {
-      if (items_[i].own_place) items_[i].unstaged = items_[i].unstaged && unstaged;
+      if (items_[i].has_own_place) items_[i].unstaged = items_[i].unstaged && unstaged;
       read_body(i);
     }
   }
   // Staged tensors whose bytes are contiguous in the file and not encoded are placed first, in file
   // order, with only padding between them.
   for (std::uint32_t i = first; i < last; ++i) {
-    if (items_[i].only && items_[i].map == no_index && items_[i].stream == no_index) {
+    if (items_[i].is_only_item && items_[i].map == no_index && items_[i].stream == no_index) {
       if (auto status = reserve_for(items_[i]); !status) return status;
     }
   }
@@ -247,13 +247,13 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
 // 4 KiB blocks that are completely inside the tensor.
 void planner::read_body(std::uint32_t index) {
   const stored_item& item = items_[index];
-  if (!item.unstaged || item.own_place || too_large()) return;
+  if (!item.unstaged || item.has_own_place || too_large()) return;
   if (item.block != no_index) arenas_.align_to_blocks(item.destination);
   add_unstaged_reads(index, item, limits_.slot_bytes, plan_);
 }
 
 result<void> planner::reserve_for(const stored_item& item) {
-  if (!item.own_place || item.same_as != no_index || placed_[item.tensor]) return {};
+  if (!item.has_own_place || item.same_as != no_index || placed_[item.tensor]) return {};
   placement& place = plan_.tensors[item.tensor];
   auto reserved = arenas_.reserve(place.destination, place.bytes, alignment_of(item));
   if (!reserved) return reserved.error();
@@ -264,17 +264,17 @@ result<void> planner::reserve_for(const stored_item& item) {
 
 // Reserves arena memory for tensors without stored bytes. Other tensors with fill values already
 // have a place.
-result<void> planner::place_filled(std::uint32_t* culprit) {
+result<void> planner::place_filled(std::uint32_t* failed_tensor) {
   for (const fill_op& fill : plan_.fills) {
     if (input_.mapping == mapping_request::all) {
       return refuse_mapping(fill.tensor, "only a part of the tensor is stored in the file",
-                            culprit);
+                            failed_tensor);
     }
     const tensor_form& form = *input_.tensors[fill.tensor].form;
     stored_item item;
     item.tensor = fill.tensor;
     item.destination = plan_.tensors[fill.tensor].destination;
-    item.own_place = form.destination == 0 && form.block == tensor_form::no_block;
+    item.has_own_place = form.destination == 0 && form.block == tensor_form::no_block;
     if (auto status = reserve_for(item); !status) return status;
   }
   return {};
@@ -284,9 +284,9 @@ result<void> planner::place_run(const unstaged_run& run) {
   const stored_item& head = items_[run.first];
   const std::uint64_t begin = round_down(head.begin, std::uint64_t{block_bytes});
   const bool mapped = input_.mapping != mapping_request::none;
-  arena_layout::place run_place;
+  arena_layout::position run_place;
   if (mapped) {
-    run_place = arenas_.map(head.destination, head.file, {begin, run.end});
+    run_place = arenas_.map_range(head.destination, head.file, {begin, run.end});
   } else {
     const std::uint64_t bytes = round_up(run.end, std::uint64_t{block_bytes}) - begin + head.shift;
     auto reserved = arenas_.reserve(
@@ -297,7 +297,7 @@ result<void> planner::place_run(const unstaged_run& run) {
   }
   for (std::uint32_t i = run.first; i < run.last; ++i) {
     stored_item& item = items_[i];
-    if (!item.unstaged || !item.own_place) continue;
+    if (!item.unstaged || !item.has_own_place) continue;
     placement& place = plan_.tensors[item.tensor];
     item.destination = place.destination = run_place.destination;
     place.destination_offset = run_place.offset + item.shift + (item.begin - begin);
@@ -314,7 +314,7 @@ result<void> planner::place_run(const unstaged_run& run) {
 void planner::resolve_destinations(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t i = first; i < last; ++i) {
     stored_item& item = items_[i];
-    if (!item.own_place) continue;
+    if (!item.has_own_place) continue;
     placement& place = plan_.tensors[item.tensor];
     if (item.same_as != no_index) {
       const placement& original = plan_.tensors[items_[item.same_as].tensor];
@@ -326,9 +326,11 @@ void planner::resolve_destinations(std::uint32_t first, std::uint32_t last) {
   }
 }
 
-result<void> planner::read_staged(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit) {
+result<void> planner::read_staged(std::uint32_t first, std::uint32_t last,
+                                  std::uint32_t* failed_tensor) {
   if (too_large()) return {};
-  auto ranges = segments_of(first, last, items_, plan_, limits_.slot_bytes, rows_left_, culprit);
+  auto ranges =
+      segments_of(first, last, items_, plan_, limits_.slot_bytes, rows_left_, failed_tensor);
   if (!ranges) return ranges.error();
   if (!ranges->segments.empty()) {
     add_staged_reads(items_[first].file, ranges->segments, items_, limits_.slot_bytes, plan_);
@@ -377,12 +379,12 @@ void planner::finish() {
 }  // namespace
 
 result<plan> make_plan(const plan_input& input, std::span<const placement_rules> rules,
-                       const plan_limits& limits, std::uint32_t* culprit) {
+                       const plan_limits& limits, std::uint32_t* failed_tensor) {
   assert(limits.slot_bytes >= block_bytes && (limits.slot_bytes & (limits.slot_bytes - 1)) == 0);
-  auto pieces = split_pieces(input, culprit);
+  auto pieces = split_pieces(input, failed_tensor);
   if (!pieces) return pieces.error();
   planner work(input, std::move(*pieces), rules, limits);
-  if (auto status = work.run(culprit); !status) return status.error();
+  if (auto status = work.run(failed_tensor); !status) return status.error();
   return work.take();
 }
 

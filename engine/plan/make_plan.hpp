@@ -21,13 +21,13 @@ namespace ringload::inline v0 {
 // - errc::size_overflow, if a size exceeds 64 bits
 // - errc::not_mappable, if a tensor that must be mapped cannot be mapped
 //
-// If one tensor caused the fault, sets `culprit` to the index of the tensor. `rules` has one
+// If one tensor caused the fault, sets `failed_tensor` to the index of the tensor. `rules` has one
 // element for each arena of the input, or a single element for all arenas.
 result<plan> make_plan(const plan_input& input, std::span<const placement_rules> rules,
-                       const plan_limits& limits, std::uint32_t* culprit = nullptr);
+                       const plan_limits& limits, std::uint32_t* failed_tensor = nullptr);
 inline result<plan> make_plan(const plan_input& input, const placement_rules& rules,
-                              const plan_limits& limits, std::uint32_t* culprit = nullptr) {
-  return make_plan(input, std::span(&rules, 1), limits, culprit);
+                              const plan_limits& limits, std::uint32_t* failed_tensor = nullptr) {
+  return make_plan(input, std::span(&rules, 1), limits, failed_tensor);
 }
 
 }  // namespace ringload::inline v0

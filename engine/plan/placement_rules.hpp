@@ -27,7 +27,7 @@ struct placement_rules {
 // arena.
 inline const placement_rules& rules_of(std::uint32_t destination, const plan_input& input,
                                        std::span<const placement_rules> rules) noexcept {
-  const bool any_rules = rules.size() == 1 || input.is_callers(destination);
+  const bool any_rules = rules.size() == 1 || input.is_caller_memory(destination);
   return any_rules ? rules.front() : rules[input.arena_of(destination)];
 }
 
@@ -46,11 +46,11 @@ struct plan_limits {
 
 // A read continues across a gap of unwanted bytes if the gap is shorter than this size. A drive
 // with 6 GB/s takes 10 us for 64 KiB, which is less than the cost of another read.
-inline constexpr std::uint64_t read_through_bytes = std::uint64_t{64} << 10;
+inline constexpr std::uint64_t gap_bytes_max = std::uint64_t{64} << 10;
 
 // A tensor in caller memory or in an arena block is read without staging if its whole 4 KiB blocks
 // have at least this number of bytes. The remaining bytes, and smaller tensors, share staged reads
 // with their neighbours.
-inline constexpr std::uint64_t unstaged_bytes_min = read_through_bytes;
+inline constexpr std::uint64_t unstaged_bytes_min = gap_bytes_max;
 
 }  // namespace ringload::inline v0

@@ -65,7 +65,7 @@ struct read_op {
   std::uint32_t feeds_begin;  // The feeds of this read are plan::feeds[feeds_begin, feeds_end).
   std::uint32_t feeds_end;
   // All parts that need this read are in plan::parts[parts_begin, parts_end). This range may also
-  // have other parts: see part::fed_by().
+  // have other parts: see part::is_fed_by().
   std::uint32_t parts_begin;
   std::uint32_t parts_end;
 
@@ -121,7 +121,7 @@ struct stream_op {
   std::uint32_t outputs_end;
   std::uint64_t bytes_needed;  // Number of decoded bytes up to the last wanted byte.
 
-  bool chain() const noexcept { return reads_end - reads_begin > 1; }
+  bool is_chain() const noexcept { return reads_end - reads_begin > 1; }
 };
 
 // Elements that have no stored bytes. These elements are written before the first read is taken.
@@ -146,9 +146,13 @@ struct part {
   std::uint32_t stream = no_index;  // Index in plan::streams.
   bool unstaged = false;
 
-  bool fed_by(std::uint32_t read) const noexcept { return reads_begin <= read && read < reads_end; }
+  bool is_fed_by(std::uint32_t read) const noexcept {
+    return reads_begin <= read && read < reads_end;
+  }
   // Returns the number of completions that the part waits for.
-  std::uint32_t needs() const noexcept { return stream == no_index ? reads_end - reads_begin : 1; }
+  std::uint32_t completions_needed() const noexcept {
+    return stream == no_index ? reads_end - reads_begin : 1;
+  }
 };
 
 // The place of a tensor, and the parts that must be complete before the tensor is complete.
@@ -173,7 +177,7 @@ struct planned_arena {
   std::uint32_t file = no_index;  // The mapped file, or no_index.
   std::uint64_t file_offset = 0;  // Start of the mapping: a multiple of block_bytes.
 
-  bool mapped() const noexcept { return file != no_index; }
+  bool is_mapped() const noexcept { return file != no_index; }
 };
 
 struct plan {

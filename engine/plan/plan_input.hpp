@@ -56,7 +56,7 @@ struct tensor_form {
   std::uint8_t swap_bytes = 0;
   // If true, the elements are in `pieces`. If false, the elements are in row-major order from
   // wanted_tensor::offset on.
-  bool in_pieces = false;
+  bool has_pieces = false;
   // Boxes that have no element in common. Elements with fewer than 8 bits must be in a single box.
   std::span<const stored_box> pieces;
   // The bytes of one element. All elements outside of the pieces have this value. Empty for zeros.
@@ -131,7 +131,7 @@ struct plan_input {
   std::uint32_t arena_of(std::uint32_t destination) const noexcept {
     return destination == 0 ? 0 : destination - static_cast<std::uint32_t>(destinations.size());
   }
-  bool is_callers(std::uint32_t destination) const noexcept {
+  bool is_caller_memory(std::uint32_t destination) const noexcept {
     return destination > 0 && destination <= destinations.size();
   }
 };

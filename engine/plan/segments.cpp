@@ -22,7 +22,7 @@ std::vector<range> rows_of(const strided_map& map, std::uint64_t max) {
   for (std::uint32_t d = map.rank; d > 0; --d) {
     const strided_dimension& dim = map.dimensions[d - 1];
     const bool interleaved = dim.source_stride < span;
-    const bool near = rows == d && !interleaved && dim.source_stride - span < read_through_bytes;
+    const bool near = rows == d && !interleaved && dim.source_stride - span < gap_bytes_max;
     span += (dim.count - 1) * dim.source_stride;
     if (!near && !interleaved) continue;
     rows = d - 1;
@@ -49,7 +49,7 @@ std::vector<range> rows_of(const strided_map& map, std::uint64_t max) {
 result<file_segments> segments_of(std::uint32_t first, std::uint32_t last,
                                   std::span<const stored_item> items, const plan& new_plan,
                                   std::uint64_t slot_bytes, std::uint64_t& rows_left,
-                                  std::uint32_t* culprit) {
+                                  std::uint32_t* failed_tensor) {
   file_segments output;
   std::vector<segment>& segments = output.segments;
   for (std::uint32_t i = first; i < last; ++i) {
@@ -71,7 +71,7 @@ result<file_segments> segments_of(std::uint32_t first, std::uint32_t last,
     } else {
       const std::vector<range> rows = rows_of(new_plan.maps[item.map], rows_left);
       if (rows.empty()) {
-        if (culprit) *culprit = item.tensor;
+        if (failed_tensor) *failed_tensor = item.tensor;
         return fault{errc::memory_exceeded, "",
                      "the slice has more than " + grouped(rows_max) +
                          " separate rows in the file, the limit for one load"};

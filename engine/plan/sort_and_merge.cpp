@@ -18,14 +18,14 @@ void split_unstaged(std::vector<stored_item>& items, const plan_input& input,
   const std::size_t count = items.size();
   for (std::size_t i = 0; i < count; ++i) {
     const stored_item& item = items[i];
-    if (item.own_place || item.stream != no_index || item.map != no_index || item.cast.needed())
+    if (item.has_own_place || item.stream != no_index || item.map != no_index || item.cast.needed())
       continue;
     std::uint64_t address = item.destination_offset;
     // A replicated tensor in an arena block is staged, because its bytes are read once for all
     // arenas.
     bool possible =
         rules_of(item.destination, input, rules).unstaged && !input.tensors[item.tensor].replicated;
-    if (input.is_callers(item.destination)) {
+    if (input.is_caller_memory(item.destination)) {
       const caller_memory& memory = input.destinations[item.destination - 1];
       address += memory.address;
       possible = memory.unstaged;
@@ -65,9 +65,10 @@ void sort_by_place(std::vector<stored_item>& items) {
 void find_aliases(std::vector<stored_item>& items, const plan_input& input) {
   constexpr std::uint32_t candidates_max = 8;
   const auto can_share = [&](const stored_item& a, const stored_item& b) {
-    return a.own_place && a.only && b.own_place && b.only && a.stream == b.stream &&
-           a.stream_offset == b.stream_offset && a.stream_bytes == b.stream_bytes &&
-           a.map == b.map && a.cast == b.cast && a.destination == b.destination &&
+    return a.has_own_place && a.is_only_item && b.has_own_place && b.is_only_item &&
+           a.stream == b.stream && a.stream_offset == b.stream_offset &&
+           a.stream_bytes == b.stream_bytes && a.map == b.map && a.cast == b.cast &&
+           a.destination == b.destination &&
            input.tensors[a.tensor].alignment == input.tensors[b.tensor].alignment;
   };
   for (std::uint32_t i = 1; i < items.size(); ++i) {
@@ -88,7 +89,7 @@ void find_aliases(std::vector<stored_item>& items, const plan_input& input) {
 // these items can be read without staging.
 void find_replicas(std::vector<stored_item>& items, const plan_input& input) {
   const auto may_replicate = [&](const stored_item& item) {
-    return input.tensors[item.tensor].replicated && item.own_place && item.only &&
+    return input.tensors[item.tensor].replicated && item.has_own_place && item.is_only_item &&
            item.stream == no_index && item.map == no_index && !item.cast.needed() &&
            item.same_as == no_index;
   };

@@ -84,7 +84,7 @@ result<void> piece_splitter::add_tensor(std::uint32_t t) {
   item_ = {};
   item_.tensor = t;
   item_.file = tensor.file;
-  item_.own_place = true;
+  item_.has_own_place = true;
   item_.destination = input_.destination_of(tensor.arena);
   output_.tensors[t].cast = tensor.cast;
   output_.tensors[t].destination = item_.destination;
@@ -117,7 +117,7 @@ result<void> piece_splitter::add_contiguous(const tensor_form& form, std::uint64
 
 result<void> piece_splitter::add_form(const tensor_form& form) {
   placement& place = output_.tensors[index_];
-  item_.own_place = form.destination == 0 && form.block == tensor_form::no_block;
+  item_.has_own_place = form.destination == 0 && form.block == tensor_form::no_block;
   if (form.destination != 0) item_.destination = form.destination;
   if (form.block != tensor_form::no_block) {
     item_.destination = input_.destination_of(input_.blocks[form.block].arena);
@@ -126,9 +126,10 @@ result<void> piece_splitter::add_form(const tensor_form& form) {
   place.destination = item_.destination;
   place.destination_offset = form.destination_offset;
   assert(form.destination == 0 || form.block == tensor_form::no_block);
-  assert(!item_.own_place || (form.destination_strides.empty() && form.destination_offset == 0));
+  assert(!item_.has_own_place ||
+         (form.destination_strides.empty() && form.destination_offset == 0));
 
-  const bool plain = !form.in_pieces && form.box.empty() && form.destination_strides.empty() &&
+  const bool plain = !form.has_pieces && form.box.empty() && form.destination_strides.empty() &&
                      form.swap_bytes == 0;
   if (plain) return add_contiguous(form, tensor_->bytes);
 
@@ -138,14 +139,15 @@ result<void> piece_splitter::add_form(const tensor_form& form) {
   place.bytes = box_.bytes;
   if (auto status = check_destination(form); !status) return status;
   if (box_.elements() == 0) return {};
-  return form.in_pieces ? add_pieces(form) : add_row_major(nullptr, no_index, tensor_->offset);
+  return form.has_pieces ? add_pieces(form) : add_row_major(nullptr, no_index, tensor_->offset);
 }
 
 result<void> piece_splitter::check_destination(const tensor_form& form) {
-  if (item_.own_place) return {};
-  return check_room(form, box_,
-                    form.destination == 0 ? input_.blocks[form.block].bytes
-                                          : input_.destinations[form.destination - 1].bytes);
+  if (item_.has_own_place) return {};
+  return check_destination_size(form, box_,
+                                form.destination == 0
+                                    ? input_.blocks[form.block].bytes
+                                    : input_.destinations[form.destination - 1].bytes);
 }
 
 // Adds the wanted elements of a tensor that is stored in row-major order. `base` is the offset of
@@ -306,7 +308,7 @@ result<void> piece_splitter::add_fill(const tensor_form& form) {
 
 }  // namespace
 
-result<split_tensors> split_pieces(const plan_input& input, std::uint32_t* culprit) {
+result<split_tensors> split_pieces(const plan_input& input, std::uint32_t* failed_tensor) {
   split_tensors output;
   output.tensors.resize(input.tensors.size());
   output.items.reserve(input.tensors.size());
@@ -315,11 +317,11 @@ result<split_tensors> split_pieces(const plan_input& input, std::uint32_t* culpr
     const std::size_t items = output.items.size();
     const std::size_t fills = output.fills.size();
     if (auto status = work.add_tensor(t); !status) {
-      if (culprit) *culprit = t;
+      if (failed_tensor) *failed_tensor = t;
       return status.error();
     }
     if (output.items.size() == items + 1 && output.fills.size() == fills)
-      output.items[items].only = true;
+      output.items[items].is_only_item = true;
   }
   return output;
 }

@@ -20,8 +20,8 @@ struct stored_item {
   // stream.
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  // Target of the first element. If `own_place` is set, relative to the place of the tensor. If the
-  // tensor is in a block, relative to the start of the block.
+  // Target of the first element. If `has_own_place` is set, relative to the place of the tensor. If
+  // the tensor is in a block, relative to the start of the block.
   std::uint64_t destination_offset = 0;
   std::uint64_t stream_offset = 0;  // For a stream, the offset in the decoded bytes.
   std::uint64_t stream_bytes = 0;   // For a stream, the number of decoded bytes.
@@ -33,9 +33,10 @@ struct stored_item {
   std::uint32_t map = no_index;  // Index in split_tensors::maps.
   // Index in plan_input::streams. no_index if the bytes are neither decoded nor in memory.
   std::uint32_t stream = no_index;
-  conversion cast = {};    // Not used with a map.
-  bool own_place = false;  // True if the tensor has its own place in its arena: see tensor_form.
-  bool only = false;       // True if the tensor has no other item and no fill_op.
+  conversion cast = {};  // Not used with a map.
+  bool has_own_place =
+      false;                  // True if the tensor has its own place in its arena: see tensor_form.
+  bool is_only_item = false;  // True if the tensor has no other item and no fill_op.
 
   // Later steps set the following members.
   bool unstaged = false;         // True if an unstaged read fetches the item.
@@ -72,7 +73,7 @@ struct split_tensors {
 };
 
 // Returns the faults of make_plan() that concern sizes and ranges. If a tensor causes a fault, sets
-// `culprit` to the index of the tensor.
-result<split_tensors> split_pieces(const plan_input& input, std::uint32_t* culprit);
+// `failed_tensor` to the index of the tensor.
+result<split_tensors> split_pieces(const plan_input& input, std::uint32_t* failed_tensor);
 
 }  // namespace ringload::inline v0

@@ -82,7 +82,7 @@ void staged_reader::run() {
     for (const remainder& remaining : unfinished) take(remaining);
     for (; next < count; ++next) {
       const std::uint64_t begin = segments_[next].begin;
-      const bool near = begin <= reached_ || begin - reached_ < read_through_bytes;
+      const bool near = begin <= reached_ || begin - reached_ < gap_bytes_max;
       if (!near || begin >= limit()) break;
       take({next, begin});
     }
@@ -139,7 +139,8 @@ bool staged_reader::joins(const stored_item& item, const copy_op& copy) const {
   if (before.map != no_index || before.cast.needed() || before.destination != copy.destination) {
     return false;
   }
-  if (item.own_place && items_[last_item_].own_place && item.only && items_[last_item_].only) {
+  if (item.has_own_place && items_[last_item_].has_own_place && item.is_only_item &&
+      items_[last_item_].is_only_item) {
     return copy.destination_offset - before.destination_offset ==
            copy.slot_offset - before.slot_offset;
   }

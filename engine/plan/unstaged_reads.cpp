@@ -11,7 +11,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-read_op unstaged_read(std::uint32_t file, std::uint64_t file_offset, arena_layout::place to,
+read_op unstaged_read(std::uint32_t file, std::uint64_t file_offset, arena_layout::position to,
                       std::uint64_t needed, const plan& new_plan) {
   read_op read = empty_read(file, file_offset, new_plan);
   read.destination_offset = to.offset;
@@ -89,7 +89,7 @@ unstaged_run run_from(std::uint32_t first, std::uint32_t last, std::span<const s
   for (std::uint32_t next = run.last; next < last; ++next) {
     const stored_item& more = items[next];
     if (!unstaged_run::takes(more)) continue;
-    if (more.begin > run.end && more.begin - run.end >= read_through_bytes) break;
+    if (more.begin > run.end && more.begin - run.end >= gap_bytes_max) break;
     run.is_cut = more.destination != items[first].destination;
     if (run.is_cut || more.shift != items[first].shift) break;
     run.end = std::max(run.end, more.end);
@@ -100,7 +100,7 @@ unstaged_run run_from(std::uint32_t first, std::uint32_t last, std::span<const s
 
 // Example for slots of 2 MiB: a run of 5 MiB begins at file offset 8,192 and has the arena offset 1
 // MiB. The reads of the run have 1, 2 and 2 MiB, and end at the arena offsets 2, 4 and 6 MiB.
-void add_run_reads(const unstaged_run& run, arena_layout::place to,
+void add_run_reads(const unstaged_run& run, arena_layout::position to,
                    std::span<const stored_item> items, std::uint64_t slot_bytes, plan& new_plan) {
   const stored_item& head = items[run.first];
   const std::uint64_t begin = round_down(head.begin, std::uint64_t{block_bytes});
@@ -110,7 +110,7 @@ void add_run_reads(const unstaged_run& run, arena_layout::place to,
     const std::uint64_t slot_bytes_left =
         round_down(arena_offset, slot_bytes) + slot_bytes - arena_offset;
     const std::uint64_t needed = std::min(slot_bytes_left, run.end - offset);
-    const arena_layout::place target = {to.destination, arena_offset + head.shift};
+    const arena_layout::position target = {to.destination, arena_offset + head.shift};
     new_plan.reads.push_back(unstaged_read(head.file, offset, target, needed, new_plan));
     offset += needed;
   }

@@ -25,7 +25,9 @@ struct unstaged_run {
   // True if the run ends because the next tensor is close in the file, but in another arena.
   bool is_cut = false;
 
-  static bool takes(const stored_item& item) noexcept { return item.unstaged && item.own_place; }
+  static bool takes(const stored_item& item) noexcept {
+    return item.unstaged && item.has_own_place;
+  }
 };
 
 // Returns the run that begins with items[first], which must be unstaged. The run ends at `last` or
@@ -39,7 +41,7 @@ std::vector<std::uint32_t> replicas_of(const unstaged_run& run, std::span<const 
 // run. This function adds the shift of the run to `to`. Reads are split at arena offsets that are
 // multiples of the slot size. This function also adds the copies to the replicas of the run, so the
 // replicas must already have their places.
-void add_run_reads(const unstaged_run& run, arena_layout::place to,
+void add_run_reads(const unstaged_run& run, arena_layout::position to,
                    std::span<const stored_item> items, std::uint64_t slot_bytes, plan& new_plan);
 
 // Adds the reads of an unstaged item in caller memory or in an arena block. The item must begin and

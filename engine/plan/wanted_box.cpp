@@ -14,29 +14,32 @@ namespace {
 result<wanted_box> box_of_elements(const tensor_form& form, const conversion& cast) {
   wanted_box box;
   box.element = {form.element_bits / 8, form.swap_bytes, cast};
-  box.landed_bytes = cast.needed() ? cast.to_bytes() : box.element.bytes;
+  box.destination_element_bytes = cast.needed() ? cast.to_bytes() : box.element.bytes;
   assert(!cast.needed() || cast.from_bytes() == box.element.bytes);
   assert(form.box.empty() || form.box.size() == form.shape.size());
   assert(form.destination_strides.empty() || form.destination_strides.size() == form.shape.size());
   box.dimensions.resize(form.shape.size());
-  std::uint64_t stored = box.element.bytes;
-  std::uint64_t landed = box.landed_bytes;
+  std::uint64_t source_bytes = box.element.bytes;
+  std::uint64_t destination_bytes = box.destination_element_bytes;
   for (std::size_t d = form.shape.size(); d > 0; --d) {
     wanted_dimension& dim = box.dimensions[d - 1];
     dim.size = form.shape[d - 1];
     dim.wanted = form.box.empty() ? range{0, dim.size} : form.box[d - 1];
     assert(dim.wanted.begin <= dim.wanted.end && dim.wanted.end <= dim.size);
-    dim.source_stride = stored;
-    dim.destination_stride = form.destination_strides.empty() ? static_cast<std::int64_t>(landed)
-                                                              : form.destination_strides[d - 1];
-    const auto more_stored = checked_multiply(stored, std::max<std::uint64_t>(1, dim.size));
-    const auto more_landed = checked_multiply(landed, dim.wanted.count());
-    if (!more_stored || !more_landed || *more_landed > ~std::uint64_t{0} / 2)
+    dim.source_stride = source_bytes;
+    dim.destination_stride = form.destination_strides.empty()
+                                 ? static_cast<std::int64_t>(destination_bytes)
+                                 : form.destination_strides[d - 1];
+    const auto outer_source_bytes =
+        checked_multiply(source_bytes, std::max<std::uint64_t>(1, dim.size));
+    const auto outer_destination_bytes = checked_multiply(destination_bytes, dim.wanted.count());
+    if (!outer_source_bytes || !outer_destination_bytes ||
+        *outer_destination_bytes > ~std::uint64_t{0} / 2)
       return bytes_overflow();
-    stored = *more_stored;
-    landed = *more_landed;
+    source_bytes = *outer_source_bytes;
+    destination_bytes = *outer_destination_bytes;
   }
-  box.bytes = landed;
+  box.bytes = destination_bytes;
   return box;
 }
 
@@ -73,20 +76,22 @@ result<wanted_box> box_of_bits(const tensor_form& form, [[maybe_unused]] const c
   row.wanted = {row.wanted.begin / 8, row.wanted.end / 8};
   row.size /= 8;
   box.dimensions.assign(1, row);
-  std::uint64_t stored = row.size;
-  std::uint64_t landed = row.wanted.count();
+  std::uint64_t source_bytes = row.size;
+  std::uint64_t destination_bytes = row.wanted.count();
   while (d > 0) {
     --d;
-    box.dimensions.insert(box.dimensions.begin(),
-                          {wanted_of(d), form.shape[d], stored, static_cast<std::int64_t>(landed)});
-    const auto more_stored = checked_multiply(stored, std::max<std::uint64_t>(1, form.shape[d]));
-    const auto more_landed = checked_multiply(landed, wanted_of(d).count());
-    if (!more_stored || !more_landed || *more_landed > ~std::uint64_t{0} / 2)
+    box.dimensions.insert(box.dimensions.begin(), {wanted_of(d), form.shape[d], source_bytes,
+                                                   static_cast<std::int64_t>(destination_bytes)});
+    const auto outer_source_bytes =
+        checked_multiply(source_bytes, std::max<std::uint64_t>(1, form.shape[d]));
+    const auto outer_destination_bytes = checked_multiply(destination_bytes, wanted_of(d).count());
+    if (!outer_source_bytes || !outer_destination_bytes ||
+        *outer_destination_bytes > ~std::uint64_t{0} / 2)
       return bytes_overflow();
-    stored = *more_stored;
-    landed = *more_landed;
+    source_bytes = *outer_source_bytes;
+    destination_bytes = *outer_destination_bytes;
   }
-  box.bytes = landed;
+  box.bytes = destination_bytes;
   return box;
 }
 
@@ -106,8 +111,8 @@ result<wanted_box> box_of(const tensor_form& form, const conversion& cast) {
   return form.element_bits % 8 != 0 ? box_of_bits(form, cast) : box_of_elements(form, cast);
 }
 
-result<void> check_room(const tensor_form& form, const wanted_box& box,
-                        std::uint64_t destination_bytes) {
+result<void> check_destination_size(const tensor_form& form, const wanted_box& box,
+                                    std::uint64_t destination_bytes) {
   std::uint64_t end = form.destination_offset;
   std::uint64_t before = 0;
   bool inside = true;
@@ -119,7 +124,7 @@ result<void> check_room(const tensor_form& form, const wanted_box& box,
   if (form.destination_strides.empty()) {
     add(end, box.bytes);
   } else if (box.elements() > 0) {
-    add(end, box.landed_bytes);
+    add(end, box.destination_element_bytes);
     for (const wanted_dimension& d : box.dimensions) {
       const auto stride = static_cast<std::uint64_t>(d.destination_stride);
       const bool is_negative = d.destination_stride < 0;

@@ -25,7 +25,7 @@ struct wanted_dimension {
 // row of the box consists of whole bytes.
 struct wanted_box {
   element_form element;
-  std::uint32_t landed_bytes = 1;  // Number of bytes of an element in the destination.
+  std::uint32_t destination_element_bytes = 1;  // Number of bytes of an element in the destination.
   std::vector<wanted_dimension> dimensions;
   std::uint64_t bytes = 0;  // Number of bytes of the box in the destination, without gaps.
 
@@ -40,7 +40,7 @@ result<wanted_box> box_of(const tensor_form& form, const conversion& cast);
 
 // Returns errc::memory_exceeded if a byte of the box would be outside of the destination. The
 // destination is an arena block or caller memory, and has `destination_bytes` bytes.
-result<void> check_room(const tensor_form& form, const wanted_box& box,
-                        std::uint64_t destination_bytes);
+result<void> check_destination_size(const tensor_form& form, const wanted_box& box,
+                                    std::uint64_t destination_bytes);
 
 }  // namespace ringload::inline v0

@@ -123,7 +123,7 @@ fault hub_folder::explained(fault failure, const hub_file& file,
   small_request request;
   request.object = object(file);
   request.head = true;
-  request.follows = false;
+  request.follows_redirects = false;
   const auto response = access_.client->fetch(request, stop);
   if (!response || response->status < 400) return failure;
   return access_.refused(*response, model_);
@@ -221,7 +221,7 @@ result<hub_listing> hub_store::fetch_listing(const model_name& model,
   request.object.url = std::move(*url);
   request.object.sign = access_.sign;
   request.object.shown = printable_path(access_.endpoint + "/" + model.repository);
-  request.follows = false;  // Follows redirects to the same origin only.
+  request.follows_redirects = false;  // Follows redirects to the same origin only.
   request.bytes_max = hub_listing_bytes_max;
   auto response = access_.client->fetch(request, stop);
   if (!response) return response.error();

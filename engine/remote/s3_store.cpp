@@ -248,7 +248,7 @@ void s3_store::find_region(s3_access& access, const std::string& bucket,
                            const std::stop_token& stop) const {
   small_request request;
   request.head = true;
-  request.follows = false;
+  request.follows_redirects = false;
   request.object.shown = "s3://" + bucket;
   request.object.url =
       value_or_throw(s3_object_url(access.place, {bucket, ""}), request.object.shown);

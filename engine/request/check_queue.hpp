@@ -26,8 +26,8 @@ struct tensor_check {
   bool from_list = false;
   std::optional<index_rule> indices;
 
-  bool compares() const noexcept { return !digest.empty(); }
-  bool needed() const noexcept { return compares() || indices; }
+  bool has_digest() const noexcept { return !digest.empty(); }
+  bool needed() const noexcept { return has_digest() || indices; }
 };
 
 class check_queue {

@@ -101,7 +101,7 @@ result<void> chooser::cut() {
     auto t = context_.find(request.name);
     if (!t) return t.error();
     if (!*t) continue;
-    taken_.alone[**t] = true;
+    taken_.separate[**t] = true;
     const auto end = checked_add(request.begin, request.count);
     if (!end)
       return wrong_range(at_tensor(from_, **t), "the end of the range does not fit in 64 bits");
@@ -111,7 +111,7 @@ result<void> chooser::cut() {
     if (request.rank >= request.ranks) return context_.no_rank(request.rank, request.ranks);
     bool is_matched = false;
     for (std::uint32_t t = 0; t < context_.tensors(); ++t) {
-      if (!taken_.any(t) || !matches(request.glob, context_.name(t))) continue;
+      if (!taken_.is_taken(t) || !matches(request.glob, context_.name(t))) continue;
       is_matched = true;
       auto status = cut(t, request.dim, shard_of(t, request.dim, request.rank, request.ranks));
       if (!status) return status.error();
@@ -136,7 +136,7 @@ range chooser::shard_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank,
 result<void> chooser::cut_for(std::uint32_t device, std::uint32_t devices,
                               const std::vector<device_choice>& places) {
   for (std::uint32_t t = 0; t < context_.tensors(); ++t) {
-    if (!taken_.any(t) || !places[t].dim) continue;
+    if (!taken_.is_taken(t) || !places[t].dim) continue;
     auto status = cut(t, *places[t].dim, shard_of(t, *places[t].dim, device, devices));
     if (!status) return status.error();
   }
@@ -144,7 +144,7 @@ result<void> chooser::cut_for(std::uint32_t device, std::uint32_t devices,
 }
 
 result<std::vector<chosen_tensor>> chooser::put_on_devices(std::uint32_t devices) {
-  const auto is_taken = [this](std::uint32_t t) { return taken_.any(t); };
+  const auto is_taken = [this](std::uint32_t t) { return taken_.is_taken(t); };
   auto places = choose_devices(from_, context_.requests, is_taken, devices, context_.place());
   if (!places) return places.error();
   const auto is_cut = [&](const box& b) { return (*places)[b.tensor].dim.has_value(); };
@@ -166,12 +166,12 @@ result<std::vector<chosen_tensor>> chooser::put_on_devices(std::uint32_t devices
     const std::vector<box>& boxes = tensors_on.front()[i].boxes;
     const device_choice& place = (*places)[boxes.front().tensor];
     const bool cut = std::ranges::any_of(boxes, is_cut);
-    const bool everywhere = place.everywhere || cut;
+    const bool on_all_devices = place.on_all_devices || cut;
     for (std::uint32_t d = 0; d < devices; ++d) {
-      if (!everywhere && d != place.device) continue;
+      if (!on_all_devices && d != place.device) continue;
       out.push_back(tensors_on[any_cut ? d : 0][i]);
       out.back().device = d;
-      out.back().replicated = everywhere && devices > 1 && (!cut || boxes.size() > 1);
+      out.back().replicated = on_all_devices && devices > 1 && (!cut || boxes.size() > 1);
     }
   }
   return out;
@@ -241,10 +241,10 @@ result<std::vector<chosen_tensor>> chooser::put_together() {
     if (!tensor) return tensor.error();
     if (!tensor->boxes.empty()) fused[tensor->boxes.front().tensor].push_back(std::move(*tensor));
   }
-  out.reserve(static_cast<std::size_t>(std::ranges::count(taken_.alone, true)) +
+  out.reserve(static_cast<std::size_t>(std::ranges::count(taken_.separate, true)) +
               context_.requests.fused.size());
   for (std::uint32_t t = 0; t < context_.tensors(); ++t) {
-    if (taken_.alone[t]) {
+    if (taken_.separate[t]) {
       box whole_or_cut = box_of(t);
       const bool whole = whole_or_cut.ranges.empty();
       std::vector<std::uint64_t> shape = whole ? from_.tensors[t].shape : shape_of(whole_or_cut);

@@ -54,12 +54,12 @@ result<std::vector<device_choice>> choose_devices(
       if (matching_rule->placement == way::sharded && devices > 1)
         place.dim = matching_rule->device_or_dim;
     }
-    place.everywhere = place.dim.has_value() || place.device == all_devices;
-    if (place.everywhere) place.device = 0;
+    place.on_all_devices = place.dim.has_value() || place.device == all_devices;
+    if (place.on_all_devices) place.device = 0;
     if (place.device >= devices) return no_such_device(from, info, place.device, devices);
     // A tensor on all devices is not counted, because the tensor adds about the same size to each
     // device.
-    if (!place.everywhere) bytes_on[place.device] += info.bytes;
+    if (!place.on_all_devices) bytes_on[place.device] += info.bytes;
   }
   if (requests.missing_is_allowed) return out;
   for (std::size_t w = 0; w < used.size(); ++w) {

@@ -18,7 +18,7 @@ namespace ringload::inline v0 {
 struct device_choice {
   std::uint32_t device = 0;
   // True if every device has the tensor or a shard of the tensor. If true, `device` is not used.
-  bool everywhere = false;
+  bool on_all_devices = false;
   // If set, each device has one shard of the tensor in this dimension.
   std::optional<std::uint32_t> dim;
 };

@@ -138,10 +138,10 @@ result<void> add_stored(const opened_checkpoint& from, const std::vector<chosen_
                         const plan_input_builder& builder, const verification& verify, bool fills,
                         std::vector<tensor_check>& checks) {
   const ringload::catalog& contents = from.named->catalog();
-  const plan_input_builder::digests& stored = builder.of_files();
+  const plan_input_builder::digests& stored = builder.file_digests();
   if (verify.stored == embedded_digests::require && stored.unchecked) {
     return fault{errc::digest_unavailable, tensor_place_of(contents, *stored.unchecked),
-                 stored.why_unchecked};
+                 stored.unchecked_reason};
   }
   if (stored.needs_sha256 && !has_sha256(verify)) {
     return fault{errc::digest_unavailable, tensor_place_of(contents, *stored.needs_sha256),
@@ -156,11 +156,11 @@ result<void> add_stored(const opened_checkpoint& from, const std::vector<chosen_
     auto status = verify_unread_bytes(read, *digest, verify);
     if (!status) return status.error().in(tensor_place_of(contents, t));
   }
-  for (std::size_t i = 0; i < stored.landed.size(); ++i) {
-    if (stored.landed[i] == nullptr) continue;
+  for (std::size_t i = 0; i < stored.of_loaded.size(); ++i) {
+    if (stored.of_loaded[i] == nullptr) continue;
     checks.resize(chosen.size());
-    checks[i].algorithm = stored.landed[i]->algorithm;
-    checks[i].digest = stored.landed[i]->bytes;
+    checks[i].algorithm = stored.of_loaded[i]->algorithm;
+    checks[i].digest = stored.of_loaded[i]->bytes;
   }
   if (!fills) add_indices(contents, chosen, checks);
   return {};

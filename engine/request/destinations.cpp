@@ -30,14 +30,14 @@ const std::byte* destinations::bytes_on_peer(std::span<const share> before, cons
     // prefers() must be called last, because the first call for two devices enables access between
     // the devices.
     if (twin == earlier.copies.end()) continue;
-    if (!copiers_[copy.destination]->prefers(*earlier.by, copy, copies)) continue;
+    if (!copiers_[copy.destination]->prefers(*earlier.copier, copy, copies)) continue;
     return memory_[twin->destination] + twin->destination_offset;
   }
   return nullptr;
 }
 
-std::vector<destinations::share> destinations::host_shares(std::span<const copy_op> copies,
-                                                           std::vector<copy_op>& order) const {
+std::vector<destinations::share> destinations::split_host_copies(
+    std::span<const copy_op> copies, std::vector<copy_op>& order) const {
   std::vector<share> out;
   order.assign(copies.begin(), copies.end());
   for (std::span<copy_op> remaining = order; !remaining.empty();) {
@@ -50,11 +50,11 @@ std::vector<destinations::share> destinations::host_shares(std::span<const copy_
   return out;
 }
 
-std::vector<destinations::share> destinations::shares(std::span<const copy_op> copies,
-                                                      std::vector<copy_op>& order) const {
+std::vector<destinations::share> destinations::split_copies_by_backend(
+    std::span<const copy_op> copies, std::vector<copy_op>& order) const {
   std::vector<share> out;
   std::vector<share> peer_shares;
-  for (const share& whole : host_shares(copies, order)) {
+  for (const share& whole : split_host_copies(copies, order)) {
     // The span in a share is const. The same elements can be changed through `order`.
     const auto begin = static_cast<std::size_t>(whole.copies.data() - order.data());
     std::span<copy_op> own_copies = std::span(order).subspan(begin, whole.copies.size());
@@ -66,10 +66,10 @@ std::vector<destinations::share> destinations::shares(std::span<const copy_op> c
       }
       std::swap(own_copies[i], own_copies.back());
       own_copies.back().slot_offset = 0;
-      peer_shares.push_back({whole.by, own_copies.last(1), peer_bytes});
+      peer_shares.push_back({whole.copier, own_copies.last(1), peer_bytes});
       own_copies = own_copies.first(own_copies.size() - 1);
     }
-    if (!own_copies.empty()) out.push_back({whole.by, own_copies});
+    if (!own_copies.empty()) out.push_back({whole.copier, own_copies});
   }
   out.insert(out.end(), peer_shares.begin(), peer_shares.end());
   return out;

@@ -35,27 +35,28 @@ class destinations {
 
   // The copies that one backend carries out.
   struct share {
-    backend* by;
+    backend* copier;
     std::span<const copy_op> copies;
     // The source in the memory of another device. If null, the source is the slot.
-    const std::byte* from = nullptr;
+    const std::byte* source = nullptr;
 
     // Returns the copy operation `whole` with only the copies of this share.
     copy_operation operation_of(copy_operation whole) const noexcept {
       whole.copies = copies;
-      whole.peer = from != nullptr;
-      if (whole.peer) whole.slot = from;
+      whole.peer = source != nullptr;
+      if (whole.peer) whole.slot = source;
       return whole;
     }
   };
   // Divides the copies by backend. Copies between devices are last, because they must start after
   // all other copies have ended. `order` receives the copies in the order of the shares. The shares
   // refer to the elements of `order`.
-  std::vector<share> shares(std::span<const copy_op> copies, std::vector<copy_op>& order) const;
+  std::vector<share> split_copies_by_backend(std::span<const copy_op> copies,
+                                             std::vector<copy_op>& order) const;
   // Divides the copies by backend, without copies between devices. All shares may run at the same
   // time.
-  std::vector<share> host_shares(std::span<const copy_op> copies,
-                                 std::vector<copy_op>& order) const;
+  std::vector<share> split_host_copies(std::span<const copy_op> copies,
+                                       std::vector<copy_op>& order) const;
 
  private:
   void add(std::byte* memory, backend* copier, bool is_arena);

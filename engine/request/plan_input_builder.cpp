@@ -57,7 +57,7 @@ dtype plan_input_builder::loaded_type(const tensor_info& t, const chosen_tensor&
   return t.dtype;
 }
 
-std::optional<std::uint32_t> plan_input_builder::first_from_f64_on(
+std::optional<std::uint32_t> plan_input_builder::first_f64_on(
     const std::function<bool(std::uint32_t)>& device) const {
   for (std::size_t w = 0; w < tensors_.size(); ++w) {
     const bool from_f64 = tensors_[w].cast.needed() && tensors_[w].cast.from == element_kind::f64;
@@ -79,8 +79,8 @@ std::uint32_t plan_input_builder::arena_of(const chosen_tensor& chosen) {
     const bool by_file = options_.allocation == allocation::per_file;
     const std::uint32_t t = chosen.boxes.front().tensor;
     const std::uint32_t file = by_file ? from_.named->catalog().tensors[t].file : 0;
-    const auto next = static_cast<std::uint32_t>(arena_at_.size());
-    arena = arena_at_.emplace(std::pair(chosen.device, file), next).first->second;
+    const auto next = static_cast<std::uint32_t>(arena_indices_.size());
+    arena = arena_indices_.emplace(std::pair(chosen.device, file), next).first->second;
   }
   arenas_ = std::max(arenas_, arena + 1);
   devices_.resize(arenas_);
@@ -159,7 +159,7 @@ const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
   if (digest == nullptr || !is_whole(source_box)) {
     if (!digests_.unchecked) {
       digests_.unchecked = source_box.tensor;
-      digests_.why_unchecked =
+      digests_.unchecked_reason =
           digest == nullptr
               ? "the file has no digest of the tensor, or only a digest of an unknown algorithm"
               : "the digest covers the whole tensor, but only a part is loaded";
@@ -177,8 +177,8 @@ const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
                                       chosen.boxes.size() == 1 && into_.empty() &&
                                       options_.verify.checksums == nullptr;
   if (!is_unchanged_in_memory) return digest;
-  digests_.landed.resize(chosen_.size());
-  digests_.landed[static_cast<std::size_t>(&chosen - chosen_.data())] = digest;
+  digests_.of_loaded.resize(chosen_.size());
+  digests_.of_loaded[static_cast<std::size_t>(&chosen - chosen_.data())] = digest;
   return nullptr;
 }
 
@@ -211,7 +211,7 @@ void plan_input_builder::broadcast(form_memory& to, const box& source_box,
   using sizes = std::vector<std::uint64_t>;
   const tensor_info& t = from_.named->catalog().tensors[source_box.tensor];
   const std::size_t in_front = into.matched.shape.size() - t.shape.size();
-  if (!to.form.in_pieces) {
+  if (!to.form.has_pieces) {
     add_row_major_piece(to, {wanted_stream::kind::raw, t.file, t.offset, t.bytes, t.bytes},
                         {nullptr, 1});
   }
@@ -253,7 +253,7 @@ void plan_input_builder::broadcast(form_memory& to, const box& source_box,
   to.pieces = std::move(pieces);
   to.form.shape = to.shape;
   to.form.box = {};
-  to.form.in_pieces = true;
+  to.form.has_pieces = true;
   to.form.pieces = to.pieces;
 }
 
@@ -273,13 +273,13 @@ void plan_input_builder::add_row_major_piece(form_memory& to, const wanted_strea
   }
   const std::vector<std::uint64_t>& origin = to.dimensions.emplace_back(shape.size());
   to.pieces.push_back({whole, 0, origin, shape, strides});
-  to.form.in_pieces = true;
+  to.form.has_pieces = true;
   to.form.pieces = to.pieces;
 }
 
 void plan_input_builder::add_pieces(form_memory& to, const stored_form& stored,
                                     std::uint32_t element_bytes, const stored_digest* digest) {
-  to.form.in_pieces = true;
+  to.form.has_pieces = true;
   to.form.swap_bytes = stored.swap_bytes;
   to.form.fill = stored.fill;
   to.pieces.reserve(stored.pieces.size());
@@ -290,7 +290,7 @@ void plan_input_builder::add_pieces(form_memory& to, const stored_form& stored,
       const stream_key key = {s.file,         s.offset,      s.bytes,         s.decoded_bytes,
                               s.stored_codec, s.chain.get(), s.shuffle_bytes, s.fletcher32,
                               s.crc32,        digest};
-      index = stream_at_.emplace(key, index).first->second;
+      index = stream_indices_.emplace(key, index).first->second;
     }
     if (index == wanted_streams_.size()) {
       wanted_stream added = {wanted_stream::kind::raw, s.file, s.offset, s.bytes, s.decoded_bytes};

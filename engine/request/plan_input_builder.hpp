@@ -49,8 +49,7 @@ class plan_input_builder {
   std::span<const std::uint32_t> unconverted() const noexcept { return unconverted_; }
   // Returns the index of the first chosen tensor that is converted from F64 on a device for which
   // `device` returns true. Returns an empty optional if no tensor matches.
-  std::optional<std::uint32_t> first_from_f64_on(
-      const std::function<bool(std::uint32_t)>& device) const;
+  std::optional<std::uint32_t> first_f64_on(const std::function<bool(std::uint32_t)>& device) const;
   // Returns the index of the first chosen tensor that is converted. Returns an empty optional if no
   // tensor is converted.
   std::optional<std::uint32_t> first_converted() const noexcept;
@@ -65,17 +64,17 @@ class plan_input_builder {
     // The digests to compare after the load, indexed by chosen tensor. An element is null if no
     // digest of the tensor is compared after the load. The vector is empty if all elements would be
     // null.
-    std::vector<const stored_digest*> landed;
+    std::vector<const stored_digest*> of_loaded;
     // The catalog index and the digest of each tensor without elements. The load reads no bytes of
     // these tensors.
     std::vector<std::pair<std::uint32_t, const stored_digest*>> unread;
     // The catalog index of the first tensor that cannot be checked, and the reason.
     std::optional<std::uint32_t> unchecked;
-    const char* why_unchecked = "";
+    const char* unchecked_reason = "";
     // The catalog index of the first tensor whose digest is a SHA-256.
     std::optional<std::uint32_t> needs_sha256;
   };
-  const digests& of_files() const noexcept { return digests_; }
+  const digests& file_digests() const noexcept { return digests_; }
 
   // Returns the index of the chosen tensor to which tensor `w` of the input belongs.
   std::uint32_t tensor_of(std::uint32_t w) const noexcept { return tensor_of_[w]; }
@@ -148,7 +147,7 @@ class plan_input_builder {
 
     auto operator<=>(const stream_key&) const = default;
   };
-  std::map<stream_key, std::uint32_t> stream_at_;
+  std::map<stream_key, std::uint32_t> stream_indices_;
   std::optional<fault> refused_;
   std::vector<std::uint32_t> unconverted_;
   digests digests_;
@@ -156,7 +155,7 @@ class plan_input_builder {
   std::vector<std::uint32_t> block_of_;  // Indexed by chosen tensor. An element can be no_block.
   std::uint32_t arenas_ = 1;
   // The key consists of device and file. The file is 0 unless each file has its own arena.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> arena_at_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> arena_indices_;
   std::vector<std::uint32_t> devices_;  // Indexed by arena.
 };
 

@@ -60,11 +60,11 @@ struct load_request {
   std::uint64_t window_bytes = 0;
   std::optional<fill_request> fill;  // If empty, the loader allocates the memory of the tensors.
   std::optional<copy_request> copy;  // If set, the request copies a tensor and has no source.
-  // Set if the request is a part of a larger load. The request loads only the tensors [only_first,
-  // only_last) of the list `chosen`.
+  // Set if the request is a part of a larger load. The request loads only the tensors
+  // [chosen_begin, chosen_end) of the list `chosen`.
   std::shared_ptr<const std::vector<chosen_tensor>> chosen;
-  std::uint32_t only_first = 0;
-  std::uint32_t only_last = 0;
+  std::uint32_t chosen_begin = 0;
+  std::uint32_t chosen_end = 0;
 };
 
 // Returns the request with the checksum list `checksums`.

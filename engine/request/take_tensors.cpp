@@ -93,7 +93,7 @@ result<void> take_fused_parts(const selection_context& context, taken_tensors& t
       if (!t) return t.error();
       if (!*t) continue;
       taken.fused_part[**t] = true;
-      if (takes_all(context.requests)) taken.alone[**t] = false;
+      if (takes_all(context.requests)) taken.separate[**t] = false;
     }
   }
   return {};
@@ -126,8 +126,9 @@ result<taken_tensors> take_tensors(const selection_context& context) {
   const bool is_everything = takes_all(context.requests);
   taken_tensors taken = {std::vector<bool>(context.tensors(), is_everything),
                          std::vector<bool>(context.tensors())};
-  if (auto status = take_chosen(context, taken.alone); !status) return status.error();
-  if (auto status = leave_experts_of_others(context, taken.alone); !status) return status.error();
+  if (auto status = take_chosen(context, taken.separate); !status) return status.error();
+  if (auto status = leave_experts_of_others(context, taken.separate); !status)
+    return status.error();
   if (auto status = take_fused_parts(context, taken); !status) return status.error();
   return taken;
 }

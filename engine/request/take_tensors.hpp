@@ -42,10 +42,10 @@ struct selection_context {
 
 // Both lists are indexed by tensor of the catalog. Both elements of a tensor can be true.
 struct taken_tensors {
-  std::vector<bool> alone;       // True if the tensor is loaded separately.
+  std::vector<bool> separate;    // True if the tensor is loaded separately.
   std::vector<bool> fused_part;  // True if the tensor is a part of a fused tensor.
 
-  bool any(std::uint32_t t) const { return alone[t] || fused_part[t]; }
+  bool is_taken(std::uint32_t t) const { return separate[t] || fused_part[t]; }
 };
 
 // Applies the names, globs, predicates, exceptions, experts and fused tensors of the selection.

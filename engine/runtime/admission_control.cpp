@@ -7,16 +7,17 @@ namespace ringload::inline v0::detail {
 
 std::uint64_t first_bytes_in_flight(const loader_options& options) noexcept {
   if (options.bytes_in_flight > 0) return options.bytes_in_flight;
-  const std::uint64_t most = options.slots * options.slot_bytes;
-  return std::clamp(bytes_in_flight_at_first, std::min(most, 2 * options.slot_bytes), most);
+  const std::uint64_t limit_max = options.slots * options.slot_bytes;
+  return std::clamp(bytes_in_flight_at_first, std::min(limit_max, 2 * options.slot_bytes),
+                    limit_max);
 }
 
 admission_control::admission_control(boost::asio::io_context& loop, const loader_options& options)
     : awaited_(loop), unawaited_(loop), fixed_bytes_max_(options.bytes_in_flight) {
   if (fixed_bytes_max_ > 0) return;
-  const std::uint64_t most = options.slots * options.slot_bytes;
-  const std::uint64_t least = std::min(most, 2 * options.slot_bytes);
-  tuner_.emplace(least, first_bytes_in_flight(options), most);
+  const std::uint64_t limit_max = options.slots * options.slot_bytes;
+  const std::uint64_t limit_min = std::min(limit_max, 2 * options.slot_bytes);
+  tuner_.emplace(limit_min, first_bytes_in_flight(options), limit_max);
 }
 
 boost::asio::awaitable<void> admission_control::acquire(std::uint64_t bytes, bool awaited) {

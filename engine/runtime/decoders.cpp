@@ -19,10 +19,10 @@ namespace {
 constexpr unsigned pieces_in_a_row = 4;
 
 void decode_now(const running_stream& stream, stream_piece& piece) noexcept {
-  if (piece.times) piece.times->begins();
+  if (piece.times) piece.times->record_begin();
   piece.outcome = catch_as_fault([&] { return stream.decode(piece.bytes, piece.last); });
   piece.decoded = true;
-  if (piece.times) piece.times->ends();
+  if (piece.times) piece.times->record_end();
 }
 
 bool has_next(const running_stream& stream) noexcept {

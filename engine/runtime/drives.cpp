@@ -13,9 +13,9 @@ drive& drives::find_or_add(std::uint64_t id) {
 
 std::uint64_t drives::bytes_in_flight_max() const {
   const std::lock_guard lock(mutex_);
-  std::uint64_t most = 0;
-  for (const drive& listed : drives_) most = std::max(most, listed.admission.bytes_max());
-  return most > 0 ? most : first_bytes_in_flight(options_);
+  std::uint64_t largest = 0;
+  for (const drive& listed : drives_) largest = std::max(largest, listed.admission.bytes_max());
+  return largest > 0 ? largest : first_bytes_in_flight(options_);
 }
 
 }  // namespace ringload::inline v0::detail

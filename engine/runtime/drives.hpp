@@ -41,7 +41,7 @@ class drives {
   // ---- Engine thread only ----
 
   // Sets the number of simultaneous reads, which has_worker_for() divides among the active drives.
-  void share_out(std::uint32_t reads_max) noexcept { reads_max_ = reads_max; }
+  void set_reads_max(std::uint32_t reads_max) noexcept { reads_max_ = reads_max; }
   // The reference stays valid as long as `drives` exists.
   drive& find_or_add(std::uint64_t id);
   void begin_load(drive& source) noexcept {
@@ -50,9 +50,9 @@ class drives {
   void end_load(drive& source) noexcept {
     if (--source.loads == 0) --active_;
   }
-  bool several() const noexcept { return drives_.size() > 1; }
+  bool has_several() const noexcept { return drives_.size() > 1; }
   bool has_worker_for(const drive& source) const noexcept {
-    if (!several()) return true;
+    if (!has_several()) return true;
     const std::uint32_t shares = std::max<std::uint32_t>(2, active_);
     return source.workers < std::max<std::uint32_t>(1, reads_max_ / shares);
   }

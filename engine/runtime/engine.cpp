@@ -63,7 +63,7 @@ loader_options options_for(const loader_options& options, const std::vector<devi
       chosen_options(options, gpus.empty() ? device_kind::host : device_kind::cuda,
                      static_cast<std::uint32_t>(gpus.size()));
   // Available memory reduces the default number of slots. A number that the caller set is kept.
-  return options.slots == 0 ? with_slots_within(chosen, available_bytes()) : chosen;
+  return options.slots == 0 ? limit_slots(chosen, available_bytes()) : chosen;
 }
 
 // Spawns the coroutine that `make_coroutine` returns. Repeats this step until a coroutine returns
@@ -226,7 +226,7 @@ result<void> engine::choose_reader(const wrapper& wrap) {
   const std::uint32_t copiers = the_ring ? options.copy_threads : options.reader_threads;
   start(copy_threads, copiers, processors_of_copies(copiers));
   if (the_ring) the_ring->limit_workers(options.copy_threads);
-  drives.share_out(the_ring ? options.slots : std::min(options.slots, options.reader_threads));
+  drives.set_reads_max(the_ring ? options.slots : std::min(options.slots, options.reader_threads));
   make_queues(wrap);
   {
     const std::lock_guard lock(mutex_);

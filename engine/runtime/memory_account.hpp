@@ -15,9 +15,9 @@ class memory_account {
  public:
   void add(std::uint64_t bytes) noexcept {
     ++allocations_;
-    const std::uint64_t now = bytes_ += bytes;
+    const std::uint64_t current = bytes_ += bytes;
     std::uint64_t peak = peak_;
-    while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
+    while (current > peak && !peak_.compare_exchange_weak(peak, current)) {
     }
   }
   void remove(std::uint64_t bytes) noexcept {

@@ -12,18 +12,19 @@ constexpr std::uint32_t slots_min = 2;
 
 }  // namespace
 
-loader_options with_slots_within(loader_options options,
-                                 std::optional<std::uint64_t> available) noexcept {
+loader_options limit_slots(loader_options options,
+                           std::optional<std::uint64_t> available) noexcept {
   if (!available || options.slot_bytes == 0) return options;
-  const std::uint64_t most = *available / slots_part / options.slot_bytes;
-  if (most < options.slots) {
-    options.slots = std::min(options.slots, std::max(slots_min, static_cast<std::uint32_t>(most)));
+  const std::uint64_t slots_max = *available / slots_part / options.slot_bytes;
+  if (slots_max < options.slots) {
+    options.slots =
+        std::min(options.slots, std::max(slots_min, static_cast<std::uint32_t>(slots_max)));
   }
   return options;
 }
 
-std::uint64_t window_within(std::uint64_t window_bytes,
-                            std::optional<std::uint64_t> available) noexcept {
+std::uint64_t limit_window(std::uint64_t window_bytes,
+                           std::optional<std::uint64_t> available) noexcept {
   return available ? std::min(window_bytes, *available / 4 * 3) : window_bytes;
 }
 

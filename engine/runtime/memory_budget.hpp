@@ -18,13 +18,12 @@ namespace ringload::inline v0::detail {
 //   1 GiB       16
 //   256 MiB      8
 //   16 MiB       2
-loader_options with_slots_within(loader_options options,
-                                 std::optional<std::uint64_t> available) noexcept;
+loader_options limit_slots(loader_options options, std::optional<std::uint64_t> available) noexcept;
 
 // Limits the size of a window (the memory for a part of the tensors of a load) to 3/4 of the
 // available memory. The remaining quarter is left for slots, headers and the program.
-std::uint64_t window_within(std::uint64_t window_bytes,
-                            std::optional<std::uint64_t> available) noexcept;
+std::uint64_t limit_window(std::uint64_t window_bytes,
+                           std::optional<std::uint64_t> available) noexcept;
 
 // Returns true if the files fit into the page cache while the tensors occupy `arena_bytes`. If the
 // files do not fit, reads through the page cache evict other pages, possibly of the same load.

@@ -25,9 +25,9 @@ struct start_on_thread {
     // resumed.
     const auto resume = keep_handler(std::forward<Handler>(handler));
     const auto run = [resume, loop, work, times] {
-      if (times) times->begins();
+      if (times) times->record_begin();
       (*work)();
-      if (times) times->ends();
+      if (times) times->record_end();
       resume_in(*loop, resume);
     };
     retry_allocation([&] { boost::asio::post(pool->get_executor(), run); });

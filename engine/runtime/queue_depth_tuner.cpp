@@ -59,10 +59,11 @@ double queue_depth_tuner::direction::error() const noexcept {
 }
 
 std::uint64_t queue_depth_tuner::candidate(const direction& dir) const noexcept {
-  return dir.up ? std::min(bytes_max_, 2 * chosen_) : std::max(bytes_min_, chosen_ / 2);
+  return dir.is_increase ? std::min(bytes_max_, 2 * chosen_) : std::max(bytes_min_, chosen_ / 2);
 }
 
-void queue_depth_tuner::completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept {
+void queue_depth_tuner::completed(std::uint64_t bytes, clock::time_point completed_at,
+                                  bool idle) noexcept {
   if (idle) {
     running_ = false;
     counted_ = 0;
@@ -76,15 +77,15 @@ void queue_depth_tuner::completed(std::uint64_t bytes, clock::time_point when, b
   }
   if (!running_) {
     running_ = true;
-    start_time_ = when;
+    start_time_ = completed_at;
     return;
   }
   counted_ += bytes;
   if (counted_ < std::max(measured_bytes_min, turnovers * current_.load())) return;
-  const double seconds = std::chrono::duration<double>(when - start_time_).count();
+  const double seconds = std::chrono::duration<double>(completed_at - start_time_).count();
   const double rate = seconds > 0 ? static_cast<double>(counted_) / seconds : 0;
   counted_ = 0;
-  start_time_ = when;
+  start_time_ = completed_at;
   if (rate > 0) measured(rate);
 }
 
@@ -141,7 +142,7 @@ void queue_depth_tuner::give_up_trial() noexcept {
 
 void queue_depth_tuner::decide(direction& dir) noexcept {
   if (dir.trials < trials_min) return;
-  const double required_ratio = dir.up ? doubling_ratio_min : halving_ratio_min;
+  const double required_ratio = dir.is_increase ? doubling_ratio_min : halving_ratio_min;
   const double uncertainty = standard_errors * dir.error();
   if (dir.mean - uncertainty > required_ratio) {
     chosen_ = candidate(dir);
@@ -149,7 +150,7 @@ void queue_depth_tuner::decide(direction& dir) noexcept {
     apply(chosen_);
   } else if (dir.mean + uncertainty < required_ratio) {
     const std::uint32_t refused = dir.refused;
-    dir = direction{dir.up};
+    dir = direction{dir.is_increase};
     dir.cooldown = cooldown_min << std::min(refused, cooldown_doublings_max);
     dir.refused = refused + 1;
   }

@@ -31,13 +31,13 @@ class queue_depth_tuner {
   // read or write is waiting. If `idle` is true, discards the current measurement, because the time
   // until the next read or write would distort the measurement. If the discarded measurement was
   // the measurement of the candidate, the trial ends without a result.
-  void completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept;
+  void completed(std::uint64_t bytes, clock::time_point completed_at, bool idle) noexcept;
 
  private:
   // The statistics of all trials of one direction, doubling or halving. A sample is the throughput
   // of the candidate divided by the throughput of the chosen value.
   struct direction {
-    bool up;
+    bool is_increase;
     std::uint32_t trials = 0;
     double mean = 0;
     double squares = 0;          // Sum of squared deviations from the mean.

@@ -23,12 +23,12 @@ void schedule::close() {
   waiting_.wake_all();
 }
 
-bool schedule::take_from(work_queue& queue, bool awaited, turn& taken) {
+bool schedule::take_from(work_queue& queue, bool awaited, assignment& taken) {
   for (std::size_t left = queue.size(); left > 0; --left) {
     std::shared_ptr<work> owner = std::move(queue.front());
     queue.pop_front();
-    const work::offer offer = owner->take(awaited);
-    if (!offer.step && !offer.later) continue;
+    const work::offer offer = owner->take_step(awaited);
+    if (!offer.step && !offer.has_waiting_step) continue;
     retry_allocation([&] { queue.push_back(owner); });
     if (!offer.step) continue;
     taken = {std::move(owner), *offer.step, awaited};
@@ -37,17 +37,17 @@ bool schedule::take_from(work_queue& queue, bool awaited, turn& taken) {
   return false;
 }
 
-bool schedule::next(turn& taken) {
+bool schedule::find_step(assignment& taken) {
   return take_from(urgent_, true, taken) || take_from(ready_, false, taken) ||
          take_from(last_, false, taken);
 }
 
-boost::asio::awaitable<schedule::turn> schedule::take() {
-  turn taken;
-  bool is_taken = next(taken);
+boost::asio::awaitable<schedule::assignment> schedule::take_step() {
+  assignment taken;
+  bool is_taken = find_step(taken);
   while (!is_taken && !closed_) {
     co_await waiting_.wait();
-    is_taken = next(taken);
+    is_taken = find_step(taken);
   }
   co_return taken;
 }

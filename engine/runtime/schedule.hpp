@@ -18,7 +18,7 @@ namespace ringload::inline v0::detail {
 class schedule {
  public:
   // A step that was taken from `owner`. `awaited` is true if a caller waits for the step.
-  struct turn {
+  struct assignment {
     std::shared_ptr<work> owner;  // If null, the schedule is closed.
     std::uint32_t step = 0;
     bool awaited = false;
@@ -32,23 +32,23 @@ class schedule {
   // Adds work of the lowest priority. Its steps are taken when no other work has a step.
   void add_last(const std::shared_ptr<work>& owner);
   // Wakes one waiting worker. Must be called when a drive can accept one more step.
-  void has_room() { waiting_.wake_one(); }
+  void wake_worker() { waiting_.wake_one(); }
   // Wakes all waiting workers. Must be called when drives can accept several more steps.
-  void has_more_room() { waiting_.wake_all(); }
-  // Ends the workers: when no step is left, take() returns a turn with a null owner.
+  void wake_all_workers() { waiting_.wake_all(); }
+  // Ends the workers: when no step is left, take_step() returns an assignment with a null owner.
   void close();
 
   // Waits until a step is available, and takes this step.
-  boost::asio::awaitable<turn> take();
+  boost::asio::awaitable<assignment> take_step();
 
  private:
   // A `work` is in the same queue at most once. A `work` leaves the queue when it has no step now
-  // and cannot have a step later (work::offer::later).
+  // and cannot have a step later (work::offer::has_waiting_step).
   using work_queue = std::deque<std::shared_ptr<work>>;
 
   void add_to(work_queue& queue, const std::shared_ptr<work>& owner);
-  static bool take_from(work_queue& queue, bool awaited, turn& taken);
-  bool next(turn& taken);
+  static bool take_from(work_queue& queue, bool awaited, assignment& taken);
+  bool find_step(assignment& taken);
 
   work_queue urgent_;
   work_queue ready_;

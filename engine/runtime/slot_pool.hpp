@@ -28,13 +28,13 @@ class slot_pool {
   result<void> open(const loader_options& options, const allocation_log& log);
 
   slot_region region() const noexcept {
-    return {slots_.whole(), slots_.slot_bytes(), {}, false, slots_.owner()};
+    return {slots_.memory(), slots_.slot_bytes(), {}, false, slots_.owner()};
   }
   std::span<std::byte> memory(std::uint32_t slot) const noexcept { return slots_.at(slot); }
 
   // ---- May be called from any thread ----
 
-  bool ready(std::uint32_t slot) const noexcept { return entries_[slot].ready.load(); }
+  bool is_ready(std::uint32_t slot) const noexcept { return entries_[slot].ready.load(); }
 
   // Populates and pins a slot. Does nothing if the slot is ready. Blocks while another thread
   // prepares the same slot. May be called again after a failure.

@@ -22,7 +22,7 @@ struct make_ready_task {
 boost::asio::awaitable<void> prepare_slot(engine& e, std::uint32_t slot, result<void>& outcome,
                                           work_interval* times) {
   make_ready_task work = {e, slot, {}};
-  if (!e.staging.ready(slot)) co_await on_thread(*work.e.copy_threads, work.e.loop, work, times);
+  if (!e.staging.is_ready(slot)) co_await on_thread(*work.e.copy_threads, work.e.loop, work, times);
   if (work.outcome) work.e.staging.register_with_ring(slot);
   outcome = work.outcome;
 }

@@ -27,12 +27,12 @@ class work {
   struct offer {
     std::optional<std::uint32_t> step;  // Empty if no step can be taken now.
     // True if a step exists but must wait, because its drive has used up its share of workers.
-    bool later = false;
+    bool has_waiting_step = false;
   };
 
   // Takes a step for a worker. If `awaited` is true, takes only steps for which a caller waits. The
   // step is in progress until end() is called.
-  virtual offer take(bool awaited) = 0;
+  virtual offer take_step(bool awaited) = 0;
 
   // Carries out a step. Must return only when neither the kernel nor a device uses the slot.
   virtual boost::asio::awaitable<void> run(work_step step, result<void>& outcome) = 0;
@@ -47,7 +47,7 @@ class work {
 // A load or a save that has not finished.
 class engine_user {
  public:
-  // Called when the loader is destroyed. Afterwards, work::take() must offer no step.
+  // Called when the loader is destroyed. Afterwards, work::take_step() must offer no step.
   virtual void stop_at_close() = 0;
 
  protected:

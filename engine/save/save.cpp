@@ -73,10 +73,10 @@ boost::asio::awaitable<void> save(engine& e, std::shared_ptr<save_job> job) {
   // Any of the following small allocations may fail. In this case, the save fails, but its
   // operation still completes.
   bool has_begun = false;
-  while (!has_begun || !job->quiet()) {
+  while (!has_begun || !job->is_quiet()) {
     try {
       if (!std::exchange(has_begun, true)) co_await begin(e, job, set_up);
-      while (!job->quiet()) co_await job->until_quiet();
+      while (!job->is_quiet()) co_await job->until_quiet();
     } catch (const std::bad_alloc&) {
       job->stop({errc::memory_exceeded, {}});
     }

@@ -33,7 +33,7 @@ void save_job::begin(save_setup setup) {
   has_begun_ = true;
 }
 
-work::offer save_job::take(bool) {
+work::offer save_job::take_step(bool) {
   // The schedule may call take() again after the last write was taken.
   if (stopped() || !work_.group || next_ == work_.group->plan.writes.size()) return {};
   ++in_flight_;
@@ -57,7 +57,7 @@ void save_job::count(std::uint32_t bytes, bool direct, bool unstaged) noexcept {
   if (direct && unstaged) result_.bytes_unstaged += bytes;
 }
 
-work::offer save_job::digest_work::take(bool) {
+work::offer save_job::digest_work::take_step(bool) {
   if (save_.stopped() || save_.next_digest_ == save_.result_.digests.size()) return {};
   ++save_.digesting_;
   return {save_.next_digest_++};
@@ -91,13 +91,13 @@ void save_job::stop_from_outside(fault cause) noexcept {
   if (!publishing_) stop(std::move(cause));
 }
 
-bool save_job::quiet() const noexcept {
+bool save_job::is_quiet() const noexcept {
   if (in_flight_ > 0 || digesting_ > 0) return false;
   return stopped() || all_written();
 }
 
 void save_job::wake_if_quiet() {
-  if (quiet()) quiet_.wake_all();
+  if (is_quiet()) quiet_.wake_all();
 }
 
 save_files save_job::release_files() noexcept {

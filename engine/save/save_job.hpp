@@ -49,7 +49,7 @@ class save_job final : public work,
 
   // The interface `work`: the steps of the job are its writes. A write is in flight from take()
   // until end().
-  offer take(bool awaited) override;
+  offer take_step(bool awaited) override;
   boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
   void end(std::uint32_t write, const result<void>& outcome) override;
 
@@ -69,7 +69,7 @@ class save_job final : public work,
   void stop_from_outside(fault cause) noexcept;
   void stop_at_close() override;
   // Returns true if the save is complete or stopped, and no write or digest is in progress.
-  bool quiet() const noexcept;
+  bool is_quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
 
   // Moves the files out of the job, so that the caller can close the files in a thread that may
@@ -92,7 +92,7 @@ class save_job final : public work,
   class digest_work final : public work {
    public:
     explicit digest_work(save_job& save) : save_(save) {}
-    offer take(bool awaited) override;
+    offer take_step(bool awaited) override;
     boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
     void end(std::uint32_t tensor, const result<void>& outcome) override;
 

@@ -123,13 +123,13 @@ boost::asio::awaitable<void> write_out(engine& e, write_task& t) {
   admission_guard admitted(e.write_admission, t.op.bytes, false);
   if (t.direct && e.the_ring) co_await admitted.acquire();
   const bool in_slot = t.source == t.slot_memory.data();
-  block_of_file block = {t.op.file_offset, t.op.bytes, t.source};
+  file_block block = {t.op.file_offset, t.op.bytes, t.source};
   if (in_slot) block.registered_buffer = e.staging.registered_buffer(t.slot);
-  write_end end;
+  write_outcome written;
   const write_queues queues = {*e.direct_io, *e.threads_io};
-  co_await write_fully(queues, t.file, block, t.direct, t.job.stop_flag(), end);
-  t.outcome = end.outcome;
-  if (end.whole) t.job.count(t.op.bytes, end.direct, !in_slot);
+  co_await write_fully(queues, t.file, block, t.direct, t.job.stop_flag(), written);
+  t.outcome = written.status;
+  if (written.is_complete) t.job.count(t.op.bytes, written.direct, !in_slot);
 }
 
 // Reads the written bytes back into the slot and compares them with the tensors. A direct read must

@@ -146,7 +146,7 @@ result<std::shared_ptr<writer_state>> writer_state::append_zt(std::string path,
 result<void> writer_state::open_existing(const std::string& path) {
   auto source = open_zt(path);
   if (!source) return source.error();
-  if (auto locked = old_file_.take(path, source->file.fd.get()); !locked) return locked.error();
+  if (auto locked = old_file_.lock(path, source->file.fd.get()); !locked) return locked.error();
   if (source->manifest.is_0_1) {
     return fault{errc::unsupported_feature, printable_path(path),
                  "the file has version 0.1, expected 1.1 or 1.2: migrate the file first"};

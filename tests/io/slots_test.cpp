@@ -121,10 +121,10 @@ TEST_CASE("slots: follow one another without a gap or an overlap, and nothing is
   for (const std::uint32_t count : {1U, 9U, 16U}) {
     const auto made = slots::make(count, slot_bytes, huge_pages::transparent);
     REQUIRE(made.has_value());
-    CHECK(made->whole().size() == count * slot_bytes);
+    CHECK(made->memory().size() == count * slot_bytes);
     for (std::uint32_t i = 0; i < count; ++i) {
       CHECK(made->at(i).size() == slot_bytes);
-      CHECK(made->at(i).data() == made->whole().data() + i * slot_bytes);
+      CHECK(made->at(i).data() == made->memory().data() + i * slot_bytes);
     }
   }
 }
@@ -147,7 +147,7 @@ TEST_CASE("slots: the region begins on a huge page from 2 MiB on, and on a block
     CAPTURE(count);
     const auto made = slots::make(count, slot_bytes, huge_pages::transparent);
     REQUIRE(made.has_value());
-    CHECK(address_of(made->whole().data()) % huge_page_bytes == 0);
+    CHECK(address_of(made->memory().data()) % huge_page_bytes == 0);
   }
   const auto few = slots::make(1, 64 * kib, huge_pages::transparent);
   REQUIRE(few.has_value());
@@ -160,10 +160,10 @@ TEST_CASE("slots: have no page until they are populated, and then all of theirs"
   for (const huge_pages pages : {huge_pages::transparent, huge_pages::none}) {
     const auto made = slots::make(3, 2 * huge_page_bytes, pages);
     REQUIRE(made.has_value());
-    CHECK(resident_pages(made->whole()) == 0);
+    CHECK(resident_pages(made->memory()) == 0);
     REQUIRE(made->populate(1).value() == "");
     CHECK(resident_pages(made->at(1)) == made->slot_bytes() / 4096);
-    CHECK(resident_pages(made->whole()) == made->slot_bytes() / 4096);
+    CHECK(resident_pages(made->memory()) == made->slot_bytes() / 4096);
   }
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("slots: all of them together never take more than their number times t
   if (!can_populate()) return skip("this kernel has no MADV_POPULATE_WRITE");
   // 2.25 MiB, so the last slot is after the only whole huge page.
   const slots made = populated(9, slot_bytes);
-  CHECK(resident_pages(made.whole()) == 9 * slot_bytes / 4096);
+  CHECK(resident_pages(made.memory()) == 9 * slot_bytes / 4096);
   CHECK(kind_of(made.at(8)) != page_kind::hugetlb);
 }
 
@@ -210,8 +210,8 @@ TEST_CASE("slots: reserved pages are taken where a slot is whole ones, and only 
   const pretending now(64 * huge_page_bytes, false);
   const slots made = populated(4, 2 * huge_page_bytes, huge_pages::reserved);
   CHECK(pool.asked_bytes == 8 * huge_page_bytes);
-  CHECK(address_of(made.whole().data()) == pool.begin);
-  CHECK(made.whole().size() == 8 * huge_page_bytes);
+  CHECK(address_of(made.memory().data()) == pool.begin);
+  CHECK(made.memory().size() == 8 * huge_page_bytes);
   CHECK(made.not_reserved_reason() == "");
 }
 
@@ -220,7 +220,7 @@ TEST_CASE("slots: smaller ones than a reserved page lie elsewhere, and say so") 
   // 16 slots are two whole pages, but one slot is not a whole page.
   const slots made = populated(16, slot_bytes, huge_pages::reserved);
   CHECK(pool.asked_bytes == 0);
-  CHECK(made.whole().size() == 16 * slot_bytes);
+  CHECK(made.memory().size() == 16 * slot_bytes);
   CHECK(made.not_reserved_reason() ==
         "slot_bytes is 262,144, expected a multiple of 2,097,152 for reserved huge pages");
 }
@@ -230,7 +230,7 @@ TEST_CASE("slots: where too few reserved pages are free they lie elsewhere, and 
   const slots made = populated(4, 2 * huge_page_bytes, huge_pages::reserved);
   CHECK(made.not_reserved_reason() ==
         "mapping 16,777,216 bytes of reserved huge pages: Cannot allocate memory");
-  std::ranges::fill(made.whole(), std::byte{1});
+  std::ranges::fill(made.memory(), std::byte{1});
 }
 
 TEST_CASE("slots: reserved pages that a control group forbids are replaced, slot by slot") {
@@ -251,7 +251,7 @@ TEST_CASE("slots: reserved pages that a control group forbids are replaced, slot
   // The limit was raised meanwhile, so the next slot keeps its reserved pages.
   pool.forbidden = false;
   CHECK(made->populate(1).value() == "");
-  CHECK(resident_pages(made->whole().subspan(2 * huge_page_bytes)) == 0);
+  CHECK(resident_pages(made->memory().subspan(2 * huge_page_bytes)) == 0);
 }
 
 TEST_CASE("slots: real reserved pages are set aside with the region, and come back with its end") {
@@ -284,5 +284,5 @@ TEST_CASE("slots: keep their addresses when moved") {
   const slots moved = std::move(*made);
   CHECK(moved.at(1).data() == second);
   CHECK(moved.at(1).size() == slot_bytes);
-  CHECK(made->whole().empty());
+  CHECK(made->memory().empty());
 }

@@ -25,7 +25,7 @@ struct seen {
   std::uint64_t staged = 0;
 };
 
-// Loads the files by each engine and each route, cold and warm, and compares.
+// Loads the files by each engine and each route, cold and warm, and has_digest.
 seen check_by_all_ways(const std::string& source, const std::vector<std::filesystem::path>& files,
                        std::size_t tensors) {
   seen all;

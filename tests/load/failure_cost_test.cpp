@@ -128,7 +128,7 @@ void begin_observed(observed_load* const& observer, const source& from, load_opt
                                             detail::load_request(from, std::move(options)));
   observer->failure.emplace(load->stop_token(), observed_load::at_failure{observer});
   observer->engine->post([load, w = std::move(waiting)]() mutable {
-    load->delivery.hand_out_once();
+    load->delivery.deliver_once();
     load->delivery.await_finish(std::move(w));
     detail::run_job(load);
   });

@@ -83,7 +83,7 @@ TEST_CASE("check_queue: awaited tensors first, each tensor once") {
   CHECK(checks.in_progress() == 3);
   checks.end_check();
   CHECK(checks.in_progress() == 2);
-  CHECK(checks.check_of(1).compares());
+  CHECK(checks.check_of(1).has_digest());
 }
 
 TEST_CASE("load_counters: the first reason for the route is kept, and no reason is none") {
@@ -122,10 +122,10 @@ TEST_CASE("load_counters: the time stands still once the load has ended") {
 
 TEST_CASE("file_counters: each file has its bytes and its times, one that is not read has none") {
   file_counters counters(file_counters::clock::now() - std::chrono::seconds(5), 3);
-  counters.begins(0);
-  counters.begins(2);
-  counters.arrived(2, 4096);
-  const std::vector<file_stats> first = counters.now();
+  counters.begin_read(0);
+  counters.begin_read(2);
+  counters.add_bytes(2, 4096);
+  const std::vector<file_stats> first = counters.stats();
   REQUIRE(first.size() == 3);
   CHECK(first[0].bytes_read == 0);
   CHECK(first[0].seconds_to_first_read >= 5);
@@ -133,9 +133,9 @@ TEST_CASE("file_counters: each file has its bytes and its times, one that is not
   CHECK(first[0].bytes_per_second() == 0);
   CHECK(first[1].seconds_to_first_read == 0);
   CHECK(first[2].bytes_read == 4096);
-  counters.begins(2);
-  counters.arrived(2, 1);
-  const std::vector<file_stats> later = counters.now();
+  counters.begin_read(2);
+  counters.add_bytes(2, 1);
+  const std::vector<file_stats> later = counters.stats();
   CHECK(later[2].bytes_read == 4097);
   CHECK(later[2].seconds_to_first_read == first[2].seconds_to_first_read);
   CHECK(later[2].seconds_reading >= first[2].seconds_reading);

@@ -18,8 +18,8 @@ constexpr std::uint64_t slot = 4 * mib;
 
 result<std::vector<window_group>> groups_of(const std::vector<std::uint64_t>& bytes,
                                             std::uint64_t window_bytes) {
-  std::uint32_t culprit = 0;
-  return make_window_groups(bytes, window_bytes, page, culprit, slot);
+  std::uint32_t failed_tensor = 0;
+  return make_window_groups(bytes, window_bytes, page, failed_tensor, slot);
 }
 
 }  // namespace
@@ -51,19 +51,19 @@ TEST_CASE("window_groups: a tensor larger than a group is a group of its own") {
 }
 
 TEST_CASE("window_groups: a tensor that does not fit into the window is named") {
-  std::uint32_t culprit = 0;
-  const auto groups = make_window_groups({1000, 2 * mib}, mib, page, culprit, slot);
+  std::uint32_t failed_tensor = 0;
+  const auto groups = make_window_groups({1000, 2 * mib}, mib, page, failed_tensor, slot);
   REQUIRE_FALSE(groups.has_value());
   CHECK(groups.error().code == errc::memory_exceeded);
-  CHECK(culprit == 1);
+  CHECK(failed_tensor == 1);
 }
 
 TEST_CASE("window_groups: sizes that would overflow are refused") {
-  std::uint32_t culprit = 0;
+  std::uint32_t failed_tensor = 0;
   const std::uint64_t most = ~std::uint64_t{0};
-  CHECK_FALSE(make_window_groups({most - 10}, most, page, culprit, slot).has_value());
-  CHECK_FALSE(make_window_groups({1, most, most}, most, page, culprit, slot).has_value());
-  CHECK(culprit == 1);
+  CHECK_FALSE(make_window_groups({most - 10}, most, page, failed_tensor, slot).has_value());
+  CHECK_FALSE(make_window_groups({1, most, most}, most, page, failed_tensor, slot).has_value());
+  CHECK(failed_tensor == 1);
 }
 
 TEST_CASE("window_groups: no tensors are no groups") { CHECK(groups_of({}, 16 * mib)->empty()); }

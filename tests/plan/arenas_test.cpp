@@ -18,7 +18,7 @@ namespace {
 // Tensor t is placed in arena t.
 result<plan> plan_apart(std::vector<wanted_tensor> tensors,
                         mapping_request views = mapping_request::none, bool present = false,
-                        std::uint32_t* culprit = nullptr,
+                        std::uint32_t* failed_tensor = nullptr,
                         std::uint64_t arena_bytes_max = no_limit) {
   plan_input all;
   for (std::uint32_t t = 0; t < tensors.size(); ++t) tensors[t].arena = t;
@@ -28,7 +28,7 @@ result<plan> plan_apart(std::vector<wanted_tensor> tensors,
   all.populates_mappings = present;
   plan_limits within = {slot};
   within.arena_bytes_max = arena_bytes_max;
-  return make_plan(all, host_rules(), within, culprit);
+  return make_plan(all, host_rules(), within, failed_tensor);
 }
 
 result<plan> plan_views(const std::vector<wanted_tensor>& tensors, mapping_request views,
@@ -45,11 +45,11 @@ std::string refusal(const wanted_tensor& tensor, std::span<const wanted_stream> 
   all.tensors = {&tensor, 1};
   all.streams = streams;
   all.mapping = mapping_request::all;
-  std::uint32_t culprit = no_index;
-  const auto made = make_plan(all, host_rules(), {slot}, &culprit);
+  std::uint32_t failed_tensor = no_index;
+  const auto made = make_plan(all, host_rules(), {slot}, &failed_tensor);
   if (made) return "";
   CHECK(made.error().code == errc::not_mappable);
-  CHECK(culprit == 0);
+  CHECK(failed_tensor == 0);
   return made.error().cause();
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("arenas: a tensor without stored bytes is aligned by the rules of its 
   tensor_form constant;
   constant.shape = shape;
   constant.element_bits = 32;
-  constant.in_pieces = true;
+  constant.has_pieces = true;
   for (const std::uint32_t cuda_like : {0U, 1U}) {
     CAPTURE(cuda_like);
     std::vector<placement_rules> rules = {host_rules(), host_rules()};
@@ -234,7 +234,7 @@ TEST_CASE("views: lie where their file has them, without a read") {
   CHECK(p.arena_bytes == 0);
   REQUIRE(p.arenas.size() == 3);
   CHECK(p.arenas[0].bytes == 0);
-  CHECK_FALSE(p.arenas[0].mapped());
+  CHECK_FALSE(p.arenas[0].is_mapped());
   CHECK(p.arenas[1].file == 0);
   CHECK(p.arenas[1].file_offset == 8192);
   CHECK(p.arenas[1].bytes == 50'010 - 8192);
@@ -244,7 +244,7 @@ TEST_CASE("views: lie where their file has them, without a read") {
   CHECK(p.tensors[0].destination_offset == 8);
   CHECK(p.tensors[1].destination_offset == 50'000 - 8192);
   CHECK(p.tensors[2].destination == 2);
-  CHECK(part_of(p, 0).needs() == 0);
+  CHECK(part_of(p, 0).completions_needed() == 0);
 }
 
 TEST_CASE("views: reads make their pages present, where that is wanted") {
@@ -254,7 +254,7 @@ TEST_CASE("views: reads make their pages present, where that is wanted") {
                            {8192 + 2 * mib, 2 * mib, mib + 4096, mib + 8},
                        });
   CHECK(p.reads[1].destination == 1);
-  CHECK(part_of(p, 0).needs() == 2);
+  CHECK(part_of(p, 0).completions_needed() == 2);
 }
 
 TEST_CASE("views: of arenas of their own each has a mapping of its own") {
@@ -292,7 +292,7 @@ TEST_CASE("views: what cannot be one is refused with the reason") {
   const std::vector<stored_box> pieces = {{0, 0, origin, shape, strides}};
   tensor_form packed;
   packed.shape = shape;
-  packed.in_pieces = true;
+  packed.has_pieces = true;
   packed.pieces = pieces;
   CHECK(refusal({0, 1, 0, 40, {}, &packed}, streams) == "its bytes are stored encoded");
   packed.pieces = {};

@@ -63,7 +63,7 @@ inline part part_of(const plan& p, std::size_t tensor) {
 // Returns true if the read lists the tensor.
 inline bool feeds(const plan& p, std::uint32_t read, std::size_t tensor) {
   for (std::uint32_t i = p.reads[read].parts_begin; i < p.reads[read].parts_end; ++i) {
-    if (p.parts[i].tensor == tensor && p.parts[i].fed_by(read)) return true;
+    if (p.parts[i].tensor == tensor && p.parts[i].is_fed_by(read)) return true;
   }
   return false;
 }

@@ -39,7 +39,7 @@ std::uint64_t random_gap(chance& by) {
     case 2: return 0;
     case 3: return by.number(1, 300);
     case 4: return by.number(1, 10'000);
-    default: return by.number(read_through_bytes - 3, read_through_bytes + 3);
+    default: return by.number(gap_bytes_max - 3, gap_bytes_max + 3);
   }
 }
 

@@ -101,7 +101,7 @@ inline void add_strided_piece(setting& s, chance& by, tensor_form& form, std::ui
   s.streams.push_back({wanted_stream::kind::raw, file,
                        taken(s, by, file, skipped + span, element % 2 == 0 ? 8 : 1), skipped + span,
                        skipped + span});
-  form.in_pieces = true;
+  form.has_pieces = true;
   s.pieces.push_back({{static_cast<std::uint32_t>(s.streams.size() - 1), skipped, own.origin,
                        own.extent, own.stride}});
   form.pieces = s.pieces.back();
@@ -116,7 +116,7 @@ inline void add_grid(setting& s, chance& by, tensor_form& form, std::uint32_t el
   }
   std::vector<stored_box>& all = s.pieces.emplace_back();
   numbers at(shape.size(), 0);
-  form.in_pieces = true;
+  form.has_pieces = true;
   const bool holes = by.one_in(3);
   const auto file = static_cast<std::uint32_t>(by.number(0, 2));
   for (bool more = product(shape) > 0; more;) {
@@ -284,7 +284,7 @@ inline void add_tensor(setting& s, chance& by) {
     s.tensors.push_back({tensor.file,
                          tensor.alignment,
                          tensor.offset,
-                         form.in_pieces ? 0 : tensor.bytes,
+                         form.has_pieces ? 0 : tensor.bytes,
                          {},
                          nullptr,
                          tensor.arena});

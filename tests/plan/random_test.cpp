@@ -26,7 +26,7 @@ constexpr std::byte untouched{0xA5};
 const std::byte* stored_element(const setting& s, const wanted_tensor& t, const numbers& index,
                                 const noise_files& files) {
   const tensor_form& form = *t.form;
-  if (!form.in_pieces) {
+  if (!form.has_pieces) {
     std::uint64_t at = 0;
     for (std::size_t d = 0; d < index.size(); ++d) at = at * form.shape[d] + index[d];
     return files.at(t.file, t.offset + at * form.element_bits / 8);
@@ -103,7 +103,7 @@ class execution {
     for (std::size_t t = 0; t < s.tensors.size(); ++t) {
       land_all(s, s.tensors[t], at(wanted_, p.tensors[t]), files);
     }
-    for (const part& each : p.parts) missing_[each.tensor] += each.needs();
+    for (const part& each : p.parts) missing_[each.tensor] += each.completions_needed();
   }
 
   void run(chance& by);
@@ -111,7 +111,7 @@ class execution {
  private:
   // Mapped up to the end of the last block.
   bytes arena(const planned_arena& of) const {
-    if (!of.mapped()) return bytes(of.bytes, untouched);
+    if (!of.is_mapped()) return bytes(of.bytes, untouched);
     REQUIRE(of.file_offset % block_bytes == 0);
     const std::byte* const from = files_.at(of.file, of.file_offset);
     return {from, from + round_up(of.bytes, std::uint64_t{block_bytes})};
@@ -145,7 +145,7 @@ void execution::check_reads() const {
     REQUIRE(r.file_offset + r.bytes_needed <= s_.file_end[r.file]);
     if (!r.is_unstaged()) continue;
     REQUIRE(r.destination_offset + r.bytes <= memory_[r.destination].size());
-    if (!s_.input().is_callers(r.destination)) continue;
+    if (!s_.input().is_caller_memory(r.destination)) continue;
     const caller_memory& memory = s_.destinations[r.destination - 1];
     REQUIRE(memory.unstaged);
     REQUIRE((memory.address + r.destination_offset) % s_.within.direct_alignment == 0);
@@ -227,13 +227,15 @@ void execution::carry_out(std::uint32_t index) {
     }
   }
   for (std::uint32_t i = r.parts_begin; i < r.parts_end; ++i) {
-    if (p_.parts[i].fed_by(index) && p_.parts[i].stream == no_index) complete(p_.parts[i].tensor);
+    if (p_.parts[i].is_fed_by(index) && p_.parts[i].stream == no_index)
+      complete(p_.parts[i].tensor);
   }
   for (std::uint32_t f = r.feeds_begin; f < r.feeds_end; ++f) {
     const feed_op& feed = p_.feeds[f];
     const stream_op& of = p_.streams[feed.stream];
     // A read of a chain contains no other bytes.
-    if (of.chain()) REQUIRE((r.feeds_end - r.feeds_begin == 1 && r.copies_begin == r.copies_end));
+    if (of.is_chain())
+      REQUIRE((r.feeds_end - r.feeds_begin == 1 && r.copies_begin == r.copies_end));
     REQUIRE(streams_[feed.stream].size() == feed.stream_offset);
     streams_[feed.stream].insert(streams_[feed.stream].end(), slot.begin() + feed.slot_offset,
                                  slot.begin() + feed.slot_offset + feed.bytes);
@@ -252,7 +254,7 @@ void execution::run(chance& by) {
     for (std::uint32_t r = 0; r < p_.reads.size(); ++r) order.push_back(r);
   }
   // Only the reads of a chain need their order.
-  if (std::ranges::none_of(p_.streams, &stream_op::chain)) {
+  if (std::ranges::none_of(p_.streams, &stream_op::is_chain)) {
     std::shuffle(order.begin(), order.end(), by.engine());
   }
   REQUIRE(order.size() == p_.reads.size());
@@ -267,7 +269,7 @@ void execution::run(chance& by) {
     CAPTURE(t);
     const placement& place = p_.tensors[t];
     const tensor_form* form = s_.tensors[t].form;
-    if (s_.input().is_callers(place.destination)) continue;
+    if (s_.input().is_caller_memory(place.destination)) continue;
     if (form && form->block != tensor_form::no_block) continue;
     REQUIRE(std::memcmp(at(memory_, place), at(wanted_, place), place.bytes) == 0);
   }
@@ -306,11 +308,11 @@ TEST_CASE(
     chance order(seed);
     execution(s, *made, files).run(order);
     maps += made->maps.empty() ? 0 : 1;
-    for (const stream_op& op : made->streams) chains += op.chain() ? 1 : 0;
+    for (const stream_op& op : made->streams) chains += op.is_chain() ? 1 : 0;
     for (const read_op& r : made->reads) unstaged += r.is_unstaged() && r.destination != 0 ? 1 : 0;
     fills += made->fills.empty() ? 0 : 1;
     turns += made->order.empty() ? 0 : 1;
-    for (const planned_arena& a : made->arenas) views += a.mapped() ? 1 : 0;
+    for (const planned_arena& a : made->arenas) views += a.is_mapped() ? 1 : 0;
   }
   // Every case must occur. Otherwise the random inputs are too simple.
   CHECK(maps * 10 > settings * 3);

@@ -54,12 +54,12 @@ TEST_CASE("wanted_box: a byte before or past the destination is refused") {
   form.element_bits = 32;
   form.destination_strides = strides;
   const wanted_box wanted = box_of(form, {}).value();
-  CHECK(check_room(form, wanted, 28).has_value());
-  CHECK(check_room(form, wanted, 27).error().code == errc::memory_exceeded);
+  CHECK(check_destination_size(form, wanted, 28).has_value());
+  CHECK(check_destination_size(form, wanted, 27).error().code == errc::memory_exceeded);
 
   strides[0] = -8;
   const wanted_box backwards = box_of(form, {}).value();
-  CHECK(check_room(form, backwards, 28).error().code == errc::memory_exceeded);
+  CHECK(check_destination_size(form, backwards, 28).error().code == errc::memory_exceeded);
   form.destination_offset = 24;
-  CHECK(check_room(form, backwards, 28).has_value());
+  CHECK(check_destination_size(form, backwards, 28).has_value());
 }

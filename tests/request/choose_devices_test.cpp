@@ -69,11 +69,11 @@ TEST_CASE("choose_devices: tensors that are not chosen take no part in spreading
 TEST_CASE("choose_devices: replicated and sharded tensors go to all devices") {
   const auto choice = choose(select().replicate("a").shard("b", 0), 2);
   REQUIRE(choice.has_value());
-  CHECK((*choice)[0].everywhere);
+  CHECK((*choice)[0].on_all_devices);
   CHECK_FALSE((*choice)[0].dim.has_value());
-  CHECK((*choice)[1].everywhere);
+  CHECK((*choice)[1].on_all_devices);
   CHECK((*choice)[1].dim == 0);
-  CHECK_FALSE((*choice)[2].everywhere);
+  CHECK_FALSE((*choice)[2].on_all_devices);
 }
 
 TEST_CASE("choose_devices: on one device a shard is the whole tensor") {

@@ -16,19 +16,19 @@ TEST_CASE("drives: one has all workers, of several each has its share") {
   boost::asio::io_context loop;
   const loader_options within;
   drives all(loop, within);
-  all.share_out(16);
+  all.set_reads_max(16);
   drive& slow = all.find_or_add(1);
   all.begin_load(slow);
   slow.workers = 16;
   CHECK(all.has_worker_for(slow));
-  CHECK_FALSE(all.several());
+  CHECK_FALSE(all.has_several());
 
   // From the time at which the other drive is known, half of the workers are reserved for it, even
   // without reads.
   drive& fast = all.find_or_add(2);
   CHECK(&all.find_or_add(1) == &slow);
   CHECK(&slow != &fast);
-  CHECK(all.several());
+  CHECK(all.has_several());
   CHECK_FALSE(all.has_worker_for(slow));
   fast.workers = 7;
   CHECK(all.has_worker_for(fast));
@@ -52,7 +52,7 @@ TEST_CASE("drives: each has a worker, however many they are") {
   boost::asio::io_context loop;
   const loader_options within;
   drives all(loop, within);
-  all.share_out(2);
+  all.set_reads_max(2);
   for (std::uint64_t id = 0; id < 5; ++id) all.begin_load(all.find_or_add(id));
   for (std::uint64_t id = 0; id < 5; ++id) {
     CHECK(all.has_worker_for(all.find_or_add(id)));

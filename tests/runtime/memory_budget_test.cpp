@@ -15,7 +15,7 @@ constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 std::uint32_t slots_with(std::optional<std::uint64_t> available) {
   loader_options options;
   options.slots = 16;
-  return with_slots_within(options, available).slots;
+  return limit_slots(options, available).slots;
 }
 
 }  // namespace
@@ -33,15 +33,15 @@ TEST_CASE("memory_budget: slots take an eighth of the memory, and at least two r
 TEST_CASE("memory_budget: a single slot stays a single slot") {
   loader_options options;
   options.slots = 1;
-  CHECK(with_slots_within(options, 256 * mib).slots == 1);
-  CHECK(with_slots_within(options, 0).slots == 1);
+  CHECK(limit_slots(options, 256 * mib).slots == 1);
+  CHECK(limit_slots(options, 0).slots == 1);
 }
 
 TEST_CASE("memory_budget: a window takes three quarters of the memory") {
-  CHECK(window_within(192 * mib, std::nullopt) == 192 * mib);
-  CHECK(window_within(192 * mib, 1024 * mib) == 192 * mib);
-  CHECK(window_within(192 * mib, 128 * mib) == 96 * mib);
-  CHECK(window_within(192 * mib, 0) == 0);
+  CHECK(limit_window(192 * mib, std::nullopt) == 192 * mib);
+  CHECK(limit_window(192 * mib, 1024 * mib) == 192 * mib);
+  CHECK(limit_window(192 * mib, 128 * mib) == 96 * mib);
+  CHECK(limit_window(192 * mib, 0) == 0);
 }
 
 TEST_CASE("memory_budget: the page cache has the memory that the tensors leave") {

@@ -25,7 +25,7 @@ struct listed_work final : work {
   listed_work(std::string work_name, std::vector<std::string>& list)
       : name(std::move(work_name)), log(list) {}
 
-  offer take(bool awaited) override {
+  offer take_step(bool awaited) override {
     std::deque<std::uint32_t>& queue = awaited ? awaited_steps : steps;
     if (queue.empty()) return {std::nullopt, has_later_steps};
     const std::uint32_t step = queue.front();
@@ -114,7 +114,7 @@ TEST_CASE("schedule: work whose drive is busy keeps its place until there is roo
 
   busy->has_later_steps = false;
   busy->steps = {3};
-  steps.has_room();
+  steps.wake_worker();
   loop.restart();
   loop.poll();
   CHECK(log == names{"other0", "busy3"});

@@ -31,28 +31,28 @@ constexpr std::uint64_t direct_unit = ringload::block_bytes;
 
 // Counts one write as in flight until this object is destroyed, even if the coroutine of the write
 // never starts.
-class append_file::flight {
+class append_file::pending_write {
  public:
-  flight(append_file& owner, std::optional<std::size_t> block) noexcept
+  pending_write(append_file& owner, std::optional<std::size_t> block) noexcept
       : owner_(&owner), block_(block) {
     ++owner.in_flight_;
     if (block) owner.in_use_[*block] = true;
   }
-  flight(flight&& source) noexcept
-      : end(std::move(source.end)),
+  pending_write(pending_write&& source) noexcept
+      : outcome(std::move(source.outcome)),
         owner_(std::exchange(source.owner_, nullptr)),
         block_(source.block_) {}
-  flight& operator=(flight&& source) = delete;
-  ~flight() {
+  pending_write& operator=(pending_write&& source) = delete;
+  ~pending_write() {
     if (owner_ == nullptr) return;
     --owner_->in_flight_;
     if (block_) owner_->in_use_[*block_] = false;
-    if (owner_->failure_ && !end.outcome) owner_->failure_ = std::move(end.outcome);
+    if (owner_->failure_ && !outcome.status) owner_->failure_ = std::move(outcome.status);
   }
 
   append_file& owner() const noexcept { return *owner_; }
 
-  write_end end = {fault(errc::memory_exceeded, {})};
+  write_outcome outcome = {fault(errc::memory_exceeded, {})};
 
  private:
   append_file* owner_;
@@ -90,7 +90,7 @@ append_file::~append_file() {
 }
 
 // Runs the event loop until met() returns true. Does not wait forever if memory is exhausted: if a
-// write cannot be started or continued, the destructor of its `flight` ends the write.
+// write cannot be started or continued, the destructor of its pending_write ends the write.
 template <class Condition>
 void append_file::wait_until(const Condition& met) noexcept {
   while (!met()) {
@@ -113,25 +113,25 @@ result<void> append_file::load_partial_unit(std::uint64_t begin) {
   return {};
 }
 
-boost::asio::awaitable<void> append_file::write_out(flight write, block_of_file extent) {
+boost::asio::awaitable<void> append_file::write_out(pending_write write, file_block extent) {
   append_file& owner = write.owner();
   const bool direct = can_be_direct(owner.file_, extent.file_offset, extent.bytes) &&
-                      reinterpret_cast<std::uintptr_t>(extent.from) % direct_unit == 0;
+                      reinterpret_cast<std::uintptr_t>(extent.memory) % direct_unit == 0;
   io_queue& buffered = owner.buffered_;
   const write_queues queues = {owner.direct_ ? *owner.direct_ : buffered, buffered};
-  co_await write_fully(queues, owner.file_, extent, direct, owner.stop_, write.end);
-  if (write.end.direct && write.end.whole) owner.bytes_direct_ += extent.bytes;
+  co_await write_fully(queues, owner.file_, extent, direct, owner.stop_, write.outcome);
+  if (write.outcome.direct && write.outcome.is_complete) owner.bytes_direct_ += extent.bytes;
 }
 
 // Starts a write of a block or of other memory.
-void append_file::start(const block_of_file& extent, std::optional<std::size_t> block) {
-  flight write(*this, block);
+void append_file::start(const file_block& extent, std::optional<std::size_t> block) {
+  pending_write write(*this, block);
   ++writes_;
   try {
     boost::asio::co_spawn(loop_, write_out(std::move(write), extent), boost::asio::detached);
     loop_.poll();
   } catch (const std::exception&) {
-    // If memory is exhausted, the destructor of the flight reports the failure.
+    // If memory is exhausted, the destructor of the pending_write reports the failure.
   }
 }
 

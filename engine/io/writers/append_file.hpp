@@ -61,15 +61,15 @@ class append_file {
   std::uint64_t writes() const noexcept { return writes_; }
 
  private:
-  class flight;
+  class pending_write;
 
   append_file(written_file& file, const std::atomic<bool>& stop);
 
   void open();
   result<void> load_partial_unit(std::uint64_t begin);
   result<void> next_block();
-  void start(const block_of_file& extent, std::optional<std::size_t> block);
-  static boost::asio::awaitable<void> write_out(flight write, block_of_file extent);
+  void start(const file_block& extent, std::optional<std::size_t> block);
+  static boost::asio::awaitable<void> write_out(pending_write write, file_block extent);
   template <class Condition>
   void wait_until(const Condition& met) noexcept;
   result<void> wait_for_all();

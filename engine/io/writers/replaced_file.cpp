@@ -20,7 +20,7 @@ bool is_same(const struct ::stat& a, const struct ::stat& b) noexcept {
 
 }  // namespace
 
-result<void> replaced_file::take(const std::string& path, int fd) {
+result<void> replaced_file::lock(const std::string& path, int fd) {
   path_ = path;
   const auto failed = [&](std::string cause = {}) {
     return fault{system_code(errno), printable_path(path), std::move(cause)};

@@ -19,9 +19,9 @@ class replaced_file {
 
   // Locks the open file `fd` and checks that `path` names this file. Returns EBUSY if another
   // writer has the lock. Returns errc::changed_file if `path` names another file.
-  result<void> take(const std::string& path, int fd);
+  result<void> lock(const std::string& path, int fd);
   // Must be called immediately before the replacement. Returns errc::changed_file if the file has
-  // changed since take(). Succeeds if take() was not called.
+  // changed since lock(). Succeeds if lock() was not called.
   result<void> check_unchanged() const;
 
  private:

@@ -19,36 +19,36 @@ bool can_be_direct(const written_file& file, std::uint64_t file_offset,
 }
 
 boost::asio::awaitable<void> write_fully(write_queues queues, written_file& to,
-                                         const block_of_file& extent, bool direct,
-                                         const std::atomic<bool>& stop, write_end& end) {
+                                         const file_block& extent, bool direct,
+                                         const std::atomic<bool>& stop, write_outcome& written) {
   io_cursor cursor = io_cursor::write(extent.file_offset, extent.bytes, direct ? block_bytes : 1);
-  std::optional<io_cursor::step> left = cursor.first();
-  write_end now;
-  now.direct = direct;
-  while (left && !stop) {
+  std::optional<io_cursor::step> remaining = cursor.first();
+  write_outcome outcome;
+  outcome.direct = direct;
+  while (remaining && !stop) {
     io_request request;
     request.is_write = true;
-    request.fd = now.direct ? to.direct.get() : to.buffered.get();
-    request.direct = now.direct;
-    request.bytes = left->bytes;
-    request.file_offset = left->file_offset;
-    request.memory = const_cast<std::byte*>(extent.from) + left->memory_offset;
+    request.fd = outcome.direct ? to.direct.get() : to.buffered.get();
+    request.direct = outcome.direct;
+    request.bytes = remaining->bytes;
+    request.file_offset = remaining->file_offset;
+    request.memory = const_cast<std::byte*>(extent.memory) + remaining->memory_offset;
     request.registered_buffer = extent.registered_buffer;
-    const int res = co_await await_io(now.direct ? queues.direct : queues.buffered, request);
+    const int res = co_await await_io(outcome.direct ? queues.direct : queues.buffered, request);
     auto next = cursor.completed(res);
     if (next) {
-      left = *next;
-    } else if (now.direct && left->memory_offset == 0 && res == -EINVAL) {
+      remaining = *next;
+    } else if (outcome.direct && remaining->memory_offset == 0 && res == -EINVAL) {
       to.direct_refusal = message_of(next.error()) + ", for a direct write";
-      now.direct = false;
+      outcome.direct = false;
       cursor = io_cursor::write(extent.file_offset, extent.bytes, 1);
     } else {
-      now.outcome = next.error().in(to.place + ": byte " + grouped(left->file_offset));
+      outcome.status = next.error().in(to.place + ": byte " + grouped(remaining->file_offset));
       break;
     }
   }
-  now.whole = !left;
-  end = std::move(now);
+  outcome.is_complete = !remaining;
+  written = std::move(outcome);
 }
 
 }  // namespace ringload::inline v0

@@ -20,10 +20,10 @@ struct write_queues {
   io_queue& buffered;
 };
 
-struct block_of_file {
+struct file_block {
   std::uint64_t file_offset = 0;
   std::uint32_t bytes = 0;
-  const std::byte* from = nullptr;
+  const std::byte* memory = nullptr;
   int registered_buffer = -1;  // Index of the registered buffer that contains the memory, or -1.
 };
 
@@ -32,19 +32,20 @@ struct block_of_file {
 bool can_be_direct(const written_file& file, std::uint64_t file_offset,
                    std::uint32_t bytes) noexcept;
 
-struct write_end {
-  result<void> outcome;
+struct write_outcome {
+  result<void> status;
   bool direct = false;  // True if the write was direct.
-  // True if all bytes were written. After a stop request, `whole` may be false without a fault.
-  bool whole = false;
+  // True if all bytes were written. After a stop request, `is_complete` may be false without a
+  // fault.
+  bool is_complete = false;
 };
 
 // Writes all bytes of `extent`. If `direct` is set, offset, length and memory must be aligned. If
 // the file system refuses a direct write, stores the refusal in `to`. This write and later writes
-// then use the page cache. Sets `end` when the write has ended. If the coroutine throws, `end` is
-// unchanged. All arguments must be valid until the coroutine returns.
+// then use the page cache. Sets `written` when the write has ended. If the coroutine throws,
+// `written` is unchanged. All arguments must be valid until the coroutine returns.
 boost::asio::awaitable<void> write_fully(write_queues queues, written_file& to,
-                                         const block_of_file& extent, bool direct,
-                                         const std::atomic<bool>& stop, write_end& end);
+                                         const file_block& extent, bool direct,
+                                         const std::atomic<bool>& stop, write_outcome& written);
 
 }  // namespace ringload::inline v0

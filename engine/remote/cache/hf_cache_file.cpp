@@ -241,7 +241,7 @@ result<void> hf_cache_file::write(std::uint64_t offset, std::span<const std::byt
   }
   present_.add(range);
   unrecorded_bytes_ += from.size();
-  if (unrecorded_bytes_ < record_every_bytes || present_.whole()) return {};
+  if (unrecorded_bytes_ < record_every_bytes || present_.is_complete()) return {};
   unrecorded_bytes_ = 0;
   return write_record(false);
 }
@@ -302,7 +302,7 @@ bool hf_cache_file::begin_anew() {
 
 result<void> hf_cache_file::wait_until_published() const {
   std::unique_lock<std::mutex> hold(mutex_);
-  changed_.wait(hold, [this] { return published_ || broken_ || !present_.whole(); });
+  changed_.wait(hold, [this] { return published_ || broken_ || !present_.is_complete(); });
   if (published_) return {};
   if (broken_) return *broken_;
   return fault{errc::changed_file, printable_path(partial_), "another load fetches it again"};

@@ -31,7 +31,7 @@ class range_set {
   // Returns the number of bytes before the first gap.
   std::uint64_t prefix_bytes() const noexcept;
   std::uint64_t missing_bytes() const noexcept { return file_bytes_ - bytes_; }
-  bool whole() const noexcept { return bytes_ == file_bytes_; }
+  bool is_complete() const noexcept { return bytes_ == file_bytes_; }
   std::size_t count() const noexcept { return ranges_.size(); }
   std::vector<byte_range> missing() const { return missing_in({0, file_bytes_}); }
   std::vector<byte_range> missing_in(byte_range part) const;

@@ -23,12 +23,12 @@ body_window::body_window(std::uint64_t kept_bytes_max)
 void body_window::begin_anew(bool failed) {
   position_ = 0;
   if (!failed) furthest_ = 0;
-  kept_.clear();
+  blocks_.clear();
   kept_bytes_ = 0;
 }
 
 void body_window::copy_kept(wanted_part& part) {
-  for (block& chunk : kept_) {
+  for (block& chunk : blocks_) {
     const std::uint64_t end = chunk.begin + chunk.filled;
     if (part.complete() || part.next() < chunk.begin || part.next() >= end) continue;
     const auto from = static_cast<std::size_t>(part.next() - chunk.begin);
@@ -57,30 +57,30 @@ bool body_window::has_parts_ahead() const noexcept {
 void body_window::drop_old() {
   if (keeps_all()) return;
   std::size_t taken_blocks = 0;
-  for (std::size_t i = kept_.size(); i-- > 0;) {
-    const bool taken = kept_[i].taken >= kept_[i].filled;
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    const bool taken = blocks_[i].taken >= blocks_[i].filled;
     if (!taken || ++taken_blocks <= taken_blocks_max) continue;
-    kept_bytes_ -= kept_[i].filled;
-    kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));
+    kept_bytes_ -= blocks_[i].filled;
+    blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  while (!kept_.empty() && kept_bytes_ > kept_bytes_max_) {
-    kept_bytes_ -= kept_.front().filled;
-    kept_.pop_front();
+  while (!blocks_.empty() && kept_bytes_ > kept_bytes_max_) {
+    kept_bytes_ -= blocks_.front().filled;
+    blocks_.pop_front();
   }
 }
 
 std::span<std::byte> body_window::next_buffer() {
-  if (kept_.empty() || kept_.back().filled == kept_.back().bytes.size()) {
+  if (blocks_.empty() || blocks_.back().filled == blocks_.back().bytes.size()) {
     drop_old();
-    block& next = kept_.emplace_back();
+    block& next = blocks_.emplace_back();
     next.begin = position_;
     next.bytes.resize(static_cast<std::size_t>(std::min(block_bytes_, end_ - position_)));
   }
-  return std::span(kept_.back().bytes).subspan(kept_.back().filled);
+  return std::span(blocks_.back().bytes).subspan(blocks_.back().filled);
 }
 
 std::uint64_t body_window::take(std::size_t bytes, std::vector<wanted_part*>& complete) {
-  block& newest = kept_.back();
+  block& newest = blocks_.back();
   const std::uint64_t taken_before = newest.taken;
   newest.filled += bytes;
   kept_bytes_ += bytes;

@@ -87,7 +87,7 @@ class body_window {
   // Highest position so far, including positions before an interruption.
   std::uint64_t furthest_ = 0;
   std::uint64_t wasted_bytes_ = 0;
-  std::deque<block> kept_;  // In order of position. The newest block is last.
+  std::deque<block> blocks_;  // In order of position. The newest block is last.
   std::uint64_t kept_bytes_ = 0;
   std::vector<wanted_part*> parts_;  // One entry for each incomplete read.
 };

@@ -30,7 +30,7 @@ constexpr std::size_t endpoints_max = 8;
 }  // namespace
 
 http_connection::~http_connection() {
-  pool_->leave(*this);
+  pool_->unregister_connection(*this);
   if (ahead_ == current_) ahead_ = nullptr;
   for (http_exchange* const lost : {current_, ahead_}) {
     if (lost == nullptr) continue;
@@ -138,7 +138,7 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::tunnel() {
 
 asio::awaitable<std::optional<exchange_failure>> http_connection::tls_handshake() {
   error_code code;
-  auto& tls = stream_->encrypt(settings().tls->whole());
+  auto& tls = stream_->encrypt(settings().tls->loaded());
   asio::ip::make_address(pool_->to.host, code);
   const bool named = static_cast<bool>(code);
   if (named && SSL_set_tlsext_host_name(tls.native_handle(), pool_->to.host.c_str()) != 1) {

@@ -78,8 +78,12 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
 
   // ---- For connections ----
 
-  void enter(http_connection& connection) { registered_connections_.insert(&connection); }
-  void leave(http_connection& connection) noexcept { registered_connections_.erase(&connection); }
+  void register_connection(http_connection& connection) {
+    registered_connections_.insert(&connection);
+  }
+  void unregister_connection(http_connection& connection) noexcept {
+    registered_connections_.erase(&connection);
+  }
   // See connection_slot.
   void release_slot() noexcept;
   // Removes the next exchange from the queue. An exchange for which a caller waits is taken before

@@ -74,7 +74,7 @@ struct small_request {
   bool head = false;  // Sends HEAD instead of GET. The response to HEAD has no body.
   // If true, follows redirects to any origin. If false, follows only redirects to the same origin,
   // and returns every other redirect as the response.
-  bool follows = true;
+  bool follows_redirects = true;
   std::uint64_t bytes_max = 1 << 20;  // Maximum size of the body. A longer body is a fault.
   // The fields must not contain credentials, because the fields are sent to every host.
   std::vector<header_field> fields;

@@ -28,7 +28,7 @@ using response_parser = http::response_parser<http::buffer_body>;
 class http_connection {
  public:
   explicit http_connection(std::shared_ptr<host_pool> pool) : pool_(std::move(pool)) {
-    pool_->enter(*this);
+    pool_->register_connection(*this);
   }
   http_connection(const http_connection&) = delete;
   http_connection& operator=(const http_connection&) = delete;
@@ -74,9 +74,9 @@ class http_connection {
   asio::awaitable<std::optional<exchange_failure>> tls_handshake();
   asio::awaitable<std::optional<exchange_failure>> receive(http_exchange& exchange);
   asio::awaitable<std::optional<exchange_failure>> receive_sized(http_exchange& exchange,
-                                                                 const body_place& place);
+                                                                 const body_target& target);
   asio::awaitable<std::optional<exchange_failure>> receive_parsed(http_exchange& exchange,
-                                                                  const body_place& place,
+                                                                  const body_target& target,
                                                                   response_parser& parser);
   asio::awaitable<void> send_ahead();
   asio::awaitable<std::optional<exchange_failure>> receive_stream(http_exchange& exchange,

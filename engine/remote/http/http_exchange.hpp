@@ -39,7 +39,7 @@ class body_sink {
 };
 
 // Destination of the body of a response.
-struct body_place {
+struct body_target {
   enum class kind : std::uint8_t {
     drop,    // Discards the body. If the body is long, closes the connection instead.
     memory,  // Fills `into`. The body must have the size of `into`.
@@ -67,7 +67,7 @@ struct http_exchange {
   bool head = false;    // True for a HEAD request, whose response has no body.
   bool awaited = false;
   // Called when the head of the response is received. Returns the destination of the body.
-  std::function<body_place(const response_head&)> place;
+  std::function<body_target(const response_head&)> choose_target;
 
   // The outcome. Valid when `done` is called.
   std::optional<exchange_failure> failure;

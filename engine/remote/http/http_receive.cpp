@@ -108,26 +108,26 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::receive(http_e
   exchange.response = head_of(*parser);
   if (exchange.response.status < 200)
     co_return malformed_failure("the server sends only interim responses (1xx)");
-  const body_place place = exchange.place(exchange.response);
+  const body_target target = exchange.choose_target(exchange.response);
   const bool empty =
       exchange.head || exchange.response.status == 204 || exchange.response.status == 304;
-  const bool kept = parser->keep_alive();
+  const bool keeps_open = parser->keep_alive();
   std::optional<exchange_failure> failed;
-  can_send_ahead_ =
-      kept && exchange.response.status == 206 && place.destination == body_place::kind::memory;
+  can_send_ahead_ = keeps_open && exchange.response.status == 206 &&
+                    target.destination == body_target::kind::memory;
   const bool sized = exchange.response.content_length && !parser->chunked();
-  if (!empty && sized && place.destination == body_place::kind::stream) {
-    auto received = co_await receive_stream(exchange, *place.sink);
+  if (!empty && sized && target.destination == body_target::kind::stream) {
+    auto received = co_await receive_stream(exchange, *target.sink);
     failed = std::move(received);
   } else if (!empty && sized) {
-    auto received = co_await receive_sized(exchange, place);
+    auto received = co_await receive_sized(exchange, target);
     failed = std::move(received);
   } else if (!empty) {
-    auto received = co_await receive_parsed(exchange, place, *parser);
+    auto received = co_await receive_parsed(exchange, target, *parser);
     failed = std::move(received);
   }
   // Closes the connection if the server will close it, or if received bytes belong to no response.
-  if (!failed && (!kept || (buffer_.size() > 0 && ahead_ == nullptr))) shut();
+  if (!failed && (!keeps_open || (buffer_.size() > 0 && ahead_ == nullptr))) shut();
   co_return failed;
 }
 
@@ -153,24 +153,24 @@ bool http_connection::drop_sent_ahead(const http_exchange& exchange) noexcept {
 // Receives a body of known length whose destination is not a sink. A body for memory is received
 // directly into the memory, except for the bytes that were received together with the head.
 asio::awaitable<std::optional<exchange_failure>> http_connection::receive_sized(
-    http_exchange& exchange, const body_place& place) {
+    http_exchange& exchange, const body_target& target) {
   std::vector<std::byte> scratch;
   error_code code;
   const std::uint64_t left = *exchange.response.content_length;
-  std::span<std::byte> buffer = place.into;
-  if (place.destination == body_place::kind::memory && left != buffer.size()) {
+  std::span<std::byte> buffer = target.into;
+  if (target.destination == body_target::kind::memory && left != buffer.size()) {
     co_return malformed_failure("the length of the server's response is not the requested length");
   }
-  if (place.destination == body_place::kind::text && left > place.text_bytes_max) {
+  if (target.destination == body_target::kind::text && left > target.text_bytes_max) {
     co_return malformed_failure("the server's response has " + grouped(left) +
-                                " bytes, more than the " + grouped(place.text_bytes_max) +
+                                " bytes, more than the " + grouped(target.text_bytes_max) +
                                 " that are expected");
   }
-  if (place.destination == body_place::kind::drop && left > dropped_bytes_max) {
+  if (target.destination == body_target::kind::drop && left > dropped_bytes_max) {
     shut();
     co_return std::nullopt;
   }
-  if (place.destination != body_place::kind::memory) {
+  if (target.destination != body_target::kind::memory) {
     scratch.resize(static_cast<std::size_t>(left));
     buffer = scratch;
   }
@@ -188,11 +188,11 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::receive_sized(
     pool_->note_bytes(got);
     if (code) break;
   }
-  if (place.destination == body_place::kind::text) {
-    place.text->assign(reinterpret_cast<const char*>(buffer.data()),
-                       static_cast<std::size_t>(exchange.arrived));
+  if (target.destination == body_target::kind::text) {
+    target.text->assign(reinterpret_cast<const char*>(buffer.data()),
+                        static_cast<std::size_t>(exchange.arrived));
   }
-  if (code && place.destination == body_place::kind::drop) {
+  if (code && target.destination == body_target::kind::drop) {
     shut();
     co_return std::nullopt;
   }
@@ -242,16 +242,16 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::receive_stream
 
 // Receives a chunked body, or a body whose end is the end of the connection.
 asio::awaitable<std::optional<exchange_failure>> http_connection::receive_parsed(
-    http_exchange& exchange, const body_place& place, response_parser& parser) {
+    http_exchange& exchange, const body_target& target, response_parser& parser) {
   std::vector<std::byte> scratch(std::size_t{16} << 10);
   error_code code;
-  const bool in_memory = place.destination == body_place::kind::memory;
-  const bool in_stream = place.destination == body_place::kind::stream;
+  const bool in_memory = target.destination == body_target::kind::memory;
+  const bool in_stream = target.destination == body_target::kind::stream;
   while (!parser.is_done()) {
     std::span<std::byte> rest;
-    if (in_memory) rest = place.into.subspan(static_cast<std::size_t>(exchange.arrived));
+    if (in_memory) rest = target.into.subspan(static_cast<std::size_t>(exchange.arrived));
     if (in_stream) {
-      const auto found = co_await next_buffer_of(*place.sink);
+      const auto found = co_await next_buffer_of(*target.sink);
       if (found && found->empty()) {
         shut();
         break;
@@ -270,19 +270,19 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::receive_parsed
       co_return malformed_failure("the server's response has more bytes than requested");
     }
     if (in_stream && rest.empty() && got > 0) {
-      co_return exchange_failure{place.sink->too_long(), true};
+      co_return exchange_failure{target.sink->too_long(), true};
     }
-    const std::uint64_t fresh = in_stream && got > 0 ? place.sink->take(got) : got;
+    const std::uint64_t fresh = in_stream && got > 0 ? target.sink->take(got) : got;
     exchange.arrived += fresh;
     pool_->note_bytes(fresh);
-    if (place.destination == body_place::kind::text) {
-      if (exchange.arrived > place.text_bytes_max) {
+    if (target.destination == body_target::kind::text) {
+      if (exchange.arrived > target.text_bytes_max) {
         co_return malformed_failure("the server's response has more than the " +
-                                    grouped(place.text_bytes_max) + " bytes that are expected");
+                                    grouped(target.text_bytes_max) + " bytes that are expected");
       }
-      place.text->append(reinterpret_cast<const char*>(buffer.data()), got);
+      target.text->append(reinterpret_cast<const char*>(buffer.data()), got);
     }
-    if (place.destination == body_place::kind::drop &&
+    if (target.destination == body_target::kind::drop &&
         (exchange.arrived > dropped_bytes_max || code)) {
       if (code != http::error::need_buffer || exchange.arrived > dropped_bytes_max) {
         shut();
@@ -292,7 +292,7 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::receive_parsed
     if (code == http::error::need_buffer) code = {};
     if (code) co_return failure_of(code, "receiving the response");
   }
-  if (in_memory && exchange.arrived < place.into.size()) {
+  if (in_memory && exchange.arrived < target.into.size()) {
     co_return retryable_failure("the server's response ended early");
   }
   co_return std::nullopt;

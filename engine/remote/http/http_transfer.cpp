@@ -201,12 +201,12 @@ asio::awaitable<void> http_transfer::pause(milliseconds delay) {
 }
 
 // Stores the redirected address for later requests if the response is successful.
-body_place http_transfer::place(const response_head& head) {
+body_target http_transfer::choose_target(const response_head& head) {
   const response_kind kind = kind_of(head);
   if (kind == response_kind::redirect) return {};
   const bool succeeded = kind == response_kind::partial || kind == response_kind::whole;
   if (succeeded && redirects_ > 0) address_->moved(to_);
-  return kind_.place(head);
+  return kind_.choose_target(head);
 }
 
 asio::awaitable<result<void>> http_transfer::run() {
@@ -233,7 +233,7 @@ asio::awaitable<result<void>> http_transfer::run() {
     exchange.request = std::move(*text);
     exchange.head = kind_.head();
     exchange.awaited = awaited;
-    exchange.place = [this](const response_head& head) { return place(head); };
+    exchange.choose_target = [this](const response_head& head) { return choose_target(head); };
     co_await exchange_once(exchange, *to);
     kind_.arrived(exchange.arrived);
     if (!exchange.failure) pool_->note_response();
@@ -257,7 +257,8 @@ http_transfer::next_step http_transfer::after_failure(const http_exchange& excha
   next_step out;
   if (end_reason()) return out;
   tries_->progressed(exchange.arrived);
-  const auto delay = exchange.failure->final ? std::nullopt : tries_->failed(thread_->chance());
+  const auto delay =
+      exchange.failure->final ? std::nullopt : tries_->failed(thread_->random_fraction());
   if (delay) {
     last_failure_ = exchange.failure->reason.cause();
     out.delay = *delay;
@@ -276,7 +277,7 @@ http_transfer::next_step http_transfer::after_response(const http_exchange& exch
   const response_kind kind = kind_of(exchange.response);
   if (kind == response_kind::redirect && exchange.response.field("location") != nullptr)
     return follow_redirect(exchange);
-  if (kind == response_kind::again) return retry_later(exchange);
+  if (kind == response_kind::retryable) return retry_later(exchange);
   const bool succeeded = kind == response_kind::partial || kind == response_kind::whole;
   if (!succeeded && uses_known_redirect_) {
     // The redirected address may have expired, so the next request uses the object's own address.
@@ -287,7 +288,7 @@ http_transfer::next_step http_transfer::after_response(const http_exchange& exch
     return {};
   }
   fault failure;
-  const transfer_kind::state now = kind_.settle(exchange.response, failure);
+  const transfer_kind::state now = kind_.evaluate(exchange.response, failure);
   if (now != transfer_kind::state::unfinished) {
     if (now == transfer_kind::state::done && redirects_ > 0) address_->moved(to_);
     return end_with(now, failure);
@@ -296,7 +297,7 @@ http_transfer::next_step http_transfer::after_response(const http_exchange& exch
   // otherwise the transfer might never end.
   tries_->progressed(exchange.arrived);
   if (exchange.arrived >= retry_state::progress_bytes) return {};
-  const auto delay = tries_->failed(thread_->chance());
+  const auto delay = tries_->failed(thread_->random_fraction());
   if (delay) return {std::nullopt, *delay};
   return {result<void>(remote_fault("the server sends only a few bytes in each response")), {}};
 }
@@ -307,9 +308,9 @@ http_transfer::next_step http_transfer::follow_redirect(const http_exchange& exc
     return {result<void>(remote_fault("the request was redirected to an invalid HTTP address")),
             {}};
   }
-  if (!kind_.follows() && !next->same_origin(address_->object.url)) {
+  if (!kind_.follows_redirects() && !next->same_origin(address_->object.url)) {
     fault failure;
-    return end_with(kind_.settle(exchange.response, failure), failure);
+    return end_with(kind_.evaluate(exchange.response, failure), failure);
   }
   if (to_.tls && !next->tls) {
     return {result<void>(remote_fault("the request was redirected from https to http://" +
@@ -326,14 +327,14 @@ http_transfer::next_step http_transfer::follow_redirect(const http_exchange& exc
 }
 
 http_transfer::next_step http_transfer::retry_later(const http_exchange& exchange) {
-  const auto delay = tries_->failed(thread_->chance(), wanted_delay(exchange.response));
+  const auto delay = tries_->failed(thread_->random_fraction(), wanted_delay(exchange.response));
   if (delay) {
     // A delay before a retry does not count as a stall.
     stall_begin_ = std::chrono::steady_clock::now() + *delay;
     return {std::nullopt, *delay};
   }
   fault failure;
-  return end_with(kind_.settle_refused(exchange.response, failure), failure);
+  return end_with(kind_.evaluate_refused(exchange.response, failure), failure);
 }
 
 http_transfer::next_step http_transfer::end_with(transfer_kind::state outcome,

@@ -56,19 +56,19 @@ class transfer_kind {
 
   virtual bool head() const noexcept { return false; }
   // Returns false if redirects to other origins are refused.
-  virtual bool follows() const noexcept { return true; }
+  virtual bool follows_redirects() const noexcept { return true; }
   // Returns the number of requests to the same server that will follow this request soon.
   virtual std::uint64_t followed_by() const noexcept { return 0; }
   virtual std::vector<header_field> fields() const = 0;  // Header fields of the next request.
-  virtual body_place place(const response_head& head) = 0;
+  virtual body_target choose_target(const response_head& head) = 0;
 
   virtual void arrived(std::uint64_t bytes) = 0;
   enum class state : std::uint8_t { done, unfinished, failed };
   // Evaluates a response. Not called for a redirect that is followed. Not called for a status after
-  // which a later request may succeed (response_kind::again, for example 503).
-  virtual state settle(const response_head& head, fault& failure) = 0;
-  // Evaluates a response of kind response_kind::again if no retry is left.
-  virtual state settle_refused(const response_head& head, fault& failure) = 0;
+  // which a later request may succeed (response_kind::retryable, for example 503).
+  virtual state evaluate(const response_head& head, fault& failure) = 0;
+  // Evaluates a response of kind response_kind::retryable if no retry is left.
+  virtual state evaluate_refused(const response_head& head, fault& failure) = 0;
 };
 
 class http_transfer : public std::enable_shared_from_this<http_transfer> {
@@ -113,7 +113,7 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
   result<origin> allowed_origin() const;
   boost::asio::awaitable<void> exchange_once(http_exchange& exchange, const origin& to);
   boost::asio::awaitable<void> pause(std::chrono::milliseconds delay);
-  body_place place(const response_head& head);
+  body_target choose_target(const response_head& head);
   // The step after an exchange. If `end` is set, the transfer ends. Otherwise the next request is
   // sent after `delay`.
   struct next_step {

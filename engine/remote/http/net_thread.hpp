@@ -35,7 +35,7 @@ class net_thread {
   // ---- Only in the network thread ----
 
   host_pool& pool_for(const origin& to);
-  double chance() { return std::uniform_real_distribution<>(0, 1)(random_); }
+  double random_fraction() { return std::uniform_real_distribution<>(0, 1)(random_); }
 
  private:
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_guard_{

@@ -69,7 +69,7 @@ void object_body::ended(const result<void>& outcome) {
   if (!reads_.empty()) begin_again();
 }
 
-// Starts another transfer for reads whose bytes are no longer kept or were not received.
+// Starts another transfer for reads whose bytes are no longer owned or were not received.
 void object_body::begin_again() {
   if (window_.wasted_bytes() > wasted_share_max * properties_->bytes) {
     return fail_reads({errc::unsupported_feature, "",
@@ -128,17 +128,17 @@ void object_body::add(const shared_read& waiting) {
 
 // Ends a read. The memory of the read is not accessed afterwards.
 void object_body::end_read(const shared_read& waiting, const std::exception_ptr& failed) {
-  const shared_read kept = waiting;
-  if (std::exchange(kept->ended, true)) return;
-  window_.remove(kept->part);
-  reads_.remove(kept);
-  kept->on_stop.reset();
-  if (!failed && kept->request.counts != nullptr) {
+  const shared_read owned = waiting;
+  if (std::exchange(owned->ended, true)) return;
+  window_.remove(owned->part);
+  reads_.remove(owned);
+  owned->on_stop.reset();
+  if (!failed && owned->request.counts != nullptr) {
     std::int64_t unset = 0;
     const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
-    kept->request.counts->first_byte_at.compare_exchange_strong(unset, now.count());
+    owned->request.counts->first_byte_at.compare_exchange_strong(unset, now.count());
   }
-  std::move(kept->done)(failed);
+  std::move(owned->done)(failed);
 }
 
 void object_body::fail_reads(const fault& failure) {
@@ -223,11 +223,11 @@ result<void> object_body::first_part(const response_head& head) {
 
 // Checks every later response, after an interruption or a restart.
 result<void> object_body::next_response(const response_head& head) {
-  const asked_range asked = {window_.position(), window_.end(), properties_->bytes,
-                             properties_->etag, properties_->modified};
+  const requested_range requested = {window_.position(), window_.end(), properties_->bytes,
+                                     properties_->etag, properties_->modified};
   const bool partial = kind_of(head) == response_kind::partial;
   if (ranged_ && partial) {
-    auto bytes = check_partial(head, asked);
+    auto bytes = check_partial(head, requested);
     return bytes ? result<void>() : result<void>(bytes.error());
   }
   if (ranged_) {
@@ -237,7 +237,7 @@ result<void> object_body::next_response(const response_head& head) {
   if (partial) {
     return fault{errc::malformed_answer, "", "the server sent a range that was not requested"};
   }
-  if (auto identity = check_identity(head, asked); !identity) return identity.error();
+  if (auto identity = check_identity(head, requested); !identity) return identity.error();
   if (head.content_length && *head.content_length != properties_->bytes) {
     return fault{errc::changed_file, "",
                  "the object's size has changed since the object was opened"};
@@ -246,7 +246,7 @@ result<void> object_body::next_response(const response_head& head) {
   return {};
 }
 
-body_place object_body::place(const response_head& head) {
+body_target object_body::choose_target(const response_head& head) {
   const response_kind kind = kind_of(head);
   refused_ = {};
   if (kind != response_kind::partial && kind != response_kind::whole) return {};
@@ -257,13 +257,13 @@ body_place object_body::place(const response_head& head) {
   }
   since_renewal_bytes_ = 0;
   if (opened_ && sized_) report_opened({});
-  body_place out;
-  out.destination = body_place::kind::stream;
+  body_target out;
+  out.destination = body_target::kind::stream;
   out.sink = this;
   return out;
 }
 
-transfer_kind::state object_body::settle(const response_head& head, fault& failure) {
+transfer_kind::state object_body::evaluate(const response_head& head, fault& failure) {
   const response_kind kind = kind_of(head);
   if (kind == response_kind::unsatisfied && opened_) {
     // A server may reject every range of an empty object.
@@ -294,7 +294,7 @@ transfer_kind::state object_body::settle(const response_head& head, fault& failu
   return state::failed;
 }
 
-transfer_kind::state object_body::settle_refused(const response_head& head, fault& failure) {
+transfer_kind::state object_body::evaluate_refused(const response_head& head, fault& failure) {
   failure = fault_of(head);
   return state::failed;
 }

@@ -57,10 +57,10 @@ class object_body final : public transfer_kind,
 
   std::uint64_t followed_by() const noexcept override;
   std::vector<header_field> fields() const override;
-  body_place place(const response_head& head) override;
+  body_target choose_target(const response_head& head) override;
   void arrived(std::uint64_t) override {}
-  state settle(const response_head& head, fault& failure) override;
-  state settle_refused(const response_head& head, fault& failure) override;
+  state evaluate(const response_head& head, fault& failure) override;
+  state evaluate_refused(const response_head& head, fault& failure) override;
 
   boost::asio::awaitable<std::optional<std::span<std::byte>>> next_buffer(host_pool& pool) override;
   std::uint64_t take(std::size_t bytes) override;

@@ -72,17 +72,17 @@ std::optional<content_range> parse_content_range(std::string_view text) noexcept
   return out;
 }
 
-result<std::uint64_t> check_partial(const response_head& head, const asked_range& asked) {
-  if (auto identity = check_identity(head, asked); !identity) return identity.error();
+result<std::uint64_t> check_partial(const response_head& head, const requested_range& requested) {
+  if (auto identity = check_identity(head, requested); !identity) return identity.error();
   const std::string* const text = head.field("content-range");
   if (text == nullptr) return wrong("the server sent a range without a Content-Range");
   const auto range = parse_content_range(*text);
   if (!range || !range->first) return wrong("the server sent an invalid Content-Range");
-  if (asked.total && range->total && *range->total != *asked.total) {
-    return changed("the object had " + grouped(*asked.total) +
+  if (requested.total && range->total && *range->total != *requested.total) {
+    return changed("the object had " + grouped(*requested.total) +
                    " bytes when it was opened, but now has " + grouped(*range->total));
   }
-  if (*range->first != asked.begin || range->last >= asked.end) {
+  if (*range->first != requested.begin || range->last >= requested.end) {
     return wrong("the server sent another range than requested");
   }
   const std::uint64_t bytes = range->last - *range->first + 1;
@@ -93,18 +93,19 @@ result<std::uint64_t> check_partial(const response_head& head, const asked_range
   return bytes;
 }
 
-result<void> check_identity(const response_head& head, const asked_range& asked) {
+result<void> check_identity(const response_head& head, const requested_range& requested) {
   const std::string* const encoding = head.field("content-encoding");
   if (encoding != nullptr && !encoding->empty() && *encoding != "identity") {
     return wrong("the server sent a Content-Encoding that was not requested");
   }
   const std::string* const etag = head.field("etag");
-  if (!asked.etag.empty()) {
-    if (etag == nullptr || *etag == asked.etag) return {};
+  if (!requested.etag.empty()) {
+    if (etag == nullptr || *etag == requested.etag) return {};
     return changed("the object's ETag has changed since the object was opened");
   }
   const std::string* const modified = head.field("last-modified");
-  if (asked.modified.empty() || modified == nullptr || *modified == asked.modified) return {};
+  if (requested.modified.empty() || modified == nullptr || *modified == requested.modified)
+    return {};
   return changed("the object was modified after it was opened");
 }
 
@@ -134,7 +135,7 @@ response_kind kind_of(const response_head& head) noexcept {
     case 500:
     case 502:
     case 503:
-    case 504: return response_kind::again;
+    case 504: return response_kind::retryable;
     case 412: return response_kind::changed;
     case 416: return response_kind::unsatisfied;
     default: return response_kind::other;
@@ -142,15 +143,15 @@ response_kind kind_of(const response_head& head) noexcept {
 }
 
 fault fault_of(const response_head& head) {
-  const std::string said =
+  const std::string message =
       "the server answered " + std::to_string(head.status) + std::string(reason_of(head.status));
   switch (kind_of(head)) {
-    case response_kind::denied: return {errc::access_denied, "", said};
-    case response_kind::absent: return {errc::source_not_found, "", said};
+    case response_kind::denied: return {errc::access_denied, "", message};
+    case response_kind::absent: return {errc::source_not_found, "", message};
     case response_kind::changed: return changed("the object was replaced after it was opened");
     case response_kind::unsatisfied:
       return changed("the object has become shorter after it was opened");
-    default: return {errc::remote_failed, "", said};
+    default: return {errc::remote_failed, "", message};
   }
 }
 

@@ -33,7 +33,7 @@ struct content_range {
 std::optional<content_range> parse_content_range(std::string_view text) noexcept;
 
 // A requested range and the known properties of the object.
-struct asked_range {
+struct requested_range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;               // Greater than `begin`.
   std::optional<std::uint64_t> total;  // Size of the object. Empty if not known yet.
@@ -42,12 +42,12 @@ struct asked_range {
 };
 
 // Checks a response that has a part of the object. Returns the number of bytes in the response, at
-// least 1. These bytes begin at asked.begin. Returns errc::malformed_answer for a wrong range,
+// least 1. These bytes begin at requested.begin. Returns errc::malformed_answer for a wrong range,
 // length or encoding, and errc::changed_file for another ETag or size.
-result<std::uint64_t> check_partial(const response_head& head, const asked_range& asked);
+result<std::uint64_t> check_partial(const response_head& head, const requested_range& requested);
 
 // Checks that a response is for the expected version of the object and has no Content-Encoding.
-result<void> check_identity(const response_head& head, const asked_range& asked);
+result<void> check_identity(const response_head& head, const requested_range& requested);
 
 // Returns true if a server can accept the ETag in If-Match. Weak ETags are never accepted.
 bool is_strong_etag(std::string_view etag) noexcept;
@@ -56,7 +56,7 @@ enum class response_kind : std::uint8_t {
   partial,      // Status 206, or 200 with a Content-Range, which rclone's S3 server sends.
   whole,        // 200
   redirect,     // 301, 302, 303, 307, 308
-  again,        // 408, 429, 500, 502, 503, 504: A later request may succeed.
+  retryable,    // 408, 429, 500, 502, 503, 504: A later request may succeed.
   changed,      // 412
   unsatisfied,  // 416
   denied,       // 401, 403

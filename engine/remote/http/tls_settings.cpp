@@ -21,7 +21,7 @@ constexpr const char* certificate_files[] = {"/etc/ssl/certs/ca-certificates.crt
 
 }  // namespace
 
-ssl::context& tls_settings::whole() const {
+ssl::context& tls_settings::loaded() const {
   std::call_once(read_, [this] {
     // SSL_CTX_set_default_verify_paths() is not used, because this function reads the environment.
     ::SSL_CTX* const handle = context_.native_handle();

@@ -18,7 +18,7 @@ class tls_settings {
   boost::asio::ssl::context& configured() noexcept { return context_; }
   // Returns a context that also trusts the system's certificates. The first call reads the
   // certificates, which takes tens of milliseconds. Thread-safe.
-  boost::asio::ssl::context& whole() const;
+  boost::asio::ssl::context& loaded() const;
 
  private:
   mutable boost::asio::ssl::context context_;

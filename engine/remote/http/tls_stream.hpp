@@ -45,13 +45,13 @@ inline exchange_failure timeout_failure(std::string cause) {
   return out;
 }
 
-inline exchange_failure failure_of(const error_code& code, const char* doing) {
+inline exchange_failure failure_of(const error_code& code, const char* activity) {
   if (code == beast::error::timeout) {
-    return timeout_failure(std::string("the server was silent for too long, ") + doing);
+    return timeout_failure(std::string("the server was silent for too long, ") + activity);
   }
   const bool ended = code == asio::error::eof || code == http::error::end_of_stream ||
                      code == http::error::partial_message || code == ssl::error::stream_truncated;
-  if (ended) return retryable_failure(std::string("the server ended the connection, ") + doing);
+  if (ended) return retryable_failure(std::string("the server ended the connection, ") + activity);
   if (code == http::error::buffer_overflow) {
     return malformed_failure(
         "the server's response has a chunk header or trailers that are too long");
@@ -59,7 +59,7 @@ inline exchange_failure failure_of(const error_code& code, const char* doing) {
   if (code.category() == http::make_error_code(http::error::bad_field).category()) {
     return malformed_failure("the server's response is not HTTP: " + code.message());
   }
-  exchange_failure out = retryable_failure(std::string(doing) + ": " + code.message());
+  exchange_failure out = retryable_failure(std::string(activity) + ": " + code.message());
   out.final = code == asio::error::host_not_found;
   return out;
 }

@@ -17,18 +17,18 @@ void add_conditions(std::vector<header_field>& to, const object_properties& prop
   if (!properties.modified.empty()) to.push_back({"If-Unmodified-Since", properties.modified});
 }
 
-body_place small_body_kind::place(const response_head&) {
+body_target small_body_kind::choose_target(const response_head&) {
   into_.body.clear();
-  return {body_place::kind::text, {}, &into_.body, request_.bytes_max};
+  return {body_target::kind::text, {}, &into_.body, request_.bytes_max};
 }
 
-transfer_kind::state small_body_kind::settle(const response_head& head, fault&) {
+transfer_kind::state small_body_kind::evaluate(const response_head& head, fault&) {
   into_.status = head.status;
   into_.fields = head.fields;
   return state::done;
 }
 
-asked_range range_kind::asked() const {
+requested_range range_kind::requested() const {
   return {begin_ + reached_, begin_ + into_.size(), properties_->bytes, properties_->etag,
           properties_->modified};
 }
@@ -39,26 +39,26 @@ std::vector<header_field> range_kind::fields() const {
   return out;
 }
 
-body_place range_kind::place(const response_head& head) {
+body_target range_kind::choose_target(const response_head& head) {
   placing_ = false;
   refused_ = {};
   const response_kind kind = kind_of(head);
   const auto rest = into_.subspan(static_cast<std::size_t>(reached_));
   if (kind == response_kind::whole && rest.size() == properties_->bytes) {
-    if (auto identity = check_identity(head, asked()); !identity) refused_ = identity.error();
+    if (auto identity = check_identity(head, requested()); !identity) refused_ = identity.error();
     if (!refused_.code && head.content_length && *head.content_length != properties_->bytes) {
       refused_ = {errc::changed_file, "",
                   "the object's size has changed since the object was opened"};
     }
     placing_ = !refused_.code;
-    return placing_ ? body_place{body_place::kind::memory, rest, nullptr, 0} : body_place();
+    return placing_ ? body_target{body_target::kind::memory, rest, nullptr, 0} : body_target();
   }
   if (kind == response_kind::whole) {
     refused_ = {errc::unsupported_feature, "",
                 "the server no longer supports ranges of the object"};
   }
   if (kind != response_kind::partial) return {};
-  auto bytes = check_partial(head, asked());
+  auto bytes = check_partial(head, requested());
   if (!bytes) {
     refused_ = bytes.error();
     return {};
@@ -69,7 +69,7 @@ body_place range_kind::place(const response_head& head) {
     counts_->first_byte_at.compare_exchange_strong(unset, std::chrono::nanoseconds(now).count());
   }
   placing_ = true;
-  return {body_place::kind::memory, rest.first(static_cast<std::size_t>(*bytes)), nullptr, 0};
+  return {body_target::kind::memory, rest.first(static_cast<std::size_t>(*bytes)), nullptr, 0};
 }
 
 void range_kind::arrived(std::uint64_t bytes) {
@@ -77,7 +77,7 @@ void range_kind::arrived(std::uint64_t bytes) {
   placing_ = false;
 }
 
-transfer_kind::state range_kind::settle(const response_head& head, fault& failure) {
+transfer_kind::state range_kind::evaluate(const response_head& head, fault& failure) {
   const response_kind kind = kind_of(head);
   if (refused_.code || (kind != response_kind::partial && kind != response_kind::whole)) {
     failure = refused_.code ? refused_ : fault_of(head);
@@ -86,7 +86,7 @@ transfer_kind::state range_kind::settle(const response_head& head, fault& failur
   return reached_ == into_.size() ? state::done : state::unfinished;
 }
 
-transfer_kind::state range_kind::settle_refused(const response_head& head, fault& failure) {
+transfer_kind::state range_kind::evaluate_refused(const response_head& head, fault& failure) {
   failure = fault_of(head);
   return state::failed;
 }

@@ -36,13 +36,13 @@ class small_body_kind final : public transfer_kind {
       : request_(request), into_(into) {}
 
   bool head() const noexcept override { return request_.head; }
-  bool follows() const noexcept override { return request_.follows; }
+  bool follows_redirects() const noexcept override { return request_.follows_redirects; }
   std::vector<header_field> fields() const override { return request_.fields; }
-  body_place place(const response_head& head) override;
+  body_target choose_target(const response_head& head) override;
   void arrived(std::uint64_t) override {}
-  state settle(const response_head& head, fault& failure) override;
-  state settle_refused(const response_head& head, fault& failure) override {
-    return settle(head, failure);
+  state evaluate(const response_head& head, fault& failure) override;
+  state evaluate_refused(const response_head& head, fault& failure) override {
+    return evaluate(head, failure);
   }
 
  private:
@@ -58,13 +58,13 @@ class range_kind final : public transfer_kind {
       : properties_(std::move(properties)), begin_(offset), into_(into), counts_(counts) {}
 
   std::vector<header_field> fields() const override;
-  body_place place(const response_head& head) override;
+  body_target choose_target(const response_head& head) override;
   void arrived(std::uint64_t bytes) override;
-  state settle(const response_head& head, fault& failure) override;
-  state settle_refused(const response_head& head, fault& failure) override;
+  state evaluate(const response_head& head, fault& failure) override;
+  state evaluate_refused(const response_head& head, fault& failure) override;
 
  private:
-  asked_range asked() const;
+  requested_range requested() const;
 
   const std::shared_ptr<const object_properties> properties_;
   const std::uint64_t begin_;

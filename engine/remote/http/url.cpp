@@ -65,25 +65,25 @@ result<void> parse_authority(std::string_view text, http_url& out) {
 
 // Removes the parts "." and ".." (RFC 3986, 5.2.4). The path must begin with '/'.
 std::string without_dots(std::string_view path) {
-  std::vector<std::string_view> kept;
+  std::vector<std::string_view> segments;
   std::size_t begin = 1;
   for (;;) {
     const std::size_t end = path.find('/', begin);
     const std::string_view part = path.substr(begin, end == path.npos ? path.npos : end - begin);
     const bool last = end == path.npos;
     if (part == "..") {
-      if (!kept.empty()) kept.pop_back();
-      if (last) kept.emplace_back();
+      if (!segments.empty()) segments.pop_back();
+      if (last) segments.emplace_back();
     } else if (part == ".") {
-      if (last) kept.emplace_back();
+      if (last) segments.emplace_back();
     } else {
-      kept.push_back(part);
+      segments.push_back(part);
     }
     if (last) break;
     begin = end + 1;
   }
   std::string out;
-  for (const std::string_view part : kept) out.append("/").append(part);
+  for (const std::string_view part : segments) out.append("/").append(part);
   return out.empty() ? "/" : out;
 }
 
