@@ -61,12 +61,13 @@ result<version_folder> read_version_folder(const std::string& path) {
 }
 
 result<version_chain> find_chain(const version_folder& folder, const std::string& path,
-                                 std::uint64_t version) {
+                                 std::uint64_t version, std::optional<std::uint64_t> loaded) {
   const auto missing = [&](const std::string& name, const std::string& cause) {
     return fault{errc::source_not_found, printable_path((fs::path(path) / name).string()), cause};
   };
   version_chain chain;
   for (std::uint64_t link = version;; --link) {
+    if (link == loaded) break;
     const std::string name = "v" + std::to_string(link);
     const auto found = folder.find(link);
     if (found != folder.end() && !found->second.full.empty()) {
@@ -98,12 +99,14 @@ void begin_load_version(const engine_ptr& loader_engine, version_request request
                       "the folder has no version, expected a file such as v0.safetensors");
         }
         const std::uint64_t version = request.options.version.value_or(folder->rbegin()->first);
-        const auto chain = find_chain(*folder, request.folder, version);
+        const std::optional<model>& base = request.options.base;
+        std::optional<std::uint64_t> loaded_version;
+        if (base) loaded_version = request.options.base_version;
+        const auto chain = find_chain(*folder, request.folder, version, loaded_version);
         if (!chain) throw to_error(chain.error());
         load_options options;
-        // Each tensor has its own memory, which is freed when a delta replaces the tensor.
-        options.allocation = allocation::per_tensor;
-        model loaded = services.load_all(chain->full, options);
+        options.allocation = request.options.apply.allocation;
+        model loaded = chain->full.empty() ? *base : services.load_all(chain->full, options);
         for (const std::string& delta : chain->deltas) {
           loaded = apply_delta(services, {std::move(loaded), delta, request.options.apply});
         }

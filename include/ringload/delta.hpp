@@ -25,6 +25,7 @@
 #include <ringload/fill.hpp>
 #include <ringload/loader.hpp>
 #include <ringload/model.hpp>
+#include <ringload/options.hpp>
 #include <ringload/source.hpp>
 #include <ringload/verify.hpp>
 #include <string>
@@ -73,6 +74,12 @@ struct apply_options {
   /// If true, the digests of unchanged tensors are verified too, so that all tensors of the result
   /// are verified. If false, unchanged tensors are not read.
   bool check_unchanged = true;
+  /// The allocations of changed tensors. `per_tensor` allows each old version to be freed tensor by
+  /// tensor. Otherwise one allocation has all changed tensors, and also the unchanged tensors of
+  /// each older allocation that has less than half of its bytes in use. Therefore a chain of
+  /// versions never has many allocations, and a keeper can publish each version. update_async
+  /// ignores this option.
+  ringload::allocation allocation = ringload::allocation::per_tensor;
 };
 
 /// The result of update_async.
@@ -85,8 +92,15 @@ struct update_result {
 
 /// The options of load_version_async.
 struct version_options {
+  RINGLOAD_OPTION_STRUCT(version_options)
+
   std::optional<std::uint64_t> version = {};  // Empty means the newest version of the folder.
   apply_options apply = {};                   // The options for each applied delta.
+  /// A loaded version of the same folder, which has the number `base_version`. If the chain to the
+  /// requested version contains `base_version`, only the deltas after `base_version` are read.
+  /// Otherwise `base` is not used.
+  std::optional<model> base = {};
+  std::uint64_t base_version = 0;  // The number of `base`.
 };
 
 /// The files of one version in a version folder. The path of a missing file is empty.
@@ -157,8 +171,9 @@ auto save_delta_async(basic_loader<Executor>& host_loader, detail::path_argument
 
 /// Applies a delta to the model `base`, and completes with the next version. `base` is not changed.
 /// Tensors that the delta does not change share the memory of `base`. Each changed tensor has an
-/// allocation of its own. All tensors of `base` must be on the host, and the first device of the
-/// loader must be the host. Otherwise the operation fails with `errc::device_unavailable`.
+/// allocation of its own, unless `options.allocation` says otherwise. All tensors of `base` must be
+/// on the host, and the first device of the loader must be the host. Otherwise the operation fails
+/// with `errc::device_unavailable`.
 ///
 /// Fails with `errc::wrong_digest` or `errc::wrong_shape` if `base` is not the base version of the
 /// delta. Fails with `errc::wrong_digest` if the result is not the next version of the delta. Fails
@@ -214,9 +229,10 @@ auto update_async(basic_loader<Executor>& host_loader, detail::list_argument<des
 RINGLOAD_EXPORT std::vector<version_info> list_versions(detail::path_argument folder);
 
 /// Loads a version of a local version folder. If the folder does not have this version as a full
-/// version, loads the last full version before the requested version. Then applies the deltas up to
-/// the requested version. If the first device of the loader is not the host, the operation fails
-/// with `errc::device_unavailable`.
+/// version, loads the last full version before the requested version, or uses `options.base`. Then
+/// applies the deltas up to the requested version. `options.apply.allocation` is also the
+/// allocation of the full version. If the first device of the loader is not the host, the operation
+/// fails with `errc::device_unavailable`.
 ///
 /// If one of these files is missing, the operation fails with `errc::source_not_found`. If a file
 /// is damaged, or belongs to another version or base, the operation fails with `errc::wrong_digest`

@@ -147,3 +147,64 @@ TEST_CASE("version folder: an error names the link") {
           boost::system::errc::no_such_file_or_directory);
   }
 }
+
+TEST_CASE("version folder: from a loaded version, only the later deltas are read") {
+  chain_folder at(5);
+  version_options options;
+  options.base = at.load_version(2);
+  options.base_version = 2;
+  const auto load = [&] {
+    return load_version_async(at.host_loader, at.folder.path(), options, future).get();
+  };
+  at.rename("v0.safetensors", "gone");
+  at.rename("v1.delta.zt", "gone1");
+  CHECK(tensors_of(load()) == at.versions[5]);
+  options.version = 2;
+  CHECK(load().storage() == options.base->storage());
+  options.version = 1;
+  CHECK(code_of([&] { load(); }) == errc::source_not_found);
+
+  // A later full version is nearer than the loaded version.
+  options.version.reset();
+  std::filesystem::copy(at.path("full/4.safetensors"), at.path("v4.safetensors"));
+  at.rename("v3.delta.zt", "gone3");
+  CHECK(tensors_of(load()) == at.versions[5]);
+  at.rename("v4.safetensors", "gone4");
+  CHECK(code_of([&] { load(); }) == errc::source_not_found);
+
+  // The digests refuse another version as the base.
+  at.rename("gone3", "v3.delta.zt");
+  options.base = at.host_loader.load_async(at.path("full/1.safetensors"), future).get();
+  CHECK(code_of([&] { load(); }) == errc::wrong_digest);
+}
+
+TEST_CASE("version folder: with one allocation for changed tensors, a chain has few allocations") {
+  chain_folder at(5);
+  version_options options;
+  options.apply.allocation = allocation::per_load;
+  const model newest = load_version_async(at.host_loader, at.folder.path(), options, future).get();
+  CHECK(tensors_of(newest) == at.versions[5]);
+  CHECK(newest.regions().size() <= 3);
+
+  const std::uint64_t count = 300;
+  version tensors;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    tensors["t" + std::to_string(i)] = {dtype::u8, {5000}, noise(5000, i)};
+  }
+  std::string base = at.save("base.safetensors", tensors);
+  model current = at.load("base.safetensors");
+  for (std::uint64_t v = 0; v < count; ++v) {
+    std::mt19937_64 random(v);
+    train(tensors["t" + std::to_string(v)], 20, random);
+    const std::string next = at.save("next" + std::to_string(v % 2) + ".safetensors", tensors);
+    at.make("delta" + std::to_string(v), base, next);
+    current = at.apply(current, "delta" + std::to_string(v), options.apply);
+    CHECK(tensors_of(current) == tensors);
+    std::uint64_t bytes = 0;
+    for (const memory_region& region : current.regions()) bytes += region.bytes;
+    // At least half of each allocation is in use. Sizes are rounded up to 64 bytes.
+    CHECK(bytes <= 2 * count * 5056);
+    CHECK(current.regions().size() <= 70);
+    base = next;
+  }
+}
