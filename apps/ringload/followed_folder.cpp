@@ -31,7 +31,7 @@ asio::awaitable<void> load_version(loader& shared_loader, const std::string& fol
 
 std::vector<std::uint64_t> followed_folder::newer_versions() const {
   std::vector<std::uint64_t> newer;
-  for (const version_info& files : list_versions(folder_)) {
+  for (const version_info& files : list_versions(folder_, extensions_)) {
     if (!loaded_ || files.version > version_) newer.push_back(files.version);
   }
   return newer;

@@ -8,17 +8,24 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <ringload/extension.hpp>
 #include <ringload/loader.hpp>
 #include <ringload/model.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ringload::tool {
 
 class followed_folder {
  public:
-  followed_folder(loader& shared_loader, std::string folder, std::chrono::milliseconds interval)
-      : loader_(&shared_loader), folder_(std::move(folder)), interval_(interval) {}
+  /// `extensions` must be those of the loader.
+  followed_folder(loader& shared_loader, std::vector<extension> extensions, std::string folder,
+                  std::chrono::milliseconds interval)
+      : loader_(&shared_loader),
+        extensions_(std::move(extensions)),
+        folder_(std::move(folder)),
+        interval_(interval) {}
 
   /// Loads the newest version that can be loaded, if that version is newer than version(). Uses the
   /// last loaded version and the later deltas, if possible. Returns true if a version was loaded.
@@ -41,6 +48,7 @@ class followed_folder {
   void set_failure(std::exception_ptr failure);
 
   loader* loader_;
+  std::vector<extension> extensions_;
   std::string folder_;
   std::chrono::milliseconds interval_;
   std::optional<model> loaded_;  // Empty until a version is loaded.

@@ -58,8 +58,8 @@ class keep_service {
         out_(out),
         // Created before the loads, so that nothing is loaded if the socket is in use.
         keeper_(request.socket, options_of(request)),
-        loader_(shareable_device_named(request.load.device), request.load.options,
-                extensions_for(request.load.from)) {
+        extensions_(extensions_for(sources_of(request))),
+        loader_(shareable_device_named(request.load.device), request.load.options, extensions_) {
     if (request.metrics.empty()) return;
     metrics_.emplace(
         request.metrics, [this] { return metrics_text(); }, [this] { return is_published(); });
@@ -83,6 +83,12 @@ class keep_service {
   }
 
  private:
+  static source_request sources_of(const keep_request& request) {
+    source_request from = request.load.from;
+    for (const kept_source& model : request.models) from.sources.push_back(model.source);
+    return from;
+  }
+
   static keeper_options options_of(const keep_request& request) {
     keeper_options options;
     options.mode = request.mode;
@@ -105,7 +111,7 @@ class keep_service {
   void publish_all() {
     for (const kept_source& source : request_.models) {
       if (source.is_followed) {
-        followed_folder folder(loader_, source.source,
+        followed_folder folder(loader_, extensions_, source.source,
                                std::chrono::milliseconds(request_.interval_ms));
         if (!folder.load_newest()) std::rethrow_exception(folder.failure());
         publish_version(source.name, folder);
@@ -194,6 +200,7 @@ class keep_service {
   const keep_request& request_;
   output& out_;
   keeper keeper_;
+  const std::vector<extension> extensions_;
   loader loader_;
   std::map<std::string, followed_folder> followed_;  // By the name of the model.
 

@@ -9,6 +9,7 @@
 
 #include "loader_options.hpp"
 #include "options.hpp"
+#include "remote_options.hpp"
 #include "writing_options.hpp"
 
 namespace ringload::tool {
@@ -65,7 +66,7 @@ void add_keep(CLI::App& root, keep_request& request, const std::string& footer) 
           "--follow",
           [&request](const auto& texts) { add_models(request, "--follow", texts, true); },
           "A folder of versions, or NAME=FOLDER: serve its newest version, and publish each new\n"
-          "version; repeatable. See `ringload delta --help`")
+          "version; repeatable. A local folder, s3://BUCKET/PREFIX/, or a repository of the hub")
       ->allow_extra_args(false)
       ->type_name("FOLDER");
   keep.add_option("--interval", request.interval_ms,
@@ -101,6 +102,7 @@ void add_keep(CLI::App& root, keep_request& request, const std::string& footer) 
   add_device(keep, request.load.device);
   add_engine(keep, request.load.options.engine);
   add_loader_options(keep, request.load.options);
+  add_remote(keep, request.load.from.remote);
   add_dtype(keep, request.load.how.dtype);
   add_progress(keep, request.load.progress);
   keep.callback([&request] {

@@ -13,6 +13,7 @@
 #include <ringload/model.hpp>
 #include <ringload/verify.hpp>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,8 @@ class delta_services {
   explicit delta_services(engine_ptr loader_engine) : engine_(std::move(loader_engine)) {}
 
   std::shared_ptr<step_cancellation> cancellation() const noexcept { return cancellation_; }
+  // A cancellation requests a stop, which ends blocking calls to a store.
+  std::stop_token stop_token() const noexcept { return stop_.get_token(); }
   // Throws operation_aborted if the operation was cancelled.
   void check_cancelled() const;
 
@@ -52,7 +55,9 @@ class delta_services {
 
  private:
   engine_ptr engine_;
-  std::shared_ptr<step_cancellation> cancellation_ = std::make_shared<step_cancellation>();
+  std::stop_source stop_;
+  std::shared_ptr<step_cancellation> cancellation_ =
+      std::make_shared<step_cancellation>([stop = stop_]() mutable { stop.request_stop(); });
 };
 
 // Starts a thread that calls `work(services)`. The result, of type T, completes the operation.
