@@ -56,7 +56,7 @@ set(save_may
   base base/numeric formats formats/text formats/codec formats/safetensors formats/zt io io/ring
   io/writers device catalog runtime request save/zt)
 set(api_may base catalog runtime request load save)
-set(keeper_may base base/numeric device load)
+set(keeper_may base base/numeric device runtime load)
 set(ranks_may base device catalog runtime load)
 set(delta_may
   base base/numeric formats formats/codec formats/zt device catalog runtime request load io)

@@ -82,9 +82,12 @@ bool take_reload_request() noexcept {
   return reload_requested.exchange(false);
 }
 
-void wait_for_signal() {
+void wait_for_signal(std::optional<std::chrono::milliseconds> time_max) {
   ::pollfd events[] = {{wake_fd, POLLIN, 0}, {reload_fd, POLLIN, 0}};
-  while (interrupt_signal() == 0 && !reload_requested) (void)::poll(events, 2, -1);
+  const auto limit = time_max ? static_cast<int>(time_max->count()) : -1;
+  while (interrupt_signal() == 0 && !reload_requested) {
+    if (::poll(events, 2, limit) == 0) return;
+  }
 }
 
 int interrupt_signal() noexcept { return first_signal.load(); }

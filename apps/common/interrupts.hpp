@@ -6,6 +6,9 @@
 // process at once, even if all threads are blocked. Therefore a plain signal handler ends the
 // process, because the thread of an event loop could be blocked too.
 
+#include <chrono>
+#include <optional>
+
 namespace ringload::tool {
 
 /// Thrown after a clean shutdown was requested.
@@ -30,8 +33,9 @@ int interrupt_signal() noexcept;
 /// readable. The caller must not close the descriptor.
 int interrupt_fd() noexcept;
 
-/// Waits until a shutdown or a reload is requested.
-void wait_for_signal();
+/// Waits until a shutdown or a reload is requested, or until `time_max` is over. Without
+/// `time_max`, the wait has no time limit.
+void wait_for_signal(std::optional<std::chrono::milliseconds> time_max = std::nullopt);
 
 void throw_if_interrupted();
 

@@ -8,6 +8,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <exception>
 #include <iostream>
 #include <ringload/keeper.hpp>
@@ -25,6 +26,15 @@ asio::awaitable<void> keep(ringload::loader& loader, std::string source, std::st
   // copy.
   ringload::model attached = ringload::attach(socket, "model");
   std::cout << attached.size() << " tensors attached\n";
+
+  // Publishes a second version, and attaches that version.
+  ringload::model second = co_await loader.load_async(source);
+  keeper.publish("model", second);
+  const ringload::kept_version current = ringload::attached_version(attached);
+  if (ringload::served_version(socket, "model") != current) {
+    attached = ringload::attach_next(socket, "model", current, std::chrono::seconds(10));
+  }
+  std::cout << "version " << ringload::attached_version(attached).number << " attached\n";
 }
 
 int main(int argc, char** argv) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ringload keep: loads models, and serves them to other processes. SIGHUP loads the models again.
+// New versions of followed folders are published too.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,6 +10,8 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdio>
+#include <exception>
+#include <map>
 #include <optional>
 #include <ringload/error.hpp>
 #include <ringload/keeper.hpp>
@@ -21,6 +24,7 @@
 #include "command_loop.hpp"
 #include "commands.hpp"
 #include "device.hpp"
+#include "followed_folder.hpp"
 #include "interrupts.hpp"
 #include "metrics_server.hpp"
 #include "open_request.hpp"
@@ -54,8 +58,8 @@ class keep_service {
         out_(out),
         // Created before the loads, so that nothing is loaded if the socket is in use.
         keeper_(request.socket, options_of(request)),
-        loader_(shareable_device_named(request.load.device), request.load.options,
-                extensions_for(request.load.from)) {
+        extensions_(extensions_for(sources_of(request))),
+        loader_(shareable_device_named(request.load.device), request.load.options, extensions_) {
     if (request.metrics.empty()) return;
     metrics_.emplace(
         request.metrics, [this] { return metrics_text(); }, [this] { return is_published(); });
@@ -66,16 +70,25 @@ class keep_service {
   void run() {
     publish_all();
     notify_service("READY=1\n" + status_of(keeper_.models()));
+    std::optional<std::chrono::milliseconds> interval;
+    if (!followed_.empty()) interval = std::chrono::milliseconds(request_.interval_ms);
     for (;;) {
-      wait_for_signal();
+      wait_for_signal(interval);
       if (interrupt_signal() != 0) break;
       if (take_reload_request()) reload();
+      for (auto& [name, folder] : followed_) follow(name, folder);
     }
     notify_service("STOPPING=1");
     throw_if_interrupted();
   }
 
  private:
+  static source_request sources_of(const keep_request& request) {
+    source_request from = request.load.from;
+    for (const kept_source& model : request.models) from.sources.push_back(model.source);
+    return from;
+  }
+
   static keeper_options options_of(const keep_request& request) {
     keeper_options options;
     options.mode = request.mode;
@@ -96,16 +109,53 @@ class keep_service {
   bool is_published() const { return published_.load().time_since_epoch().count() != 0; }
 
   void publish_all() {
-    for (const auto& [name, source] : request_.models) {
+    for (const kept_source& source : request_.models) {
+      if (source.is_followed) {
+        followed_folder folder(loader_, extensions_, source.source,
+                               std::chrono::milliseconds(request_.interval_ms));
+        if (!folder.load_newest()) std::rethrow_exception(folder.failure());
+        publish_version(source.name, folder);
+        report_follow_failure(folder.take_message());
+        followed_.insert_or_assign(source.name, std::move(folder));
+        continue;
+      }
       load_request one = request_.load;
-      one.from.sources = {source};
-      const model loaded = load(loader_, std::move(one));
-      keeper_.publish(name, loaded);
-      out_.write(fmt::format("{}: {} tensors, {} bytes\n", printable(name), loaded.size(),
-                             loaded.catalog().size_bytes()));
-      out_.flush();
+      one.from.sources = {source.source};
+      publish(source.name, load(loader_, std::move(one)), "");
     }
     published_ = std::chrono::system_clock::now();
+  }
+
+  void publish(const std::string& name, const model& loaded, const std::string& version) {
+    keeper_.publish(name, loaded);
+    out_.write(fmt::format("{}: {}{} tensors, {} bytes\n", printable(name), version, loaded.size(),
+                           loaded.catalog().size_bytes()));
+    out_.flush();
+  }
+
+  void publish_version(const std::string& name, const followed_folder& folder) {
+    publish(name, folder.loaded(), fmt::format("version {}, ", folder.version()));
+  }
+
+  // Publishes a new version of a folder, if there is one. If a version cannot be loaded or
+  // published, the published version stays.
+  void follow(const std::string& name, followed_folder& folder) {
+    try {
+      if (folder.load_newest()) {
+        publish_version(name, folder);
+        published_ = std::chrono::system_clock::now();
+        notify_service(status_of(keeper_.models()));
+      }
+    } catch (const error& failure) {
+      report_follow_failure(failure.what());
+    }
+    if (folder.failure()) report_follow_failure(folder.take_message());
+  }
+
+  void report_follow_failure(const std::string& message) {
+    if (message.empty()) return;
+    ++follow_failures_;
+    std::fprintf(stderr, "ringload: error: follow: %s\n", message.c_str());
   }
 
   // If a model cannot be loaded again, the old model stays published.
@@ -139,19 +189,26 @@ class keep_service {
                "ringload_keeper_reloads_total {}\n"
                "# HELP ringload_keeper_reload_failures_total Reloads that failed.\n"
                "# TYPE ringload_keeper_reload_failures_total counter\n"
-               "ringload_keeper_reload_failures_total {}\n",
-               published, reloads_.load(), reload_failures_.load());
+               "ringload_keeper_reload_failures_total {}\n"
+               "# HELP ringload_keeper_follow_failures_total Reported failures of followed "
+               "folders.\n"
+               "# TYPE ringload_keeper_follow_failures_total counter\n"
+               "ringload_keeper_follow_failures_total {}\n",
+               published, reloads_.load(), reload_failures_.load(), follow_failures_.load());
   }
 
   const keep_request& request_;
   output& out_;
   keeper keeper_;
+  const std::vector<extension> extensions_;
   loader loader_;
+  std::map<std::string, followed_folder> followed_;  // By the name of the model.
 
   // Read by the thread of the metrics server.
   std::atomic<std::chrono::system_clock::time_point> published_{};
   std::atomic<std::uint64_t> reloads_ = 0;
   std::atomic<std::uint64_t> reload_failures_ = 0;
+  std::atomic<std::uint64_t> follow_failures_ = 0;
 
   std::optional<metrics_server> metrics_;  // Last member: its thread uses the members above.
 };

@@ -113,7 +113,10 @@ asio::awaitable<void> load_all(running_load& one) {
   const bool has_versions = is_version_folder(one.request.from);
   if (has_versions) {
     refuse_options_of_versions(one.request);
-    auto version = co_await load_version_async(one.with, one.request.from.sources.front());
+    version_options versions;
+    versions.apply.allocation = one.request.how.allocation;
+    auto version =
+        co_await load_version_async(one.with, one.request.from.sources.front(), versions);
     one.loaded = std::move(version);
     co_return;
   }

@@ -115,11 +115,19 @@ struct apply_request {
 };
 
 // Models for other processes.
+struct kept_source {
+  std::string name;
+  std::string source;
+  bool is_followed =
+      false;  // If true, the source is a version folder, whose new versions are served.
+};
+
 struct keep_request {
-  load_request load;                                        // The load options of every model.
-  std::vector<std::pair<std::string, std::string>> models;  // Name and source.
-  std::string socket;   // If empty, the service manager passes a socket.
-  std::string metrics;  // The address for metrics, such as "127.0.0.1:9464", or empty.
+  load_request load;  // The load options of every model.
+  std::vector<kept_source> models;
+  std::uint64_t interval_ms = 1000;  // The time between two looks at followed folders.
+  std::string socket;                // If empty, the service manager passes a socket.
+  std::string metrics;               // The address for metrics, such as "127.0.0.1:9464", or empty.
   unsigned mode = 0600;
   std::vector<unsigned> users;  // Empty means every user with the permission of the mode.
 };

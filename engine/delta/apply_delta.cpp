@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Applies a delta file to a loaded model. The result is a new model, which shares the memory of all
+// Applies a delta file to a loaded model. The result is a new model, which shares the memory of
 // unchanged tensors with the loaded model.
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/checked.hpp"
 #include "base/printable.hpp"
 #include "catalog/named_catalog.hpp"
 #include "delta/delta_job.hpp"
@@ -23,6 +24,10 @@ namespace {
 // Alignment of the memory of a changed tensor, the same as for a loaded tensor.
 constexpr std::uint32_t tensor_alignment = 64;
 
+// If the result would share more arenas with its base, all tensors are copied to a new arena. Only
+// used if changed tensors share an allocation.
+constexpr std::size_t shared_arenas_max = 64;
+
 class delta_application {
  public:
   delta_application(const delta_services& services, const apply_request& request)
@@ -36,7 +41,14 @@ class delta_application {
  private:
   void check_base_tensors() const;
   void list_tensors();
+  void choose_moved();
   void allocate();
+  std::size_t bytes_after(const applied_tensor& tensor) const {
+    const bool is_whole =
+        tensor.change != nullptr && tensor.change->kind == tensor_change::form::whole;
+    return is_whole ? delta_.bytes_of_whole(*tensor.change).size() : tensor.before.size();
+  }
+  bool has_new_memory(std::size_t i) const { return tensors_[i].change != nullptr || is_moved_[i]; }
   result<void> make_tensor(std::size_t i);
   void check_identity() const;
   model assemble();
@@ -49,8 +61,12 @@ class delta_application {
   // element is an empty handle.
   std::vector<tensor> base_tensors_;
   std::vector<applied_tensor> tensors_;  // Tensors of the next version.
-  // One arena for each changed tensor, in the order of tensors_.
+  // True if the unchanged tensor is copied to new memory. Has the same indices as tensors_.
+  std::vector<bool> is_moved_;
   std::vector<taken_arena> new_arenas_;
+  // The index in new_arenas_ and the offset of each tensor with new memory. Has the same indices as
+  // tensors_.
+  std::vector<std::pair<std::size_t, std::uint64_t>> places_;
 };
 
 void delta_application::check_base_tensors() const {
@@ -93,24 +109,57 @@ void delta_application::list_tensors() {
   }
 }
 
+// Chooses the unchanged tensors that are copied, so that the result has few arenas, and so that at
+// least half of each arena is in use.
+void delta_application::choose_moved() {
+  is_moved_.assign(tensors_.size(), false);
+  if (request_.options.allocation == allocation::per_tensor) return;
+  const model_storage& base = *request_.base.storage();
+  std::vector<std::uint64_t> used(base.arenas().size());
+  std::vector<std::size_t> arena_of(tensors_.size());
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].change != nullptr) continue;
+    const std::uint32_t index = *base.tensors().named().find(tensors_[i].name);
+    arena_of[i] = base.tensors().where(index).destination;
+    used[arena_of[i]] += tensors_[i].before.size();
+  }
+  const auto is_kept = [&](std::size_t arena_index) {
+    const std::uint64_t bytes = base.arenas()[arena_index]->memory_bytes();
+    return used[arena_index] > 0 && used[arena_index] >= bytes - bytes / 2;
+  };
+  std::size_t kept_count = 0;
+  for (std::size_t i = 0; i < used.size(); ++i) kept_count += is_kept(i) ? 1 : 0;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].change != nullptr) continue;
+    is_moved_[i] = kept_count > shared_arenas_max || !is_kept(arena_of[i]);
+  }
+}
+
 void delta_application::allocate() {
+  const bool is_separate = request_.options.allocation == allocation::per_tensor;
+  places_.resize(tensors_.size());
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const applied_tensor& next = tensors_[i];
+    if (!has_new_memory(i)) continue;
+    if (is_separate || new_arenas_.empty()) new_arenas_.emplace_back();
+    taken_arena& taken = new_arenas_.back();
+    places_[i] = {new_arenas_.size() - 1, round_up(taken.bytes, std::uint64_t{tensor_alignment})};
+    taken.bytes = places_[i].second + bytes_after(next);
+  }
   std::vector<arena_size> sizes;
-  for (const applied_tensor& next : tensors_) {
-    if (next.change == nullptr) continue;
-    const std::uint64_t bytes = next.change->kind == tensor_change::form::whole
-                                    ? delta_.bytes_of_whole(*next.change).size()
-                                    : next.before.size();
-    sizes.push_back({std::max<std::uint64_t>(bytes, 1), tensor_alignment});
-    new_arenas_.push_back({nullptr, bytes});
+  for (const taken_arena& taken : new_arenas_) {
+    sizes.push_back({std::max<std::uint64_t>(taken.bytes, 1), tensor_alignment});
   }
   auto memory = services_.loader_engine()->devices.backend_at(0).allocate_all(sizes);
   if (!memory) throw to_error(memory.error().in(delta_.place()));
-  std::size_t next_arena = 0;
-  for (applied_tensor& next : tensors_) {
-    if (next.change == nullptr) continue;
-    taken_arena& taken = new_arenas_[next_arena];
-    taken.memory = std::move((*memory)[next_arena++]);
-    next.after = {taken.memory->data(), static_cast<std::size_t>(taken.bytes)};
+  for (std::size_t i = 0; i < new_arenas_.size(); ++i) {
+    new_arenas_[i].memory = std::move((*memory)[i]);
+  }
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (!has_new_memory(i)) continue;
+    applied_tensor& next = tensors_[i];
+    const auto& [arena_index, offset] = places_[i];
+    next.after = {new_arenas_[arena_index].memory->data() + offset, bytes_after(next)};
   }
 }
 
@@ -119,6 +168,7 @@ result<void> delta_application::make_tensor(std::size_t i) {
   applied_tensor& next = tensors_[i];
   if (next.change != nullptr) return delta_.apply(next);
   next.crc = contents_.base_crcs.find(next.name)->second;
+  if (is_moved_[i]) std::ranges::copy(next.before, next.after.begin());
   if (!request_.options.check_unchanged) return {};
   return delta_.check_base(next.name, crc32c(next.before));
 }
@@ -144,8 +194,8 @@ void delta_application::check_identity() const {
                   contents_.result_identity);
 }
 
-// Builds the new model. Unchanged tensors keep their catalog entry and their memory. Changed
-// tensors get a catalog entry that refers to the delta file.
+// Builds the new model. Unchanged tensors keep their catalog entry, and their memory unless they
+// are moved. Changed tensors get a catalog entry that refers to the delta file.
 model delta_application::assemble() {
   catalog contents = request_.base.catalog();
   const auto delta_file = static_cast<std::uint32_t>(contents.files.size());
@@ -153,7 +203,7 @@ model delta_application::assemble() {
   contents.metadata = contents_.metadata;
   contents.tensors.clear();
   std::vector<placement> placements;
-  std::vector<taken_arena> arenas;
+  std::vector<taken_arena> arenas = std::move(new_arenas_);
   const model_storage& base = *request_.base.storage();
   // Unchanged tensors stay in the arenas of the base. The new model lists each of these arenas
   // once, even if the arena has several tensors.
@@ -163,6 +213,11 @@ model delta_application::assemble() {
     const std::uint32_t index = *base.tensors().named().find(base_tensors_[i].name());
     contents.tensors.push_back(base.tensors().info(index));
     placement& place = placements.emplace_back(base.tensors().where(index));
+    if (is_moved_[i]) {
+      place.destination = static_cast<std::uint32_t>(places_[i].first);
+      place.destination_offset = places_[i].second;
+      continue;
+    }
     std::uint32_t& number = taken_as[place.destination];
     if (number == no_index) {
       number = static_cast<std::uint32_t>(arenas.size());
@@ -175,8 +230,8 @@ model delta_application::assemble() {
     }
     place.destination = number;
   }
-  std::size_t next_arena = 0;
-  for (const applied_tensor& next : tensors_) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const applied_tensor& next = tensors_[i];
     if (next.change == nullptr) continue;
     tensor_info info = delta_.file().storage()->tensors().info(
         *delta_.file().storage()->tensors().named().find(next.change->values));
@@ -197,8 +252,8 @@ model delta_application::assemble() {
     contents.tensors.push_back(std::move(info));
     placement& place = placements.emplace_back();
     place.bytes = next.after.size();
-    place.destination = static_cast<std::uint32_t>(arenas.size());
-    arenas.push_back(std::move(new_arenas_[next_arena++]));
+    place.destination = static_cast<std::uint32_t>(places_[i].first);
+    place.destination_offset = places_[i].second;
   }
   auto storage = make_model_storage(std::move(contents), std::move(placements), std::move(arenas),
                                     services_.loader_engine()->memory);
@@ -210,6 +265,7 @@ model delta_application::run() {
   services_.require_host();
   check_base_tensors();
   list_tensors();
+  choose_moved();
   allocate();
   auto status = for_each_index(tensors_.size(), [this](std::size_t i) { return make_tensor(i); });
   if (!status) throw to_error(status.error().in(delta_.place()));

@@ -81,7 +81,6 @@ class change_cursor {
   void apply_sparse(std::span<std::byte> region) noexcept;
   template <class Element>
   void apply_dense(std::span<std::byte> region) noexcept;
-  void read_gap() noexcept;
 
   const change_view change_;
   const std::uint64_t changed_;

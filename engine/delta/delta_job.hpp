@@ -8,22 +8,19 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <ringload/checkpoint.hpp>
 #include <ringload/delta.hpp>
 #include <ringload/model.hpp>
 #include <ringload/verify.hpp>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/catch_as_fault.hpp"
-#include "base/end_operation.hpp"
 #include "base/fault.hpp"
-#include "base/retry_allocation.hpp"
 #include "runtime/cancel_step.hpp"
-#include "runtime/step_thread.hpp"
+#include "runtime/step_operation.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -42,7 +39,9 @@ class delta_services {
  public:
   explicit delta_services(engine_ptr loader_engine) : engine_(std::move(loader_engine)) {}
 
-  step_cancellation& cancellation() const noexcept { return *cancellation_; }
+  std::shared_ptr<step_cancellation> cancellation() const noexcept { return cancellation_; }
+  // A cancellation requests a stop, which ends blocking calls to a store.
+  std::stop_token stop_token() const noexcept { return stop_.get_token(); }
   // Throws operation_aborted if the operation was cancelled.
   void check_cancelled() const;
 
@@ -55,51 +54,21 @@ class delta_services {
   const std::shared_ptr<engine>& loader_engine() const noexcept { return engine_; }
 
  private:
-  const engine_ptr engine_;
-  const std::shared_ptr<step_cancellation> cancellation_ = std::make_shared<step_cancellation>();
+  engine_ptr engine_;
+  std::stop_source stop_;
+  std::shared_ptr<step_cancellation> cancellation_ =
+      std::make_shared<step_cancellation>([stop = stop_]() mutable { stop.request_stop(); });
 };
 
 // Starts a thread that calls `work(services)`. The result, of type T, completes the operation.
 template <class T, class Work>
 void run_delta_operation(const engine_ptr& loader_engine, std::unique_ptr<operation<T>> waiting,
                          Work work) {
-  struct step final : step_thread::step {
-    step(const engine_ptr& e, std::unique_ptr<operation<T>> w, Work d)
-        : services(e), waiting(std::move(w)), work(std::in_place, std::move(d)) {}
-
-    void run() noexcept override {
-      auto outcome = catch_as_fault([&]() -> result<T> {
-        services.cancellation().begin(*waiting->cancel);
-        return (*work)(services);
-      });
-      work.reset();  // Destroys the arguments before the operation completes.
-      // The result of completed work is returned even after a cancellation, because the work may
-      // have changed the caller's memory.
-      if (services.cancellation().finish() && !outcome) {
-        outcome = retry_allocation([] {
-          return fault{boost::asio::error::operation_aborted, "delta", "it was cancelled"};
-        });
-      }
-      end_operation(waiting, std::move(outcome));
-      // The thread ends after this step. The step_thread is destroyed here, by the thread itself.
-      const auto last = std::move(self);
-    }
-
-    delta_services services;
-    std::unique_ptr<operation<T>> waiting;
-    std::optional<Work> work;
-    std::shared_ptr<step_thread> self;
-  };
-
-  try {
-    const auto thread = std::make_shared<step_thread>();
-    auto new_step = std::make_unique<step>(loader_engine, std::move(waiting), std::move(work));
-    new_step->self = thread;
-    thread->add(std::move(new_step));
-  } catch (const std::system_error& refused) {
-    const fault failure = thread_refused(refused.code().value());
-    waiting->fail(failure);
-  }
+  delta_services services(loader_engine);
+  auto cancellation = services.cancellation();
+  run_step_operation<T>(
+      std::move(waiting), "delta", std::move(cancellation),
+      [services = std::move(services), work = std::move(work)] { return work(services); });
 }
 
 }  // namespace ringload::inline v0::detail

@@ -124,29 +124,42 @@ std::span<const std::byte> loaded_delta::bytes_of_whole(const tensor_change& cha
   return host_bytes(file_.at(change.values));
 }
 
+result<void> loaded_delta::replace(applied_tensor& tensor) const {
+  const bool is_added = tensor.before.data() == nullptr;
+  if (!is_added) {
+    if (auto valid = check_base(tensor.name, crc32c(tensor.before)); !valid) return valid;
+  }
+  tensor.is_changed = true;
+  const auto source = bytes_of_whole(*tensor.change);
+  for (std::size_t offset = 0; offset < source.size(); offset += tile_bytes) {
+    const auto tile = source.subspan(offset, std::min(tile_bytes, source.size() - offset));
+    std::copy(tile.begin(), tile.end(), tensor.after.begin() + static_cast<std::ptrdiff_t>(offset));
+    tensor.crc = crc32c(tensor.after.subspan(offset, tile.size()), tensor.crc);
+  }
+  return check_result(tensor.name, tensor.crc);
+}
+
 result<void> loaded_delta::apply(applied_tensor& tensor) const {
-  const bool is_whole = tensor.change->kind == form::whole;
+  if (tensor.change->kind == form::whole) return replace(tensor);
   const bool is_in_place = tensor.before.data() == tensor.after.data();
-  std::uint32_t base_crc = 0;
-  if (is_whole) {
-    base_crc = crc32c(tensor.before);
-    const auto source = bytes_of_whole(*tensor.change);
-    std::copy(source.begin(), source.end(), tensor.after.begin());
-    tensor.crc = crc32c(tensor.after);
-  } else {
-    change_cursor cursor(view_of(*tensor.change));
-    for (std::size_t offset = 0; offset < tensor.after.size(); offset += tile_bytes) {
-      const std::size_t size = std::min(tile_bytes, tensor.after.size() - offset);
-      const auto tile = tensor.after.subspan(offset, size);
-      base_crc = crc32c(tensor.before.subspan(offset, size), base_crc);
-      if (!is_in_place) std::memcpy(tile.data(), tensor.before.data() + offset, size);
-      cursor.apply(tile);
-      tensor.crc = crc32c(tile, tensor.crc);
-    }
+  tensor.is_changed = true;
+  change_cursor cursor(view_of(*tensor.change));
+  for (std::size_t offset = 0; offset < tensor.after.size(); offset += tile_bytes) {
+    const std::size_t size = std::min(tile_bytes, tensor.after.size() - offset);
+    const auto tile = tensor.after.subspan(offset, size);
+    if (!is_in_place) std::memcpy(tile.data(), tensor.before.data() + offset, size);
+    cursor.apply(tile);
+    tensor.crc = crc32c(tile, tensor.crc);
+  }
+  const auto expected = contents_.result_crcs.find(tensor.name);
+  if (expected != contents_.result_crcs.end() && expected->second == tensor.crc) return {};
+  if (is_in_place) {
+    undo(tensor);
+    tensor.is_changed = false;
   }
   const bool is_added = tensor.before.data() == nullptr;
   if (!is_added) {
-    if (auto valid = check_base(tensor.name, base_crc); !valid) return valid;
+    if (auto valid = check_base(tensor.name, crc32c(tensor.before)); !valid) return valid;
   }
   return check_result(tensor.name, tensor.crc);
 }

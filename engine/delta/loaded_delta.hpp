@@ -25,7 +25,8 @@ struct applied_tensor {
   // Memory for the next version. If the tensor is changed in place, the memory is that of `before`.
   // Not used if the tensor is unchanged.
   std::span<std::byte> after;
-  std::uint32_t crc = 0;  // Set by apply(): the CRC-32C of the next version.
+  std::uint32_t crc = 0;    // Set by apply(): the CRC-32C of the next version.
+  bool is_changed = false;  // Set by apply(): true if `after` may differ from the old bytes.
 };
 
 class loaded_delta {
@@ -50,9 +51,13 @@ class loaded_delta {
   change_view view_of(const tensor_change& change) const;
   std::span<const std::byte> bytes_of_whole(const tensor_change& change) const;
 
-  // Writes the next version of a tensor to `tensor.after`, then checks the digests of both
-  // versions. If a check fails and the tensor is changed in place, the caller must restore the old
-  // bytes.
+  // Writes the next version of a tensor to `tensor.after`, and checks the digests. If a check fails
+  // and `tensor.is_changed` is true, a caller that changes in place must restore the old bytes.
+  //
+  // For a sparse or dense difference, only the digest of the result is computed. The difference
+  // converts exactly one base to this result, so a wrong base has a wrong result too, with the same
+  // probability with which its own digest would be wrong. After a failure, the digest of the base
+  // is computed to find the cause.
   result<void> apply(applied_tensor& tensor) const;
   // Undoes apply() for a tensor that was changed in place by a sparse or dense difference. A change
   // of the kind `whole` cannot be undone.
@@ -60,6 +65,8 @@ class loaded_delta {
 
  private:
   result<void> check_change_of(const tensor_change& change) const;
+  // Implements apply() for a change of the kind `whole`.
+  result<void> replace(applied_tensor& tensor) const;
 
   const std::string place_;
   model file_;

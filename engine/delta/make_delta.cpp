@@ -88,7 +88,7 @@ class delta_maker {
   void add_removed(const names& group);
   template <class Start>
   void wait_for_step(const Start& start) const {
-    services_.cancellation().wait_for<std::uint64_t>(start);
+    services_.cancellation()->wait_for<std::uint64_t>(start);
   }
 
   const delta_services& services_;
@@ -312,7 +312,7 @@ delta_result delta_maker::run() {
   for (const auto& [key, value] : described) {
     wait_for_step([&](auto&& handler) { out.set_attribute_async(key, value, std::move(handler)); });
   }
-  const auto written = services_.cancellation().wait_for<write_result>(
+  const auto written = services_.cancellation()->wait_for<write_result>(
       [&](auto&& handler) { out.finish_async(std::move(handler)); });
   result_.bytes = written.bytes;
   result_.seconds =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Applies a delta to the caller's memory, in place. One pass over the memory changes the bytes and
-// computes the digests of both versions. After a failure, the old bytes are restored. A second
+// computes their digests. After a failure, the old bytes are restored. A second
 // application of an XOR difference restores the old bytes, even if the base is wrong. Only tensors
 // that the delta stores as a whole need a copy of their old bytes.
 
@@ -52,9 +52,6 @@ class in_place_update {
   // Copies of the old bytes. Has the same indices as into_. An entry is empty unless the delta
   // stores the tensor as a whole.
   std::vector<std::vector<std::byte>> old_bytes_;
-  // True if the tensor may already be changed. Has the same indices as into_. The type is not
-  // vector<bool>, because several threads write to adjacent elements.
-  std::vector<char> is_changed_;
 };
 
 // Fails unless both versions have tensors of the same names.
@@ -151,13 +148,12 @@ result<void> in_place_update::change(std::size_t i) {
     if (!options_.check_unchanged) return {};
     return delta_.check_base(tensor.name, crc32c(tensor.before));
   }
-  is_changed_[i] = 1;
   return delta_.apply(tensors_[i]);
 }
 
 void in_place_update::restore() noexcept {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (is_changed_[i] == 0) continue;
+    if (!tensors_[i].is_changed) continue;
     if (tensors_[i].change->kind != form::whole) {
       delta_.undo(tensors_[i]);
     } else {
@@ -167,7 +163,6 @@ void in_place_update::restore() noexcept {
 }
 
 void in_place_update::apply_all() {
-  is_changed_.assign(tensors_.size(), 0);
   // Restores the old bytes, even if there is no memory for the text of an error.
   struct restore_guard {
     ~restore_guard() {

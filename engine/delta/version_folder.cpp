@@ -11,9 +11,11 @@
 
 #include "base/folder_names.hpp"
 #include "base/printable.hpp"
+#include "catalog/store_folder.hpp"
 #include "catalog/version_name.hpp"
 #include "delta/delta_job.hpp"
 #include "delta/loaded_delta.hpp"
+#include "runtime/engine.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -28,52 +30,94 @@ bool is_folder(const fs::path& path) noexcept {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-result<void> add_file(const fs::path& path, version_folder& folder) {
-  const std::string name = path.filename().string();
+// Finds the folder in a store. Returns an empty folder if no store recognises the path.
+result<found_source> find_in_stores(const std::string& path, std::span<const extension> extensions,
+                                    const std::stop_token& stop) {
+  source_options options(strictness::strict);
+  options.extensions = extensions;
+  byte_store* const store = store_of(path, options);
+  if (store == nullptr && path.find("://") == std::string::npos) return found_source();
+  if (store == nullptr) {
+    return fault{errc::source_not_found, {}, "no extension of the loader supports such addresses"};
+  }
+  auto found = find_in(*store, path, stop);
+  if (!found) return found;
+  if (found->file.empty()) return found;
+  return fault{errc::source_not_found, {}, "expected a folder of versions, but the path is a file"};
+}
+
+}  // namespace
+
+std::string version_folder::path_of(const std::string& name) const {
+  if (store_) return store_->path_of(name);
+  return name.empty() ? path_ : (fs::path(path_) / name).string();
+}
+
+source version_folder::source_of(const std::string& name) const {
+  return store_ ? source(found_source{store_, name, {}}) : source(path_of(name));
+}
+
+result<void> version_folder::add(const std::string& name) {
   if (const auto version = version_named(name, delta_ending)) {
-    folder[*version].delta = path.string();
+    versions_[*version].delta = name;
     return {};
   }
   for (const std::string_view ending : full_endings) {
     const auto version = version_named(name, ending);
     if (!version) continue;
-    if (ending.empty() && !is_folder(path)) continue;
-    std::string& full = folder[*version].full;
+    // In a store, a full version is a single file.
+    if (ending.empty() && (store_ || !is_folder(path_of(name)))) continue;
+    std::string& full = versions_[*version].full;
     if (!full.empty()) {
-      return fault{errc::ambiguous_source, printable_path(path.string()),
-                   "the folder has the version as " + printable_path(full) + " too"};
+      return fault{errc::ambiguous_source, printable_path(path_of(name)),
+                   "the folder has the version as " + printable_path(path_of(full)) + " too"};
     }
-    full = path.string();
+    full = name;
   }
   return {};
 }
 
-}  // namespace
-
-result<version_folder> read_version_folder(const std::string& path) {
-  const auto names = folder_names(fs::path(path));
-  if (!names) return names.error().in(printable_path(path));
+result<version_folder> version_folder::read(const std::string& path,
+                                            std::span<const extension> extensions,
+                                            const std::stop_token& stop) {
   version_folder folder;
+  folder.path_ = path;
+  if (!is_folder(path)) {
+    auto found = find_in_stores(path, extensions, stop);
+    if (!found) return found.error().in(printable_path(path));
+    if (!found->local_path.empty()) {
+      folder.path_ = found->local_path;
+    } else {
+      folder.store_ = std::move(found->folder);
+    }
+  }
+  const auto names = folder.store_ ? store_folder(folder.store_, stop).names()
+                                   : folder_names(fs::path(folder.path_));
+  if (!names) {
+    const fault& failure = names.error();
+    return failure.where().empty() ? failure.in(printable_path(path)) : failure;
+  }
   for (const std::string& name : *names) {
-    if (auto added = add_file(fs::path(path) / name, folder); !added) return added.error();
+    if (auto added = folder.add(name); !added) return added.error();
   }
   return folder;
 }
 
-result<version_chain> find_chain(const version_folder& folder, const std::string& path,
-                                 std::uint64_t version) {
+result<version_chain> find_chain(const version_folder& folder, std::uint64_t version,
+                                 std::optional<std::uint64_t> loaded) {
   const auto missing = [&](const std::string& name, const std::string& cause) {
-    return fault{errc::source_not_found, printable_path((fs::path(path) / name).string()), cause};
+    return fault{errc::source_not_found, printable_path(folder.path_of(name)), cause};
   };
   version_chain chain;
   for (std::uint64_t link = version;; --link) {
+    if (link == loaded) break;
     const std::string name = "v" + std::to_string(link);
-    const auto found = folder.find(link);
-    if (found != folder.end() && !found->second.full.empty()) {
+    const auto found = folder.versions().find(link);
+    if (found != folder.versions().end() && !found->second.full.empty()) {
       chain.full = found->second.full;
       break;
     }
-    if (found == folder.end() || found->second.delta.empty()) {
+    if (found == folder.versions().end() || found->second.delta.empty()) {
       return missing(
           name + std::string(delta_ending),
           "the folder has neither this delta nor the full version " + std::to_string(link));
@@ -85,41 +129,86 @@ result<version_chain> find_chain(const version_folder& folder, const std::string
   return chain;
 }
 
+namespace {
+
+// Loads the full version `full`, unless `base` is already loaded. Then applies the deltas.
+model load_links(const delta_services& services, const std::optional<model>& base,
+                 const std::optional<source>& full, const std::vector<source>& deltas,
+                 const apply_options& options) {
+  load_options loading;
+  loading.allocation = options.allocation;
+  model loaded = full ? services.load_all(*full, loading) : *base;
+  for (const source& delta : deltas) {
+    loaded = apply_delta(services, {std::move(loaded), delta, options});
+  }
+  return loaded;
+}
+
+model load_version(const delta_services& services, const version_request& request) {
+  const version_options& options = request.options;
+  services.require_host();
+  const auto folder = version_folder::read(request.folder, services.loader_engine()->extensions,
+                                           services.stop_token());
+  if (!folder) throw to_error(folder.error());
+  if (folder->versions().empty()) {
+    throw error(errc::source_not_found, printable_path(request.folder),
+                "the folder has no version, expected a file such as v0.safetensors");
+  }
+  const std::uint64_t version = options.version.value_or(folder->versions().rbegin()->first);
+  std::optional<std::uint64_t> loaded_version;
+  if (options.base) loaded_version = options.base_version;
+  const auto chain = find_chain(*folder, version, loaded_version);
+  if (!chain) throw to_error(chain.error());
+  std::optional<source> full;
+  if (!chain->full.empty()) full = folder->source_of(chain->full);
+  std::vector<source> deltas;
+  for (const std::string& name : chain->deltas) deltas.push_back(folder->source_of(name));
+  return load_links(services, options.base, full, deltas, options.apply);
+}
+
+model load_chain(const delta_services& services, const chain_request& request) {
+  services.require_host();
+  if (request.links.empty()) {
+    throw error(errc::invalid_options, "links", "there is no link, expected a full version");
+  }
+  const std::vector<source> deltas(request.links.begin() + 1, request.links.end());
+  return load_links(services, std::nullopt, request.links.front(), deltas, request.options);
+}
+
+}  // namespace
+
 void begin_load_version(const engine_ptr& loader_engine, version_request request,
                         std::unique_ptr<operation<model>> waiting) {
-  run_delta_operation<model>(
-      loader_engine, std::move(waiting),
-      [request = std::move(request)](const delta_services& services) {
-        services.require_host();
-        const auto folder = read_version_folder(request.folder);
-        if (!folder) throw to_error(folder.error());
-        if (folder->empty()) {
-          throw error(errc::source_not_found, printable_path(request.folder),
-                      "the folder has no version, expected a file such as v0.safetensors");
-        }
-        const std::uint64_t version = request.options.version.value_or(folder->rbegin()->first);
-        const auto chain = find_chain(*folder, request.folder, version);
-        if (!chain) throw to_error(chain.error());
-        load_options options;
-        // Each tensor has its own memory, which is freed when a delta replaces the tensor.
-        options.allocation = allocation::per_tensor;
-        model loaded = services.load_all(chain->full, options);
-        for (const std::string& delta : chain->deltas) {
-          loaded = apply_delta(services, {std::move(loaded), delta, request.options.apply});
-        }
-        return loaded;
-      });
+  run_delta_operation<model>(loader_engine, std::move(waiting),
+                             [request = std::move(request)](const delta_services& services) {
+                               return load_version(services, request);
+                             });
+}
+
+void begin_load_chain(const engine_ptr& loader_engine, chain_request request,
+                      std::unique_ptr<operation<model>> waiting) {
+  run_delta_operation<model>(loader_engine, std::move(waiting),
+                             [request = std::move(request)](const delta_services& services) {
+                               return load_chain(services, request);
+                             });
 }
 
 }  // namespace ringload::inline v0::detail
 
 namespace ringload::inline v0 {
 
-std::vector<version_info> list_versions(detail::path_argument folder) {
-  const auto files = detail::read_version_folder(std::move(folder).take());
+std::vector<version_info> list_versions(detail::path_argument folder,
+                                        const std::vector<extension>& extensions) {
+  const auto files = catch_as_fault(
+      [&] { return detail::version_folder::read(std::move(folder).take(), extensions, {}); });
   if (!files) throw to_error(files.error());
+  const auto path_of = [&](const std::string& name) {
+    return name.empty() ? std::string() : files->path_of(name);
+  };
   std::vector<version_info> versions;
-  for (const auto& [number, paths] : *files) versions.push_back({number, paths.full, paths.delta});
+  for (const auto& [number, names] : files->versions()) {
+    versions.push_back({number, path_of(names.full), path_of(names.delta)});
+  }
   return versions;
 }
 

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The files of a version folder. The comments of ringload/delta.hpp describe the file names.
+// The files of a version folder, on a file system or in a store. The comments of ringload/delta.hpp
+// describe the file names.
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
+#include <ringload/byte_source.hpp>
+#include <ringload/extension.hpp>
+#include <ringload/source.hpp>
+#include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,25 +21,43 @@
 
 namespace ringload::inline v0::detail {
 
+// The names of the files of one version. Empty if the folder has no such file.
 struct version_files {
   std::string full;
   std::string delta;
 };
 
-using version_folder = std::map<std::uint64_t, version_files>;
+class version_folder {
+ public:
+  // Lists the versions of a folder. Ignores files with other names. If `path` is not a local
+  // folder, a store of `extensions` must recognise the path and list the folder.
+  static result<version_folder> read(const std::string& path, std::span<const extension> extensions,
+                                     const std::stop_token& stop);
 
-// Lists the versions of a folder. Ignores files with other names.
-result<version_folder> read_version_folder(const std::string& path);
+  const std::map<std::uint64_t, version_files>& versions() const noexcept { return versions_; }
+  // Returns the path of the folder, or of a file of the folder.
+  std::string path_of(const std::string& name) const;
+  source source_of(const std::string& name) const;
 
-// The files that lead to a version: a full version, and the deltas in the order of application.
+ private:
+  result<void> add(const std::string& name);
+
+  std::string path_;
+  std::shared_ptr<byte_folder> store_;  // Null if the folder is on a file system.
+  std::map<std::uint64_t, version_files> versions_;
+};
+
+// The names of the files that lead to a version: a full version, and the deltas in the order of
+// application.
 struct version_chain {
-  std::string full;
+  std::string full;  // Empty if the chain begins with the loaded version.
   std::vector<std::string> deltas;
 };
 
-// Returns the shortest chain to a version of the folder `path`. Fails with errc::source_not_found
-// if the folder lacks a file of the chain. The fault names the file.
-result<version_chain> find_chain(const version_folder& folder, const std::string& path,
-                                 std::uint64_t version);
+// Returns the shortest chain to a version of the folder, from a full version or from the version
+// `loaded`. Fails with errc::source_not_found if the folder lacks a file of the chain. The fault
+// names the file.
+result<version_chain> find_chain(const version_folder& folder, std::uint64_t version,
+                                 std::optional<std::uint64_t> loaded = std::nullopt);
 
 }  // namespace ringload::inline v0::detail

@@ -5,23 +5,23 @@
 // checks the description of the model. Host memory is sealed, so no process can change the memory.
 // The result is a model in the shared memory, or a copy of the model on the requested device.
 
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <array>
-#include <boost/asio/post.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_future.hpp>
-#include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <ringload/keeper.hpp>
 #include <ringload/loader.hpp>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "base/catch_as_fault.hpp"
-#include "base/end_operation.hpp"
 #include "base/packet_socket.hpp"
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
@@ -30,6 +30,7 @@
 #include "keeper/description.hpp"
 #include "keeper/messages.hpp"
 #include "load/tensor_storage.hpp"
+#include "runtime/step_operation.hpp"
 
 namespace ringload::inline v0 {
 
@@ -46,11 +47,50 @@ fault refusal(keep_answer answer) {
     case keep_answer::not_admitted:
       return {system_code(EACCES), "", "the keeper does not admit this user"};
     case keep_answer::malformed:
+    case keep_answer::version:
     case keep_answer::attached: break;
   }
   return {errc::malformed_message, "",
           "the keeper refused the request as malformed: its version of ringload may differ"};
 }
+
+// Makes the connection of a blocked call available to the thread that cancels the call.
+class connection_guard {
+ public:
+  // Until its destruction, interrupt() ends a send or a receive on `connection`.
+  class scope {
+   public:
+    scope(connection_guard* guard, const unique_fd& connection) noexcept : guard_(guard) {
+      if (guard_ != nullptr) guard_->set(connection.get());
+    }
+    scope(const scope&) = delete;
+    scope& operator=(const scope&) = delete;
+    ~scope() {
+      if (guard_ != nullptr) guard_->set(-1);
+    }
+
+   private:
+    connection_guard* const guard_;
+  };
+
+  void interrupt() noexcept {
+    const std::lock_guard lock(mutex_);
+    is_interrupted_ = true;
+    if (descriptor_ >= 0) ::shutdown(descriptor_, SHUT_RDWR);
+  }
+
+ private:
+  void set(int descriptor) noexcept {
+    const std::lock_guard lock(mutex_);
+    descriptor_ = descriptor;
+    if (is_interrupted_ && descriptor_ >= 0) ::shutdown(descriptor_, SHUT_RDWR);
+  }
+
+  std::mutex mutex_;
+  // The mutex guards the members below.
+  int descriptor_ = -1;
+  bool is_interrupted_ = false;
+};
 
 struct attached_memory {
   shared_memory description;
@@ -134,7 +174,9 @@ class model_on_device {
       arenas[t] = {std::shared_ptr<arena>(copy, &copy->memory()), copy->size_bytes(), false,
                    target_};
     }
-    return model(make_model_storage(original.catalog(), std::move(placements), std::move(arenas)));
+    auto storage = make_model_storage(original.catalog(), std::move(placements), std::move(arenas));
+    storage->version = original.storage()->version;
+    return model(std::move(storage));
   }
 
  private:
@@ -159,7 +201,15 @@ class model_on_device {
   std::optional<loader> copier_;
 };
 
-result<model> make_model(attached_memory memory, unique_fd connection, device target) {
+result<model> make_model(attached_memory memory, unique_fd connection, device target,
+                         kept_version version) {
+  const auto model_of = [&](catalog contents, std::vector<placement> placements,
+                            std::vector<taken_arena> arenas) {
+    auto storage =
+        make_model_storage(std::move(contents), std::move(placements), std::move(arenas));
+    storage->version = version;
+    return model(std::move(storage));
+  };
   std::vector<std::uint64_t> sizes;
   for (const shared_memory& entry : memory.regions) sizes.push_back(entry.span().size());
   auto description = unpack_description(memory.description.span(), sizes);
@@ -185,8 +235,7 @@ result<model> make_model(attached_memory memory, unique_fd connection, device ta
   if (!description->device_regions.empty()) {
     auto opened = open_regions(target, description->device_regions, shared_connection);
     if (!opened) return opened.error();
-    return model(make_model_storage(std::move(description->contents), std::move(placements),
-                                    std::move(*opened)));
+    return model_of(std::move(description->contents), std::move(placements), std::move(*opened));
   }
   std::vector<taken_arena> arenas;
   for (shared_memory& entry : memory.regions) {
@@ -198,77 +247,102 @@ result<model> make_model(attached_memory memory, unique_fd connection, device ta
     if (!region) region = std::make_shared<shared_arena>(std::move(entry), shared_connection);
     arenas.push_back({std::move(region), bytes});
   }
-  model mapped = model(make_model_storage(std::move(description->contents), std::move(placements),
-                                          std::move(arenas)));
+  model mapped =
+      model_of(std::move(description->contents), std::move(placements), std::move(arenas));
   if (target.kind() == device_kind::host) return mapped;
   return model_on_device(target).make(mapped);
 }
 
-result<model> request_model(const std::string& path, const std::string& name, device target,
-                            std::chrono::milliseconds timeout) {
-  auto connection = connect_to(path, timeout);
-  if (!connection) return connection.error();
-  if (auto sent = send_packet(*connection, pack(keep_request{name})); !sent) return sent.error();
-  std::array<std::byte, packet_bytes_max> buffer = {};
-  auto got = receive_packet(*connection, buffer);
-  if (!got) return got.error();
-  if (got->bytes == 0)
-    return fault{system_code(ECONNRESET), "", "the keeper closed the connection"};
-  const auto reply = unpack_reply(std::span(buffer).first(got->bytes));
+// Sends a request and receives the reply, on a new connection.
+class keeper_call {
+ public:
+  explicit keeper_call(connection_guard* guard = nullptr) noexcept : guard_(guard) {}
+
+  result<keep_reply> run(const attach_request& request) {
+    auto connected = connect_to(request.socket, request.timeout);
+    if (!connected) return connected.error();
+    connection = std::move(*connected);
+    const connection_guard::scope interruptible(guard_, connection);
+    const keep_request message = {request.name, request.action, request.current};
+    if (auto sent = send_packet(connection, pack(message)); !sent) return sent.error();
+    if (request.is_unlimited) wait_for_input();
+    std::array<std::byte, packet_bytes_max> buffer = {};
+    auto got = receive_packet(connection, buffer);
+    if (!got) return got.error();
+    if (got->bytes == 0)
+      return fault{system_code(ECONNRESET), "", "the keeper closed the connection"};
+    packet = std::move(*got);
+    auto reply = unpack_reply(std::span(buffer).first(packet.bytes));
+    if (!reply) return reply.error();
+    const bool is_version = request.action == keep_action::read_version;
+    const auto expected = is_version ? keep_answer::version : keep_answer::attached;
+    if (reply->answer != expected) return refusal(reply->answer);
+    return reply;
+  }
+
+  // Set by run().
+  unique_fd connection;
+  received_packet packet;
+
+ private:
+  void wait_for_input() const noexcept {
+    ::pollfd input = {connection.get(), POLLIN, 0};
+    while (::poll(&input, 1, -1) < 0 && errno == EINTR) {
+    }
+  }
+
+  connection_guard* const guard_;
+};
+
+result<model> request_model(const attach_request& request, connection_guard* guard) {
+  keeper_call call(guard);
+  const auto reply = call.run(request);
   if (!reply) return reply.error();
-  if (reply->answer != keep_answer::attached) return refusal(reply->answer);
-  auto memory = open_memory(std::move(*got), *reply);
+  auto memory = open_memory(std::move(call.packet), *reply);
   if (!memory) return memory.error();
-  return make_model(std::move(*memory), std::move(*connection), target);
+  return make_model(std::move(*memory), std::move(call.connection), request.on, reply->version);
 }
 
-result<model> attach_now(const std::string& path, const std::string& name, device target,
-                         std::chrono::milliseconds timeout) {
-  const std::string place = printable_path(path) + ": model '" + printable(name) + "'";
-  if (name.empty() || name.size() > name_bytes_max) {
+std::string place_of(const attach_request& request) {
+  return printable_path(request.socket) + ": model '" + printable(request.name) + "'";
+}
+
+// Checks the name, then calls `work`. Adds the place to a failure.
+template <class T, class Work>
+result<T> call_keeper(const attach_request& request, const Work& work) {
+  const std::string place = place_of(request);
+  if (request.name.empty() || request.name.size() > name_bytes_max) {
     return fault{errc::invalid_source_name, place,
-                 "the model name has " + grouped(name.size()) + " bytes, expected 1 to " +
+                 "the model name has " + grouped(request.name.size()) + " bytes, expected 1 to " +
                      grouped(name_bytes_max)};
   }
-  auto attached_model = catch_as_fault([&] { return request_model(path, name, target, timeout); });
-  if (!attached_model) return attached_model.error().in(place);
-  return attached_model;
+  auto outcome = catch_as_fault(work);
+  if (!outcome) return outcome.error().in(place);
+  return outcome;
+}
+
+result<model> attach_now(const attach_request& request, connection_guard* guard = nullptr) {
+  return call_keeper<model>(request, [&] { return request_model(request, guard); });
+}
+
+model attach_or_throw(const attach_request& request) {
+  auto attached_model = attach_now(request);
+  if (!attached_model) throw to_error(attached_model.error());
+  return std::move(*attached_model);
 }
 
 }  // namespace
 
-void begin_attach(const boost::asio::system_executor& executor, attach_request request,
+void begin_attach(const boost::asio::system_executor&, attach_request request,
                   std::unique_ptr<operation<model>> waiting) {
-  struct attachment {
-    attachment(attach_request&& r, std::unique_ptr<operation<model>>&& w) noexcept
-        : request(std::move(r)), waiting(std::move(w)) {}
-
-    const attach_request request;
-    std::unique_ptr<operation<model>> waiting;
-
-    // Must not throw, because an exception in this thread would end the process.
-    void run() noexcept {
-      auto attached_model = catch_as_fault(
-          [&] { return attach_now(request.socket, request.name, request.on, request.timeout); });
-      end_operation(waiting, std::move(attached_model));
-    }
-  };
-  const auto state = retry_allocation(
-      [&] { return std::make_shared<attachment>(std::move(request), std::move(waiting)); });
-  // The executor may have to start a thread, which can fail.
-  const std::error_code refused = retry_allocation([&]() -> std::error_code {
-    try {
-      boost::asio::post(executor, [state] { state->run(); });
-      return {};
-    } catch (const boost::system::system_error& e) {
-      return e.code();
-    } catch (const std::system_error& e) {
-      return e.code();
-    }
-  });
-  if (!refused) return;
-  end_operation(state->waiting,
-                result<model>(retry_allocation([&] { return thread_refused(refused.value()); })));
+  auto guard = retry_allocation([] { return std::make_shared<connection_guard>(); });
+  auto cancellation = retry_allocation(
+      [&] { return std::make_shared<step_cancellation>([guard] { guard->interrupt(); }); });
+  auto place = retry_allocation([&] { return place_of(request); });
+  run_step_operation<model>(std::move(waiting), std::move(place), std::move(cancellation),
+                            [request = std::move(request), guard = std::move(guard)] {
+                              return attach_now(request, guard.get());
+                            });
 }
 
 }  // namespace detail
@@ -279,9 +353,38 @@ model attach(std::string_view socket, std::string_view name, std::chrono::millis
 
 model attach(std::string_view socket, std::string_view name, device on,
              std::chrono::milliseconds timeout) {
-  auto attached_model = detail::attach_now(std::string(socket), std::string(name), on, timeout);
-  if (!attached_model) throw to_error(attached_model.error());
-  return std::move(*attached_model);
+  detail::attach_request request = {std::string(socket), std::string(name), on, timeout};
+  return detail::attach_or_throw(request);
+}
+
+model attach_next(std::string_view socket, std::string_view name, kept_version current,
+                  std::chrono::milliseconds timeout) {
+  return attach_next(socket, name, current, host(), timeout);
+}
+
+model attach_next(std::string_view socket, std::string_view name, kept_version current, device on,
+                  std::chrono::milliseconds timeout) {
+  detail::attach_request request = {std::string(socket), std::string(name), on, timeout};
+  request.action = detail::keep_action::attach_next;
+  request.current = current;
+  return detail::attach_or_throw(request);
+}
+
+kept_version served_version(std::string_view socket, std::string_view name,
+                            std::chrono::milliseconds timeout) {
+  detail::attach_request request = {std::string(socket), std::string(name), host(), timeout};
+  request.action = detail::keep_action::read_version;
+  const auto version = detail::call_keeper<kept_version>(request, [&]() -> result<kept_version> {
+    const auto reply = detail::keeper_call().run(request);
+    if (!reply) return reply.error();
+    return reply->version;
+  });
+  if (!version) throw to_error(version.error());
+  return *version;
+}
+
+kept_version attached_version(const model& attached) noexcept {
+  return attached.storage() ? attached.storage()->version : kept_version();
 }
 
 }  // namespace ringload::inline v0

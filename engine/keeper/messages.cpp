@@ -10,14 +10,21 @@ namespace {
 
 // The first number of a message contains three values: the ASCII text "rlkeep", the letter `q` for
 // a request or `a` for a reply, and the version of the protocol.
-constexpr std::uint64_t magic_request = 0x31'71'70'65'65'6B'6C'72;
-constexpr std::uint64_t magic_reply = 0x31'61'70'65'65'6B'6C'72;
+constexpr std::uint64_t magic_request = 0x32'71'70'65'65'6B'6C'72;
+constexpr std::uint64_t magic_reply = 0x32'61'70'65'65'6B'6C'72;
+
+void pass_version(auto& archive, auto& version) {
+  archive.number(version.keeper);
+  archive.number(version.number);
+}
 
 void pass(auto& archive, auto& magic, auto& m)
   requires requires { m.name; }
 {
   archive.number(magic);
   archive.text(m.name, name_bytes_max);
+  archive.number(m.action, static_cast<std::uint64_t>(keep_action::read_version));
+  pass_version(archive, m.current);
 }
 
 void pass(auto& archive, auto& magic, auto& m)
@@ -25,7 +32,7 @@ void pass(auto& archive, auto& magic, auto& m)
 {
   archive.number(magic);
   archive.number(m.answer, static_cast<std::uint64_t>(keep_answer::malformed));
-  archive.number(m.version);
+  pass_version(archive, m.version);
   archive.number(m.host_regions, descriptors_max - 1);
   archive.number(m.device_regions, descriptors_max - 1);
 }

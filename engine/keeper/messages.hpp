@@ -5,18 +5,20 @@
 // a process that shares loaded models with other processes.
 //
 //   client                          keeper
-//     request(name)      -------->
+//     request(name, ..)  -------->
 //                        <--------    reply(answer, version, counts of regions)
 //     ... uses the model ...
 //     closes the socket  -------->    decrements the client count of the model
 //
 // If the answer is `attached`, the reply contains descriptors: one for the description of the
 // model, and one for each memory region. If a client process ends, the kernel closes its socket.
+// The keeper replies to `attach_next` when it serves another version than `current`.
 //
 // Each side sends one packet. The kernel delivers only whole packets.
 
 #include <cstddef>
 #include <cstdint>
+#include <ringload/keeper.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,13 +34,16 @@ inline constexpr std::uint64_t description_bytes_max = std::uint64_t{1} << 30;
 
 struct keep_request {
   std::string name;
+  keep_action action = keep_action::attach;
+  kept_version current = {};  // Used by attach_next only.
 };
 
-enum class keep_answer : std::uint8_t { attached, no_such_model, not_admitted, malformed };
+// `version` is the answer to read_version, and has no descriptors.
+enum class keep_answer : std::uint8_t { attached, version, no_such_model, not_admitted, malformed };
 
 struct keep_reply {
   keep_answer answer = keep_answer::attached;
-  std::uint64_t version = 0;  // 1 for the first model of this name, then 2, and so on.
+  kept_version version = {};
   std::uint64_t host_regions = 0;
   std::uint64_t device_regions = 0;
 };

@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,6 +26,14 @@ namespace {
 constexpr std::chrono::seconds request_timeout{10};
 // Pause after accept() or an allocation has failed.
 constexpr std::chrono::milliseconds accept_pause{100};
+
+// Returns a random number that is not 0.
+std::uint64_t random_id() noexcept {
+  std::uint64_t id = 0;
+  if (::getrandom(&id, sizeof id, 0) == sizeof id && id != 0) return id;
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  return static_cast<std::uint64_t>(now) ^ (static_cast<std::uint64_t>(::getpid()) << 48U);
+}
 
 ::pollfd poll_for_input(const unique_fd& fd) noexcept { return {fd.get(), POLLIN, 0}; }
 
@@ -51,6 +60,7 @@ keeper_server::keeper_server(std::string path, keeper_options options, unique_fd
                              unique_fd wake)
     : path_(std::move(path)),
       options_(std::move(options)),
+      id_(random_id()),
       listening_(std::move(listening)),
       wake_(std::move(wake)) {
   struct ::stat status = {};
@@ -83,9 +93,10 @@ void keeper_server::offer(const std::string& name, offered_model new_model) {
   auto shared = std::make_shared<offered_model>(std::move(new_model));
   std::shared_ptr<const offered_model> before;  // Destroyed after the mutex is unlocked.
   const std::lock_guard lock(mutex_);
-  shared->version = ++versions_[name];
+  shared->version = {id_, ++versions_[name]};
   before = std::exchange(offered_[name], std::move(shared));
-  if (!accepting_.exchange(true)) wake();
+  accepting_ = true;
+  wake();
 }
 
 bool keeper_server::withdraw(std::string_view name) {
@@ -102,7 +113,8 @@ std::vector<kept_model> keeper_server::models() const {
   const std::lock_guard lock(mutex_);
   std::vector<kept_model> list;
   for (const auto& [name, model_entry] : offered_) {
-    list.push_back({name, model_entry->version, model_entry->bytes, *model_entry->client_count});
+    list.push_back(
+        {name, model_entry->version.number, model_entry->bytes, *model_entry->client_count});
   }
   return list;
 }
@@ -140,8 +152,12 @@ void keeper_server::wait_and_serve() {
   std::size_t polled_index = 2;
   std::erase_if(connections_, [&](connection& client) {
     const bool has_input = polled[polled_index++].revents != 0;
-    const bool is_kept_open =
-        has_input ? answer(client) : client.client_count || now < client.request_deadline;
+    bool is_kept_open = client.client_count || now < client.request_deadline;
+    if (has_input) {
+      is_kept_open = answer(client);
+    } else if (client.waiting) {
+      is_kept_open = answer_waiting(client);
+    }
     if (!is_kept_open && client.client_count) --*client.client_count;
     return !is_kept_open;
   });
@@ -155,7 +171,7 @@ int keeper_server::milliseconds_to_wait() const {
   const auto now = clock::now();
   if (now < accept_paused_until_) next = accept_paused_until_;
   for (const connection& client : connections_) {
-    if (!client.client_count) next = std::min(next, client.request_deadline);
+    if (!client.client_count && !client.waiting) next = std::min(next, client.request_deadline);
   }
   if (next == clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now);
@@ -166,7 +182,7 @@ void keeper_server::accept_all() {
   while (connections_.size() < options_.connections_max) {
     unique_fd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
-      connections_.push_back({std::move(socket), clock::now() + request_timeout, nullptr});
+      connections_.push_back({std::move(socket), clock::now() + request_timeout});
       continue;
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -187,23 +203,38 @@ bool keeper_server::answer_request(connection& client) {
   std::array<std::byte, packet_bytes_max> buffer = {};
   const auto got = receive_packet(client.socket, buffer);
   // The client has closed the connection, or has sent a second request, which is not allowed.
-  if (!got || got->bytes == 0 || client.client_count) return false;
-  keep_reply refusal;
+  if (!got || got->bytes == 0 || client.client_count || client.waiting) return false;
+  keep_reply reply;
   const auto request = unpack_request(std::span(buffer).first(got->bytes));
   const auto user = peer_user_id(client.socket);
   const bool admitted = user && (options_.users.empty() ||
                                  std::ranges::find(options_.users, *user) != options_.users.end());
   if (!request) {
-    refusal.answer = keep_answer::malformed;
+    reply.answer = keep_answer::malformed;
   } else if (!admitted) {
-    refusal.answer = keep_answer::not_admitted;
+    reply.answer = keep_answer::not_admitted;
+  } else if (request->action == keep_action::attach_next) {
+    client.waiting = *request;
+    return answer_waiting(client);
   } else if (const auto found = find(request->name)) {
-    return attach_client(client, found);
+    if (request->action == keep_action::attach) return attach_client(client, found);
+    reply = {keep_answer::version, found->version};
   } else {
-    refusal.answer = keep_answer::no_such_model;
+    reply.answer = keep_answer::no_such_model;
   }
-  (void)send_packet(client.socket, pack(refusal));
+  (void)send_packet(client.socket, pack(reply));
   return false;
+}
+
+bool keeper_server::answer_waiting(connection& client) noexcept {
+  try {
+    const auto found = find(client.waiting->name);
+    if (!found || found->version == client.waiting->current) return true;
+    client.waiting.reset();
+    return attach_client(client, found);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 bool keeper_server::attach_client(connection& client,

@@ -2,9 +2,10 @@
 #pragma once
 
 // The server thread of a keeper. A keeper is a process that shares loaded models with other
-// processes. The thread answers one request per connection. If the answer is a model, the
-// connection stays open until the client closes the connection or the client's process ends. After
-// any other answer, the server closes the connection.
+// processes. The thread answers one request per connection. A request for the next version is
+// answered when that version is published. If the answer is a model, the connection stays open
+// until the client closes the connection or the client's process ends. After any other answer, the
+// server closes the connection.
 
 #include <sys/types.h>
 
@@ -14,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <ringload/keeper.hpp>
 #include <string>
 #include <string_view>
@@ -37,7 +39,7 @@ struct offered_model {
   // If the regions are on a device, this member owns their descriptors.
   std::vector<exported_memory> on_device;
   std::uint64_t bytes = 0;
-  std::uint64_t version = 0;
+  kept_version version;
   // Number of clients. Shared with the connections, which may exist longer than this object.
   std::shared_ptr<std::atomic<std::uint64_t>> client_count =
       std::make_shared<std::atomic<std::uint64_t>>(0);
@@ -65,7 +67,8 @@ class keeper_server {
     unique_fd socket;
     clock::time_point request_deadline;  // The request must arrive before this time.
     // The client count of the attached model. Null until a model is attached.
-    std::shared_ptr<std::atomic<std::uint64_t>> client_count;
+    std::shared_ptr<std::atomic<std::uint64_t>> client_count = nullptr;
+    std::optional<keep_request> waiting = {};  // A request that a later version answers.
   };
 
   void wake() const noexcept;
@@ -76,12 +79,16 @@ class keeper_server {
   // Receives and answers the client's packet. Returns false if the connection must be closed.
   bool answer(connection& client) noexcept;
   bool answer_request(connection& client);
+  // Answers the waiting request of the client if another version is now served. Returns false if
+  // the connection must be closed.
+  bool answer_waiting(connection& client) noexcept;
   static bool attach_client(connection& client,
                             const std::shared_ptr<const offered_model>& offered);
   std::shared_ptr<const offered_model> find(const std::string& name) const;
 
   const std::string path_;
   const keeper_options options_;
+  const std::uint64_t id_;  // Random, so that the versions of two keepers differ.
   const unique_fd listening_;
   const unique_fd wake_;
   std::pair<::dev_t, ::ino_t> socket_id_ = {};

@@ -12,6 +12,7 @@
 #include <optional>
 #include <ringload/catalog.hpp>
 #include <ringload/device.hpp>
+#include <ringload/model.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>
 #include <span>
@@ -108,6 +109,7 @@ class model_storage {
   bool mapped(std::uint32_t destination) const noexcept { return arenas_[destination]->mapped(); }
 
   // Written once, before the first model is delivered.
+  kept_version version;  // Set for attached models only.
   load_stats stats;
   std::vector<file_stats> stats_of_files;
 

@@ -22,9 +22,11 @@
 #include <ringload/detail/operation.hpp>
 #include <ringload/detail/path_object.hpp>
 #include <ringload/export.hpp>
+#include <ringload/extension.hpp>
 #include <ringload/fill.hpp>
 #include <ringload/loader.hpp>
 #include <ringload/model.hpp>
+#include <ringload/options.hpp>
 #include <ringload/source.hpp>
 #include <ringload/verify.hpp>
 #include <string>
@@ -73,6 +75,12 @@ struct apply_options {
   /// If true, the digests of unchanged tensors are verified too, so that all tensors of the result
   /// are verified. If false, unchanged tensors are not read.
   bool check_unchanged = true;
+  /// The allocations of changed tensors. `per_tensor` allows each old version to be freed tensor by
+  /// tensor. Otherwise one allocation has all changed tensors, and also the unchanged tensors of
+  /// each older allocation that has less than half of its bytes in use. Therefore a chain of
+  /// versions never has many allocations, and a keeper can publish each version. update_async
+  /// ignores this option.
+  ringload::allocation allocation = ringload::allocation::per_tensor;
 };
 
 /// The result of update_async.
@@ -85,8 +93,15 @@ struct update_result {
 
 /// The options of load_version_async.
 struct version_options {
+  RINGLOAD_OPTION_STRUCT(version_options)
+
   std::optional<std::uint64_t> version = {};  // Empty means the newest version of the folder.
   apply_options apply = {};                   // The options for each applied delta.
+  /// A loaded version of the same folder, which has the number `base_version`. If the chain to the
+  /// requested version contains `base_version`, only the deltas after `base_version` are read.
+  /// Otherwise `base` is not used.
+  std::optional<model> base = {};
+  std::uint64_t base_version = 0;  // The number of `base`.
 };
 
 /// The files of one version in a version folder. The path of a missing file is empty.
@@ -122,8 +137,15 @@ struct version_request {
   version_options options;
 };
 
+struct chain_request {
+  std::vector<source> links;
+  apply_options options;
+};
+
 RINGLOAD_EXPORT void begin_load_version(const engine_ptr& loader_engine, version_request request,
                                         std::unique_ptr<operation<model>> waiting);
+RINGLOAD_EXPORT void begin_load_chain(const engine_ptr& loader_engine, chain_request request,
+                                      std::unique_ptr<operation<model>> waiting);
 RINGLOAD_EXPORT void begin_save_delta(const engine_ptr& loader_engine, delta_request request,
                                       std::unique_ptr<operation<delta_result>> waiting);
 RINGLOAD_EXPORT void begin_apply(const engine_ptr& loader_engine, apply_request request,
@@ -157,8 +179,9 @@ auto save_delta_async(basic_loader<Executor>& host_loader, detail::path_argument
 
 /// Applies a delta to the model `base`, and completes with the next version. `base` is not changed.
 /// Tensors that the delta does not change share the memory of `base`. Each changed tensor has an
-/// allocation of its own. All tensors of `base` must be on the host, and the first device of the
-/// loader must be the host. Otherwise the operation fails with `errc::device_unavailable`.
+/// allocation of its own, unless `options.allocation` says otherwise. All tensors of `base` must be
+/// on the host, and the first device of the loader must be the host. Otherwise the operation fails
+/// with `errc::device_unavailable`.
 ///
 /// Fails with `errc::wrong_digest` or `errc::wrong_shape` if `base` is not the base version of the
 /// delta. Fails with `errc::wrong_digest` if the result is not the next version of the delta. Fails
@@ -203,20 +226,28 @@ auto update_async(basic_loader<Executor>& host_loader, detail::list_argument<des
                       std::forward<CompletionToken>(token));
 }
 
-/// Returns the versions of a local version folder, in ascending order. Returns an empty list if the
+/// Returns the versions of a version folder, in ascending order. Returns an empty list if the
 /// folder has no version. Ignores other files. The names of version 7 are:
 ///
 ///   v7.safetensors, v7.zt, or a folder v7   the full version
 ///   v7.delta.zt                             the delta from version 6
 ///
+/// The folder is a local folder, or a folder of a store of `extensions`, such as a prefix of S3 or
+/// a repository of the hub. In a store, a full version is a single file. `extensions` has the same
+/// meaning as for a loader.
+///
 /// Throws `ringload::error`. The code is `errc::ambiguous_source` if the folder has two full
-/// versions with the same number.
-RINGLOAD_EXPORT std::vector<version_info> list_versions(detail::path_argument folder);
+/// versions with the same number, and `errc::unsupported_feature` if the store cannot list the
+/// folder.
+RINGLOAD_EXPORT std::vector<version_info> list_versions(
+    detail::path_argument folder, const std::vector<extension>& extensions = {});
 
-/// Loads a version of a local version folder. If the folder does not have this version as a full
-/// version, loads the last full version before the requested version. Then applies the deltas up to
-/// the requested version. If the first device of the loader is not the host, the operation fails
-/// with `errc::device_unavailable`.
+/// Loads a version of a version folder. The folder is a local folder, or a folder of a store of the
+/// loader. A web server cannot list a folder: use load_chain_async. If the folder does not have
+/// this version as a full version, loads the last full version before the requested version, or
+/// uses `options.base`. Then applies the deltas up to the requested version.
+/// `options.apply.allocation` is also the allocation of the full version. If the first device of
+/// the loader is not the host, the operation fails with `errc::device_unavailable`.
 ///
 /// If one of these files is missing, the operation fails with `errc::source_not_found`. If a file
 /// is damaged, or belongs to another version or base, the operation fails with `errc::wrong_digest`
@@ -236,6 +267,24 @@ auto load_version_async(basic_loader<Executor>& host_loader, detail::path_argume
                         CompletionToken&& token = {}) {
   return load_version_async(host_loader, std::move(folder), version_options(),
                             std::forward<CompletionToken>(token));
+}
+
+/// Loads a version from a list of files. The first link is a full version. Each further link is the
+/// delta from the version before. The links can be files of a web server, which cannot list a
+/// folder. Fails like load_version_async. Each error names the link.
+template <class Executor, token_for<model> CompletionToken = default_token>
+auto load_chain_async(basic_loader<Executor>& host_loader, detail::list_argument<source> links,
+                      apply_options options, CompletionToken&& token = {}) {
+  return detail::initiate<model, &detail::begin_load_chain>(
+      std::forward<CompletionToken>(token), host_loader.get_executor(), host_loader.loader_engine(),
+      detail::chain_request{std::move(links).take(), options});
+}
+/// Loads a version from a list of files with default options.
+template <class Executor, token_for<model> CompletionToken = default_token>
+auto load_chain_async(basic_loader<Executor>& host_loader, detail::list_argument<source> links,
+                      CompletionToken&& token = {}) {
+  return load_chain_async(host_loader, std::move(links), apply_options(),
+                          std::forward<CompletionToken>(token));
 }
 
 }  // namespace ringload::inline v0

@@ -13,6 +13,9 @@
 //   // In another process:
 //   ringload::model qwen = ringload::attach("/run/models", "qwen");
 //
+//   // Waits until the keeper publishes another version.
+//   qwen = co_await ringload::attach_next_async("/run/models", "qwen", attached_version(qwen));
+//
 // The memory exists as long as any process maps the memory. Attached models remain valid if the
 // keeper crashes, ends or is replaced.
 //
@@ -40,11 +43,16 @@ namespace detail {
 
 class keeper_server;
 
+enum class keep_action : std::uint8_t { attach, attach_next, read_version };
+
 struct attach_request {
   std::string socket;
   std::string name;
   device on;
   std::chrono::milliseconds timeout;
+  keep_action action = keep_action::attach;
+  kept_version current = {};  // Used by attach_next only.
+  bool is_unlimited = false;  // If true, the wait for the reply has no time limit.
 };
 
 RINGLOAD_EXPORT void begin_attach(const boost::asio::system_executor& executor,
@@ -67,7 +75,8 @@ struct keeper_options {
   /// of the socket. Clients can connect at any time, but the keeper answers no client before the
   /// first model is published. If -1, the keeper creates a socket.
   int listening_socket = -1;
-  /// The maximum number of connections. A process holds one connection for each attached model.
+  /// The maximum number of connections. A process holds one connection for each attached model, and
+  /// one for each wait for a version.
   /// Further processes wait until a connection is closed.
   std::uint32_t connections_max = 1024;
 };
@@ -75,7 +84,7 @@ struct keeper_options {
 /// The state of a model that a keeper serves.
 struct kept_model {
   std::string name;            // The name under which the model is served.
-  std::uint64_t version = 0;   // 1 for the first model of this name, plus 1 for each later model.
+  std::uint64_t version = 0;   // The number of its `kept_version`.
   std::uint64_t bytes = 0;     // The size of the model's memory.
   std::uint64_t attached = 0;  // The number of clients that have attached this version.
 };
@@ -94,7 +103,9 @@ class RINGLOAD_EXPORT keeper {
   ~keeper();
 
   /// Seals the memory of the model, then serves the model under `name`. The name must have 1 to 255
-  /// bytes. Processes that have attached an earlier model of the same name keep the earlier model.
+  /// bytes. The publication is atomic: each attach() returns all tensors of one version. Processes
+  /// that have attached an earlier version keep that version. Its memory is freed when neither a
+  /// process nor the keeper's process uses the memory. Waiting calls of attach_next() complete.
   ///
   /// A write to a tensor of a published model raises SIGSEGV, in this process too. Therefore no
   /// thread may write to the tensors during the call. GPU memory is not sealed.
@@ -151,11 +162,35 @@ RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name,
 RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name, device on,
                              std::chrono::milliseconds timeout = attach_timeout);
 
-/// Attaches a model asynchronously. The operation blocks a thread of Asio's `system_executor`, not
-/// the calling thread: see the constructor of basic_loader for the start of its threads. A handler
-/// without an associated executor runs on the `system_executor` too. Cancellation of any type is
-/// ignored. The communication with the keeper takes at most about twice the default time limit. A
-/// copy to a GPU has no time limit.
+/// Returns the version of an attached model. Returns a version whose `keeper` is 0 if the model was
+/// not attached.
+RINGLOAD_EXPORT kept_version attached_version(const model& attached) noexcept;
+
+/// Returns the version that the keeper at `socket` serves under `name`, without attaching the
+/// model. If the version differs from attached_version() of a model, the keeper has published
+/// another version. Fails like attach(). Thread-safe.
+RINGLOAD_EXPORT kept_version served_version(std::string_view socket, std::string_view name,
+                                            std::chrono::milliseconds timeout = attach_timeout);
+
+/// Waits until the keeper at `socket` serves another version than `current` under `name`, then
+/// attaches that version. If several versions were published since `current`, attaches the newest
+/// version. `current` is usually attached_version() of the model in use. With a default `current`,
+/// waits for any version.
+///
+/// Fails like attach(), but a missing model is no error: the function waits until the model is
+/// published. Throws ETIMEDOUT after `timeout`, and ECONNRESET if the keeper ends. Thread-safe.
+RINGLOAD_EXPORT model attach_next(std::string_view socket, std::string_view name,
+                                  kept_version current, std::chrono::milliseconds timeout);
+/// Waits for another version, and attaches that version on the device `on`.
+RINGLOAD_EXPORT model attach_next(std::string_view socket, std::string_view name,
+                                  kept_version current, device on,
+                                  std::chrono::milliseconds timeout);
+
+/// Attaches a model asynchronously. The operation blocks a thread of its own, not the calling
+/// thread. A handler without an associated executor runs on Asio's `system_executor`: see the
+/// constructor of basic_loader for the start of its threads. Cancellation of any type is ignored.
+/// The communication with the keeper takes at most about twice the default time limit. A copy to a
+/// GPU has no time limit.
 template <token_for<model> CompletionToken = default_token>
 auto attach_async(std::string_view socket, std::string_view name, device on,
                   CompletionToken&& token = {}) {
@@ -168,6 +203,25 @@ auto attach_async(std::string_view socket, std::string_view name, device on,
 template <token_for<model> CompletionToken = default_token>
 auto attach_async(std::string_view socket, std::string_view name, CompletionToken&& token = {}) {
   return attach_async(socket, name, host(), std::forward<CompletionToken>(token));
+}
+
+/// Waits for another version than `current` without a time limit, then attaches that version. See
+/// attach_next(). The operation blocks a thread of its own. A handler without an associated
+/// executor runs on Asio's `system_executor`. Cancellation of any type cancels the operation.
+template <token_for<model> CompletionToken = default_token>
+auto attach_next_async(std::string_view socket, std::string_view name, kept_version current,
+                       device on, CompletionToken&& token = {}) {
+  const boost::asio::system_executor executor;
+  return detail::initiate<model, &detail::begin_attach>(
+      std::forward<CompletionToken>(token), executor, executor,
+      detail::attach_request{std::string(socket), std::string(name), on, attach_timeout,
+                             detail::keep_action::attach_next, current, true});
+}
+/// Waits for another version, and attaches that version on the host.
+template <token_for<model> CompletionToken = default_token>
+auto attach_next_async(std::string_view socket, std::string_view name, kept_version current,
+                       CompletionToken&& token = {}) {
+  return attach_next_async(socket, name, current, host(), std::forward<CompletionToken>(token));
 }
 
 }  // namespace ringload::inline v0

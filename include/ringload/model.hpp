@@ -35,6 +35,16 @@ struct memory_region {
   int descriptor = -1;
 };
 
+/// Identifies a model that a keeper has published (`ringload/keeper.hpp`). Two models with equal
+/// names have different versions, even if different keepers have published the models.
+struct kept_version {
+  std::uint64_t keeper = 0;  // A random number of the keeper. 0 means no version.
+  std::uint64_t number = 0;  // 1 for the first model of its name, plus 1 for each later model.
+
+  /// Returns true if both versions are the same model.
+  friend bool operator==(const kept_version&, const kept_version&) = default;
+};
+
 /// A handle to all tensors of a load, cheap to copy. All functions are thread-safe.
 class RINGLOAD_EXPORT model {
  public:

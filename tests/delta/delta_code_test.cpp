@@ -123,6 +123,35 @@ TEST_CASE("delta code: a change that does not fit its tensor is refused with the
   CHECK(cause_of({true, 1, 7, bytes_of({0x80}), {}}) == "the last gap is incomplete");
 }
 
+TEST_CASE("delta code: gaps of any lengths are accepted if and only if they fit the tensor") {
+  std::mt19937_64 random(20261126);
+  const std::uint64_t values[] = {0, 1, 49, 126, 127, 128, 129, 16'383, 16'384, 16'385, 3'000'000};
+  for (int round = 0; round < 3000; ++round) {
+    buffer gaps;
+    std::uint64_t end = 0;
+    const std::size_t count = 1 + random() % 40;
+    const std::size_t kinds = random() % 2 == 0 ? 8 : std::size(values);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::uint64_t gap = values[random() % kinds];
+      end += gap + 1;
+      for (; gap >= 128; gap >>= 7) gaps.push_back(static_cast<std::byte>(gap | 0x80));
+      gaps.push_back(static_cast<std::byte>(gap));
+    }
+    const buffer planes(count);
+    CHECK(cause_of({true, 1, end, gaps, planes}).empty());
+    CHECK(cause_of({true, 1, end + 1, gaps, planes}).empty());
+    CHECK(cause_of({true, 1, end - 1, gaps, planes}).find("outside") != std::string::npos);
+    CHECK(cause_of({true, 1, end, gaps, buffer(count + 1)}).find("expected equal") !=
+          std::string::npos);
+    buffer tensor_bytes(end < 100'000 ? end : 0);
+    if (tensor_bytes.empty()) continue;
+    const buffer ones(count, std::byte{1});
+    apply({true, 1, end, gaps, ones}, tensor_bytes, 1 + random() % 5000);
+    CHECK(static_cast<std::size_t>(std::ranges::count(tensor_bytes, std::byte{1})) == count);
+    CHECK(tensor_bytes.back() == std::byte{1});
+  }
+}
+
 TEST_CASE("delta code: a gap of more than 64 bits is refused, the largest gap is outside") {
   buffer gaps(9, std::byte{0xFF});
   gaps.push_back(std::byte{0x01});

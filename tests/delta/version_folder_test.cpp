@@ -7,11 +7,13 @@
 #include <boost/asio/use_future.hpp>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <ringload/delta.hpp>
 #include <string>
 #include <vector>
 
 #include "delta/versions.hpp"
+#include "support/memory_store.hpp"
 
 using namespace ringload;
 using namespace ringload::testing;
@@ -145,5 +147,122 @@ TEST_CASE("version folder: an error names the link") {
           }) == errc::source_not_found);
     CHECK(code_of([&] { list_versions(at.path("absent")); }) ==
           boost::system::errc::no_such_file_or_directory);
+  }
+}
+
+TEST_CASE("version folder: from a loaded version, only the later deltas are read") {
+  chain_folder at(5);
+  version_options options;
+  options.base = at.load_version(2);
+  options.base_version = 2;
+  const auto load = [&] {
+    return load_version_async(at.host_loader, at.folder.path(), options, future).get();
+  };
+  at.rename("v0.safetensors", "gone");
+  at.rename("v1.delta.zt", "gone1");
+  CHECK(tensors_of(load()) == at.versions[5]);
+  options.version = 2;
+  CHECK(load().storage() == options.base->storage());
+  options.version = 1;
+  CHECK(code_of([&] { load(); }) == errc::source_not_found);
+
+  // A later full version is nearer than the loaded version.
+  options.version.reset();
+  std::filesystem::copy(at.path("full/4.safetensors"), at.path("v4.safetensors"));
+  at.rename("v3.delta.zt", "gone3");
+  CHECK(tensors_of(load()) == at.versions[5]);
+  at.rename("v4.safetensors", "gone4");
+  CHECK(code_of([&] { load(); }) == errc::source_not_found);
+
+  // The digests refuse another version as the base.
+  at.rename("gone3", "v3.delta.zt");
+  options.base = at.host_loader.load_async(at.path("full/1.safetensors"), future).get();
+  CHECK(code_of([&] { load(); }) == errc::wrong_digest);
+}
+
+TEST_CASE("version folder: a chain is loaded from a store, or from a list of links") {
+  chain_folder at(4);
+  memory_script script;
+  const auto store = std::make_shared<memory_store>(script);
+  for (const auto& entry : std::filesystem::directory_iterator(at.folder.path())) {
+    if (!entry.is_regular_file()) continue;
+    const std::string name = entry.path().filename().string();
+    store->put("run/" + name, text_of(entry.path().string()));
+    store->put(name, text_of(entry.path().string()));
+  }
+  const std::vector<extension> extensions = {extension(store)};
+  loader store_loader(host(), small_options(), extensions);
+  const auto load = [&](const std::string& path) {
+    return load_version_async(store_loader, path, future).get();
+  };
+  const auto failure = [&](const std::string& path) -> std::string {
+    try {
+      load(path);
+      return "loaded";
+    } catch (const error& e) {
+      return e.what();
+    }
+  };
+  store->put("v1.delta.zt", "another folder");
+  const auto listed = list_versions("memory://run", extensions);
+  REQUIRE(listed.size() == 5);
+  CHECK(listed[0].full == "memory://run/v0.safetensors");
+  CHECK(listed[3].delta == "memory://run/v3.delta.zt");
+  CHECK(tensors_of(load("memory://run")) == at.versions[4]);
+  CHECK(contains(failure("memory://run/v0.safetensors"), "expected a folder of versions"));
+  CHECK(contains(failure("other://run"), "no extension of the loader supports such addresses"));
+
+  const auto load_links = [&](std::vector<source> links) {
+    return load_chain_async(store_loader, std::move(links), future).get();
+  };
+  const std::string prefix = "memory://run/";
+  std::vector<source> links = {prefix + "v0.safetensors", prefix + "v1.delta.zt",
+                               at.path("v2.delta.zt")};
+  CHECK(tensors_of(load_links(links)) == at.versions[2]);
+  CHECK(tensors_of(load_links({links[0]})) == at.versions[0]);
+  std::swap(links[1], links[2]);
+  CHECK(code_of([&] { load_links(links); }) == errc::wrong_digest);
+  CHECK(code_of([&] { load_links({}); }) == errc::invalid_options);
+
+  // Each broken link is named.
+  store->put("run/v3.delta.zt", text_of(at.path("v2.delta.zt")));
+  CHECK(contains(failure("memory://run"), "memory://run/v3.delta.zt"));
+  store->put("run/v3.delta.zt", text_of(at.path("v3.delta.zt")).substr(0, 100));
+  CHECK(contains(failure("memory://run"), "memory://run/v3.delta.zt"));
+  store->put("run/v6.delta.zt", text_of(at.path("v4.delta.zt")));
+  CHECK(contains(failure("memory://run"), "memory://run/v5.delta.zt: the folder has neither"));
+  store->lists = false;
+  CHECK(code_of([&] { load("memory://run"); }) == errc::unsupported_feature);
+  CHECK(contains(failure("memory://run"), "cannot be listed"));
+}
+
+TEST_CASE("version folder: with one allocation for changed tensors, a chain has few allocations") {
+  chain_folder at(5);
+  version_options options;
+  options.apply.allocation = allocation::per_load;
+  const model newest = load_version_async(at.host_loader, at.folder.path(), options, future).get();
+  CHECK(tensors_of(newest) == at.versions[5]);
+  CHECK(newest.regions().size() <= 3);
+
+  const std::uint64_t count = 300;
+  version tensors;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    tensors["t" + std::to_string(i)] = {dtype::u8, {5000}, noise(5000, i)};
+  }
+  std::string base = at.save("base.safetensors", tensors);
+  model current = at.load("base.safetensors");
+  for (std::uint64_t v = 0; v < count; ++v) {
+    std::mt19937_64 random(v);
+    train(tensors["t" + std::to_string(v)], 20, random);
+    const std::string next = at.save("next" + std::to_string(v % 2) + ".safetensors", tensors);
+    at.make("delta" + std::to_string(v), base, next);
+    current = at.apply(current, "delta" + std::to_string(v), options.apply);
+    CHECK(tensors_of(current) == tensors);
+    std::uint64_t bytes = 0;
+    for (const memory_region& region : current.regions()) bytes += region.bytes;
+    // At least half of each allocation is in use. Sizes are rounded up to 64 bytes.
+    CHECK(bytes <= 2 * count * 5056);
+    CHECK(current.regions().size() <= 70);
+    base = next;
   }
 }

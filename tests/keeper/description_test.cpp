@@ -147,18 +147,21 @@ TEST_CASE("keeper: a description that contradicts itself says which tensor does"
 }
 
 TEST_CASE("keeper: requests and replies arrive as they were sent, and nothing else is one") {
-  const auto request = pack(keep_request{"a model"});
+  const auto request = pack(keep_request{"a model", keep_action::attach_next, {5, 6}});
   CHECK(unpack_request(request)->name == "a model");
+  CHECK(unpack_request(request)->action == keep_action::attach_next);
+  CHECK(unpack_request(request)->current == kept_version{5, 6});
+  CHECK_FALSE(unpack_request(pack(keep_request{"m", static_cast<keep_action>(9)})).has_value());
   CHECK(request.size() <= packet_bytes_max);
   CHECK(pack(keep_request{std::string(name_bytes_max, 'x')}).size() <= packet_bytes_max);
   CHECK_FALSE(unpack_request(pack(keep_request{std::string(name_bytes_max + 1, 'x')})).has_value());
 
-  const auto reply = pack(keep_reply{keep_answer::attached, 3, 2});
-  CHECK(unpack_reply(reply)->version == 3);
+  const auto reply = pack(keep_reply{keep_answer::attached, {7, 3}, 2});
+  CHECK(unpack_reply(reply)->version == kept_version{7, 3});
   CHECK(unpack_reply(reply)->host_regions == 2);
   CHECK_FALSE(
-      unpack_reply(pack(keep_reply{keep_answer::attached, 3, descriptors_max})).has_value());
-  CHECK_FALSE(unpack_reply(pack(keep_reply{static_cast<keep_answer>(9), 3, 2})).has_value());
+      unpack_reply(pack(keep_reply{keep_answer::attached, {7, 3}, descriptors_max})).has_value());
+  CHECK_FALSE(unpack_reply(pack(keep_reply{static_cast<keep_answer>(9), {7, 3}, 2})).has_value());
   CHECK_FALSE(unpack_request(reply).has_value());
   CHECK_FALSE(unpack_reply(request).has_value());
   CHECK_FALSE(unpack_request({}).has_value());

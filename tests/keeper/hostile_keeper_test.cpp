@@ -79,7 +79,7 @@ TEST_CASE("attach: an error shows the name of a GPU with escapes") {
   all.device_regions.push_back({"\x1b[31mred\n", 8192, {}});
   const shared_memory description = memory_of(pack(all));
   const int any = description.descriptor();
-  CHECK(said_to(keep_reply{keep_answer::attached, 1, 0, 1}, {description.descriptor(), any}) ==
+  CHECK(said_to(keep_reply{keep_answer::attached, {1, 1}, 0, 1}, {description.descriptor(), any}) ==
         "the model is in memory of the GPU \\u001b[31mred\\u000a: attach for that device");
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("attach: a reply that is none is refused") {
               }),
               "a packet is larger than the protocol allows"));
   CHECK(said_to([](const unique_fd&) {}) == "the keeper closed the connection");
-  CHECK(said_to(keep_reply{keep_answer::malformed, 0, 0}, {}) ==
+  CHECK(said_to(keep_reply{keep_answer::malformed, {}, 0}, {}) ==
         "the keeper refused the request as malformed: its version of ringload may differ");
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("attach: what came must be as many descriptors as it says, of sealed m
   ::fcntl(files[1].get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK);
   const int d = description.descriptor();
   const int r = region.descriptor();
-  const keep_reply one = {keep_answer::attached, 1, 1};
+  const keep_reply one = {keep_answer::attached, {1, 1}, 1};
 
   CHECK(said_to(one, {d, r}) == "attached");
   CHECK(said_to(one, {}) == "received 0 descriptors, expected 2");
@@ -134,7 +134,7 @@ TEST_CASE("attach: what came must be as many descriptors as it says, of sealed m
 
 TEST_CASE("attach: a tensor that is not in the memory that came is refused") {
   const shared_memory description = memory_of(one_tensor());
-  const keep_reply none = {keep_answer::attached, 1, 0};
+  const keep_reply none = {keep_answer::attached, {1, 1}, 0};
   CHECK(said_to(none, {description.descriptor()}) ==
         "tensor 't': its memory region was not received");
 }

@@ -398,6 +398,12 @@ std::vector<operation_row> rows_of_deltas_and_groups() {
          s.keeps->publish("m", get(shared.load_async(s.files.path("v1.safetensors"), use_future)));
          attach_async(socket, "m", r);
        }},
+      {"attach_next_async", any,
+       [](scene& s, recorder r) {
+         const std::string socket = (s.folder.path() / "keeper").string();
+         s.keeps.emplace(socket);
+         attach_next_async(socket, "m", {}, r);
+       }},
   };
 }
 

@@ -97,9 +97,12 @@ asio::awaitable<void> keep() {
   keeper.publish("qwen", loaded);
 }
 
-void attach() {
+asio::awaitable<void> attach() {
   // In another process:
   ringload::model qwen = ringload::attach("/run/models", "qwen");
+
+  // Waits until the keeper publishes another version.
+  qwen = co_await ringload::attach_next_async("/run/models", "qwen", attached_version(qwen));
 }
 
 // selection.hpp

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models that processes share: Keeper and attach."""
 
+import asyncio
 import os
 import re
 import subprocess
@@ -114,3 +115,57 @@ def test_closed_while_a_model_is_published(large, socket):
             keeper.close()
             thread.join(60)
             assert not thread.is_alive()
+
+
+def test_versions_are_learned_of_and_attached(sample, socket):
+    with ringload.Loader("shared") as loader, ringload.Keeper(socket) as keeper:
+        model = loader.load(sample).result()
+        assert model.kept_version is None
+        with pytest.raises(FileNotFoundError):
+            ringload.served_version(socket, "sample")
+        waiting = ringload.attach_next(socket, "sample")
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.01)
+        keeper.publish("sample", model)
+        first = waiting.result(timeout=60)
+        assert first.kept_version == ringload.served_version(socket, "sample")
+        assert first.kept_version.number == 1 and first.kept_version.keeper != 0
+        assert ringload.attach(socket, "sample").kept_version == first.kept_version
+
+        waiting = ringload.attach_next(socket, "sample", first)
+        keeper.publish("sample", loader.load(sample).result())
+        second = waiting.result(timeout=60)
+        assert second.kept_version.number == 2
+        assert second.kept_version != first.kept_version
+        assert hash(second.kept_version) != hash(first.kept_version)
+        assert ringload.served_version(socket, "sample") == second.kept_version
+
+        waiting = ringload.attach_next(socket, "sample", second.kept_version)
+        waiting.cancel()
+        with pytest.raises(ringload.CancelledError):
+            waiting.result(timeout=60)
+        waiting = ringload.attach_next(socket, "sample", second)
+    with pytest.raises(OSError):
+        waiting.result(timeout=60)
+
+
+def test_versions_are_awaited(sample, socket):
+    async def read_versions(keeper, model):
+        numbers = []
+        async for version in ringload.attach_versions(socket, "sample"):
+            numbers.append(version.kept_version.number)
+            if len(numbers) == 3:
+                return numbers
+            keeper.publish("sample", model)
+
+    with ringload.Loader("shared") as loader, ringload.Keeper(socket) as keeper:
+        model = loader.load(sample).result()
+        keeper.publish("sample", model)
+        assert asyncio.run(read_versions(keeper, model)) == [1, 2, 3]
+
+
+def test_program_ends_while_it_waits_for_a_version(socket):
+    program = "import sys, ringload; waiting = ringload.attach_next(sys.argv[1], 'm')"
+    with ringload.Keeper(socket):
+        ended = subprocess.run([sys.executable, "-c", program, socket], timeout=60, check=False)
+        assert ended.returncode == 0

@@ -51,6 +51,37 @@ for each in "S3://bucket/a b" "s3://bucket/a b/"; do
 done
 expect 1 "$ringload" load s3://elsewhere/x/
 complains 'there is no such bucket'
+# A keeper follows a version folder of the bucket.
+mkdir "$bucket/run"
+for v in 0 1 2; do
+  expect 0 "$ringload" make "$work/$v.safetensors" --bytes 1MiB --seed "$v"
+  [ "$v" -eq 0 ] || expect 0 "$ringload" delta "$work/$((v - 1)).safetensors" \
+    "$work/$v.safetensors" -o "$work/v$v.delta.zt"
+done
+cp "$work/0.safetensors" "$bucket/run/v0.safetensors"
+cp "$work/v1.delta.zt" "$bucket/run/v1.delta.zt"
+socket=$(mktemp -u /tmp/ringload-s3-XXXXXX)
+"$ringload" keep --follow model=s3://bucket/run/ --interval 50 --socket "$socket" --no-progress \
+  >"$work/kept" 2>"$work/kept_err" </dev/null &
+keeper=$!
+servers="$servers $keeper"
+for v in 1 2; do
+  tries=0
+  until grep -q "^model: version $v, " "$work/kept"; do
+    kill -0 $keeper || fail "keep ended: $(cat "$work/kept_err")"
+    tries=$((tries + 1))
+    [ $tries -lt 600 ] || fail "no version $v: $(cat "$work/kept" "$work/kept_err")"
+    sleep 0.05
+  done
+  "$ringload" sum "$work/$v.safetensors" >"$work/wanted" || fail "sum"
+  expect 0 "$ringload" sum model --attach "$socket"
+  cmp "$work/wanted" "$work/out" || fail "the keeper does not serve version $v"
+  cp "$work/v2.delta.zt" "$work/buckets/new" && mv "$work/buckets/new" "$bucket/run/v2.delta.zt"
+done
+kill $keeper
+expect 1 "$ringload" keep --follow model=s3://bucket/many/ --socket "$socket"
+complains 's3://bucket/many/: the folder has no version'
+
 AWS_SECRET_ACCESS_KEY=wrongsecret
 for each in "a b/model" one+1.safetensors; do
   expect 1 "$ringload" load "s3://bucket/$each"

@@ -11,7 +11,7 @@ The import of the package starts no thread, creates no ring and allocates no mem
 """
 
 from ._checkpoint import Checkpoint, StoredTensor
-from ._core import Group, Model, Selection, Tensor
+from ._core import Group, KeptVersion, Model, Selection, Tensor
 from ._core import version as __version__
 from ._deltas import SavedDelta, Updated, Version
 from ._errors import (
@@ -26,7 +26,7 @@ from ._errors import (
     TensorNotFoundError,
     UsageError,
 )
-from ._keeper import Keeper, attach
+from ._keeper import Keeper, attach, attach_next, attach_versions, served_version
 from ._load import Load, Stream
 from ._loader import Loader
 from ._names import is_optional_bool
@@ -45,6 +45,7 @@ __all__ = [
     "GroupLoad",
     "InvalidFileError",
     "Keeper",
+    "KeptVersion",
     "Load",
     "Loader",
     "Model",
@@ -66,6 +67,8 @@ __all__ = [
     "Updated",
     "Version",
     "attach",
+    "attach_next",
+    "attach_versions",
     "features",
     "fill",
     "follow",
@@ -78,6 +81,7 @@ __all__ = [
     "save",
     "save_delta",
     "select",
+    "served_version",
     "stream",
     "make_thread_ranks",
     "update",

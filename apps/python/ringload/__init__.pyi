@@ -18,6 +18,7 @@ from typing import Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAl
 from typing_extensions import Self, Unpack
 
 from ._core import Group as Group
+from ._core import KeptVersion as KeptVersion
 from ._core import Model as Model
 from ._core import Selection as Selection
 from ._core import Tensor as Tensor
@@ -380,6 +381,11 @@ def join_group_async(
 ) -> Operation[Group]: ...
 def make_thread_ranks(ranks: int, timeout: float = 300.0) -> list[Group]: ...
 def attach(socket: Path, name: str, timeout: float = 10.0) -> Model: ...
+def attach_next(
+    socket: Path, name: str, current: Model | KeptVersion | None = None
+) -> Operation[Model]: ...
+def attach_versions(socket: Path, name: str) -> AsyncIterator[Model]: ...
+def served_version(socket: Path, name: str, timeout: float = 10.0) -> KeptVersion: ...
 def load(
     source: _Source,
     device: Any = "cpu",

@@ -3,6 +3,7 @@
 
 from . import _core
 from ._names import path_text
+from ._operation import one_step
 from ._process_bound import ProcessBound
 
 
@@ -65,3 +66,38 @@ def attach(socket, name, timeout=10.0):
     timeout.
     """
     return _core.attach(path_text(socket), name, timeout)
+
+
+def served_version(socket, name, timeout=10.0):
+    """Returns the KeptVersion that a Keeper serves under this name, without attaching the model.
+
+    The version of an attached model is `model.kept_version`. Raises the same exceptions as attach().
+    """
+    return _core.served_version(path_text(socket), name, timeout)
+
+
+def attach_next(socket, name, current=None):
+    """Returns an Operation that waits until a Keeper serves another version than `current`.
+
+        model = ringload.attach("/run/models", "qwen")
+        model = await ringload.attach_next("/run/models", "qwen", model)  # or .result(timeout=60)
+
+    current: a Model or a KeptVersion. If None, the operation waits for any version. The result is
+    the Model of the newest version. The operation raises OSError if the keeper ends.
+    """
+    if isinstance(current, _core.Model):
+        current = current.kept_version
+    version = _core.KeptVersion() if current is None else current
+    return one_step(lambda: _core.attach_next(path_text(socket), name, version))
+
+
+async def attach_versions(socket, name):
+    """Yields the Model that a Keeper serves, and then the Model of each newer version.
+
+    Only the newest version is yielded if several versions were published meanwhile. Raises OSError
+    if the keeper ends.
+    """
+    model = None
+    while True:
+        model = await attach_next(socket, name, model)
+        yield model

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <boost/asio/execution_context.hpp>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -84,10 +85,33 @@ class held_keeper {
   of_this_process<std::shared_ptr<keeper>> of_;
 };
 
-nb::object attach_to(const path_argument& socket, const std::string& name, double seconds) {
+std::chrono::milliseconds timeout_of(double seconds) {
   if (!(seconds > 0 && seconds < 1e6))
     throw usage_error("timeout must be above 0 and below 1e6 seconds");
-  const auto timeout = std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
+  return std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
+}
+
+// Has the execution context of the completions of an attach.
+struct attach_runner {
+  boost::asio::execution_context context;
+};
+
+std::unique_ptr<held_operation> begin_attach_next(const path_argument& socket,
+                                                  const std::string& name,
+                                                  const kept_version& current) {
+  return begin<model>(std::make_shared<attach_runner>(), [&](auto handler) {
+    attach_next_async(socket.bytes, name, current, std::move(handler));
+  });
+}
+
+kept_version served(const path_argument& socket, const std::string& name, double seconds) {
+  const auto timeout = timeout_of(seconds);
+  const without_gil waiting;
+  return served_version(socket.bytes, name, timeout);
+}
+
+nb::object attach_to(const path_argument& socket, const std::string& name, double seconds) {
+  const auto timeout = timeout_of(seconds);
   model found;
   {
     const without_gil waiting;
@@ -107,7 +131,21 @@ void bind_keeper(nb::module_& in) {
       .def("models", &held_keeper::models)
       .def("metrics", &held_keeper::metrics)
       .def("close", &held_keeper::close);
+  nb::class_<kept_version>(in, "KeptVersion", "Identifies a model that a Keeper has published.")
+      .def(nb::init<>())
+      .def_ro("keeper", &kept_version::keeper)
+      .def_ro("number", &kept_version::number)
+      .def("__eq__",
+           [](const kept_version& self, const nb::object& other) {
+             return nb::isinstance<kept_version>(other) &&
+                    self == nb::cast<const kept_version&>(other);
+           })
+      .def("__hash__", [](const kept_version& self) {
+        return static_cast<std::int64_t>((self.keeper ^ self.number) >> 1U);
+      });
   in.def("attach", &attach_to, nb::arg("socket"), nb::arg("name"), nb::arg("seconds"));
+  in.def("attach_next", &begin_attach_next, nb::arg("socket"), nb::arg("name"), nb::arg("current"));
+  in.def("served_version", &served, nb::arg("socket"), nb::arg("name"), nb::arg("seconds"));
 }
 
 }  // namespace ringload::python

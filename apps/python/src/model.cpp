@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
+#include <ringload/keeper.hpp>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -74,6 +75,14 @@ nb::object converted(const char* function, nb::handle self) {
 void bind_model(nb::module_& in) {
   nb::class_<held_model>(in, "Model", nb::is_weak_referenceable(),
                          "Loaded tensors: a mapping of names to Tensors, in the files' order.")
+      .def_prop_ro(
+          "kept_version",
+          [](const held_model& self) -> nb::object {
+            const kept_version version = attached_version(*self.of);
+            return version == kept_version() ? nb::none() : nb::cast(version);
+          },
+          "The version under which a Keeper serves the model. None if the model is not "
+          "attached.")
       .def("__getitem__", &at, nb::arg("name"))
       .def("__len__", &size)
       .def("__contains__",

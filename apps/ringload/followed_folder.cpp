@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "followed_folder.hpp"
+
+#include <algorithm>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <ringload/delta.hpp>
+#include <ringload/error.hpp>
+#include <utility>
+
+#include "command_loop.hpp"
+#include "progress_bar.hpp"
+
+namespace ringload::tool {
+
+namespace asio = boost::asio;
+
+namespace {
+
+// The limit of the time between two attempts after failures, in intervals.
+constexpr int retry_intervals_max = 64;
+
+asio::awaitable<void> load_version(loader& shared_loader, const std::string& folder,
+                                   const version_options& options, model& loaded) {
+  version_options copied = options;
+  auto version = co_await load_version_async(shared_loader, folder, copied);
+  loaded = std::move(version);
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> followed_folder::newer_versions() const {
+  std::vector<std::uint64_t> newer;
+  for (const version_info& files : list_versions(folder_, extensions_)) {
+    if (!loaded_ || files.version > version_) newer.push_back(files.version);
+  }
+  return newer;
+}
+
+model followed_folder::load(std::optional<std::uint64_t> version) const {
+  version_options options;
+  options.version = version;
+  options.apply.allocation = allocation::per_load;
+  options.base = loaded_;
+  options.base_version = version_;
+  asio::io_context context;
+  progress_bar bar("loading", false);
+  model loaded;
+  run_to_end(context, load_version(*loader_, folder_, options, loaded), bar,
+             [] { return progress(); });
+  return loaded;
+}
+
+// Loads the last good version, in ascending order, so that each good delta is applied once.
+bool followed_folder::load_any(const std::vector<std::uint64_t>& versions) {
+  bool is_loaded = false;
+  for (const std::uint64_t version : versions) {
+    try {
+      loaded_ = load(version);
+      version_ = version;
+      is_loaded = true;
+    } catch (const error&) {
+      // The version belongs to the broken part of the chain. The failure of the newest version is
+      // reported.
+    }
+  }
+  return is_loaded;
+}
+
+bool followed_folder::load_newest() {
+  try {
+    std::vector<std::uint64_t> newer = newer_versions();
+    if (newer.empty()) {
+      // Fails with the reason why the folder has no version.
+      if (!loaded_) (void)load(std::nullopt);
+      return false;
+    }
+    const bool has_newer_failure = failed_version_ < newer.back();
+    if (failure_ && !has_newer_failure && std::chrono::steady_clock::now() < retry_time_) {
+      return false;
+    }
+    failed_version_ = newer.back();
+    try {
+      loaded_ = load(newer.back());
+      version_ = newer.back();
+      failure_ = nullptr;
+      message_.clear();
+      pause_ = {};
+      return true;
+    } catch (const error&) {
+      set_failure(std::current_exception());
+    }
+    newer.pop_back();
+    return load_any(newer);
+  } catch (const error&) {
+    set_failure(std::current_exception());
+    return false;
+  }
+}
+
+void followed_folder::set_failure(std::exception_ptr failure) {
+  failure_ = std::move(failure);
+  pause_ = std::clamp(2 * pause_, interval_, retry_intervals_max * interval_);
+  retry_time_ = std::chrono::steady_clock::now() + pause_;
+}
+
+std::string followed_folder::take_message() {
+  if (!failure_) return {};
+  std::string text;
+  try {
+    std::rethrow_exception(failure_);
+  } catch (const error& failure) {
+    text = failure.what();
+  }
+  if (text == message_) return {};
+  message_ = text;
+  return text;
+}
+
+}  // namespace ringload::tool

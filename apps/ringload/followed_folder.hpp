@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A version folder whose new versions are loaded as they appear. A version that is missing, damaged
+// or wrong is reported, and the last good version stays in use.
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <ringload/extension.hpp>
+#include <ringload/loader.hpp>
+#include <ringload/model.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ringload::tool {
+
+class followed_folder {
+ public:
+  /// `extensions` must be those of the loader.
+  followed_folder(loader& shared_loader, std::vector<extension> extensions, std::string folder,
+                  std::chrono::milliseconds interval)
+      : loader_(&shared_loader),
+        extensions_(std::move(extensions)),
+        folder_(std::move(folder)),
+        interval_(interval) {}
+
+  /// Loads the newest version that can be loaded, if that version is newer than version(). Uses the
+  /// last loaded version and the later deltas, if possible. Returns true if a version was loaded.
+  /// After a failure, waits longer before each repetition, unless the folder has a newer version.
+  bool load_newest();
+
+  /// Returns the last loaded version. Must be called after load_newest() has returned true.
+  const model& loaded() const { return *loaded_; }
+  std::uint64_t version() const { return version_; }
+  /// Returns the failure of the last call of load_newest(), or null.
+  std::exception_ptr failure() const { return failure_; }
+  /// Returns the message of the failure if the message differs from the message of the previous
+  /// failure. Otherwise returns an empty string.
+  std::string take_message();
+
+ private:
+  std::vector<std::uint64_t> newer_versions() const;
+  model load(std::optional<std::uint64_t> version) const;
+  bool load_any(const std::vector<std::uint64_t>& versions);
+  void set_failure(std::exception_ptr failure);
+
+  loader* loader_;
+  std::vector<extension> extensions_;
+  std::string folder_;
+  std::chrono::milliseconds interval_;
+  std::optional<model> loaded_;  // Empty until a version is loaded.
+  std::uint64_t version_ = 0;    // The number of loaded_.
+
+  std::exception_ptr failure_;
+  std::string message_;                   // The message of the last failure that was taken.
+  std::uint64_t failed_version_ = 0;      // The newest version at the last failure.
+  std::chrono::milliseconds pause_ = {};  // The time between the last failure and retry_time_.
+  std::chrono::steady_clock::time_point retry_time_ = {};
+};
+
+}  // namespace ringload::tool
