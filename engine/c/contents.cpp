@@ -151,14 +151,14 @@ ringload_status ringload_selection_matching(ringload_selection* selection, const
 }
 
 ringload_status ringload_selection_where(ringload_selection* selection,
-                                         int (*wanted)(void* context,
-                                                       const ringload_tensor_info* tensor),
+                                         int (*is_wanted)(void* context,
+                                                          const ringload_tensor_info* tensor),
                                          void* context) {
   return guarded([&] {
-    if (!wanted) throw invalid_argument("the function is null");
-    selection_of(selection).where([wanted, context](const ringload::tensor_info& tensor) {
+    if (!is_wanted) throw invalid_argument("the function is null");
+    selection_of(selection).where([is_wanted, context](const ringload::tensor_info& tensor) {
       const ringload_tensor_info info = info_of(tensor, "");
-      return wanted(context, &info) != 0;
+      return is_wanted(context, &info) != 0;
     });
     return RINGLOAD_OK;
   });

@@ -23,9 +23,10 @@ ringload::selection selection_of(const ringload_selection* from) {
   return from ? from->value : ringload::selection();
 }
 
-load_settings settings_of(const ringload_selection* wanted, const ringload_load_options* from) {
-  load_settings settings = options_of(from);
-  settings.options.select = selection_of(wanted);
+load_settings settings_of(const ringload_selection* selection,
+                          const ringload_load_options* options) {
+  load_settings settings = options_of(options);
+  settings.options.select = selection_of(selection);
   return settings;
 }
 
@@ -108,7 +109,7 @@ ringload_status ringload_open(ringload_loader* loader, const char* source,
 }
 
 ringload_status ringload_load_begin(ringload_loader* loader, const ringload_checkpoint* from,
-                                    const ringload_selection* wanted,
+                                    const ringload_selection* selection,
                                     const ringload_load_options* options,
                                     ringload_operation** operation) {
   return guarded([&] {
@@ -116,24 +117,24 @@ ringload_status ringload_load_begin(ringload_loader* loader, const ringload_chec
     return begin_operation<ringload::model>(
         handle.thread, operation,
         [shared = handle.value, opened = required(from, no_checkpoint).value,
-         settings = settings_of(wanted, options)](auto handler) mutable {
+         settings = settings_of(selection, options)](auto handler) mutable {
           shared->load_async(opened, std::move(settings.options), std::move(handler));
         });
   });
 }
 
 ringload_status ringload_load(ringload_loader* loader, const ringload_checkpoint* from,
-                              const ringload_selection* wanted,
+                              const ringload_selection* selection,
                               const ringload_load_options* options, ringload_model** loaded) {
   return begin_and_wait(
       [&](ringload_operation** operation) {
-        return ringload_load_begin(loader, from, wanted, options, operation);
+        return ringload_load_begin(loader, from, selection, options, operation);
       },
       ringload_operation_model, loaded);
 }
 
 ringload_status ringload_start_begin(ringload_loader* loader, const ringload_checkpoint* from,
-                                     const ringload_selection* wanted,
+                                     const ringload_selection* selection,
                                      const ringload_load_options* options,
                                      ringload_operation** operation) {
   return guarded([&] {
@@ -141,18 +142,18 @@ ringload_status ringload_start_begin(ringload_loader* loader, const ringload_che
     return begin_operation<ringload::load_operation>(
         handle.thread, operation,
         [shared = handle.value, opened = required(from, no_checkpoint).value,
-         settings = settings_of(wanted, options)](auto handler) mutable {
+         settings = settings_of(selection, options)](auto handler) mutable {
           shared->start_async(opened, std::move(settings.options), std::move(handler));
         });
   });
 }
 
 ringload_status ringload_start(ringload_loader* loader, const ringload_checkpoint* from,
-                               const ringload_selection* wanted,
+                               const ringload_selection* selection,
                                const ringload_load_options* options, ringload_loading** started) {
   return begin_and_wait(
       [&](ringload_operation** operation) {
-        return ringload_start_begin(loader, from, wanted, options, operation);
+        return ringload_start_begin(loader, from, selection, options, operation);
       },
       ringload_operation_loading, started);
 }
@@ -160,7 +161,7 @@ ringload_status ringload_start(ringload_loader* loader, const ringload_checkpoin
 ringload_status ringload_fill_begin(ringload_loader* loader, const ringload_checkpoint* from,
                                     const ringload_destination* into, size_t count,
                                     const ringload_fill_options* rules,
-                                    const ringload_selection* wanted,
+                                    const ringload_selection* selection,
                                     const ringload_load_options* options,
                                     ringload_operation** operation) {
   return guarded([&] {
@@ -173,7 +174,7 @@ ringload_status ringload_fill_begin(ringload_loader* loader, const ringload_chec
         handle.thread, operation,
         [shared = handle.value, opened = required(from, no_checkpoint).value,
          into = std::move(destinations), fill_options = fill_options_of(rules),
-         settings = settings_of(wanted, options)](auto handler) mutable {
+         settings = settings_of(selection, options)](auto handler) mutable {
           fill_options.load = std::move(settings.options);
           shared->fill_async(opened, std::move(into), std::move(fill_options), std::move(handler));
         });
@@ -182,10 +183,11 @@ ringload_status ringload_fill_begin(ringload_loader* loader, const ringload_chec
 
 ringload_status ringload_fill(ringload_loader* loader, const ringload_checkpoint* from,
                               const ringload_destination* into, size_t count,
-                              const ringload_fill_options* rules, const ringload_selection* wanted,
+                              const ringload_fill_options* rules,
+                              const ringload_selection* selection,
                               const ringload_load_options* options) {
   return begin_and_wait([&](ringload_operation** operation) {
-    return ringload_fill_begin(loader, from, into, count, rules, wanted, options, operation);
+    return ringload_fill_begin(loader, from, into, count, rules, selection, options, operation);
   });
 }
 
@@ -272,8 +274,8 @@ ringload_status ringload_loading_tensor_begin(ringload_loading* loading, const c
     const ringload_loading& handle = required(loading, no_loading);
     return begin_operation<ringload::tensor>(
         handle.thread, operation,
-        [shared = handle.value, wanted = std::string(&required(name, "the name is null"))](
-            auto handler) { shared->tensor_async(wanted, std::move(handler)); });
+        [shared = handle.value, tensor_name = std::string(&required(name, "the name is null"))](
+            auto handler) { shared->tensor_async(tensor_name, std::move(handler)); });
   });
 }
 
@@ -307,7 +309,7 @@ ringload_status ringload_loading_finish(ringload_loading* loading, ringload_mode
 // --- A load with a window: tensors in order, in bounded memory
 
 ringload_status ringload_stream_begin(ringload_loader* loader, const ringload_checkpoint* from,
-                                      uint64_t window_bytes, const ringload_selection* wanted,
+                                      uint64_t window_bytes, const ringload_selection* selection,
                                       const ringload_load_options* options,
                                       ringload_operation** operation) {
   return guarded([&] {
@@ -315,7 +317,7 @@ ringload_status ringload_stream_begin(ringload_loader* loader, const ringload_ch
     return begin_operation<ringload::tensor_stream>(
         handle.thread, operation,
         [shared = handle.value, opened = required(from, no_checkpoint).value, window_bytes,
-         settings = settings_of(wanted, options)](auto handler) mutable {
+         settings = settings_of(selection, options)](auto handler) mutable {
           shared->stream_async(opened, window_bytes, std::move(settings.options),
                                std::move(handler));
         });
@@ -323,12 +325,12 @@ ringload_status ringload_stream_begin(ringload_loader* loader, const ringload_ch
 }
 
 ringload_status ringload_stream(ringload_loader* loader, const ringload_checkpoint* from,
-                                uint64_t window_bytes, const ringload_selection* wanted,
+                                uint64_t window_bytes, const ringload_selection* selection,
                                 const ringload_load_options* options,
                                 ringload_tensor_stream** started) {
   return begin_and_wait(
       [&](ringload_operation** operation) {
-        return ringload_stream_begin(loader, from, window_bytes, wanted, options, operation);
+        return ringload_stream_begin(loader, from, window_bytes, selection, options, operation);
       },
       ringload_operation_tensor_stream, started);
 }

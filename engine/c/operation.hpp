@@ -98,10 +98,10 @@ struct end_callback {
 
 class operation_state : public std::enable_shared_from_this<operation_state> {
  public:
-  /// This object keeps `kept` alive.
+  /// This object keeps `keep_alive` alive.
   explicit operation_state(std::shared_ptr<completion_thread> thread,
-                           std::shared_ptr<void> kept = nullptr)
-      : thread_(std::move(thread)), kept_(std::move(kept)) {}
+                           std::shared_ptr<void> keep_alive = nullptr)
+      : thread_(std::move(thread)), keep_alive_(std::move(keep_alive)) {}
   operation_state(const operation_state&) = delete;
   operation_state& operator=(const operation_state&) = delete;
   ~operation_state();
@@ -180,7 +180,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   }
 
   const std::shared_ptr<completion_thread>& thread() const noexcept { return thread_; }
-  const std::shared_ptr<void>& kept() const noexcept { return kept_; }
+  const std::shared_ptr<void>& keep_alive() const noexcept { return keep_alive_; }
 
   /// Returns the place of the failure. For a failed fill, also returns which tensors are complete
   /// and which are incomplete. The operation must be complete.
@@ -196,7 +196,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void run(std::unique_ptr<end_callback> callback) noexcept;
 
   const std::shared_ptr<completion_thread> thread_;
-  const std::shared_ptr<void> kept_;
+  const std::shared_ptr<void> keep_alive_;
   boost::asio::cancellation_signal signal_;  // Used in the completion thread only.
   // Written by the completion thread before the operation ends. Constant afterwards.
   diagnostics info_;
@@ -210,14 +210,14 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   std::unique_ptr<end_callback> callback_;
 };
 
-/// Starts an operation and stores its handle in `result`. The operation keeps `kept` alive.
+/// Starts an operation and stores its handle in `result`. The operation keeps `keep_alive` alive.
 template <class T, class Initiate>
 ringload_status begin_operation(const std::shared_ptr<completion_thread>& thread,
                                 ringload_operation** result, Initiate initiate,
-                                std::shared_ptr<void> kept = nullptr) {
+                                std::shared_ptr<void> keep_alive = nullptr) {
   required(result, "the output pointer for the operation is null") = nullptr;
   auto handle = std::make_unique<ringload_operation>();
-  handle->state = std::make_shared<operation_state>(thread, std::move(kept));
+  handle->state = std::make_shared<operation_state>(thread, std::move(keep_alive));
   handle->state->template begin<T>(std::move(initiate));
   *result = handle.release();
   return RINGLOAD_OK;

@@ -143,7 +143,7 @@ ringload_status ringload_operation_group_loading(ringload_operation* operation,
     required(result, "the output pointer for the load is null") = nullptr;
     operation_state& state = *required(operation, "the operation is null").state;
     return state.with_result<ringload::group_load>([&](ringload::group_load& loaded) {
-      auto loader = std::static_pointer_cast<ringload::loader>(state.kept());
+      auto loader = std::static_pointer_cast<ringload::loader>(state.keep_alive());
       auto shared = std::make_shared<rank_load>(rank_load{std::move(loader), loaded});
       *result = new ringload_group_loading{state.thread(), std::move(shared)};
       state.forget_result();

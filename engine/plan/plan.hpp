@@ -149,10 +149,6 @@ struct part {
   bool is_fed_by(std::uint32_t read) const noexcept {
     return reads_begin <= read && read < reads_end;
   }
-  // Returns the number of completions that the part waits for.
-  std::uint32_t completions_needed() const noexcept {
-    return stream == no_index ? reads_end - reads_begin : 1;
-  }
 };
 
 // The place of a tensor, and the parts that must be complete before the tensor is complete.

@@ -32,17 +32,17 @@ class http_folder final : public byte_folder {
   std::shared_ptr<byte_source> open(const std::string& name, const std::stop_token& stop) override {
     const auto ahead = opened_.find(name);
     if (ahead == opened_.end()) return value_of(client_->open(object_of(name), stop));
-    auto found = std::move(ahead->second);
+    auto opened = std::move(ahead->second);
     opened_.erase(ahead);
-    return value_of(std::move(found));
+    return value_of(std::move(opened));
   }
 
   void expect(std::span<const std::string> names, const std::stop_token& stop) override {
     std::vector<remote_object> objects;
     for (const std::string& name : names) objects.push_back(object_of(name));
-    auto found = client_->open_all(objects, stop);
+    auto opened = client_->open_all(objects, stop);
     for (std::size_t i = 0; i < names.size(); ++i) {
-      opened_.insert_or_assign(names[i], std::move(found[i]));
+      opened_.insert_or_assign(names[i], std::move(opened[i]));
     }
   }
 
@@ -52,9 +52,9 @@ class http_folder final : public byte_folder {
   using outcome = result<std::shared_ptr<byte_source>>;
 
   // Throws the fault without a place, because the caller adds the place.
-  static std::shared_ptr<byte_source> value_of(outcome found) {
-    if (!found) raise({found.error().code, "", found.error().cause()});
-    return std::move(*found);
+  static std::shared_ptr<byte_source> value_of(outcome opened) {
+    if (!opened) raise({opened.error().code, "", opened.error().cause()});
+    return std::move(*opened);
   }
 
   http_url url_of(const std::string& name) const {

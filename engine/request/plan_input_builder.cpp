@@ -387,10 +387,4 @@ std::vector<std::uint64_t> plan_input_builder::loaded_bytes_by_tensor() const {
   return out;
 }
 
-std::uint64_t plan_input_builder::loaded_bytes() const {
-  std::uint64_t sum = 0;
-  for (const std::uint64_t bytes : loaded_bytes_by_tensor()) sum += bytes;
-  return sum;
-}
-
 }  // namespace ringload::inline v0::detail

@@ -53,10 +53,8 @@ class plan_input_builder {
   // Returns the index of the first chosen tensor that is converted. Returns an empty optional if no
   // tensor is converted.
   std::optional<std::uint32_t> first_converted() const noexcept;
-  // loaded_bytes() returns a lower bound of the memory that the load needs.
-  // loaded_bytes_by_tensor() returns the size of each chosen tensor after the load. The sums may
-  // overflow, because make_plan() detects an overflow later.
-  std::uint64_t loaded_bytes() const;
+  // Returns the size of each chosen tensor after the load. A size may overflow, because make_plan()
+  // detects an overflow later.
   std::vector<std::uint64_t> loaded_bytes_by_tensor() const;
 
   // The checks that use digests of the checkpoint's files.

@@ -485,15 +485,15 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_name(ringload_selection* se
 /// byte, and `[a-c]` matches a byte of the set.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_matching(ringload_selection* selection,
                                                               const char* glob);
-/// Adds the tensors for which `wanted` returns a number other than 0. `wanted` is called once for
-/// each tensor of the checkpoint, before the first read of a load. `wanted` may also be called for
-/// an object that cannot be loaded. For an object that cannot be loaded, only `name` and
-/// `file_position` are set. Several threads may call `wanted` at the same time if several loads use
-/// the selection. `tensor` is valid during the call only. `wanted` must not call the library.
-/// `context` must stay valid until the selection is released and all its loads have ended.
+/// Adds the tensors for which `is_wanted` returns a number other than 0. `is_wanted` is called once
+/// for each tensor of the checkpoint, before the first read of a load. `is_wanted` may also be
+/// called for an object that cannot be loaded. For an object that cannot be loaded, only `name` and
+/// `file_position` are set. Several threads may call `is_wanted` at the same time if several loads
+/// use the selection. `tensor` is valid during the call only. `is_wanted` must not call the
+/// library. `context` must stay valid until the selection is released and all its loads have ended.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_where(
-    ringload_selection* selection, int (*wanted)(void* context, const ringload_tensor_info* tensor),
-    void* context);
+    ringload_selection* selection,
+    int (*is_wanted)(void* context, const ringload_tensor_info* tensor), void* context);
 /// Removes the tensors that match `glob` from the selected tensors.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_except(ringload_selection* selection,
                                                             const char* glob);
@@ -590,17 +590,17 @@ typedef struct ringload_load_options {
   uint32_t tensor_alignment;
 } ringload_load_options;
 
-/// Loads the tensors of the checkpoint `from` that the selection `wanted` selects. If `wanted` is
+/// Loads the tensors of the checkpoint `from` that the selection selects. If `selection` is
 /// null, loads all tensors. `options` may be null. A load that fails returns no tensors.
 RINGLOAD_C_EXPORT ringload_status ringload_load_begin(ringload_loader* loader,
                                                       const ringload_checkpoint* from,
-                                                      const ringload_selection* wanted,
+                                                      const ringload_selection* selection,
                                                       const ringload_load_options* options,
                                                       ringload_operation** operation);
 /// Loads as ringload_load_begin() does, and waits for the model.
 RINGLOAD_C_EXPORT ringload_status ringload_load(ringload_loader* loader,
                                                 const ringload_checkpoint* from,
-                                                const ringload_selection* wanted,
+                                                const ringload_selection* selection,
                                                 const ringload_load_options* options,
                                                 ringload_model** loaded);
 
@@ -609,13 +609,13 @@ RINGLOAD_C_EXPORT ringload_status ringload_load(ringload_loader* loader,
 /// the tensor is loaded.
 RINGLOAD_C_EXPORT ringload_status ringload_start_begin(ringload_loader* loader,
                                                        const ringload_checkpoint* from,
-                                                       const ringload_selection* wanted,
+                                                       const ringload_selection* selection,
                                                        const ringload_load_options* options,
                                                        ringload_operation** operation);
 /// Starts a load as ringload_start_begin() does, and waits until the memory is allocated.
 RINGLOAD_C_EXPORT ringload_status ringload_start(ringload_loader* loader,
                                                  const ringload_checkpoint* from,
-                                                 const ringload_selection* wanted,
+                                                 const ringload_selection* selection,
                                                  const ringload_load_options* options,
                                                  ringload_loading** started);
 /// Releases a load. If not all tensors are loaded, the load is cancelled.
@@ -658,14 +658,14 @@ RINGLOAD_C_EXPORT ringload_status ringload_loading_finish(ringload_loading* load
 RINGLOAD_C_EXPORT ringload_status ringload_stream_begin(ringload_loader* loader,
                                                         const ringload_checkpoint* from,
                                                         uint64_t window_bytes,
-                                                        const ringload_selection* wanted,
+                                                        const ringload_selection* selection,
                                                         const ringload_load_options* options,
                                                         ringload_operation** operation);
 /// Starts a stream as ringload_stream_begin() does, and waits until its reads are planned.
 RINGLOAD_C_EXPORT ringload_status ringload_stream(ringload_loader* loader,
                                                   const ringload_checkpoint* from,
                                                   uint64_t window_bytes,
-                                                  const ringload_selection* wanted,
+                                                  const ringload_selection* selection,
                                                   const ringload_load_options* options,
                                                   ringload_tensor_stream** started);
 /// Releases a stream. If not all tensors are loaded, the load is cancelled.
@@ -787,18 +787,18 @@ typedef struct ringload_fill_options {
 } ringload_fill_options;
 
 /// Loads tensors into memory of the caller. All checks are complete before the first byte is
-/// written. `rules`, `wanted` and `options` may be null. Memory that is not described by DLPack
+/// written. `rules`, `selection` and `options` may be null. Memory that is not described by DLPack
 /// must stay valid until the operation has ended.
 RINGLOAD_C_EXPORT ringload_status ringload_fill_begin(
     ringload_loader* loader, const ringload_checkpoint* from, const ringload_destination* into,
-    size_t count, const ringload_fill_options* rules, const ringload_selection* wanted,
+    size_t count, const ringload_fill_options* rules, const ringload_selection* selection,
     const ringload_load_options* options, ringload_operation** operation);
 /// Fills memory as ringload_fill_begin() does, and waits until the memory is complete.
 RINGLOAD_C_EXPORT ringload_status ringload_fill(ringload_loader* loader,
                                                 const ringload_checkpoint* from,
                                                 const ringload_destination* into, size_t count,
                                                 const ringload_fill_options* rules,
-                                                const ringload_selection* wanted,
+                                                const ringload_selection* selection,
                                                 const ringload_load_options* options);
 
 /// The lists of names that a fill returns.

@@ -51,6 +51,11 @@ inline plan planned(const std::vector<wanted_tensor>& tensors, const placement_r
   return try_plan(tensors, rules, slot_bytes, no_limit).value();
 }
 
+// The number of reads or streams that a part waits for.
+inline std::uint32_t completions_needed(const part& p) {
+  return p.stream == no_index ? p.reads_end - p.reads_begin : 1;
+}
+
 // The part of a tensor with one route. For a tensor of 0 bytes, a part without reads.
 inline part part_of(const plan& p, std::size_t tensor) {
   const placement& of = p.tensors[tensor];

@@ -103,7 +103,7 @@ class execution {
     for (std::size_t t = 0; t < s.tensors.size(); ++t) {
       land_all(s, s.tensors[t], at(wanted_, p.tensors[t]), files);
     }
-    for (const part& each : p.parts) missing_[each.tensor] += each.completions_needed();
+    for (const part& each : p.parts) missing_[each.tensor] += completions_needed(each);
   }
 
   void run(chance& by);

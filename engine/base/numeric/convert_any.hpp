@@ -2,8 +2,7 @@
 #pragma once
 
 // Converts any element kind, except quantised blocks, to any other: widens to f64, then narrows to
-// the target with one rounding. Host code and GPU kernels include this file, and produce the same
-// bits in any rounding mode. CUDA compiles this file as C++17.
+// the target with one rounding. Produces the same bits in any rounding mode.
 //
 // An f64 has the exact value of every kind except the 64-bit integers. A 64-bit integer that does
 // not fit is rounded to odd: if any dropped bit is set, the last kept bit is set. If the result is
@@ -14,25 +13,24 @@
 
 #include "base/numeric/convert_float.hpp"
 
-namespace ringload {
-inline namespace v0 {
+namespace ringload::inline v0 {
 
 namespace f64_bits {
 
-RINGLOAD_ANYWHERE inline std::uint64_t bits_of(double from) noexcept {
+inline std::uint64_t bits_of(double from) noexcept {
   std::uint64_t bits = 0;
   std::memcpy(&bits, &from, sizeof bits);
   return bits;
 }
 
-RINGLOAD_ANYWHERE inline double number(std::uint64_t bits) noexcept {
+inline double number(std::uint64_t bits) noexcept {
   double value = 0;
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
 
 // Converts f32 bits exactly. See f32_bits::subtract_implicit_one.
-RINGLOAD_ANYWHERE inline double of_f32(std::uint32_t from) noexcept {
+inline double of_f32(std::uint32_t from) noexcept {
   constexpr std::uint64_t rebias = std::uint64_t{f64_fields::bias - f32_fields::bias} << 52U;
   const std::uint64_t unsigned_word = from & 0x7FFFFFFFU;
   const bool subnormal = unsigned_word < 0x00800000U;
@@ -47,7 +45,7 @@ RINGLOAD_ANYWHERE inline double of_f32(std::uint32_t from) noexcept {
 }
 
 // Removes the payload of a NaN, as conversions to the other formats do.
-RINGLOAD_ANYWHERE inline double plain(double from) noexcept {
+inline double plain(double from) noexcept {
   const std::uint64_t bits = bits_of(from);
   const bool nan = (bits & 0x7FFFFFFFFFFFFFFFU) > f64_fields::too_large;
   return number(nan ? (bits & 0x8000000000000000U) | f64_fields::nan : bits);
@@ -57,7 +55,7 @@ RINGLOAD_ANYWHERE inline double plain(double from) noexcept {
 // halves of the integer into the fractions of 2^52 and 2^84, then subtracts 2^52 and 2^84. A cast
 // would be wrong: in round-down mode, the cast converts 0 to -0, and compilers remove code that
 // clears the sign.
-RINGLOAD_ANYWHERE inline double exact(std::uint64_t from) noexcept {
+inline double exact(std::uint64_t from) noexcept {
   constexpr std::uint64_t two_to_52 = 0x4330000000000000U;
   constexpr std::uint64_t two_to_84 = 0x4530000000000000U;
   const double low = number(two_to_52 | (from & 0xFFFFFFFFU)) - number(two_to_52);
@@ -67,14 +65,14 @@ RINGLOAD_ANYWHERE inline double exact(std::uint64_t from) noexcept {
 
 // Rounds to odd. A number of more than 53 bits becomes a multiple of 2^11, which an f64 can
 // represent exactly.
-RINGLOAD_ANYWHERE inline double odd(std::uint64_t from) noexcept {
+inline double odd(std::uint64_t from) noexcept {
   const std::uint64_t sticky = (from & 0x7FFU) != 0 ? 0x800U : 0U;
   const std::uint64_t kept = from >> 53U == 0 ? from : (from & ~std::uint64_t{0x7FF}) | sticky;
   return exact(kept);
 }
 
 // Rounds to nearest, ties to even, in any rounding mode of the CPU.
-RINGLOAD_ANYWHERE inline double nearest(std::uint64_t from) noexcept {
+inline double nearest(std::uint64_t from) noexcept {
   unsigned dropped = 0;
   while (from >> dropped >> 53U != 0) ++dropped;
   if (dropped == 0) return exact(from);
@@ -87,7 +85,7 @@ RINGLOAD_ANYWHERE inline double nearest(std::uint64_t from) noexcept {
 
 // Truncates towards 0. Saturates values that are out of range. Converts NaN to 0.
 template <class Integer>
-RINGLOAD_ANYWHERE inline Integer truncated(double from) noexcept {
+inline Integer truncated(double from) noexcept {
   constexpr bool is_signed = std::is_signed<Integer>::value;
   constexpr unsigned magnitude_bits = 8 * sizeof(Integer) - (is_signed ? 1 : 0);
   // The largest value of the integer type plus 1, as an f64.
@@ -110,20 +108,18 @@ template <>
 struct element_bits<element_kind::f64> {
   using word = std::uint64_t;
 
-  RINGLOAD_ANYWHERE static double widen(word from) noexcept {
-    return f64_bits::plain(f64_bits::number(from));
-  }
-  RINGLOAD_ANYWHERE static word narrow(double from) noexcept { return f64_bits::bits_of(from); }
+  static double widen(word from) noexcept { return f64_bits::plain(f64_bits::number(from)); }
+  static word narrow(double from) noexcept { return f64_bits::bits_of(from); }
 };
 
 template <element_kind Kind, class Fields>
 struct narrow_float_bits {
   using word = typename Fields::word;
 
-  RINGLOAD_ANYWHERE static double widen(word from) noexcept {
+  static double widen(word from) noexcept {
     return f64_bits::of_f32(float_bits<Kind>::widen(from));
   }
-  RINGLOAD_ANYWHERE static word narrow(double from) noexcept {
+  static word narrow(double from) noexcept {
     return rounded<f64_fields, Fields>(f64_bits::bits_of(from));
   }
 };
@@ -145,8 +141,8 @@ template <>
 struct element_bits<element_kind::boolean> {
   using word = std::uint8_t;
 
-  RINGLOAD_ANYWHERE static double widen(word from) noexcept { return from != 0 ? 1.0 : 0.0; }
-  RINGLOAD_ANYWHERE static word narrow(double from) noexcept {
+  static double widen(word from) noexcept { return from != 0 ? 1.0 : 0.0; }
+  static word narrow(double from) noexcept {
     return (f64_bits::bits_of(from) & 0x7FFFFFFFFFFFFFFFU) != 0 ? 1 : 0;
   }
 };
@@ -155,13 +151,11 @@ template <class Integer>
 struct integer_bits {
   using word = Integer;
 
-  RINGLOAD_ANYWHERE static double widen(word from) noexcept {
+  static double widen(word from) noexcept {
     if constexpr (std::is_signed<Integer>::value) return static_cast<double>(from);
     return f64_bits::exact(static_cast<std::uint64_t>(from));
   }
-  RINGLOAD_ANYWHERE static word narrow(double from) noexcept {
-    return f64_bits::truncated<Integer>(from);
-  }
+  static word narrow(double from) noexcept { return f64_bits::truncated<Integer>(from); }
 };
 template <>
 struct element_bits<element_kind::i8> : integer_bits<std::int8_t> {};
@@ -178,25 +172,24 @@ struct element_bits<element_kind::u32> : integer_bits<std::uint32_t> {};
 
 template <>
 struct element_bits<element_kind::i64> : integer_bits<std::int64_t> {
-  RINGLOAD_ANYWHERE static double widen(word from) noexcept {
+  static double widen(word from) noexcept {
     const auto bits = static_cast<std::uint64_t>(from);
     return from < 0 ? -f64_bits::odd(0U - bits) : f64_bits::odd(bits);
   }
 };
 template <>
 struct element_bits<element_kind::u64> : integer_bits<std::uint64_t> {
-  RINGLOAD_ANYWHERE static double widen(word from) noexcept { return f64_bits::odd(from); }
+  static double widen(word from) noexcept { return f64_bits::odd(from); }
 };
 
 // Returns true for conversions from i64 or u64 to i64, u64 or f64.
-RINGLOAD_ANYWHERE constexpr bool converts_integers(conversion kinds) noexcept {
+constexpr bool converts_integers(conversion kinds) noexcept {
   return (kinds.from == element_kind::i64 || kinds.from == element_kind::u64) &&
          (kinds.to == element_kind::i64 || kinds.to == element_kind::u64 ||
           kinds.to == element_kind::f64);
 }
 
-RINGLOAD_ANYWHERE inline std::uint64_t converted_integer(conversion kinds,
-                                                         std::uint64_t from) noexcept {
+inline std::uint64_t converted_integer(conversion kinds, std::uint64_t from) noexcept {
   if (kinds.from == kinds.to) return from;
   const bool high = from >> 63U != 0;
   const bool negative = kinds.from == element_kind::i64 && high;
@@ -216,7 +209,7 @@ struct kind_tag {
 
 // Calls `work` with the tag of `kind`. This turns a run-time value into a template argument.
 template <class Work>
-RINGLOAD_ANYWHERE auto with_kind(element_kind kind, const Work& work) {
+auto with_kind(element_kind kind, const Work& work) {
   switch (kind) {
     case element_kind::f32:
     case element_kind::blocks: break;  // Another function dequantises blocks.
@@ -238,21 +231,4 @@ RINGLOAD_ANYWHERE auto with_kind(element_kind kind, const Work& work) {
   return work(kind_tag<element_kind::f32>());
 }
 
-// Converts one element. The low bytes of `from` are the word of the element. The low bytes of the
-// result are the word of the result, and the other bytes are 0.
-RINGLOAD_ANYWHERE inline std::uint64_t converted_word(conversion kinds,
-                                                      std::uint64_t from) noexcept {
-  if (converts_integers(kinds)) return converted_integer(kinds, from);
-  const double wide = with_kind(kinds.from, [from](auto tag) {
-    using source = element_bits<decltype(tag)::kind>;
-    return source::widen(static_cast<typename source::word>(from));
-  });
-  return with_kind(kinds.to, [wide](auto tag) {
-    using target = element_bits<decltype(tag)::kind>;
-    using word = std::make_unsigned_t<typename target::word>;
-    return std::uint64_t{static_cast<word>(target::narrow(wide))};
-  });
-}
-
-}  // namespace v0
-}  // namespace ringload
+}  // namespace ringload::inline v0

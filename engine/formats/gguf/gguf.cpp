@@ -247,18 +247,18 @@ result<packed_section> data_after(std::uint64_t header_end, std::uint64_t alignm
                    ", but the file ends at " + grouped(file_bytes)};
 }
 
-void add_notes(file_entries& found, const packed_section& data, std::endian order,
+void add_notes(file_entries& entries, const packed_section& data, std::endian order,
                std::uint64_t data_end) {
   // The padding after the last tensor is optional.
   const std::uint64_t padded = checked_add(data.begin, data.filled).value_or(data_end);
   if (data.file_bytes > std::max(padded, data_end)) {
-    found.notes.push_back("bytes follow the last tensor, from byte " + grouped(padded) + " to " +
-                          grouped(data.file_bytes));
+    entries.notes.push_back("bytes follow the last tensor, from byte " + grouped(padded) + " to " +
+                            grouped(data.file_bytes));
   }
   if (order == std::endian::little) return;
-  for (const entry& tensor : found.tensors) {
+  for (const entry& tensor : entries.tensors) {
     if (tensor.type.empty()) continue;
-    found.notes.push_back(
+    entries.notes.push_back(
         "the file is big-endian, but GGUF does not define the byte order inside quantised blocks: "
         "blocks are loaded as stored, and dequantised as little-endian");
     return;
@@ -273,10 +273,11 @@ result<file_entries> parse_gguf(input& from, strictness strictness) {
   prologue counts;
   if (!read_prologue(in, counts)) return in.error();
 
-  file_entries found;
+  file_entries entries;
   description_budget budget(strictness, file_bytes);
   std::uint64_t alignment = gguf_alignment_usual;
-  if (!read_gguf_metadata(in, {counts.order, counts.pairs, strictness}, budget, found, alignment)) {
+  if (!read_gguf_metadata(in, {counts.order, counts.pairs, strictness}, budget, entries,
+                          alignment)) {
     return in.error();
   }
   std::vector<tensor_claim> claims;
@@ -286,16 +287,16 @@ result<file_entries> parse_gguf(input& from, strictness strictness) {
 
   auto data = data_after(in.position(), alignment, file_bytes, !claims.empty());
   if (!data) return data.error();
-  found.tensors.reserve(claims.size());
+  entries.tensors.reserve(claims.size());
   std::uint64_t data_end = data->begin;
   for (tensor_claim& claim : claims) {
-    entry& tensor = found.tensors.emplace_back();
+    entry& tensor = entries.tensors.emplace_back();
     if (auto failure = place(claim, *data, tensor)) return *failure;
     data_end = tensor.offset + tensor.bytes;
     describe(std::move(claim), counts.order, tensor);
   }
-  add_notes(found, *data, counts.order, data_end);
-  return found;
+  add_notes(entries, *data, counts.order, data_end);
+  return entries;
 }
 
 }  // namespace ringload::inline v0

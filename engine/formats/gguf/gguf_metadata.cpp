@@ -264,7 +264,7 @@ bool metadata_reader::pair(std::string& key, attribute& out, std::uint64_t& alig
 }  // namespace
 
 bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, description_budget& budget,
-                        file_entries& found, std::uint64_t& alignment) {
+                        file_entries& entries, std::uint64_t& alignment) {
   metadata_reader reader(in, pairs);
   std::unordered_set<std::string> keys;
   std::string key;
@@ -280,11 +280,11 @@ bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, description_b
       return in.fail_at(begin, errc::malformed_header, "duplicate key '" + printable(key) + "'");
     }
     if (left_out) {
-      found.notes.push_back("the value of '" + printable(key) +
-                            "' is left out, because metadata is limited to " +
-                            grouped(gguf_metadata_bytes_max) + " bytes");
+      entries.notes.push_back("the value of '" + printable(key) +
+                              "' is left out, because metadata is limited to " +
+                              grouped(gguf_metadata_bytes_max) + " bytes");
     } else {
-      found.metadata.emplace_back(key, std::move(value));
+      entries.metadata.emplace_back(key, std::move(value));
     }
   }
   return true;

@@ -23,9 +23,9 @@ struct gguf_pairs {
   ringload::strictness strictness = ringload::strictness::strict;
 };
 
-// Adds the pairs to the metadata of `found`. If a pair states the alignment, sets `alignment`.
+// Adds the pairs to the metadata of `entries`. If a pair states the alignment, sets `alignment`.
 // After a failure, returns false, and `in` has the fault.
 bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, description_budget& budget,
-                        file_entries& found, std::uint64_t& alignment);
+                        file_entries& entries, std::uint64_t& alignment);
 
 }  // namespace ringload::inline v0

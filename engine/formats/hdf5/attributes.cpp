@@ -139,15 +139,15 @@ result<void> attribute_reader::read_all(hid_t object, const std::string& name) {
   if (!names) return names.error();
   for (const std::string& attribute_name : *names) {
     const handle attribute(::H5Aopen(object, attribute_name.c_str(), H5P_DEFAULT), &::H5Aclose);
-    hdf5_attribute found;
-    found.name = name.empty() ? attribute_name : name + '.' + attribute_name;
-    const bool read = attribute && reader(attribute.get(), bytes_left).read(found);
-    if (!read || bytes_of(found) > bytes_left) {
+    hdf5_attribute stored;
+    stored.name = name.empty() ? attribute_name : name + '.' + attribute_name;
+    const bool read = attribute && reader(attribute.get(), bytes_left).read(stored);
+    if (!read || bytes_of(stored) > bytes_left) {
       ++contents.attributes_left_out;
       continue;
     }
-    bytes_left -= bytes_of(found);
-    contents.attributes.push_back(std::move(found));
+    bytes_left -= bytes_of(stored);
+    contents.attributes.push_back(std::move(stored));
   }
   return {};
 }

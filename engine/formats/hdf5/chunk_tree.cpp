@@ -128,8 +128,8 @@ class header_reader {
     const std::uint64_t kind = in.number(position + (is_version_3 ? 1 : 2), 1);
     const std::uint64_t dimensions = in.number(position + (is_version_3 ? 2 : 1), 1);
     if (version < 1 || version > 3 || kind != 2 || dimensions != place_.rank + 1) return;
-    const std::uint64_t found = in.number(position + (is_version_3 ? 3 : 8), 8);
-    if (in.is_valid()) tree_ = found;
+    const std::uint64_t address = in.number(position + (is_version_3 ? 3 : 8), 8);
+    if (in.is_valid()) tree_ = address;
   }
 
   const tree_place& place_;
@@ -191,9 +191,9 @@ std::optional<tree_chunks> read_chunk_tree(const tree_place& place, std::uint64_
   if (!root) return std::nullopt;
   tree_reader tree(place, count);
   if (!tree.read(*root, levels_max)) return std::nullopt;
-  tree_chunks found = tree.take();
-  if (found.chunks.size() != count) return std::nullopt;
-  return found;
+  tree_chunks tree_content = tree.take();
+  if (tree_content.chunks.size() != count) return std::nullopt;
+  return tree_content;
 }
 
 }  // namespace ringload::inline v0::h5

@@ -122,11 +122,11 @@ bool graph_walker::named(const protobuf_field& message, const std::string& path,
 
 bool graph_walker::sparse(const protobuf_field& message, const std::string& path,
                           std::string fallback) {
-  onnx_sparse& found = out_.sparse.emplace_back();
-  found.path = path;
-  found.fallback = std::move(fallback);
-  if (!named(message, path, found.fallback)) return false;
-  found.file_byte = message.offset;
+  onnx_sparse& sparse_tensor = out_.sparse.emplace_back();
+  sparse_tensor.path = path;
+  sparse_tensor.fallback = std::move(fallback);
+  if (!named(message, path, sparse_tensor.fallback)) return false;
+  sparse_tensor.file_byte = message.offset;
   if (!in_.enter(message)) return false;
   std::uint32_t seen = 0;
   protobuf_field part;
@@ -134,12 +134,12 @@ bool graph_walker::sparse(const protobuf_field& message, const std::string& path
     bool read = true;
     switch (part.number) {
       case sparse_field::values:
-        read = once(part, seen) && read_onnx_tensor(in_, part, found.values);
+        read = once(part, seen) && read_onnx_tensor(in_, part, sparse_tensor.values);
         break;
       case sparse_field::indices:
-        read = once(part, seen) && read_onnx_tensor(in_, part, found.indices);
+        read = once(part, seen) && read_onnx_tensor(in_, part, sparse_tensor.indices);
         break;
-      case sparse_field::dims: read = in_.integers(part, onnx_rank_max, found.dims); break;
+      case sparse_field::dims: read = in_.integers(part, onnx_rank_max, sparse_tensor.dims); break;
       default: break;
     }
     if (!read) return false;

@@ -112,8 +112,8 @@ result<void> check_zt_object(const zt_object& object) {
     if (!is_utf8(part.name) || !is_utf8(part.type)) return bad_text("the name of a component");
   }
   const zt_blob_rules anywhere = {zt_magic.size(), offset_max, zt_alignment};
-  file_entries found;
-  if (auto problem = add_zt_object(object, anywhere, found)) return *problem;
+  file_entries entries;
+  if (auto problem = add_zt_object(object, anywhere, entries)) return *problem;
   return {};
 }
 

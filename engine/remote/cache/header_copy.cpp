@@ -30,9 +30,9 @@ std::span<const std::byte> header_copy::find(byte_range range) const {
 
 bool header_copy::has(byte_range range) const {
   while (range.begin < range.end) {
-    const std::size_t found = find(range).size();
-    if (found == 0) return false;
-    range.begin += found;
+    const std::size_t copied_bytes = find(range).size();
+    if (copied_bytes == 0) return false;
+    range.begin += copied_bytes;
   }
   return true;
 }

@@ -322,12 +322,12 @@ result<void> hf_cache_file::hash_up_to(std::uint64_t end) {
 }
 
 result<void> hf_cache_file::publish() {
-  const std::string found = hasher_->finish();
-  if (found != place_.file.digest) {
+  const std::string computed = hasher_->finish();
+  if (computed != place_.file.digest) {
     remove_partial();
     removed_ = true;
     return fault{errc::wrong_digest, "",
-                 "the received bytes have the digest " + found + ", expected " +
+                 "the received bytes have the digest " + computed + ", expected " +
                      place_.file.digest + " from the hub; the bytes are not kept in the cache"};
   }
   // The bytes are flushed before the file gets its name. Therefore, after a power failure, the blob

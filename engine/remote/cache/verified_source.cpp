@@ -362,13 +362,13 @@ void digest_passes::finish(threads& pool) {
     std::rethrow_exception(contradiction());
   }
   if (!is_complete_ || front_ != from->bytes() || in_flight_ > 0) return;
-  const std::string found = hasher_->finish();
+  const std::string computed = hasher_->finish();
   begin_pass();
   is_unverified_ = false;
-  if (found == digest_) return;
-  throw to_error(
-      {errc::wrong_digest, "",
-       "the received bytes have the digest " + found + ", expected " + digest_ + " from the hub"});
+  if (computed == digest_) return;
+  throw to_error({errc::wrong_digest, "",
+                  "the received bytes have the digest " + computed + ", expected " + digest_ +
+                      " from the hub"});
 }
 
 class verified_source final : public byte_source {

@@ -204,8 +204,8 @@ asio::awaitable<std::optional<std::span<std::byte>>> http_connection::next_buffe
     body_sink& sink) {
   // The guard also resets sink_ if there is no memory for the coroutine of next_buffer().
   const waiting_sink until_it_has_a_buffer(sink_, sink);
-  auto found = co_await sink.next_buffer(*pool_);
-  co_return found;
+  auto buffer = co_await sink.next_buffer(*pool_);
+  co_return buffer;
 }
 
 // Receives a body of known length into the memory of the sink.
@@ -251,12 +251,12 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::receive_parsed
     std::span<std::byte> rest;
     if (in_memory) rest = target.into.subspan(static_cast<std::size_t>(exchange.arrived));
     if (in_stream) {
-      const auto found = co_await next_buffer_of(*target.sink);
-      if (found && found->empty()) {
+      const auto sink_buffer = co_await next_buffer_of(*target.sink);
+      if (sink_buffer && sink_buffer->empty()) {
         shut();
         break;
       }
-      rest = found.value_or(rest);
+      rest = sink_buffer.value_or(rest);
     }
     const std::span<std::byte> buffer = rest.empty() ? std::span(scratch) : rest;
     parser.get().body().data = buffer.data();

@@ -24,8 +24,8 @@ namespace {
 constexpr std::uint64_t wasted_share_max = 2;
 
 std::string field_of(const response_head& head, std::string_view name) {
-  const std::string* const found = head.field(name);
-  return found == nullptr ? std::string() : *found;
+  const std::string* const value = head.field(name);
+  return value == nullptr ? std::string() : *value;
 }
 
 std::exception_ptr cancelled_read() noexcept {

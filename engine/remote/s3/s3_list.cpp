@@ -121,7 +121,7 @@ result<s3_page> page_reader::finish() {
 
 // Returns the text if the text may be an error code or a region. Otherwise returns an empty string,
 // because callers put the returned text into error texts, which must not show any text of a server.
-std::string word(std::string_view text) {
+std::string printable_word(std::string_view text) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '.';
@@ -148,8 +148,8 @@ s3_error parse_s3_error(std::string_view xml) {
   // failure are used.
   static_cast<void>(parse_xml(xml, [&](const xml_element& element) -> result<void> {
     const auto name = path_within("Error", element);
-    if (name == "Code") out.code = word(element.text);
-    if (name == "Region") out.region = word(element.text);
+    if (name == "Code") out.code = printable_word(element.text);
+    if (name == "Region") out.region = printable_word(element.text);
     return {};
   }));
   return out;
