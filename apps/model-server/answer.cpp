@@ -57,30 +57,22 @@ response list_models(const services& with) {
   return in_json(http::status::ok, out);
 }
 
-std::variant<load_request, response> parse_wish(const request& asked) {
+// Returns the result of `parse`, which is called with the body, or the response to a wrong body.
+template <class Wish>
+std::variant<Wish, response> parse_wish(const request& asked, Wish (*parse)(std::string_view)) {
   // A page of another site can send a form, but needs permission (CORS) to send this content type.
   if (!accepts(view(asked[http::field::content_type]), "application/json")) {
     return problem(http::status::unsupported_media_type, "the body must be application/json");
   }
   try {
-    return parse_load_wish(asked.body());
+    return parse(asked.body());
   } catch (const std::invalid_argument& wrong) {
     return problem(http::status::bad_request, wrong.what());
   }
 }
 
-response start_load(const services& with, const request& asked) {
-  auto parsed = parse_wish(asked);
-  if (response* refused = std::get_if<response>(&parsed)) return std::move(*refused);
-  load_request& wish = std::get<load_request>(parsed);
-
-  auto source = with.allowed.resolve(wish.order.source);
-  if (!source) {
-    return problem(http::status::forbidden, "no such source beneath the folders that are served");
-  }
-  if (wish.id.empty()) wish.id = with.loads.free_id();
-  wish.order.source = std::move(*source);
-  switch (with.loads.start(wish.id, std::move(wish.order))) {
+response begin_load(const services& with, const std::string& id, load_order order) {
+  switch (with.loads.start(id, std::move(order))) {
     case start_result::started: break;
     case start_result::too_many_models:
       return problem(http::status::service_unavailable,
@@ -94,9 +86,42 @@ response start_load(const services& with, const request& asked) {
     case start_result::closing:
       return problem(http::status::service_unavailable, "the server is shutting down");
   }
-  response out = in_json(http::status::accepted, describe(*with.loads.find(wish.id)));
-  out.set(http::field::location, "/models/" + wish.id);
+  response out = in_json(http::status::accepted, describe(*with.loads.find(id)));
+  out.set(http::field::location, "/models/" + id);
   return out;
+}
+
+response start_load(const services& with, const request& asked) {
+  auto parsed = parse_wish(asked, parse_load_wish);
+  if (response* refused = std::get_if<response>(&parsed)) return std::move(*refused);
+  load_request& wish = std::get<load_request>(parsed);
+
+  auto source = with.allowed.resolve(wish.order.source);
+  if (!source) {
+    return problem(http::status::forbidden, "no such source beneath the folders that are served");
+  }
+  if (wish.id.empty()) wish.id = with.loads.free_id();
+  wish.order.source = std::move(*source);
+  return begin_load(with, wish.id, std::move(wish.order));
+}
+
+// Replaces the served model by the version that a delta leads to.
+response start_version(const services& with, const std::string& id, const request& asked) {
+  auto parsed = parse_wish(asked, parse_version_wish);
+  if (response* refused = std::get_if<response>(&parsed)) return std::move(*refused);
+  auto delta = with.allowed.resolve(std::get<std::string>(parsed));
+  if (!delta) {
+    return problem(http::status::forbidden, "no such delta beneath the folders that are served");
+  }
+  const std::shared_ptr<entry> of = with.loads.find(id);
+  if (!of) return problem(http::status::not_found, "no such model");
+  if (!of->served) return problem(http::status::conflict, "the model is not loaded");
+  if (of->latest->under_way()) {
+    return problem(http::status::conflict, "a load of this model is in progress");
+  }
+  load_order order(std::move(*delta));
+  order.base = of->served->loaded;
+  return begin_load(with, id, std::move(order));
 }
 
 response remove_model(const services& with, const std::string& id) {
@@ -229,7 +254,9 @@ reply answer_at_once(const services& with, const request& asked, const target& w
     }
     return out;
   }
-  if (first != "models" || (depth == 3 && where.parts[2] != "tensors") || depth > 3) {
+  const bool is_version = depth == 3 && where.parts[2] == "version";
+  if (first != "models" || (depth == 3 && !is_version && where.parts[2] != "tensors") ||
+      depth > 3) {
     out.head = problem(http::status::not_found, "no such path");
     return out;
   }
@@ -242,6 +269,11 @@ reply answer_at_once(const services& with, const request& asked, const target& w
   }
   if (depth == 2 && asked.method() == http::verb::delete_) {
     out.head = remove_model(with, where.parts[1]);
+    return out;
+  }
+  if (is_version) {
+    out.head = asked.method() == http::verb::put ? start_version(with, where.parts[1], asked)
+                                                 : not_allowed("PUT");
     return out;
   }
   if (!reads(asked)) {

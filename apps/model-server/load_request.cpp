@@ -68,17 +68,21 @@ tool::selection_text selection_in(const json::object& fields) {
   return out;
 }
 
+// Returns the source in the field `key`. Refuses a NUL, which would end the path.
+std::string source_in(const json::object& fields, const char* key) {
+  const json::string& source = fields.at(key).get_string();
+  if (source.find('\0') != json::string::npos) {
+    throw std::invalid_argument(std::string("the ") + key + " holds a NUL");
+  }
+  return source.c_str();
+}
+
 }  // namespace
 
 load_request parse_load_wish(std::string_view text) {
   const json::object fields = parse_request_body(
       text, "source", {"id", "select", "except", "slice", "shard", "experts", "rank"});
-  const json::string& source = fields.at("source").get_string();
-  load_request out{{}, load_order(source.c_str(), selection_in(fields))};
-  // Refuses a NUL, which would end the path.
-  if (out.order.source.size() != source.size()) {
-    throw std::invalid_argument("the source holds a NUL");
-  }
+  load_request out{{}, load_order(source_in(fields, "source"), selection_in(fields))};
   if (const json::value* id = fields.if_contains("id")) {
     if (!id->is_string() || !is_model_id(std::string_view(id->get_string()))) {
       throw std::invalid_argument("an id is 1 to 64 letters, digits, dots, dashes and underscores");
@@ -86,6 +90,10 @@ load_request parse_load_wish(std::string_view text) {
     out.id = id->get_string().c_str();
   }
   return out;
+}
+
+std::string parse_version_wish(std::string_view text) {
+  return source_in(parse_request_body(text, "delta", {}), "delta");
 }
 
 }  // namespace ringload::server

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses the body of POST /models, which is untrusted:
+// Parses the bodies of POST /models and PUT /models/ID/version, which are untrusted:
 //
 //   {"source": "large", "id": "main", "select": ["*.weight"], "shard": ["*_proj.weight:0"],
 //    "rank": "1/4"}
+//   {"delta": "v2.delta.zt"}
 
 #include <string>
 #include <string_view>
@@ -20,5 +21,9 @@ struct load_request {
 
 /// Throws std::invalid_argument with a sentence that describes the error.
 load_request parse_load_wish(std::string_view body);
+
+/// Returns the source of the delta. Throws std::invalid_argument with a sentence that describes the
+/// error.
+std::string parse_version_wish(std::string_view body);
 
 }  // namespace ringload::server

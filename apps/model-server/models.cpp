@@ -10,6 +10,7 @@
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <future>
+#include <ringload/delta.hpp>
 #include <utility>
 
 #include "device.hpp"
@@ -54,8 +55,7 @@ asio::awaitable<void> publish(keeper& to, std::string id, model loaded) {
   co_return;
 }
 
-asio::awaitable<void> load_model(loader& with, load_options how, std::shared_ptr<attempt> into,
-                                 keeper* keeps, std::string id) {
+asio::awaitable<model> load_source(loader& with, load_options how, std::shared_ptr<attempt> into) {
   const std::string source = into->order.source;
   auto file = co_await with.open_async(source);
   how.select = tool::selection_of(into->order.wanted, file.catalog());
@@ -64,6 +64,22 @@ asio::awaitable<void> load_model(loader& with, load_options how, std::shared_ptr
   // The catalog is known, and clients may ask for single tensors from now on.
   if (into->state == load_state::opening) into->state = load_state::loading;
   auto loaded = co_await into->load.finish_async();
+  co_return loaded;
+}
+
+asio::awaitable<model> load_version(loader& with, std::shared_ptr<attempt> into) {
+  const std::string delta = into->order.source;
+  apply_options options;
+  options.allocation = allocation::per_load;  // The keeper serves models with few allocations.
+  auto next = co_await apply_async(with, *into->order.base, delta, options);
+  co_return next;
+}
+
+asio::awaitable<void> load_model(loader& with, load_options how, std::shared_ptr<attempt> into,
+                                 keeper* keeps, std::string id) {
+  const bool is_version = into->order.base.has_value();
+  auto pending = is_version ? load_version(with, into) : load_source(with, how, into);
+  auto loaded = co_await std::move(pending);
   if (keeps != nullptr) {
     co_await asio::co_spawn(asio::system_executor(), publish(*keeps, id, loaded),
                             asio::use_awaitable);
@@ -220,6 +236,7 @@ void models::ended(const std::shared_ptr<entry>& of, const std::exception_ptr& f
     counts_.bytes += last.end.bytes;
   }
   last.load = load_operation();
+  last.order.base.reset();  // The previous version is freed when no reply uses it.
 
   if (of->next) {
     load_order next = std::move(*of->next);

@@ -50,13 +50,14 @@ struct load_order {
 
   std::string source;
   tool::selection_text wanted;
+  std::optional<model> base = {};  // If set, the source is a delta from this version.
 };
 
-/// A load of a checkpoint, or of a part of a checkpoint.
+/// A load of a checkpoint, of a part of a checkpoint, or of the next version of a model.
 struct attempt {
   explicit attempt(load_order what) : order(std::move(what)) {}
 
-  const load_order order;
+  load_order order;
   load_state state = load_state::opening;
   std::string problem;  // The reason of a failure.
   boost::asio::cancellation_signal cancel;

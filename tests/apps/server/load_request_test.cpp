@@ -7,6 +7,7 @@
 
 using ringload::server::load_request;
 using ringload::server::parse_load_wish;
+using ringload::server::parse_version_wish;
 
 namespace {
 
@@ -64,4 +65,13 @@ TEST_CASE("load wish: what is wrong is said") {
   CHECK(refusal_of(R"({"source": "a", "experts": 1})") == "\"experts\" must be true or false");
   CHECK(refusal_of(R"({"source": "a", "rank": "0/4"})") == "rank needs shard or experts");
   CHECK(refusal_of(R"({"source": "a", "shard": ["w:0"]})") == "shard needs rank");
+}
+
+TEST_CASE("version wish: a delta alone is all of it") {
+  CHECK(parse_version_wish(R"({"delta": "run/v1.delta.zt"})") == "run/v1.delta.zt");
+  for (const char* body : {R"({})", R"({"delta": 1})", R"({"delta": "a", "id": "m"})",
+                           R"({"delta": "a\u0000b"})", R"({"source": "a"})", "a"}) {
+    CAPTURE(body);
+    CHECK_THROWS_AS(parse_version_wish(body), std::invalid_argument);
+  }
 }

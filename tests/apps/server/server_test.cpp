@@ -8,11 +8,16 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <boost/asio/use_future.hpp>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <ringload/delta.hpp>
 #include <ringload/error.hpp>
 #include <ringload/keeper.hpp>
+#include <ringload/loader.hpp>
 #include <string_view>
+#include <tuple>
 
 #include "client.hpp"
 #include "served.hpp"
@@ -347,4 +352,69 @@ TEST_CASE("server: other processes attach what is ready by its id, and keep what
       client(keeps.server.port()).ask(make_request(http::verb::delete_, "/models/main")).result() ==
       http::status::no_content);
   CHECK_THROWS_AS(ringload::attach(socket, "main"), ringload::error);
+}
+
+TEST_CASE("server: a delta leads to the next version, and a wrong delta changes nothing") {
+  const temporary_folder near = temporary_folder::for_sockets();
+  const std::string socket = (near.path() / "s").string();
+  const served at({"--model", "one.safetensors", "--keep", socket});
+  at.end_of("main");
+  {
+    ringload::loader host_loader;
+    const auto path = [&](const char* name) { return (at.in.path() / name).string(); };
+    for (const auto& [delta, base, next] :
+         {std::tuple{"next.zt", "one.safetensors", "two.safetensors"},
+          std::tuple{"back.zt", "two.safetensors", "one.safetensors"}}) {
+      ringload::save_delta_async(host_loader, path(delta), path(base), path(next),
+                                 boost::asio::use_future)
+          .get();
+    }
+  }
+  client one(at.server.port());
+  const auto put = [&](const std::string& id, const std::string& delta) {
+    return one.ask(make_request(http::verb::put, "/models/" + id + "/version",
+                                R"({"delta":")" + delta + "\"}"));
+  };
+  const auto bytes = [&] {
+    return one.get("/models/main/tensors/a/b", "application/octet-stream").body();
+  };
+  const ringload::model first = ringload::attach(socket, "main");
+
+  // The delta belongs to another version, so the served version stays.
+  CHECK(put("main", "back.zt").result() == http::status::accepted);
+  boost::json::value end = at.end_of("main");
+  CHECK(text_in(end, "state") == "failed");
+  CHECK(text_in(end, "error").find("back.zt") != std::string::npos);
+  CHECK(bytes() == "0123456789");
+  CHECK(ringload::served_version(socket, "main") == ringload::attached_version(first));
+
+  const response begun = put("main", "next.zt");
+  CHECK(begun.result() == http::status::accepted);
+  CHECK(begun[http::field::location] == "/models/main");
+  end = at.end_of("main");
+  CHECK(text_in(end, "state") == "ready");
+  CHECK(text_in(end, "serving") == fs::canonical(at.in.path() / "next.zt").string());
+  CHECK(bytes() == "abcdefghij");
+  const ringload::model second = ringload::attach_next(
+      socket, "main", ringload::attached_version(first), std::chrono::seconds(60));
+  CHECK(static_cast<char>(second.at("a/b").as<const std::byte>()[0]) == 'a');
+  CHECK(static_cast<char>(first.at("a/b").as<const std::byte>()[0]) == '0');
+  CHECK(put("main", "back.zt").result() == http::status::accepted);
+  at.end_of("main");
+  CHECK(bytes() == "0123456789");
+
+  CHECK(put("other", "next.zt").result() == http::status::not_found);
+  CHECK(put("main", "none.zt").result() == http::status::forbidden);
+  CHECK(put("main", "/etc/passwd").result() == http::status::forbidden);
+  CHECK(one.ask(make_request(http::verb::put, "/models/main/version", "{}")).result() ==
+        http::status::bad_request);
+  CHECK(one.get("/models/main/version").result() == http::status::method_not_allowed);
+  // The load of a large model is in progress, and no version of that model is served.
+  const auto answers = one.ask_all(
+      {post("big.safetensors", "big"),
+       make_request(http::verb::put, "/models/big/version", R"({"delta":"next.zt"})"),
+       post("big.safetensors", "main"),
+       make_request(http::verb::put, "/models/main/version", R"({"delta":"next.zt"})")});
+  CHECK(answers[1].result() == http::status::conflict);
+  CHECK(answers[3].result() == http::status::conflict);
 }
