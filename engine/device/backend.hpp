@@ -27,6 +27,7 @@
 #include "base/mapping.hpp"
 #include "base/work_interval.hpp"
 #include "device/direct_storage.hpp"
+#include "device/row_copy.hpp"
 #include "plan/placement_rules.hpp"
 #include "plan/plan.hpp"
 
@@ -167,6 +168,14 @@ class backend {
   // on the memory must be complete. Thread-safe. May be called before attach().
   virtual result<void> copy_to_host(const std::byte* from, std::span<std::byte> into) {
     std::memcpy(into.data(), from, into.size());
+    return {};
+  }
+
+  // Makes copies within the memory of this device, and returns when all copies are complete. All
+  // other work on this memory must be complete. May be called before attach(), but only by one
+  // thread at a time.
+  virtual result<void> copy_rows(std::span<const row_copy> copies) {
+    copy_rows_on_host(copies);
     return {};
   }
 

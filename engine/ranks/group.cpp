@@ -52,7 +52,11 @@ broadcast_route tree_route(std::uint32_t position, std::uint32_t ranks) {
 
 group::~group() = default;
 
-device_kind group::memory() const noexcept { return device_kind::host; }
+device group::memory() const noexcept { return host(); }
+
+group& group::host_group() noexcept { return *this; }
+
+void group::check_ranks() {}
 
 void group::broadcast(std::span<std::byte> bytes, std::uint32_t root) {
   const std::uint32_t ranks = size();

@@ -29,7 +29,8 @@ struct common_fault {
 };
 
 void require_same_call(group& ranks, const std::string& call) {
-  if (auto status = check_same_call(ranks, call); !status) throw common_fault{status.error()};
+  if (auto status = check_same_call(ranks.host_group(), call); !status)
+    throw common_fault{status.error()};
 }
 
 // A digest covers a whole tensor. If digests are checked, each tensor must be read by one rank.
@@ -90,15 +91,21 @@ tensor_info describe_loaded(const tensor_info& stored, const load_options& optio
   return out;
 }
 
-void check_options(const loader& host_loader, const group& ranks, const load_options& options) {
-  if (ranks.memory() != device_kind::host) {
+// With `group_reading::own`, the ranks exchange only host memory, which every group can do.
+void check_memory(const device& on, group& ranks) {
+  const device exchanged = ranks.memory();
+  if (exchanged != on) {
     throw error(errc::device_unavailable, "group_load",
-                "the group is for device memory, expected a group for host memory");
+                "the loader's device is " + on.name() + ", but the group exchanges memory of " +
+                    exchanged.name());
   }
-  if (host_loader.device().kind() != device_kind::host) {
+  if (ranks.host_group().memory() != host()) {
     throw error(errc::device_unavailable, "group_load",
-                "the loader's device is " + host_loader.device().name() + ", expected the host");
+                "the group cannot exchange host memory, which checks of calls need");
   }
+}
+
+void check_options(const load_options& options) {
   if (options.memory != tensor_memory::owned) {
     throw error(errc::invalid_options, "group_load", "mapped memory cannot be used with a group");
   }
@@ -122,12 +129,13 @@ common_fault wrong_call(errc code, const tensor_info& info, std::string cause) {
 
 }  // namespace
 
-group_job::group_job(loader& host_loader, std::shared_ptr<group> ranks,
+group_job::group_job(loader& rank_loader, std::shared_ptr<group> ranks,
                      const group_options& options)
-    : loader_(host_loader),
+    : loader_(rank_loader),
       ranks_(std::move(ranks)),
       options_(options),
-      memory_(host().maker()(0)),
+      on_(loader_.device()),
+      memory_(on_.maker()(on_.index())),
       cancellation_(std::make_shared<step_cancellation>([group = ranks_] { group->interrupt(); })) {
 }
 
@@ -187,7 +195,8 @@ std::vector<group_job::named_tensor> group_job::agree_on(const group_call& call)
 }
 
 void group_job::open_and_read(const source& from) {
-  check_options(loader_, *ranks_, options_.load);
+  if (options_.reading == group_reading::divided) check_memory(on_, *ranks_);
+  check_options(options_.load);
   file_ = cancellation_->wait_for<checkpoint>(
       [&](auto&& handler) { loader_.open_async(from, options_.load.open, std::move(handler)); });
   require_same_call(*ranks_, identity_of(file_.catalog(), options_));
@@ -213,7 +222,7 @@ void group_job::read(const std::vector<read_piece>& pieces) {
   }
   rows.names(std::move(whole));
   model own_pieces = load(rows);
-  redistribution_.emplace(*ranks_, pieces, std::move(own_pieces));
+  redistribution_.emplace(*ranks_, *memory_, pieces, std::move(own_pieces));
 }
 
 std::vector<group_job::named_tensor> group_job::find(const group_call& call) const {
@@ -325,10 +334,13 @@ tensor group_job::make_fused(const group_call& call, const std::vector<named_ten
   tensor_builder out = make_builder(info);
   const dimension_bytes around_dim = *around(info.shape, bits(info.dtype), call.dim);
   index_range next;
+  std::vector<row_copy> copies;
   for (const tensor& part : parts) {
     next = {next.end(), part.shape()[call.dim]};
-    put_block(static_cast<const std::byte*>(part.data()), next, around_dim, out.bytes().data());
+    const auto* const from = static_cast<const std::byte*>(part.data());
+    copies.push_back(put_block(from, next, around_dim, out.bytes().data()));
   }
+  copy_rows_in(*memory_, copies);
   return std::move(out).finish();
 }
 
@@ -344,6 +356,8 @@ model group_job::gather_model(const group_call& call) {
   catalog contents = chosen(file_.catalog(), select().names(call.names));
   std::vector<gathered_tensor> gathered;
   std::vector<placement> placements;
+  const std::uint64_t alignment =
+      std::max<std::uint64_t>(gathered_alignment, memory_->rules().tensor_alignment);
   std::uint64_t bytes = 0;
   for (tensor_info& info : contents.tensors) {
     info = describe_loaded(info, options_.load);
@@ -353,15 +367,12 @@ model group_job::gather_model(const group_call& call) {
     placement& place = placements.emplace_back();
     place.destination_offset = bytes;
     place.bytes = info.bytes;
-    bytes = round_up<std::uint64_t>(bytes + info.bytes, gathered_alignment);
+    bytes = round_up<std::uint64_t>(bytes + info.bytes, alignment);
   }
-  const arena_size size = {std::max<std::uint64_t>(bytes, 1), gathered_alignment};
-  auto memory = memory_->allocate_all({&size, 1});
-  if (!memory) throw to_error(memory.error());
-  redistribution_->gather(gathered, {memory->front()->data(), static_cast<std::size_t>(bytes)});
-  std::vector<taken_arena> arenas(1);
-  arenas.front().memory = std::move(memory->front());
-  arenas.front().bytes = bytes;
+  auto memory = allocate_one(*memory_, bytes);
+  redistribution_->gather(gathered, {memory->data(), static_cast<std::size_t>(bytes)});
+  std::vector<taken_arena> arenas;
+  arenas.push_back({std::move(memory), bytes, false, on_});
   auto storage = make_model_storage(std::move(contents), std::move(placements), std::move(arenas));
   storage->stats = stats();
   return model(std::move(storage));
@@ -387,10 +398,8 @@ load_stats group_job::stats() const {
   return own_reads_;
 }
 
-tensor_builder group_job::make_builder(tensor_info info) {
-  auto built = tensor_builder::make(std::move(info), *memory_);
-  if (!built) throw to_error(built.error());
-  return std::move(*built);
+tensor_builder group_job::make_builder(tensor_info info) const {
+  return {std::move(info), on_, *memory_};
 }
 
 }  // namespace ringload::inline v0::detail

@@ -24,7 +24,7 @@ namespace ringload::inline v0::detail {
 
 class group_job {
  public:
-  group_job(loader& host_loader, std::shared_ptr<group> ranks, const group_options& options);
+  group_job(loader& rank_loader, std::shared_ptr<group> ranks, const group_options& options);
 
   step_thread& thread() noexcept { return thread_; }
   const checkpoint& file() const noexcept { return file_; }
@@ -60,12 +60,13 @@ class group_job {
   // Loads without redistribution, and counts the reads.
   model load_alone(const selection& wanted);
   tensor_info block_info(const named_tensor& tensor_ref, std::uint32_t dim) const;
-  tensor_builder make_builder(tensor_info info);
+  tensor_builder make_builder(tensor_info info) const;
 
   loader& loader_;
   const std::shared_ptr<group> ranks_;
   const group_options options_;
-  const std::unique_ptr<backend> memory_;
+  const device on_;                        // The device of the loader.
+  const std::unique_ptr<backend> memory_;  // Memory of the device.
   const std::shared_ptr<step_cancellation> cancellation_;
   checkpoint file_;
   // Empty if each rank reads all bytes that the rank needs, so that the ranks exchange no data.

@@ -51,12 +51,12 @@ using model_call = calling<model, &group_job::make_model>;
 
 }  // namespace
 
-void begin_group_load(loader* host_loader, std::shared_ptr<group> ranks, source from,
+void begin_group_load(loader* rank_loader, std::shared_ptr<group> ranks, source from,
                       const group_options& options,
                       std::unique_ptr<operation<group_load>> waiting) {
   std::shared_ptr<group_job> job;
   try {
-    job = std::make_shared<group_job>(*host_loader, ranks, options);
+    job = std::make_shared<group_job>(*rank_loader, ranks, options);
   } catch (const std::system_error& refused) {
     ranks->fail("it could not start a thread");
     const fault failure = thread_refused(refused.code().value());
@@ -64,7 +64,7 @@ void begin_group_load(loader* host_loader, std::shared_ptr<group> ranks, source 
   }
   auto& thread = job->thread();
   thread.add(std::make_unique<opening_step>(std::move(job), std::move(from),
-                                            host_loader->get_executor(), std::move(waiting)));
+                                            rank_loader->get_executor(), std::move(waiting)));
 }
 
 void begin_group_call(const std::shared_ptr<group_job>& job, group_call call,

@@ -183,6 +183,14 @@ class mpi_ranks final : public group {
     }
   }
 
+  void check_ranks() override {
+    check_ended();
+    if (const auto reported = next_failure()) {
+      end(reported->rank, reported->reason.data());
+      throw *ended_;
+    }
+  }
+
   void fail(std::string_view reason) noexcept override {
     if (!ended_) end(rank_, reason);
   }

@@ -3,7 +3,6 @@
 #include "ranks/redistribute.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "catalog/named_catalog.hpp"
 #include "load/tensor_storage.hpp"
@@ -25,9 +24,36 @@ byte_range range_of(const read_piece& piece, const tensor_info& info) noexcept {
           static_cast<std::size_t>(piece.rows.count * row_bytes)};
 }
 
-void copy(std::span<const std::byte> from, std::span<std::byte> into) noexcept {
-  if (!from.empty()) std::memcpy(into.data(), from.data(), from.size());
+row_copy copy_of(std::span<const std::byte> from, std::byte* into) noexcept {
+  return {from.data(), into, from.size()};
 }
+
+// Bytes that one rank sends to all other ranks.
+struct broadcast_range {
+  byte_range bytes;
+  std::uint32_t sender = 0;
+};
+
+// Memory for the bytes of one message, which are not contiguous in the tensor.
+class packing_memory {
+ public:
+  explicit packing_memory(backend& memory) noexcept : memory_(memory) {}
+
+  // The memory of an earlier call must not be in use.
+  std::byte* at_least(std::size_t bytes) {
+    if (bytes > bytes_) {
+      taken_.reset();
+      taken_ = allocate_one(memory_, bytes);
+      bytes_ = bytes;
+    }
+    return taken_->data();
+  }
+
+ private:
+  backend& memory_;
+  std::shared_ptr<arena> taken_;
+  std::size_t bytes_ = 0;
+};
 
 // The bytes of a piece that one rank needs for its block of the tensor. `indices` are the indices
 // of the split dimension, counted from the beginning of the piece. `around` is the layout of the
@@ -69,11 +95,15 @@ shard_part shard_part_of(const read_piece& piece, const tensor_info& info, std::
 
 }  // namespace
 
-result<tensor_builder> tensor_builder::make(tensor_info info, backend& memory_backend) {
-  const arena_size size = {std::max<std::uint64_t>(info.bytes, 1), gathered_alignment};
-  auto memory = memory_backend.allocate_all({&size, 1});
-  if (!memory) return memory.error();
-  return tensor_builder(std::move(info), std::move(memory->front()));
+std::shared_ptr<arena> allocate_one(backend& memory, std::uint64_t bytes) {
+  const arena_size size = {std::max<std::uint64_t>(bytes, 1), gathered_alignment};
+  auto taken = memory.allocate_all({&size, 1});
+  if (!taken) throw to_error(taken.error());
+  return std::move(taken->front());
+}
+
+void copy_rows_in(backend& memory, std::span<const row_copy> copies) {
+  if (auto copied = memory.copy_rows(copies); !copied) throw to_error(copied.error());
 }
 
 tensor tensor_builder::finish() && {
@@ -86,8 +116,8 @@ tensor tensor_builder::finish() && {
   placements.front().bytes = bytes;
   auto named = std::make_shared<const named_catalog>(std::move(single));
   auto loaded = std::make_shared<const loaded_tensors>(std::move(named), std::move(placements));
-  return {std::make_shared<const tensor_storage>(std::move(loaded),
-                                                 taken_arena{std::move(memory_), bytes}, nullptr),
+  return {std::make_shared<const tensor_storage>(
+              std::move(loaded), taken_arena{std::move(memory_), bytes, false, on_}, nullptr),
           0};
 }
 
@@ -97,35 +127,35 @@ std::span<const read_piece> redistribution::pieces_of(std::uint32_t t) const noe
 }
 
 std::span<const std::byte> redistribution::bytes_of(const std::string& name) const {
-  return own_pieces_.at(name).as<const std::byte>();
+  const tensor piece = own_pieces_.at(name);
+  return {static_cast<const std::byte*>(piece.data()), piece.size_bytes()};
 }
 
 void redistribution::gather(std::span<const gathered_tensor> tensors, std::span<std::byte> into) {
-  byte_range message;
-  std::uint32_t sender = 0;
-  const auto broadcast_message = [&] {
-    if (message.bytes > 0) group_.broadcast(into.subspan(message.begin, message.bytes), sender);
-  };
+  std::vector<row_copy> copies;
+  std::vector<broadcast_range> messages;
   std::size_t end = 0;  // The end of the previous tensor.
   for (const gathered_tensor& next : tensors) {
-    std::ranges::fill(into.subspan(end, next.offset - end), std::byte{0});
+    if (next.offset > end) copies.push_back({nullptr, into.data() + end, next.offset - end});
     end = next.offset + static_cast<std::size_t>(next.info->bytes);
     for (const read_piece& piece : pieces_of(next.index)) {
       byte_range range = range_of(piece, *next.info);
       if (range.bytes == 0) continue;
       range.begin += next.offset;
       if (piece.rank == group_.rank()) {
-        copy(bytes_of(next.info->name), into.subspan(range.begin, range.bytes));
+        copies.push_back(copy_of(bytes_of(next.info->name), into.data() + range.begin));
       }
-      if (piece.rank != sender || message.bytes == 0) {
-        broadcast_message();
-        message = range;
-        sender = piece.rank;
+      if (messages.empty() || messages.back().sender != piece.rank) {
+        messages.push_back({range, piece.rank});
       }
-      message.bytes = range.begin + range.bytes - message.begin;
+      byte_range& sent = messages.back().bytes;
+      sent.bytes = range.begin + range.bytes - sent.begin;
     }
   }
-  broadcast_message();
+  copy_rows_in(memory_, copies);
+  for (const auto& [bytes, sender] : messages) {
+    group_.broadcast(into.subspan(bytes.begin, bytes.bytes), sender);
+  }
 }
 
 void redistribution::push(std::uint32_t t, const tensor_info& info, std::uint32_t to,
@@ -134,7 +164,8 @@ void redistribution::push(std::uint32_t t, const tensor_info& info, std::uint32_
     const byte_range range = range_of(piece, info);
     if (range.bytes == 0) continue;
     if (group_.rank() == to && piece.rank == to) {
-      copy(bytes_of(info.name), into.subspan(range.begin, range.bytes));
+      const row_copy own_copy = copy_of(bytes_of(info.name), into.data() + range.begin);
+      copy_rows_in(memory_, {&own_copy, 1});
     } else if (group_.rank() == to) {
       group_.receive(into.subspan(range.begin, range.bytes), piece.rank);
     } else if (group_.rank() == piece.rank) {
@@ -146,27 +177,29 @@ void redistribution::push(std::uint32_t t, const tensor_info& info, std::uint32_
 void redistribution::gather_shard(std::uint32_t t, const tensor_info& info, std::uint32_t dim,
                                   std::span<std::byte> into) {
   const std::uint32_t own_rank = group_.rank();
-  const auto block_at = [&](std::uint32_t rank) {
-    return block_of(info.shape[dim], rank, group_.size());
+  packing_memory packed(memory_);
+  const auto part_of = [&](const read_piece& piece, std::uint32_t rank) {
+    return shard_part_of(piece, info, dim, block_of(info.shape[dim], rank, group_.size()));
   };
   for (const read_piece& piece : pieces_of(t)) {
-    const shard_part own_part = shard_part_of(piece, info, dim, block_at(own_rank));
+    const shard_part own_part = part_of(piece, own_rank);
     const auto region = into.subspan(own_part.result_begin, own_part.bytes());
     if (piece.rank != own_rank) {
       if (!region.empty()) group_.receive(region, piece.rank);
       continue;
     }
     const std::byte* const from = bytes_of(info.name).data();
-    take_block(from, own_part.around, own_part.indices, region.data());
+    const row_copy own_copy = take_block(from, own_part.around, own_part.indices, region.data());
+    copy_rows_in(memory_, {&own_copy, 1});
     for (std::uint32_t rank = 0; rank < group_.size(); ++rank) {
-      const shard_part part = shard_part_of(piece, info, dim, block_at(rank));
+      const shard_part part = part_of(piece, rank);
       if (rank == own_rank || part.bytes() == 0) continue;
-      std::vector<std::byte> packed;
       const std::byte* begin = from + part.indices.begin * part.around.inner_bytes;
       if (part.around.outer != 1) {
-        packed.resize(part.bytes());
-        take_block(from, part.around, part.indices, packed.data());
-        begin = packed.data();
+        std::byte* const dense = packed.at_least(part.bytes());
+        const row_copy packing = take_block(from, part.around, part.indices, dense);
+        copy_rows_in(memory_, {&packing, 1});
+        begin = dense;
       }
       group_.send({begin, part.bytes()}, rank);
     }

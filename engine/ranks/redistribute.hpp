@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/fault.hpp"
+#include "device/backend.hpp"
 #include "ranks/split_work.hpp"
 #include "ranks/tensor_builder.hpp"
 
@@ -35,8 +36,13 @@ class redistribution {
  public:
   // `read_pieces` contains the pieces that this rank has read. Each piece has the name of its
   // tensor. `pieces` lists the pieces of all ranks and must be sorted by tensor.
-  redistribution(group& ranks, std::vector<read_piece> pieces, model read_pieces)
-      : group_(ranks), pieces_(std::move(pieces)), own_pieces_(std::move(read_pieces)) {}
+  // `memory` is the backend of the device whose memory has the pieces. The messages of `ranks` must
+  // be in this memory.
+  redistribution(group& ranks, backend& memory, std::vector<read_piece> pieces, model read_pieces)
+      : group_(ranks),
+        memory_(memory),
+        pieces_(std::move(pieces)),
+        own_pieces_(std::move(read_pieces)) {}
 
   // All ranks must call the same function for the same tensor. `t` is the index of the tensor in
   // the catalog. `info` describes the tensor in memory.
@@ -58,6 +64,7 @@ class redistribution {
   std::span<const std::byte> bytes_of(const std::string& name) const;
 
   group& group_;
+  backend& memory_;
   const std::vector<read_piece> pieces_;
   const model own_pieces_;
 };

@@ -126,6 +126,11 @@ void socket_group::check() const {
   if (interrupted_) throw error(system_code(ECANCELED), "group", "interrupted");
 }
 
+void socket_group::check_ranks() {
+  check();
+  (void)poll_until(std::chrono::steady_clock::now(), -1, 0);
+}
+
 // Ends the group. Reports the failure to all ranks, because some ranks may not have received a
 // report yet.
 void socket_group::give_up(std::uint32_t because_of, const std::string& reason) {

@@ -63,6 +63,7 @@ class socket_group final : public group {
 
   void send(std::span<const std::byte> bytes, std::uint32_t to) override;
   void receive(std::span<std::byte> bytes, std::uint32_t from) override;
+  void check_ranks() override;
   void fail(std::string_view reason) noexcept override;
   void interrupt() noexcept override;
 

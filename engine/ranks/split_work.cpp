@@ -3,7 +3,6 @@
 #include "ranks/split_work.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace ringload::inline v0::detail {
 
@@ -96,24 +95,23 @@ std::optional<dimension_bytes> around(std::span<const std::uint64_t> shape, unsi
   return out;
 }
 
-void take_block(const std::byte* from, const dimension_bytes& dim, index_range indices,
-                std::byte* into) noexcept {
-  const std::size_t run = indices.count * dim.inner_bytes;
-  if (run == 0) return;
-  from += indices.begin * dim.inner_bytes;
-  for (std::uint64_t i = 0; i < dim.outer; ++i) {
-    std::memcpy(into + i * run, from + i * dim.size * dim.inner_bytes, run);
-  }
+row_copy take_block(const std::byte* from, const dimension_bytes& dim, index_range indices,
+                    std::byte* into) noexcept {
+  const std::uint64_t run = indices.count * dim.inner_bytes;
+  return {from + indices.begin * dim.inner_bytes,
+          into,
+          run,
+          dim.outer,
+          dim.size * dim.inner_bytes,
+          run};
 }
 
-void put_block(const std::byte* from, index_range indices, const dimension_bytes& dim,
-               std::byte* into) noexcept {
-  const std::size_t run = indices.count * dim.inner_bytes;
-  if (run == 0) return;
-  into += indices.begin * dim.inner_bytes;
-  for (std::uint64_t i = 0; i < dim.outer; ++i) {
-    std::memcpy(into + i * dim.size * dim.inner_bytes, from + i * run, run);
-  }
+row_copy put_block(const std::byte* from, index_range indices, const dimension_bytes& dim,
+                   std::byte* into) noexcept {
+  const std::uint64_t run = indices.count * dim.inner_bytes;
+  return {from, into + indices.begin * dim.inner_bytes,
+          run,  dim.outer,
+          run,  dim.size * dim.inner_bytes};
 }
 
 }  // namespace ringload::inline v0::detail

@@ -17,6 +17,8 @@
 #include <span>
 #include <vector>
 
+#include "device/row_copy.hpp"
+
 namespace ringload::inline v0::detail {
 
 struct index_range {
@@ -65,11 +67,11 @@ struct dimension_bytes {
 std::optional<dimension_bytes> around(std::span<const std::uint64_t> shape, unsigned element_bits,
                                       std::uint32_t dim) noexcept;
 
-// These functions copy the elements at `indices` of a dimension. take_block() copies from a tensor
-// to dense memory. put_block() copies from dense memory to a tensor.
-void take_block(const std::byte* from, const dimension_bytes& dim, index_range indices,
-                std::byte* into) noexcept;
-void put_block(const std::byte* from, index_range indices, const dimension_bytes& dim,
-               std::byte* into) noexcept;
+// These functions describe a copy of the elements at `indices` of a dimension. take_block() copies
+// from a tensor to dense memory. put_block() copies from dense memory to a tensor.
+row_copy take_block(const std::byte* from, const dimension_bytes& dim, index_range indices,
+                    std::byte* into) noexcept;
+row_copy put_block(const std::byte* from, index_range indices, const dimension_bytes& dim,
+                   std::byte* into) noexcept;
 
 }  // namespace ringload::inline v0::detail

@@ -42,7 +42,7 @@ namespace ringload::inline v0 {
 /// After interrupt(), calls of this rank fail with `operation_aborted`. The other ranks are not
 /// notified until this rank calls fail() or ends.
 ///
-/// The messages are in host memory unless `memory()` returns another kind of memory.
+/// The messages are in host memory unless `memory()` returns another device.
 ///
 /// To use another transport, derive a class from this class. The derived class must implement only
 /// the pure virtual functions.
@@ -57,8 +57,12 @@ class RINGLOAD_EXPORT group {
   virtual std::uint32_t rank() const noexcept = 0;
   /// Returns the number of ranks, at least 1.
   virtual std::uint32_t size() const noexcept = 0;
-  /// Returns the kind of memory that all messages must be in.
-  virtual device_kind memory() const noexcept;
+  /// Returns the device whose memory all messages must be in. The default is the host.
+  virtual device memory() const noexcept;
+  /// Returns a group of the same ranks whose messages are in host memory. The default is this
+  /// group. A class for device memory must override this function if ranks load with the class. The
+  /// reference is valid as long as this object exists.
+  virtual group& host_group() noexcept;
 
   /// Sends a message to the rank `to`. The other rank must receive a message of the same size. The
   /// function may return before the other rank has received the bytes. The library never sends or
@@ -70,6 +74,10 @@ class RINGLOAD_EXPORT group {
   /// Ends the group for all ranks. The errors of the other ranks contain `reason`. Never throws.
   /// May be called more than once.
   virtual void fail(std::string_view reason) noexcept = 0;
+
+  /// Throws the error of the group if this rank has been notified that another rank has failed.
+  /// Never waits. The default does nothing.
+  virtual void check_ranks();
 
   /// Makes the current call and all later calls of this rank fail. Thread-safe, also during a call
   /// in another thread. May be called more than once.

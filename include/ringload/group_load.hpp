@@ -33,7 +33,7 @@ namespace ringload::inline v0 {
 /// How the ranks of a group divide the reads of a checkpoint.
 enum class group_reading : std::uint8_t {
   /// Each rank reads an equal part of the bytes when the load starts. Each byte is read once, and
-  /// sent to the other ranks through memory. A compressed or quantised tensor is read as a whole by
+  /// sent to the other ranks by the group. A compressed or quantised tensor is read as a whole by
   /// one rank. If digests in the files are verified, each tensor is read as a whole by one rank.
   /// Use this value if all ranks share a drive, or if all ranks need all tensors.
   divided,
@@ -72,7 +72,7 @@ struct group_call {
   std::string fused_name;
 };
 
-RINGLOAD_EXPORT void begin_group_load(loader* host_loader, std::shared_ptr<group> ranks,
+RINGLOAD_EXPORT void begin_group_load(loader* rank_loader, std::shared_ptr<group> ranks,
                                       ringload::source source, const group_options& options,
                                       std::unique_ptr<operation<group_load>> waiting);
 RINGLOAD_EXPORT void begin_group_call(const std::shared_ptr<group_job>& job, group_call request,
@@ -83,8 +83,8 @@ RINGLOAD_EXPORT void begin_group_model(const std::shared_ptr<group_job>& job, gr
 }  // namespace detail
 
 /// A load by a group of ranks, as seen by one rank. The object is a handle and is cheap to copy.
-/// The tensors are in host memory. Each tensor has its own allocation, except that all tensors of a
-/// model_async() share one allocation.
+/// The tensors are in the memory of the loader's device. Each tensor has its own allocation, except
+/// that all tensors of a model_async() share one allocation.
 ///
 /// With `group_reading::divided`, a rank also holds the part of the checkpoint that it has read,
 /// until the last handle of the load is released: a later call of the ranks can request any tensor
@@ -203,22 +203,27 @@ class RINGLOAD_EXPORT group_load {
 /// Fails with `errc::mismatched_call` if the checkpoints have different tensors, or if the ranks
 /// request different dtypes or pass different values of `reading`.
 ///
-/// If `host_loader` is not a loader for the host, the load fails with `errc::device_unavailable`.
+/// With `group_reading::divided`, the loader's device must be the device whose memory the group
+/// exchanges: `group::memory()`. For a GPU, create the group with `nccl_group()`. If the devices
+/// differ, the load fails with `errc::device_unavailable`. With `group_reading::own`, any group and
+/// any device can be used, because the ranks exchange no tensors. If the loader has several
+/// devices, its first device is used.
+///
 /// The loader must outlive the load. The destructor of the last handle waits for the calls that
 /// have started. A cancellation of this operation has the same effect as a cancellation of a call
 /// of group_load.
 template <token_for<group_load> CompletionToken = default_token>
-auto load_async(loader& host_loader, std::shared_ptr<group> ranks, source from,
+auto load_async(loader& rank_loader, std::shared_ptr<group> ranks, source from,
                 CompletionToken&& token = {}) {
-  return load_async(host_loader, std::move(ranks), std::move(from), group_options(),
+  return load_async(rank_loader, std::move(ranks), std::move(from), group_options(),
                     std::forward<CompletionToken>(token));
 }
 /// Starts a load with options.
 template <token_for<group_load> CompletionToken = default_token>
-auto load_async(loader& host_loader, std::shared_ptr<group> ranks, source from,
+auto load_async(loader& rank_loader, std::shared_ptr<group> ranks, source from,
                 group_options options, CompletionToken&& token = {}) {
   return detail::initiate<group_load, &detail::begin_group_load, detail::cancel_with_effects>(
-      std::forward<CompletionToken>(token), host_loader.get_executor(), &host_loader,
+      std::forward<CompletionToken>(token), rank_loader.get_executor(), &rank_loader,
       std::move(ranks), std::move(from), std::move(options));
 }
 

@@ -34,8 +34,10 @@ namespace ringload::inline v0 {
 /// and a call that fails, wait for the other ranks for at most 5 s. After 5 s, a thread of the
 /// library continues to wait.
 ///
-/// A load by ranks requires host memory. Therefore a load with this group fails with
-/// `errc::device_unavailable`.
+/// A load by ranks (`ringload/group_load.hpp`) with this group requires a loader for
+/// `cuda_device(device)`. Each rank reads its part into the memory of its device, and the ranks
+/// exchange the bytes with NCCL. The calls are compared with messages of `hosts`. If another rank
+/// fails during a call of NCCL, `hosts` reports the failure, and the call ends before `timeout`.
 RINGLOAD_EXPORT std::unique_ptr<group> nccl_group(std::shared_ptr<group> hosts, int device,
                                                   void* stream,
                                                   std::string_view library = "libnccl.so.2",

@@ -6,12 +6,11 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <boost/asio/use_future.hpp>
 #include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <ringload/group_load.hpp>
+#include <ringload/cuda.hpp>
 #include <ringload/nccl.hpp>
 #include <span>
 #include <string>
@@ -21,9 +20,7 @@
 #include "cuda/fresh_runtime.hpp"
 #include "device/cuda/copy_to_host.hpp"
 #include "device/cuda/raii.hpp"
-#include "support/made_checkpoint.hpp"
 #include "support/rank_threads.hpp"
-#include "support/small_options.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;
@@ -105,7 +102,7 @@ TEST_CASE("nccl_group: messages, broadcasts and scatters reach the memory of the
     rank_memory other(3000, 99);
     const auto ranks = nccl_of(all, own);
     if (ranks->rank() != all.rank() || ranks->size() != 3) return std::string("another rank");
-    if (ranks->memory() != device_kind::cuda) return std::string("another memory");
+    if (ranks->memory() != cuda_device(0)) return std::string("another memory");
     if (all.rank() == 0) ranks->send(own.bytes().first(2000), 2);
     if (all.rank() == 2) {
       ranks->receive(other.bytes().subspan(500, 2000), 0);
@@ -319,17 +316,4 @@ TEST_CASE("nccl_group: a library that is not there, or is not NCCL, is an error 
                 (void)nccl_group(borrowed_group(*one), 0, nullptr, "libc.so.6");
               }),
               "ncclGetUniqueId"));
-}
-
-TEST_CASE("nccl_group: a load of ranks is of memory of the host") {
-  const fresh_runtime now;
-  fake_cudart::expect_pageable();
-  const made_file file({f32("a", 10)});
-  const auto said = all_said(1, [&](group& all) {
-    const rank_memory own(8, 1);
-    const auto ranks = nccl_of(all, own);
-    loader with(host(), small_options(2, read_engine::threads));
-    get(load_async(with, borrowed_group(*ranks), file.name(), {}, use_future));
-  });
-  CHECK(said[0] == "group_load: the group is for device memory, expected a group for host memory");
 }

@@ -10,8 +10,6 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <fstream>
-#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -29,8 +27,8 @@
 #include "formats/gguf_text.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/rank_load.hpp"
+#include "support/rank_results.hpp"
 #include "support/rank_threads.hpp"
-#include "support/safetensors_text.hpp"
 #include "support/small_options.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
@@ -39,118 +37,6 @@ using namespace ringload;
 using namespace ringload::testing;
 
 namespace {
-
-struct shaped {
-  std::string name;
-  std::string dtype;
-  std::uint64_t width;  // Of an element, in bytes.
-  std::vector<std::uint64_t> shape;
-  std::string bytes = {};
-
-  std::uint64_t elements() const {
-    std::uint64_t all = 1;
-    for (const std::uint64_t size : shape) all *= size;
-    return all;
-  }
-};
-
-std::vector<shaped> random_shapes(std::mt19937_64& random) {
-  const std::vector<std::pair<const char*, std::uint64_t>> types = {
-      {"F32", 4}, {"BF16", 2}, {"U8", 1}, {"I64", 8}};
-  std::vector<shaped> all;
-  const std::size_t count = 1 + random() % 6;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto& [type, width] = types[random() % types.size()];
-    shaped one = {"t" + std::to_string(i), type, width, {}};
-    const std::size_t dims = random() % 4;
-    for (std::size_t d = 0; d < dims; ++d) {
-      one.shape.push_back(random() % 15 == 0 ? 0 : 1 + random() % 60);
-    }
-    all.push_back(one);
-  }
-  return all;
-}
-
-// Returns the text of the file, and sets the bytes of each tensor.
-std::string text_of(std::vector<shaped>& all, std::uint64_t seed) {
-  std::string header = "{";
-  std::string data;
-  for (shaped& t : all) {
-    t.bytes = noise(t.elements() * t.width, seed++);
-    std::string dims;
-    for (const std::uint64_t size : t.shape)
-      dims += (dims.empty() ? "" : ",") + std::to_string(size);
-    if (header.size() > 1) header += ',';
-    header += tensor_text(t.name, t.dtype, dims, data.size(), data.size() + t.bytes.size());
-    data += t.bytes;
-  }
-  return safetensors_text(header + "}", data);
-}
-
-// Returns the bytes of the indices [begin, end) of a dimension, element by element.
-std::string block_of_elements(const shaped& t, std::size_t dim, std::uint64_t begin,
-                              std::uint64_t end) {
-  std::uint64_t inner = 1;
-  for (std::size_t d = dim + 1; d < t.shape.size(); ++d) inner *= t.shape[d];
-  std::string out;
-  for (std::uint64_t e = 0; e < t.elements(); ++e) {
-    const std::uint64_t index = e / inner % t.shape[dim];
-    if (index >= begin && index < end) out += t.bytes.substr(e * t.width, t.width);
-  }
-  return out;
-}
-
-std::string shard_of(const shaped& t, std::size_t dim, std::uint32_t rank, std::uint32_t ranks) {
-  const std::uint64_t length = (t.shape[dim] + ranks - 1) / ranks;
-  return block_of_elements(t, dim, length * rank, length * (rank + 1));
-}
-
-std::string wrong_in(const model& loaded, std::span<const shaped> tensors) {
-  if (loaded.size() != tensors.size()) return "the model has another number of tensors";
-  for (const shaped& t : tensors) {
-    const tensor whole = loaded.at(t.name);
-    if (bytes_of(whole) != t.bytes) return t.name + " differs in the model";
-    if (!std::ranges::equal(whole.shape(), t.shape)) return t.name + " has another shape";
-  }
-  return {};
-}
-
-// The model of all tensors, then the model of every second tensor, whose names are in reverse
-// order.
-std::string wrong_in_models(group_load& load, const std::vector<shaped>& tensors) {
-  const std::string wrong = wrong_in(get(load.model_async(use_future)), tensors);
-  if (!wrong.empty()) return wrong;
-  std::vector<shaped> some;
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < tensors.size(); i += 2) {
-    some.push_back(tensors[i]);
-    names.insert(names.begin(), tensors[i].name);
-  }
-  return wrong_in(get(load.model_async(names, use_future)), some);
-}
-
-std::string all_right(group_load& load, const std::vector<shaped>& tensors, std::uint32_t rank,
-                      std::uint32_t ranks) {
-  const std::string wrong = wrong_in_models(load, tensors);
-  if (!wrong.empty()) return wrong;
-  for (const shaped& t : tensors) {
-    const tensor whole = get(load.tensor_async(t.name, use_future));
-    if (bytes_of(whole) != t.bytes) return t.name + " differs";
-    if (whole.name() != t.name) return t.name + " has another name";
-    if (!std::ranges::equal(whole.shape(), t.shape)) return t.name + " has another shape";
-    const std::uint32_t to = static_cast<std::uint32_t>(t.elements() % ranks);
-    const tensor pushed = get(load.push_async(t.name, to, use_future));
-    if (static_cast<bool>(pushed) != (rank == to)) return t.name + " was pushed to another rank";
-    if (pushed && bytes_of(pushed) != t.bytes) return t.name + " was pushed and differs";
-    for (std::uint32_t dim = 0; dim < t.shape.size(); ++dim) {
-      const tensor shard = get(load.shard_async(t.name, dim, use_future));
-      if (bytes_of(shard) != shard_of(t, dim, rank, ranks)) {
-        return t.name + " differs along dimension " + std::to_string(dim);
-      }
-    }
-  }
-  return {};
-}
 
 // A group that a program implements: a queue of messages between each pair of ranks. receive()
 // waits for a message until `lost_after`.
@@ -218,7 +104,7 @@ TEST_CASE("group_load: a group of the program's own never sees an empty message"
                                  {"few", "U8", 1, {3, 5}},
                                  {"empty", "F32", 4, {0, 3}},
                                  {"cut", "I64", 8, {11, 30}}};
-  const made_file file(made_file::as_it_is::text, text_of(tensors, 5));
+  const made_file file(made_file::as_it_is::text, shaped_text(tensors, 5));
   for (const std::uint32_t ranks : {2U, 5U}) {
     message_queues queues;
     std::vector<std::string> wrong(ranks);
@@ -281,7 +167,7 @@ TEST_CASE("group_load: what ranks get of random checkpoints is what the file hol
   for (const std::uint32_t ranks : {1U, 2U, 3U, 4U, 7U}) {
     for (int round = 0; round < 4; ++round) {
       std::vector<shaped> tensors = random_shapes(random);
-      const made_file file(made_file::as_it_is::text, text_of(tensors, random()));
+      const made_file file(made_file::as_it_is::text, shaped_text(tensors, random()));
       group_options how;
       if (round == 3) how.reading = group_reading::own;
       on_threads(ranks, [&](group& all) {
@@ -313,7 +199,7 @@ TEST_CASE("group_load: all ranks together read the checkpoint once, each an equa
 
 TEST_CASE("group_load: ranks that read their own shards read no more than those") {
   std::vector<shaped> tensors = {{"a", "F32", 4, {1000, 1000}}, {"b", "F32", 4, {1000, 1000}}};
-  const made_file file(made_file::as_it_is::text, text_of(tensors, 5));
+  const made_file file(made_file::as_it_is::text, shaped_text(tensors, 5));
   on_threads(4, [&](group& all) {
     loader with(host(), small_options(2));
     group_options how;
@@ -392,7 +278,7 @@ TEST_CASE("group_load: shards of several tensors are fused in the order of their
                                  {"v", "F32", 4, {5, 4}},
                                  {"other", "BF16", 2, {6, 4}},
                                  {"wide", "F32", 4, {6, 5}}};
-  const made_file file(made_file::as_it_is::text, text_of(tensors, 3));
+  const made_file file(made_file::as_it_is::text, shaped_text(tensors, 3));
   on_threads(3, [&](group& all) {
     loader with(host(), small_options(2, read_engine::threads));
     group_load load = start_rank_load(with, all, file.name());
@@ -424,7 +310,7 @@ TEST_CASE("group_load: shards of several tensors are fused in the order of their
 
 TEST_CASE("group_load: tensors are converted by who reads them") {
   std::vector<shaped> tensors = {{"a", "BF16", 2, {7, 8}}};
-  const made_file file(made_file::as_it_is::text, text_of(tensors, 8));
+  const made_file file(made_file::as_it_is::text, shaped_text(tensors, 8));
   on_threads(3, [&](group& all) {
     loader with(host(), small_options(2, read_engine::threads));
     group_options how;

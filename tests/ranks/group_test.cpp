@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -86,6 +87,29 @@ TEST_CASE("group: a scatter brings each rank its part, which may be empty") {
   for (const rank_transport transport : all_transports) {
     CAPTURE(name_of(transport));
     on_threads(4, work, transport);
+  }
+}
+
+TEST_CASE("group: a rank learns of the failure of another rank without a wait for a message") {
+  const auto work = [](group& all) {
+    std::byte token{};
+    if (all.rank() == 1) {
+      for (const std::uint32_t rank : {0U, 2U}) all.receive({&token, 1}, rank);
+      all.fail("the reason");
+      return std::string();
+    }
+    all.check_ranks();  // No rank has failed yet.
+    all.send({&token, 1}, 1);
+    std::string said;
+    const auto until = std::chrono::steady_clock::now() + patience;
+    while (said.empty() && std::chrono::steady_clock::now() < until) {
+      said = what_of([&] { all.check_ranks(); });
+    }
+    return said == "rank 1: the reason" ? std::string() : "it is told: " + said;
+  };
+  for (const rank_transport transport : all_transports) {
+    CAPTURE(name_of(transport));
+    on_threads(3, work, transport);
   }
 }
 

@@ -44,6 +44,8 @@ std::string pieces_of(const std::vector<read_piece>& all, std::uint32_t tensor) 
   return text;
 }
 
+void copy_now(const row_copy& copy) { copy_rows_on_host({&copy, 1}); }
+
 }  // namespace
 
 TEST_CASE("division: bytes are divided evenly, and tensors cut between rows") {
@@ -137,14 +139,14 @@ TEST_CASE("division: a block is taken out of a tensor, and put back, around any 
     for (std::uint64_t begin = 0; begin < shape[dim]; begin += 2) {
       const index_range what = {begin, std::min<std::uint64_t>(2, shape[dim] - begin)};
       std::vector<std::byte> block(of->bytes_of(what));
-      take_block(all.data(), *of, what, block.data());
-      put_block(block.data(), what, *of, again.data());
+      copy_now(take_block(all.data(), *of, what, block.data()));
+      copy_now(put_block(block.data(), what, *of, again.data()));
     }
     CHECK(again == all);
   }
   // [:, 1:3, :] of the second plane begins with its element 5.
   std::vector<std::byte> block(3 * 2 * 5 * 2);
-  take_block(all.data(), *around(shape, 16, 1), {1, 2}, block.data());
+  copy_now(take_block(all.data(), *around(shape, 16, 1), {1, 2}, block.data()));
   CHECK(block[20] == all[(20 + 5) * 2]);
 }
 

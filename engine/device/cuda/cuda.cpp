@@ -19,17 +19,18 @@
 #include "base/checked.hpp"
 #include "base/free_list.hpp"
 #include "base/printable.hpp"
-#include "device/available.hpp"
 #include "device/backend.hpp"
 #include "device/cuda/copier.hpp"
 #include "device/cuda/cuda_arena.hpp"
 #include "device/cuda/cufile_library.hpp"
 #include "device/cuda/cufile_storage.hpp"
 #include "device/cuda/device_memory.hpp"
+#include "device/cuda/free_memory.hpp"
 #include "device/cuda/host_registration.hpp"
 #include "device/cuda/numa_memory.hpp"
 #include "device/cuda/peers.hpp"
 #include "device/cuda/pinned.hpp"
+#include "device/cuda/row_copier.hpp"
 #include "device/cuda/runtime.hpp"
 #include "device/cuda/scatter_plan.hpp"
 #include "device/cuda/upload_rooms.hpp"
@@ -56,6 +57,7 @@ class cuda_backend final : public backend, public memory_exchange {
     const bool keeps = kept_ && kept_->bytes() > 0;
     kept_.reset();
     if (readers_->has_rooms()) cuda::destroy_later(index_, std::move(readers_));
+    if (row_copier_) cuda::destroy_later(index_, std::move(row_copier_));
     if (keeps) cuda::wait_for_returned_memory();
   }
 
@@ -70,10 +72,10 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
   result<void> check_room(std::uint64_t bytes) override {
-    auto needed = describe_free_memory(bytes, kept_ ? kept_->bytes() : 0);
+    auto needed = cuda::describe_free_memory(index_, bytes, kept_ ? kept_->bytes() : 0);
     if (!needed) {
       cuda::wait_for_returned_memory();
-      needed = describe_free_memory(bytes, kept_ ? kept_->bytes() : 0);
+      needed = cuda::describe_free_memory(index_, bytes, kept_ ? kept_->bytes() : 0);
     }
     return needed ? result<void>() : needed.error();
   }
@@ -108,6 +110,19 @@ class cuda_backend final : public backend, public memory_exchange {
     auto failed = cuda::use_device(index_);
     if (!failed) failed = readers_->copy(from, into, slots_ && slots_->has(into));
     if (failed) return fault{failed, name_of(index_) + ": copying to the host"};
+    return {};
+  }
+
+  result<void> copy_rows(std::span<const row_copy> copies) override {
+    // The calling thread is a thread of the library and has no current device.
+    auto failed = cuda::use_device(index_);
+    if (!failed && !row_copier_) {
+      auto new_copier = std::make_unique<cuda::row_copier>();
+      failed = new_copier->open();
+      if (!failed) row_copier_ = std::move(new_copier);
+    }
+    if (!failed) failed = row_copier_->copy(copies);
+    if (failed) return fault{failed, name_of(index_) + ": copying within the device"};
     return {};
   }
 
@@ -269,32 +284,8 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
  private:
-  // Returns a text with the needed and the free number of bytes, for errors of later allocations.
-  // If too few bytes are free, returns memory_exceeded with this text.
-  result<std::string> describe_free_memory(std::uint64_t bytes, std::uint64_t kept_bytes) {
-    // The calling thread is a thread of the library and has no current device.
-    if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
-    std::size_t free_bytes = 0;
-    std::size_t total_bytes = 0;
-    int is_integrated = 0;
-    auto failed = cuda::code_of(cudaMemGetInfo(&free_bytes, &total_bytes));
-    if (!failed) {
-      failed = cuda::code_of(cudaDeviceGetAttribute(&is_integrated, cudaDevAttrIntegrated, index_));
-    }
-    if (failed) return fault{failed, name_of(index_)};
-    // An integrated GPU uses the host's memory. CUDA counts the page cache as used, although the
-    // kernel frees the page cache on demand.
-    if (is_integrated != 0) free_bytes = available_bytes().value_or(free_bytes);
-    std::string needed = "the tensors need " + grouped(bytes) + " bytes, " + name_of(index_) +
-                         " has " + grouped(free_bytes) + " of " + grouped(total_bytes) + " free";
-    if (bytes > free_bytes + kept_bytes) {
-      return fault{errc::memory_exceeded, "", std::move(needed)};
-    }
-    return needed;
-  }
-
   result<device_block> make_block(std::uint64_t bytes) {
-    auto needed = describe_free_memory(bytes, 0);
+    auto needed = cuda::describe_free_memory(index_, bytes, 0);
     if (!needed) return needed.error();
 
     auto taken = std::make_unique<cuda::taken_memory>();
@@ -370,6 +361,7 @@ class cuda_backend final : public backend, public memory_exchange {
   const bool shares_memory_;
   std::shared_ptr<free_list<device_block>> kept_;  // Null if no memory is kept.
   std::shared_ptr<cuda::read_back_pool> readers_ = std::make_shared<cuda::read_back_pool>();
+  std::unique_ptr<cuda::row_copier> row_copier_;  // Null until the first call of copy_rows().
   std::unique_ptr<cuda::pinned> slots_;
   allocation_log log_;
   cuda::upload_pool uploaders_;

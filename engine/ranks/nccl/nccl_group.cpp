@@ -42,6 +42,9 @@ namespace {
 
 constexpr unsigned busy_queries = 1000;
 constexpr std::chrono::microseconds between_queries{20};
+// After this number of queries, a waiting rank checks whether another rank has failed. NCCL itself
+// may not report the failure.
+constexpr unsigned queries_between_checks = 50;
 // Maximum time that a rank waits for the other ranks when a communicator ends. The limit is short,
 // because the other ranks may notice a failure only after this rank has returned its error.
 constexpr std::chrono::milliseconds end_wait_max{5000};
@@ -103,7 +106,8 @@ class nccl_ranks final : public group {
 
   std::uint32_t rank() const noexcept override { return host_group_->rank(); }
   std::uint32_t size() const noexcept override { return host_group_->size(); }
-  device_kind memory() const noexcept override { return device_kind::cuda; }
+  device memory() const noexcept override { return cuda_device(device_); }
+  group& host_group() noexcept override { return host_group_->host_group(); }
 
   void send(std::span<const std::byte> bytes, std::uint32_t to) override {
     carry_out(bytes.size(), "ncclSend", [&] { return put(bytes, to); });
@@ -134,6 +138,11 @@ class nccl_ranks final : public group {
   void barrier() override {
     check_ended();
     host_group_->barrier();
+  }
+
+  void check_ranks() override {
+    check_ended();
+    host_group_->check_ranks();
   }
 
   void fail(std::string_view reason) noexcept override {
@@ -256,6 +265,7 @@ class nccl_ranks final : public group {
       if (queries < busy_queries) {
         std::this_thread::yield();
       } else {
+        if (queries % queries_between_checks == 0) host_group_->check_ranks();
         std::this_thread::sleep_for(between_queries);
       }
     }

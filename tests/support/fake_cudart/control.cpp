@@ -138,6 +138,7 @@ bool write_by_drive(void* to, const void* from, std::size_t bytes) {
                                : nullptr;
   if (there == nullptr) return false;
   std::memcpy(there, from, bytes);
+  device.memory.note_drive(to);
   return true;
 }
 

@@ -28,9 +28,9 @@ bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_b
 }
 
 bool uses(const work& what, const void* begin, std::size_t bytes) {
-  if (what.from) {
-    return overlaps(what.to, what.bytes, begin, bytes) ||
-           overlaps(what.from, what.bytes, begin, bytes);
+  if (what.from || what.clears) {
+    return overlaps(what.to, what.to_bytes(), begin, bytes) ||
+           (what.from && overlaps(what.from, what.from_bytes(), begin, bytes));
   }
   if (!what.kernel) return false;
   return std::visit(
@@ -146,6 +146,8 @@ void device_side::carry_out(const std::shared_ptr<stream_state>& in) {
     broken = break_with;
   } else if (what.from) {
     copy(what, in->device);
+  } else if (what.clears) {
+    clear(what, in->device);
   } else if (what.kernel) {
     launch(*what.kernel, in->device);
   } else if (what.reach) {
@@ -166,13 +168,21 @@ void device_side::copy_across(const work& what, int device) {
   if (damages_across && what.bytes > 0) to[what.bytes - 1] ^= std::byte{1};
 }
 
-// The source is a slot on the device, so it is overwritten.
+// A slot on the device is overwritten. Other sources are tensors.
 void device_side::copy_within(const work& what, int device) {
-  std::byte* const to = memory.behind(what.to, what.bytes, device);
-  std::byte* const from = memory.behind(what.from, what.bytes, device);
+  std::byte* const to = memory.behind(what.to, what.to_bytes(), device);
+  std::byte* const from = memory.behind(what.from, what.from_bytes(), device);
   if (!to || !from) return complain("a copy is carried out after device memory was given back");
-  std::memcpy(to, from, what.bytes);
-  std::memset(from, poison, what.bytes);
+  for (std::size_t row = 0; row < what.rows; ++row) {
+    std::memcpy(to + row * what.to_stride, from + row * what.from_stride, what.bytes);
+  }
+  if (memory.is_of_drive(what.from)) std::memset(from, poison, what.from_bytes());
+}
+
+void device_side::clear(const work& what, int device) {
+  std::byte* const to = memory.behind(what.to, what.bytes, device);
+  if (!to) return complain("memory is cleared after it was given back");
+  std::memset(to, 0, what.bytes);
 }
 
 void device_side::copy(const work& what, int device) {

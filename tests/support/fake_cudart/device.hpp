@@ -36,6 +36,11 @@ struct work {
   bool to_host = false;
   int from_device = -1;        // Another device, whose memory is the source.
   bool within_device = false;  // The source is memory of the same device.
+  // A copy within the device may have rows of `bytes` bytes.
+  std::size_t rows = 1;
+  std::size_t from_stride = 0;
+  std::size_t to_stride = 0;
+  bool clears = false;  // Sets `bytes` bytes to 0.
   std::shared_ptr<const kernel_launch> kernel;
   std::shared_ptr<event_state> reach;
   std::shared_ptr<event_state> await;
@@ -43,7 +48,9 @@ struct work {
   cudaHostFn_t call = nullptr;
   void* with = nullptr;
 
-  bool moves_bytes() const noexcept { return from != nullptr || kernel; }
+  std::size_t from_bytes() const noexcept { return (rows - 1) * from_stride + bytes; }
+  std::size_t to_bytes() const noexcept { return (rows - 1) * to_stride + bytes; }
+  bool moves_bytes() const noexcept { return from != nullptr || clears || kernel; }
   bool may_run() const noexcept { return !await || await->reached >= times; }
 };
 
@@ -106,6 +113,7 @@ class device_side {
   void copy(const work& what, int device);
   void copy_across(const work& what, int device);
   void copy_within(const work& what, int device);
+  void clear(const work& what, int device);
   void launch(const kernel_launch& what, int device);
 
   std::deque<host_call> host_calls_;

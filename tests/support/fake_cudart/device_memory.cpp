@@ -205,6 +205,16 @@ std::byte* device_memory::behind(const void* address, std::size_t bytes, int dev
   return is_pinned(host, bytes, device) ? host : nullptr;
 }
 
+void device_memory::note_drive(const void* address) {
+  auto after = blocks_.upper_bound(bytes_at(address));
+  if (after != blocks_.begin()) (--after)->second.of_drive = true;
+}
+
+bool device_memory::is_of_drive(const void* address) const {
+  auto after = blocks_.upper_bound(bytes_at(address));
+  return after != blocks_.begin() && (--after)->second.of_drive;
+}
+
 std::size_t device_memory::allocated(int device) const {
   std::size_t sum = 0;
   for (const auto& [address, b] : blocks_) {

@@ -45,6 +45,9 @@ class device_memory {
   // memory. Null if the range does not exist.
   std::byte* behind(const void* address, std::size_t bytes, int device) const;
   bool is_own(const void* address, std::size_t bytes, int device) const;
+  // Notes that a drive writes to the block of the address, and returns whether one did.
+  void note_drive(const void* address);
+  bool is_of_drive(const void* address) const;
   std::size_t allocated(int device) const;  // -1 means all devices.
 
   // For one device or for all devices.
@@ -68,6 +71,7 @@ class device_memory {
     bool of_another_process;
     bool may_read;
     bool may_write;
+    bool of_drive = false;
   };
   struct shareable {
     std::shared_ptr<const unique_fd> file;  // The memfd of the memory.

@@ -7,9 +7,9 @@
 // Device memory has addresses that the host cannot access. A thread acts as the device: it carries
 // out the tasks of the streams late, and in any order between streams. A copy reads its source only
 // when it is carried out, and then overwrites the source, unless the source is pinned for several
-// devices. Therefore a slot that is filled too early, or read after its release, causes wrong
-// bytes. Kernels are those of the library, compiled for the CPU. They must get the device address
-// of pinned memory, and overwrite their source too.
+// devices or is device memory to which no drive has written. Therefore a slot that is filled too
+// early, or read after its release, causes wrong bytes. Kernels are those of the library, compiled
+// for the CPU. They must get the device address of pinned memory, and overwrite their source too.
 //
 // The stand-in behaves like the worst real device. Nearly every call creates a context. A stream
 // has a limited number of tasks, and then blocks its callers. cudaFree, cudaHostUnregister and

@@ -274,6 +274,51 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, enum cudaM
   return now.says();
 }
 
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_stride, const void* from, size_t from_stride,
+                              size_t bytes, size_t rows, enum cudaMemcpyKind kind,
+                              cudaStream_t stream) {
+  call now("cudaMemcpy2DAsync");
+  if (now.failed()) return now.says();
+  constexpr std::size_t stride_max = 0x7fffffff;
+  if (bytes == 0 || rows == 0 || bytes > std::min(to_stride, from_stride) ||
+      std::max(to_stride, from_stride) > stride_max || kind != cudaMemcpyDeviceToDevice) {
+    now.complain("no bytes, a wrong stride, or memory of the host");
+    return now.says(cudaErrorInvalidValue);
+  }
+  work w;
+  w.to = to;
+  w.from = from;
+  w.bytes = bytes;
+  w.within_device = true;
+  w.rows = rows;
+  w.from_stride = from_stride;
+  w.to_stride = to_stride;
+  const device_memory& memory = the().device.memory;
+  if (!now.may_use(stream) || !memory.is_own(to, w.to_bytes(), current_device) ||
+      !memory.is_own(from, w.from_bytes(), current_device)) {
+    now.complain("not within the memory of this device");
+    return now.says(cudaErrorInvalidValue);
+  }
+  now.push(stream, std::move(w));
+  return now.says();
+}
+
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  call now("cudaMemsetAsync");
+  if (now.failed()) return now.says();
+  if (!now.may_use(stream) || bytes == 0 || value != 0 ||
+      !the().device.memory.is_own(to, bytes, current_device)) {
+    now.complain("no memory of this device, or another value than 0");
+    return now.says(cudaErrorInvalidValue);
+  }
+  work w;
+  w.to = to;
+  w.bytes = bytes;
+  w.clears = true;
+  now.push(stream, std::move(w));
+  return now.says();
+}
+
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
   const call now("cudaFuncGetAttributes");
   if (now.failed()) return now.says();
