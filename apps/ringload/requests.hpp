@@ -118,8 +118,10 @@ struct apply_request {
 struct kept_source {
   std::string name;
   std::string source;
-  bool is_followed =
-      false;  // If true, the source is a version folder, whose new versions are served.
+  // If true, the source is a version folder, and each new version is served.
+  bool is_followed = false;
+
+  friend bool operator==(const kept_source&, const kept_source&) = default;
 };
 
 struct keep_request {

@@ -406,14 +406,24 @@ TEST_CASE("command line: keep takes sources, with names of their own or without"
   const auto kept = parsed_as<tool::keep_request>(
       {"keep", "a=x/y.safetensors", "owner/model", "--socket", "/s", "--mode", "0660", "--user",
        "7", "--user", "8", "--dtype", "bf16", "--huge-pages", "reserved"});
-  using models = std::vector<std::pair<std::string, std::string>>;
-  CHECK(kept.models == models{{"a", "x/y.safetensors"}, {"owner/model", "owner/model"}});
+  using models = std::vector<tool::kept_source>;
+  CHECK(kept.models ==
+        models{{"a", "x/y.safetensors", false}, {"owner/model", "owner/model", false}});
   CHECK(kept.socket == "/s");
   CHECK(kept.mode == 0660);
   CHECK(kept.users == std::vector<unsigned>{7, 8});
   CHECK(kept.load.options.huge_pages == ringload::huge_pages::reserved);
   CHECK(parsed_as<tool::keep_request>({"keep", "a", "--socket", "s"}).mode == 0600);
   CHECK(parsed_as<tool::keep_request>({"keep", "a", "--metrics", "127.0.0.1:1"}).socket.empty());
+  const auto followed = parsed_as<tool::keep_request>(
+      {"keep", "--follow", "m=run", "a", "--follow", "s3://b/run/", "--interval", "20"});
+  CHECK(followed.models ==
+        models{{"a", "a", false}, {"m", "run", true}, {"s3://b/run/", "s3://b/run/", true}});
+  CHECK(followed.interval_ms == 20);
+  CHECK(complaint({"keep", "--follow", "m=run", "--dtype", "bf16"}).find("--follow") !=
+        std::string::npos);
+  CHECK(complaint({"keep", "a", "--interval", "0"}).find("--interval") != std::string::npos);
+  CHECK(complaint({"keep", "a=x", "--follow", "a=y"}).find("two models") != std::string::npos);
   CHECK(complaint({"keep", "--socket", "s"}).find("SOURCE") != std::string::npos);
   CHECK(complaint({"keep", "a", "--socket", "s", "--mode", "1000"}).find("octal mode") !=
         std::string::npos);

@@ -22,6 +22,8 @@ add() {
   cp "$1" "$work/new" && mv "$work/new" "$run/$2"
 }
 start() {
+  : >"$work/kept"
+  : >"$work/keeper_err"
   "$ringload" keep --follow "model=$run" --interval 20 --socket "$socket" --no-progress \
     >"$work/kept" 2>"$work/keeper_err" </dev/null &
   keeper=$!

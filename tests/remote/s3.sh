@@ -61,6 +61,7 @@ done
 cp "$work/0.safetensors" "$bucket/run/v0.safetensors"
 cp "$work/v1.delta.zt" "$bucket/run/v1.delta.zt"
 socket=$(mktemp -u /tmp/ringload-s3-XXXXXX)
+: >"$work/kept"
 "$ringload" keep --follow model=s3://bucket/run/ --interval 50 --socket "$socket" --no-progress \
   >"$work/kept" 2>"$work/kept_err" </dev/null &
 keeper=$!

@@ -3,6 +3,7 @@
 // The Python class Keeper, and the function that attaches to a keeper.
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <boost/asio/execution_context.hpp>
