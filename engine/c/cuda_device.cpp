@@ -3,7 +3,9 @@
 #include <ringload/c_cuda.h>
 
 #include <ringload/cuda.hpp>
+#include <ringload/nccl.hpp>
 
+#include "c/group.hpp"
 #include "c/handles.hpp"
 #include "c/status.hpp"
 
@@ -26,3 +28,16 @@ ringload_status ringload_shared_cuda_device(int index, ringload_device** device)
 }
 
 int ringload_cuda_device_count(void) { return ringload::cuda_device_count(); }
+
+ringload_status ringload_nccl_group(ringload_group* hosts, int device, void* stream,
+                                    const char* library, uint32_t milliseconds,
+                                    ringload_group** result) {
+  return guarded([&] {
+    required(result, "the output pointer for the group is null") = nullptr;
+    const ringload_group& host_group = required(hosts, "the handle of the group is null");
+    *result = new ringload_group{ringload::nccl_group(host_group.value, device, stream,
+                                                      library != nullptr ? library : "libnccl.so.2",
+                                                      group_timeout_of(milliseconds))};
+    return RINGLOAD_OK;
+  });
+}

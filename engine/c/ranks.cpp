@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "c/group.hpp"
 #include "c/handles.hpp"
 #include "c/operation.hpp"
 #include "c/status.hpp"
@@ -28,21 +29,12 @@ struct rank_load {
 
 }  // namespace ringload::c
 
-struct ringload_group {
-  std::shared_ptr<ringload::group> value;
-};
-
 struct ringload_group_loading {
   std::shared_ptr<completion_thread> thread;
   std::shared_ptr<rank_load> value;
 };
 
 namespace {
-
-std::chrono::milliseconds group_timeout_of(uint32_t milliseconds) {
-  if (milliseconds == 0) return ringload::rank_timeout;
-  return std::chrono::milliseconds(milliseconds);
-}
 
 ringload::group_reading reading_of(ringload_group_reading from) {
   switch (from) {

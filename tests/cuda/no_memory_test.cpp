@@ -10,6 +10,7 @@
 #include <boost/system/errc.hpp>
 #include <memory>
 #include <new>
+#include <ringload/group_load.hpp>
 #include <ringload/keeper.hpp>
 #include <ringload/nccl.hpp>
 #include <string>
@@ -24,6 +25,7 @@
 #include "support/converted.hpp"
 #include "support/descriptors.hpp"
 #include "support/failing_new.hpp"
+#include "support/rank_load.hpp"
 #include "support/rank_threads.hpp"
 #include "support/small_options.hpp"
 #include "support/temporary_folder.hpp"
@@ -241,6 +243,35 @@ TEST_CASE("nccl_group, no memory: a rank that lacks memory for its group tells t
   }
   CHECK(was_told);
   CHECK(left_over() == "");
+}
+
+TEST_CASE("nccl load, no memory: at each allocation of the calls in turn, a call ends") {
+  const made_file file(tensors());
+  start_afresh();
+  std::thread([&] {
+    const certain_memory for_the_test;
+    cuda::stream stream;
+    if (cuda::use_device(1) || stream.open()) return;
+    const std::int64_t points = for_every_allocation([&] {
+      const std::int64_t nth = until_failure.exchange(-1);
+      const auto rank =
+          nccl_group(std::move(make_thread_ranks(1)[0]), 1, stream.get(), FAKE_NCCL, patience);
+      loader with(cuda_device(1), small_options(2));
+      until_failure = nth;
+      succeeds_or_lacks_memory([&] {
+        group_load load = start_rank_load(with, *rank, file.name());
+        const model loaded = get(load.model_async(use_future));
+        const tensor fused = get(load.fused_async("two", {"t0", "t1"}, 0, use_future));
+        until_failure = -1;
+        CHECK(first_difference_on_device(loaded) == "");
+        CHECK(fused.size_bytes() == 2'000);
+      });
+      until_failure = -1;
+    });
+    CHECK(points > 50);
+  }).join();
+  CHECK(left_over() == "");
+  CHECK(misuse() == "");
 }
 
 TEST_CASE("cuda, no memory: for work on a device is an error, in the thread and in another") {
