@@ -144,8 +144,8 @@ TEST_CASE("file_counters: each file has its bytes and its times, one that is not
   CHECK(later[2].seconds_device_wait == 0);
   counters.copied(2, 1'000'000'000);
   counters.copied(2, 500'000'000);
-  CHECK(counters.now()[2].seconds_device_wait == 1.5);
-  CHECK(counters.now()[0].seconds_device_wait == 0);
+  CHECK(counters.stats()[2].seconds_device_wait == 1.5);
+  CHECK(counters.stats()[0].seconds_device_wait == 0);
 }
 
 TEST_CASE("load_waiters: one that is removed is not completed, the others are, in order") {
