@@ -10,27 +10,37 @@ turns:
   tcp    all machines load it together, in a group over TCP, by one call of model_async()
   tcp-each  the same by a call of tensor_async() for each tensor, which waits for the one before
   mpi    the same with MPI, over TCP
-  torch  the same with ringload.torch.load() and torch.distributed (Gloo); needs --python
+  torch  the same with ringload.torch.load() and torch.distributed (Gloo); needs --python, a Python
+         with torch and ringload
+  torch-broadcast   no load: rank 0 has as many bytes, and passes them on by one broadcast of Gloo
+  torch-all-gather  no load: each rank has an equal part of as many bytes, and Gloo's all_gather
+                    passes the parts on
 
-Prints for each way: the time from the first rank's beginning to the last rank's end, and the bytes
-that the server's link has sent, headers included. Needs root. Exit code 77: something is missing.
+Prints for each way: the time from the first rank's beginning to the last rank's end; the bytes that
+the server's link has sent, headers of TCP included; the bytes of its HTTP responses; and the
+processor time of a machine, from the start of its process to the end. Processor time of the
+simulated network is not included, and Python's imports are. Needs root. Exit code 77: something is
+missing.
 """
 
 import argparse
 import contextlib
 import os
 import pathlib
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import typing
 
 NETWORK = "10.78.0."
 ORIGIN = 100
 PORT = 28080
 MEETING_PORT = 29500
+SENT_LOG = "sent.log"
 
 # Starts Open MPI's daemon on the machine that is the second word.
 AGENT = """#!/bin/sh
@@ -40,22 +50,32 @@ exec ip netns exec {prefix}$(echo $machine | cut -d. -f4) unshare --uts sh -c \
 "hostname {prefix}$(echo $machine | cut -d. -f4); TMPDIR={folder}/$machine; export TMPDIR; mkdir -p \\$TMPDIR; $*"
 """
 
+# The namespaces of the network hide no memory from the ranks, so the transport is named.
 TORCH_RANK = """
-import datetime, os, sys, time
+import datetime, sys, time
 import torch
 from torch import distributed
-import ringload.torch
 
-rank, ranks, source, address = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+rank, ranks, source, address, way, size = sys.argv[1:]
+rank, ranks, size = int(rank), int(ranks), int(size)
+if way == "torch":
+    import ringload.torch
 torch.set_num_threads(1)
 distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=ranks,
                                timeout=datetime.timedelta(seconds=120))
 group = distributed.new_group(list(range(ranks)))
+content = torch.zeros(0 if way == "torch" else -(-size // ranks) * ranks, dtype=torch.uint8)
 distributed.barrier(group)
 begin = time.monotonic()
-found = ringload.torch.load(source, process_group=group)
-end = time.monotonic()
-print(begin, end, sum(t.numel() * t.element_size() for t in found.values()), flush=True)
+if way == "torch":
+    found = ringload.torch.load(source, process_group=group, transport="group")
+    size = sum(t.numel() * t.element_size() for t in found.values())
+elif way == "torch-broadcast":
+    distributed.broadcast(content, 0, group=group)
+else:
+    parts = list(content.chunk(ranks))
+    distributed.all_gather(parts, parts[rank], group=group)
+print(begin, time.monotonic(), size, flush=True)
 distributed.barrier(group)
 distributed.destroy_process_group()
 """
@@ -127,7 +147,8 @@ error_log {folder}/error.log;
 worker_processes 1;
 events {{ worker_connections 1024; }}
 http {{
-  access_log off;
+  log_format sent '$bytes_sent';
+  access_log {folder}/{SENT_LOG} sent;
   sendfile on;
   tcp_nopush on;
   keepalive_requests 100000;
@@ -156,7 +177,7 @@ def start_mpi(options, machines, folder, url):
                                "--host", hosts, "--map-by", "node", options.program, "mpi", url])]
 
 
-def start(way, options, machines, folder, url):
+def start(way, options, machines, folder, url, size):
     """The processes of a run."""
     address = f"tcp://{NETWORK}1:{MEETING_PORT}"
     if way == "alone":
@@ -165,8 +186,9 @@ def start(way, options, machines, folder, url):
         return start_mpi(options, machines, folder, url)
     started = []
     for rank in range(options.ranks):
-        if way == "torch":
-            words = [options.python, "-c", TORCH_RANK, str(rank), str(options.ranks), url, address]
+        if way.startswith("torch"):
+            words = [options.python, "-c", TORCH_RANK, str(rank), str(options.ranks), url, address,
+                     way, str(size)]
             environment = {**os.environ, "GLOO_SOCKET_IFNAME": "eth0"}
             started.append(machines.start(rank + 1, words, env=environment))
         else:
@@ -176,10 +198,20 @@ def start(way, options, machines, folder, url):
     return started
 
 
+class Run(typing.NamedTuple):
+    seconds: float
+    link_bytes: int  # That the origin's link has sent.
+    http_bytes: int  # Of the origin's HTTP responses.
+    user: float  # Seconds of all processes.
+    system: float
+
+
 def run(way, options, machines, folder, url, size):
-    """(seconds, bytes that the origin has sent)."""
-    sent = machines.bytes_sent_by_origin()
-    processes = start(way, options, machines, folder, url)
+    """One run as a Run."""
+    log = folder / SENT_LOG
+    log.write_text("")
+    sent, used = machines.bytes_sent_by_origin(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    processes = start(way, options, machines, folder, url, size)
     lines = [line.split() for process in processes for line in process.communicate()[0].splitlines()]
     results = [line for line in lines if len(line) == 3]
     expected = 1 if way == "alone" else options.ranks
@@ -188,20 +220,26 @@ def run(way, options, machines, folder, url, size):
     if any(int(line[2]) != size for line in results):
         sys.exit(f"{way}: a rank has other bytes: {results}, expected {size}")
     seconds = max(float(line[1]) for line in results) - min(float(line[0]) for line in results)
-    return seconds, machines.bytes_sent_by_origin() - sent
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Run(seconds, machines.bytes_sent_by_origin() - sent,
+               sum(int(line) for line in log.read_text().split()),
+               after.ru_utime - used.ru_utime, after.ru_stime - used.ru_stime)
 
 
-def print_table(found, size, mbyte):
-    base = statistics.median(seconds for seconds, _ in found["alone"])
+def print_table(found, size, options):
+    base = statistics.median(run.seconds for run in found["alone"])
+    mbyte = options.mbyte
     print(f"link: {mbyte} MB/s; checkpoint: {size:,} bytes, {size / mbyte / 1e6:.2f} s of a link\n")
-    print("| way | s, median | least .. most | time / alone | sent by the origin / checkpoint |")
-    print("|---|---|---|---|---|")
+    print("| way | s, median | least .. most | time / alone | sent by the link / checkpoint "
+          "| HTTP / checkpoint | user + system s of a machine |")
+    print("|---|---|---|---|---|---|---|")
     for way, runs in found.items():
-        seconds = sorted(s for s, _ in runs)
-        sent = statistics.median(b for _, b in runs)
-        median = statistics.median(seconds)
-        print(f"| {way} | {median:.2f} | {seconds[0]:.2f} .. {seconds[-1]:.2f} | "
-              f"{median / base:.2f} | {sent / size:.3f} |")
+        median = Run(*(statistics.median(values) for values in zip(*runs)))
+        count = 1 if way == "alone" else options.ranks
+        print(f"| {way} | {median.seconds:.2f} | {min(runs).seconds:.2f} .. {max(runs).seconds:.2f} "
+              f"| {median.seconds / base:.2f} | {median.link_bytes / size:.3f} "
+              f"| {median.http_bytes / size:.3f} | {median.user / count:.2f} + "
+              f"{median.system / count:.2f} |")
 
 
 def main():
@@ -235,8 +273,8 @@ def main():
         for _ in range(options.rounds):
             for way in ways:
                 found[way].append(run(way, options, machines, folder, url, size))
-                print(f"# {way}: {found[way][-1][0]:.2f} s", flush=True)
-        print_table(found, size, options.mbyte)
+                print(f"# {way}: {found[way][-1].seconds:.2f} s", flush=True)
+        print_table(found, size, options)
 
 
 def tensor_bytes(path):

@@ -26,7 +26,7 @@ if not (distributed.is_available() and distributed.is_gloo_available()):
 
 import ringload  # noqa: E402
 import ringload.torch  # noqa: E402
-from ringload.torch import _group, _plan  # noqa: E402
+from ringload.torch import _buckets, _group, _plan, _transports  # noqa: E402
 
 patience = 120  # In seconds; each result comes much sooner, or never.
 transports = ["group", "shared_memory", "mapped"]
@@ -225,6 +225,81 @@ def write_in_shared_tensors(group, path, transport):
     found["one_row"].fill_(group.rank())
     distributed.barrier(group)
     return set(found["one_row"].flatten().tolist())
+
+
+class RecordedGroup:
+    """A group whose calls are recorded, and carried out later by pass_on()."""
+
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+        self.exchanges, self.gathers = [], []
+
+    def begin_exchange(self, *call):
+        self.exchanges.append(call)
+
+    def begin_gather(self, parts):
+        self.gathers.append(parts)
+
+
+def pass_on(groups):
+    """Carries out the recorded calls of all ranks. Returns the bytes that each rank has sent."""
+    sent = [0] * len(groups)
+    for calls in zip(*(group.exchanges for group in groups)):
+        split = [content.split(sizes) for _, content, _, sizes in calls]
+        for rank, (received, _, sizes, _) in enumerate(calls):
+            assert [len(part[rank]) for part in split] == sizes
+            received.copy_(torch.cat([part[rank] for part in split]))
+            sent[rank] += sum(len(part) for r, part in enumerate(split[rank]) if r != rank)
+    for calls in zip(*(group.gathers for group in groups)):
+        own = [parts[rank].clone() for rank, parts in enumerate(calls)]
+        assert len({len(part) for part in own}) == 1
+        for rank, parts in enumerate(calls):
+            for into, part in zip(parts, own):
+                into.copy_(part)
+            sent[rank] += len(own[rank]) * (len(groups) - 1)
+    for group in groups:
+        group.exchanges, group.gathers = [], []
+    return sent
+
+
+def item_of(name, rows, width, offset, ranks, rank, encoding=""):
+    info = types.SimpleNamespace(
+        name=name, shape=(rows, width), dtype="u8", type="", encoding=encoding,
+        nbytes=rows * width, offset=offset)  # fmt: skip
+    return _buckets.Item(info, None, None, rank, ranks)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+@pytest.mark.parametrize("encoding", ["", "zstd"])
+@pytest.mark.parametrize("sizes", [(5, 16, 9, 1, 0, 70), (4096,), (1,), (0, 0), (200, 1, 1)])
+def test_calls_of_the_group_send_the_same_amount_from_each_rank(ranks, encoding, sizes, monkeypatch):
+    """Also if one rank has read all: a rank reads a compressed tensor as a whole."""
+    monkeypatch.setattr(_transports, "_gathered_bytes", 100)
+    groups = [RecordedGroup(rank, ranks) for rank in range(ranks)]
+    carried = [_transports.Collectives(group, "cpu") for group in groups]
+    prepared = []
+    for group, transport in zip(groups, carried):
+        bucket = _buckets.Bucket()
+        bucket.items = [
+            item_of(f"t{n}", rows, 7, 5000 * n + 3, ranks, group.rank, encoding)
+            for n, rows in enumerate(sizes)
+        ]
+        prepared.append(transport.prepare(bucket, None))
+        prepared[-1].memory.fill_(0)
+        for into in prepared[-1].reads.into.values():
+            into.copy_(torch.arange(into.numel()).view(into.shape) % 251 + 1)
+    read = [int(each.memory.count_nonzero()) for each in prepared]
+    expected = sum(each.memory.int() for each in prepared)  # The shares do not overlap.
+    for transport, each in zip(carried, prepared):
+        transport.begin(each)
+    pass_on(groups)
+    for transport, each in zip(carried, prepared):
+        transport.gather(each)
+    sent = pass_on(groups)
+    assert sum(read) == 7 * sum(sizes)
+    assert len(set(sent)) == 1
+    assert sent[0] <= len(expected)
+    assert all(torch.equal(each.memory.int(), expected) for each in prepared)
 
 
 @pytest.mark.parametrize("transport", transports[1:])

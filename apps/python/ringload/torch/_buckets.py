@@ -200,14 +200,21 @@ def make_buckets(items, bytes_max):
     return buckets
 
 
-def bytes_between(share):
-    """Returns the range (first, count) of a bucket's bytes that a share covers."""
-    if not share:
-        return 0, 0
-    first = share[0].item.position + share[0].first * share[0].item.row_bytes
-    last = share[-1]
-    end = last.item.position + (last.first + last.count) * last.item.row_bytes
-    return first, end - first
+def first_bytes(shares, end):
+    """Returns the position at which each share begins, and `end`.
+
+    A gap between two shares belongs to the first of them.
+    """
+    found = [end]
+    for share in reversed(shares[1:]):
+        rows = share[0] if share else None
+        found.append(rows.item.position + rows.first * rows.item.row_bytes if rows else found[-1])
+    return [0, *reversed(found)]
+
+
+def overlap(first, end, other_first, other_end):
+    """Returns the number of bytes that two ranges have in common."""
+    return max(0, min(end, other_end) - max(first, other_first))
 
 
 def view_of(memory, item):

@@ -39,13 +39,6 @@ def _store_of(group):
     return found[1]
 
 
-def _global_rank(group, rank):
-    find = getattr(distributed, "get_global_rank", None)
-    if find is None:
-        find = distributed.distributed_c10d._get_global_rank
-    return find(group, rank)
-
-
 class _Reports:
     """The reports of failures of all ranks, which are keys of the group's store."""
 
@@ -122,7 +115,6 @@ class RankGroup:
         self._grace = min(_grace_seconds, timeout / 4)
         self._timeout = timeout - self._grace
         self._device = device
-        self._roots = [_global_rank(group, rank) for rank in range(self.size)]
         self._reports = None
 
     def meet(self, message):
@@ -157,8 +149,9 @@ class RankGroup:
                 raise _failed(f"rank {rank}: {message[1:].decode(errors='replace')}")
         return [message[1:] for message in messages]
 
-    def begin_broadcast(self, tensor, root):
-        return self._begin(distributed.broadcast, tensor, self._roots[root])
+    def begin_gather(self, parts):
+        """Begins to fill the parts of all ranks, of equal size, of which this rank has its own."""
+        return self._begin(distributed.all_gather, parts, parts[self.rank])
 
     def begin_exchange(self, received, sent, received_bytes, sent_bytes):
         """Begins an exchange in which each rank sends a range of bytes to each other rank."""

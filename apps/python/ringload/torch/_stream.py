@@ -306,6 +306,8 @@ class Stream(ProcessBound):
             if number + 1 < len(self._buckets):
                 self._pending = self._begin(number + 1, notes)
             self._group.wait(works, "for tensors of other ranks")
+            works = self._transport.gather(pending.prepared)
+            self._group.wait(works, "for tensors of other ranks")
             tensors = self._transport.deliver(pending.prepared)
             items = pending.prepared.bucket.items
             self._buckets[number] = None

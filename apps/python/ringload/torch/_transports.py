@@ -10,12 +10,14 @@ import os
 
 import torch
 
-from ._buckets import Reads, bytes_between, rows_of, view_of
+from ._buckets import Reads, first_bytes, overlap, rows_of, view_of
 from ._memory import mapped
 
 
 # Whole tensors are also copied if they are at most this part of their bucket: an eighth.
 _copied_share = 8
+# The bytes that one all_gather brings to a rank. Gloo allocates as many for each call in progress.
+_gathered_bytes = 32 << 20
 
 
 def add_own(prepared, items, device):
@@ -41,11 +43,20 @@ class _Prepared:
         self.shared = None  # For SharedMemory: the memory that all ranks map.
         self.memory = None  # The bytes of the items with a position.
         self.shares = []
+        self.part_bytes = 0  # For Collectives: an equal part of the memory for each rank.
+        self.calls = []  # For Collectives: memory that the group's calls use.
         self.staged = []  # (item, bounds of the ranks' rows, this rank's rows).
 
 
 class Collectives:
-    """Uses the backend of the group: broadcasts of whole tensors, exchanges of divided tensors."""
+    """Uses the backend of the group.
+
+    For whole tensors, an exchange first moves the bytes by which the shares of the ranks differ,
+    so that each rank has an equal part of the bucket. all_gather then brings the parts to all ranks.
+    So every rank sends as much as every other, and the bytes of the bucket at most twice. The
+    broadcasts of Gloo are trees, whose root sends all bytes several times. Divided tensors take
+    exchanges.
+    """
 
     name = "group"
 
@@ -61,9 +72,11 @@ class Collectives:
         prepared = _Prepared(bucket)
         bucket.lay_out([item for item in bucket.items if item.cut is None])
         # On all ranks, the first byte is at the start of a page.
-        room = torch.empty(bucket.nbytes + 4096, dtype=torch.uint8, device=self._device)
+        prepared.part_bytes = -(-bucket.nbytes // self._group.size)
+        nbytes = prepared.part_bytes * self._group.size
+        room = torch.empty(nbytes + 4096, dtype=torch.uint8, device=self._device)
         begin = -room.data_ptr() % 4096
-        prepared.memory = room[begin : begin + bucket.nbytes]
+        prepared.memory = room[begin : begin + nbytes]
         prepared.shares = bucket.shares(self._group.size)
         for rows in prepared.shares[self._group.rank]:
             prepared.reads.add_rows(rows, view_of(prepared.memory, rows.item))
@@ -96,15 +109,40 @@ class Collectives:
         return None
 
     def begin(self, prepared):
-        """Returns the calls of the group that bring the bucket to all ranks."""
+        """Returns the calls of the group that must end before gather()."""
         works = []
-        for root, share in enumerate(prepared.shares):
-            first, count = bytes_between(share)
-            if count:
-                works.append(
-                    self._group.begin_broadcast(prepared.memory[first : first + count], root)
-                )
+        if prepared.part_bytes and self._group.size > 1:
+            works.append(self._begin_leveling(prepared))
         prepared.exchange = self._begin_exchange(prepared, works) if prepared.staged else None
+        return works
+
+    def _begin_leveling(self, prepared):
+        """Begins the exchange after which each rank has its equal part of the bucket."""
+        ranks, rank, size = self._group.size, self._group.rank, prepared.part_bytes
+        firsts = first_bytes(prepared.shares, size * ranks)
+        # The shares of the ranks, and their parts, in the order of the memory.
+        shares = list(zip(firsts, firsts[1:]))
+        parts = [(r * size, (r + 1) * size) for r in range(ranks)]
+        content = prepared.memory[firsts[rank] : firsts[rank + 1]].clone()
+        prepared.calls.append(content)
+        return self._group.begin_exchange(
+            prepared.memory[rank * size : (rank + 1) * size],
+            content,
+            [overlap(*share, *parts[rank]) for share in shares],
+            [overlap(*shares[rank], *part) for part in parts],
+        )
+
+    def gather(self, prepared):
+        """Returns the calls of the group that bring the bucket to all ranks."""
+        works, ranks, size = [], self._group.size, prepared.part_bytes
+        prepared.calls.clear()
+        if ranks == 1:
+            return works
+        step = max(1, _gathered_bytes // ranks)
+        for first in range(0, size, step):
+            end = min(first + step, size)
+            parts = [prepared.memory[r * size + first : r * size + end] for r in range(ranks)]
+            works.append(self._group.begin_gather(parts))
         return works
 
     def _begin_exchange(self, prepared, works):
@@ -256,6 +294,9 @@ class SharedMemory:
         return None
 
     def begin(self, prepared):
+        return []
+
+    def gather(self, prepared):
         return []
 
     def deliver(self, prepared):
