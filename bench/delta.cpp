@@ -8,7 +8,9 @@
 // turn, from the file to the last byte:
 //
 //   load     the full version, cold and from the page cache
-//   apply    the delta, to a new model. The old version stays
+//   delta    the load of the delta alone, which is a part of the next ways
+//   apply    the delta, to a new model. The old version stays. Once with new memory, and once with
+//            the memory of the version before the old version, which the loader has kept
 //   update   the delta, in place
 //   memcpy   of the changed tensors, into populated memory, as the ceiling of an update
 //
@@ -24,6 +26,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <random>
 #include <ringload/ringload.hpp>
@@ -136,11 +139,28 @@ void make_cold(const std::string& path) {
   ::close(file);
 }
 
+// The time of one way: of the clock, and of all processors together. The second one does not count
+// the time that other programs of the machine take.
+struct way_time {
+  double seconds = 0;
+  double cpu_seconds = 0;
+};
+
+double cpu_seconds() {
+  ::timespec now = {};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 template <class Work>
-double seconds_of(const Work& work) {
+way_time time_of(const Work& work) {
   const auto begun = std::chrono::steady_clock::now();
+  const double cpu_begun = cpu_seconds();
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  way_time time;
+  time.cpu_seconds = cpu_seconds() - cpu_begun;
+  time.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  return time;
 }
 
 double median(std::vector<double> values) {
@@ -198,9 +218,15 @@ class version_folder {
   const int versions_;
 };
 
-void print_row(const char* name, const std::vector<double>& seconds, double bytes, double load) {
+void print_row(const char* name, const std::vector<way_time>& times, double bytes, double load) {
+  std::vector<double> seconds, cpu;
+  for (const way_time& time : times) {
+    seconds.push_back(time.seconds);
+    cpu.push_back(time.cpu_seconds);
+  }
   const double middle = median(seconds);
-  fmt::print("{:<30}{:>9.3f} s{:>9.2f} GB/s", name, middle, bytes / middle / 1e9);
+  fmt::print("{:<28}{:>8.3f} s{:>8.3f} s of CPU{:>8.2f} GB/s", name, middle, median(cpu),
+             bytes / middle / 1e9);
   if (load > 0) fmt::print("{:>8.2f} times as fast as the cold load", load / middle);
   fmt::print("\n");
 }
@@ -210,7 +236,8 @@ void prepare(const version_folder& files, std::uint64_t bytes) {
   loader host_loader;
   std::vector<trained_tensor> tensors = make_model(bytes);
   save(host_loader, files.full(0), tensors);
-  std::vector<double> sizes, changed, seconds;
+  std::vector<double> sizes, changed;
+  std::vector<way_time> times;
   for (int v = 1; v <= files.versions(); ++v) {
     train(tensors);
     save(host_loader, files.full(v), tensors);
@@ -220,17 +247,17 @@ void prepare(const version_folder& files, std::uint64_t bytes) {
     sizes.push_back(100 * static_cast<double>(made.bytes) / static_cast<double>(bytes));
     changed.push_back(100 * static_cast<double>(made.elements_changed) /
                       static_cast<double>(made.elements));
-    seconds.push_back(made.seconds);
+    times.push_back({made.seconds, 0});
     if (v > 1) std::filesystem::remove(files.full(v - 1));
   }
   fmt::print("{} versions of {} MiB, {:.2f} % of the elements change, medians\n", files.versions(),
              bytes >> 20, median(changed));
   fmt::print("delta                         {:>9.2f} % of the model, at most {:.2f} %\n",
              median(sizes), *std::max_element(sizes.begin(), sizes.end()));
-  print_row("make the delta", seconds, static_cast<double>(bytes), 0);
+  print_row("make the delta", times, static_cast<double>(bytes), 0);
 }
 
-// Measures each way to the next version, for all deltas in turn. Holds three copies of the model.
+// Measures each way to the next version, for all deltas in turn. Holds five copies of the model.
 class measurement {
  public:
   explicit measurement(const version_folder& files) : files_(files) {}
@@ -240,12 +267,21 @@ class measurement {
         loader_.load_async(files_.full(0), options_of(read_route::automatic), use_future).get();
     updated_ =
         loader_.load_async(files_.full(0), options_of(read_route::automatic), use_future).get();
+    loader_options keeping;
+    keeping.cached_bytes = std::uint64_t{1} << 40;
+    loader keeping_loader(host(), keeping);
+    reused_ =
+        keeping_loader.load_async(files_.full(0), options_of(read_route::automatic), use_future)
+            .get();
     for (int v = 1; v <= files_.versions(); ++v) {
       load_last();
-      apply(files_.delta(v));
+      load_delta(files_.delta(v));
+      apply(loader_, applied_, files_.delta(v), apply_cold_);
+      apply(keeping_loader, reused_, files_.delta(v), apply_reused_);
       update(files_.delta(v));
       copy();
     }
+    reused_ = {};
     return report();
   }
 
@@ -257,29 +293,34 @@ class measurement {
       loader_.load_async(path, options_of(route), use_future).get();
     };
     make_cold(path);
-    load_cold_.push_back(seconds_of([&] { load(read_route::automatic); }));
+    load_cold_.push_back(time_of([&] { load(read_route::automatic); }));
     load(read_route::buffered);
-    load_warm_.push_back(seconds_of([&] { load(read_route::automatic); }));
+    load_warm_.push_back(time_of([&] { load(read_route::automatic); }));
   }
 
-  void apply(const std::string& delta) {
+  void load_delta(const std::string& delta) {
+    make_cold(delta);
+    delta_cold_.push_back(time_of([&] { loader_.load_async(delta, use_future).get(); }));
+  }
+
+  static void apply(loader& host_loader, model& current, const std::string& delta,
+                    std::vector<way_time>& times) {
     make_cold(delta);
     model next;
-    apply_cold_.push_back(
-        seconds_of([&] { next = apply_async(loader_, applied_, delta, use_future).get(); }));
-    applied_ = std::move(next);
+    times.push_back(
+        time_of([&] { next = apply_async(host_loader, current, delta, use_future).get(); }));
+    current = std::move(next);
   }
 
   void update(const std::string& delta) {
     auto into = destinations_of(updated_);
     make_cold(delta);
-    update_cold_.push_back(
-        seconds_of([&] { update_async(loader_, into, delta, use_future).get(); }));
+    update_cold_.push_back(time_of([&] { update_async(loader_, into, delta, use_future).get(); }));
   }
 
   // Both models are the same version now, so the copy changes no byte.
   void copy() {
-    copy_.push_back(seconds_of([&] {
+    copy_.push_back(time_of([&] {
       for (const tensor& from : applied_) {
         std::memcpy(updated_.at(from.name()).data(), from.data(), from.size_bytes());
       }
@@ -293,13 +334,17 @@ class measurement {
     applied_ = {};
     const model last = loader_.load_async(files_.full(files_.versions()), use_future).get();
     const bool is_right = are_equal && equal(updated_, last);
-    const double load = median(load_cold_);
-    const auto row = [&](const char* name, const std::vector<double>& seconds) {
-      print_row(name, seconds, static_cast<double>(bytes), load);
+    std::vector<double> loads;
+    for (const way_time& time : load_cold_) loads.push_back(time.seconds);
+    const double load = median(loads);
+    const auto row = [&](const char* name, const std::vector<way_time>& times) {
+      print_row(name, times, static_cast<double>(bytes), load);
     };
     row("load, cold", load_cold_);
     row("load, page cache", load_warm_);
+    row("load of the delta, cold", delta_cold_);
     row("apply, cold", apply_cold_);
+    row("apply, cold, kept memory", apply_reused_);
     row("update, cold", update_cold_);
     row("memcpy, one thread", copy_);
     fmt::print("after {} deltas: {}\n", files_.versions(),
@@ -311,7 +356,9 @@ class measurement {
   loader loader_;
   model applied_;
   model updated_;
-  std::vector<double> load_cold_, load_warm_, apply_cold_, update_cold_, copy_;
+  model reused_;
+  std::vector<way_time> load_cold_, load_warm_, delta_cold_, apply_cold_, apply_reused_,
+      update_cold_, copy_;
 };
 
 }  // namespace

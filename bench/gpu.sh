@@ -202,6 +202,8 @@ for root in nvidia.__path__:
     step 60 "checkpoint of $size in memory" make_checkpoint "$memory/large.safetensors" \
       --bytes "$size"
     rows 120 'From memory' "$bench_gpu" warm "$memory/large.safetensors"
+    [ -n "$RINGLOAD_NCCL" ] &&
+      rows 60 'By one rank, with NCCL' "$bench_gpu" ranks "$memory/large.safetensors"
     rows 60 'From memory, by other loaders' python3 bench/gpu/peers_load.py \
       "$memory/large.safetensors"
     rows 60 'From memory, by others' python3 bench/gpu/safetensors_load.py \

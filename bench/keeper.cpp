@@ -2,6 +2,7 @@
 
 // Compares three ways to get a model: attaching to a model of a keeper process, loading the file,
 // and mapping the file. Measures the time to get the model, and the time to read all of its bytes.
+// Also measures how long a reader needs to learn of a new version, and to attach that version.
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -14,7 +15,10 @@
 #include <fstream>
 #include <functional>
 #include <ringload/ringload.hpp>
+#include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "arguments.hpp"
@@ -79,6 +83,32 @@ struct way {
   }
 };
 
+void print_times(const char* name, std::vector<double> ms) {
+  std::sort(ms.begin(), ms.end());
+  fmt::print("{:<58} {:>8.3f} ms, {:.3f} to {:.3f}\n", name, ms[ms.size() / 2], ms.front(),
+             ms.back());
+}
+
+// Publishes versions while a reader waits for the next version.
+void measure_switches(keeper& keeps, const std::string& socket, const model& loaded, int repeat) {
+  std::vector<double> ask_ms, switch_ms;
+  model held = attach(socket, "m");
+  for (int i = 0; i < repeat; ++i) {
+    const kept_version current = attached_version(held);
+    clock::time_point begin = clock::now();
+    if (served_version(socket, "m") != current) throw std::runtime_error("another version");
+    ask_ms.push_back(ms_since(begin));
+    auto next = attach_next_async(socket, "m", current, use_future);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // The reader waits.
+    begin = clock::now();
+    keeps.publish("m", loaded);
+    held = next.get();
+    switch_ms.push_back(ms_since(begin));
+  }
+  print_times("ask for the served version", std::move(ask_ms));
+  print_times("from publish() to the attached version in a waiting reader", std::move(switch_ms));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -107,6 +137,8 @@ int main(int argc, char** argv) {
       fmt::print("{} tensors, {:.3f} GiB; published in {:.1f} ms\n\n", loaded.size(),
                  static_cast<double>(loaded.catalog().size_bytes()) / (1ULL << 30U),
                  ms_since(begin));
+      measure_switches(keeps, socket, loaded, 20 * repeat);
+      fmt::print("\n");
     }
     std::vector<way> all = {
         {"attach to it", [&] { return attach(socket, "m"); }},

@@ -175,5 +175,6 @@ void measure_notices();
 void measure_warm_loads(const std::string& path);
 void measure_few_loads(const std::string& path);
 void measure_cold_loads(const std::string& path);
+void measure_rank_loads(const std::string& path);
 
 }  // namespace ringload::bench

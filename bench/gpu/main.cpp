@@ -26,11 +26,13 @@ const std::map<std::string, std::function<void(const std::string&)>> parts_of_fi
     {"warm", bench::measure_warm_loads},
     {"warm-once", bench::measure_few_loads},
     {"cold", bench::measure_cold_loads},
+    {"ranks", bench::measure_rank_loads},
 };
 
 int usage() {
-  fmt::print(stderr,
-             "usage: bench_gpu PART\n       bench_gpu warm|warm-once|cold CHECKPOINT...\nparts:");
+  fmt::print(
+      stderr,
+      "usage: bench_gpu PART\n       bench_gpu warm|warm-once|cold|ranks CHECKPOINT...\nparts:");
   for (const auto& [name, part] : parts) fmt::print(stderr, " {}", name);
   fmt::print(stderr, "\n");
   return 2;

@@ -3,9 +3,9 @@
 """ended_ranks.py RANKS_TOOL socket|tcp|mpi [--mpirun PROGRAM]
 
 Four processes are in a call, of which rank 0 has not come yet. One of them is killed, or its call
-is cancelled: every other says so, within the time limit, and none is left behind. By MPI, mpirun
-is told not to end the others when one dies (--enable-recovery); without that it is seen to end
-them. Exit code 77: mpirun, or MPI in the tool, is not there.
+is cancelled, or it fails: every other says so, within the time limit, and none is left behind. By
+MPI, mpirun is told not to end the others when one dies (--enable-recovery); without that it is seen
+to end them. Exit code 77: mpirun, or MPI in the tool, is not there.
 """
 
 import argparse
@@ -127,6 +127,15 @@ def check_cancelled(options, folder):
         assert ranks.said(rank)[-2].startswith(why), (rank, ranks.said(rank))
 
 
+def check_failed(options, folder):
+    ranks = Ranks(options, folder, ["fail,1"])
+    ranks.wait_until(lambda: all(ranks.has_ended(r) for r in (1, 2, 3)))
+    ranks.finish()
+    for rank in range(RANKS):
+        why = "it gives up" if rank == 1 else "rank 1: it gives up"
+        assert ranks.said(rank)[-2] == why, (rank, ranks.said(rank))
+
+
 def check_killed(options, folder):
     ranks = Ranks(options, folder, ["tensor,t1", "tensor,t2"])
     ranks.wait_until_ready()
@@ -155,7 +164,7 @@ def main():
     if options.way == "mpi" and not os.path.exists(options.mpirun):
         print("skipped: this ringload was built without MPI, or there is no mpirun")
         sys.exit(77)
-    checks = [check_cancelled, check_killed]
+    checks = [check_cancelled, check_failed, check_killed]
     if options.way == "mpi":
         checks.append(check_killed_by_mpirun)
     for check in checks:

@@ -12,6 +12,7 @@
 //   model,NAME,NAME...   makes a model of several tensors, and takes the first tensor of the call
 //   cancel,RANK,CALL   this call, which that rank cancels once it has begun it
 //   wait               until the end of the standard input
+//   fail,RANK          that rank fails, and the others ask whether a rank has failed until one has
 //
 // With "meet", the ranks only wait for each other, and print "met".
 
@@ -86,6 +87,14 @@ ringload::tensor made_or_cancelled(ringload::group_load& load, const ringload::g
   return made.get();
 }
 
+[[noreturn]] void fail_or_notice(ringload::group& ranks, const std::vector<std::string>& call) {
+  if (std::stoul(call.at(1)) == ranks.rank()) {
+    ranks.fail("it gives up");
+    throw std::runtime_error("it gives up");
+  }
+  for (;; ::usleep(1'000)) ranks.check_ranks();
+}
+
 void write(const ringload::tensor& made, const std::filesystem::path& to) {
   std::ofstream file(to, std::ios::binary);
   if (!made) {
@@ -128,6 +137,7 @@ int run(char** argv, const std::vector<std::string>& calls) {
       }
       continue;
     }
+    if (calls[i].starts_with("fail,")) fail_or_notice(*ranks, split(calls[i]));
     const std::string name = std::to_string(ranks->rank()) + "." + std::to_string(i);
     write(made_or_cancelled(load, *ranks, split(calls[i])), std::filesystem::path(argv[7]) / name);
   }
