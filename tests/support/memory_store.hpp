@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/fault.hpp"
+
 #include "support/waiting.hpp"
 
 namespace ringload::testing {
