@@ -4,6 +4,7 @@
 
 #include "memory.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -17,6 +18,12 @@ namespace {
 // After a failure, so many allocations of the thread succeed. Asio needs memory to destroy a
 // coroutine that waits, and ends the process if that allocation fails too.
 constexpr int successes_min = 20;
+
+// The memory of small tensors is aligned to the cache line, and the engine splits reads at huge
+// pages. Such memory begins at a huge page, so that the reads of a seed are the same in each run:
+// otherwise the address depends on the real time at which earlier threads have ended.
+constexpr std::size_t cache_line = 64;
+constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 thread_local int successes_to_come = 0;
 std::uint64_t failures = 0;
@@ -49,7 +56,9 @@ std::uint64_t failed_allocations() { return failures; }
 
 }  // namespace ringload::simulation
 
+using ringload::simulation::cache_line;
 using ringload::simulation::fails_now;
+using ringload::simulation::huge_page;
 
 // Not inlined: the compiler would see malloc and delete of the same memory.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
@@ -69,6 +78,7 @@ using ringload::simulation::fails_now;
 extern "C" [[gnu::noinline]] void* aligned_alloc(std::size_t alignment,
                                                  std::size_t bytes) noexcept {
   void* memory = nullptr;
-  if (fails_now() || ::posix_memalign(&memory, alignment, bytes) != 0) return nullptr;
+  const std::size_t stricter = alignment < cache_line ? alignment : std::max(alignment, huge_page);
+  if (fails_now() || ::posix_memalign(&memory, stricter, bytes) != 0) return nullptr;
   return memory;
 }
