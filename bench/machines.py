@@ -19,7 +19,7 @@ turns:
 Prints for each way: the time from the first rank's beginning to the last rank's end; the bytes that
 the server's link has sent, headers of TCP included; the bytes of its HTTP responses; and the
 processor time of a machine, from the start of its process to the end. Processor time of the
-simulated network is not included, and Python's imports are. Needs root. Exit code 77: something is
+simulated network and of MPI's ranks is not included, and Python's imports are. Needs root. Exit code 77: something is
 missing.
 """
 

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""bench/dcp_pairs.py FOLDER [--pairs N] [--kib K] [--seed S]: random pairs of layouts.
+
+Each pair is a folder of torch.distributed.checkpoint, whose tensors were saved as random boxes, and
+a random plan by which 4 ranks of Gloo load them with ringload.torch.load(), in turns with each
+transport. Twenty pairs share a folder. Each rank compares its parts with those of the whole
+tensors. Before each load the folder is dropped out of the page cache. Prints the bytes that all ranks have
+read from the drive (read_bytes of /proc/self/io) over the bytes of the tensors: of all loads, and
+the most of one load. Ends with 1 if a tensor differs."""
+import argparse
+import datetime
+import multiprocessing
+import os
+import pathlib
+import random
+import shutil
+import statistics
+import sys
+
+import torch
+from torch import distributed
+from torch_ranks import drop_cache
+
+import ringload.torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests" / "python"))
+from test_dcp import grid, write_folder  # noqa: E402
+
+RANKS, TENSORS, PAIRS_OF_FOLDER = 4, 8, 20
+CARRIED = {
+    "group": {"transport": "group"},
+    "shared memory": {"transport": "shared_memory"},
+    "mapped files": {"memory": "mapped"},
+}
+
+
+def bytes_read():
+    with open("/proc/self/io") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("read_bytes"))
+
+
+def tensors_of(choose, kib):
+    """Random tensors of up to 3 dimensions and about `kib` KiB, by name."""
+    found = {}
+    for number in range(TENSORS):
+        shape = [choose.randrange(1, 65) for _ in range(choose.randrange(3))]
+        count = 1
+        for size in shape:
+            count *= size
+        shape.insert(choose.randrange(len(shape) + 1), max(1, kib * 256 // count))
+        generator = torch.Generator().manual_seed(choose.randrange(1 << 30))
+        found[f"t{number}"] = torch.rand(shape, generator=generator)
+    return found
+
+
+def check(found, tensors, plan, rank):
+    """Raises AssertionError if a part differs from the one of the whole tensor."""
+    assert found.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        expected = tensor
+        if plan[name] is not None:
+            chunks = tensor.chunk(RANKS, plan[name])
+            expected = chunks[rank] if rank < len(chunks) else tensor.narrow(plan[name], 0, 0)
+        assert torch.equal(found[name], expected), (name, tensor.shape, plan[name], rank)
+
+
+def rank_main(rank, folder, store, options):
+    torch.set_num_threads(1)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS,
+        timeout=datetime.timedelta(minutes=5))
+    group = distributed.new_group(list(range(RANKS)))
+    choose = random.Random(options.seed)
+    read, ratios = 0, {way: [] for way in CARRIED}
+    for pair in range(options.pairs):
+        if pair % PAIRS_OF_FOLDER == 0:
+            tensors = tensors_of(choose, options.kib)
+            layouts = {name: grid(choose, tensor.shape) for name, tensor in tensors.items()}
+            path = pathlib.Path(folder) / "pairs"
+            state = choose.getstate()  # Only rank 0 writes, and write_folder() chooses too.
+            if rank == 0:
+                shutil.rmtree(path, ignore_errors=True)
+                write_folder(path, tensors, layouts, RANKS, choose)
+                for file in path.iterdir():
+                    with open(file, "rb") as content:
+                        os.fsync(content.fileno())
+            choose.setstate(state)
+        plan = {name: choose.choice([None, *range(t.ndim)]) for name, t in tensors.items()}
+        if rank == 0:
+            for file in path.iterdir():
+                drop_cache(file)
+        distributed.barrier(group)
+        way = list(CARRIED)[pair % len(CARRIED)]
+        before = bytes_read()
+        found = ringload.torch.load(str(path), process_group=group, plan=plan, **CARRIED[way])
+        read = torch.tensor(bytes_read() - before)
+        check(found, tensors, plan, rank)
+        distributed.all_reduce(read, group=group)
+        ratios[way].append(int(read) / sum(t.numel() * 4 for t in tensors.values()))
+    if rank == 0:
+        print("| transport | pairs | bytes read / bytes needed, mean | median | most |")
+        print("|---|---|---|---|---|")
+        for way, found in ratios.items():
+            print(f"| {way} | {len(found)} | {statistics.mean(found):.3f} | "
+                  f"{statistics.median(found):.3f} | {max(found):.3f} |")
+    distributed.barrier(group)
+    distributed.destroy_process_group()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("--pairs", type=int, default=1000)
+    parser.add_argument("--kib", type=int, default=1024)
+    parser.add_argument("--seed", type=int, default=31)
+    options = parser.parse_args()
+    folder = os.path.abspath(options.folder)
+    os.makedirs(folder, exist_ok=True)
+    store = os.path.join(folder, f".store-{os.getpid()}")
+    context = multiprocessing.get_context("spawn")
+    processes = [
+        context.Process(target=rank_main, args=(rank, folder, store, options))
+        for rank in range(RANKS)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    if os.path.exists(store):
+        os.unlink(store)
+    raise SystemExit(max(abs(process.exitcode) for process in processes))
+
+
+if __name__ == "__main__":
+    main()
