@@ -253,6 +253,10 @@ result<model> make_model(attached_memory memory, unique_fd connection, device ta
   return model_on_device(target).make(mapped);
 }
 
+fault closed_connection() {
+  return {system_code(ECONNRESET), "", "the keeper closed the connection"};
+}
+
 // Sends a request and receives the reply, on a new connection.
 class keeper_call {
  public:
@@ -264,13 +268,14 @@ class keeper_call {
     connection = std::move(*connected);
     const connection_guard::scope interruptible(guard_, connection);
     const keep_request message = {request.name, request.action, request.current};
-    if (auto sent = send_packet(connection, pack(message)); !sent) return sent.error();
+    if (auto sent = send_packet(connection, pack(message)); !sent) {
+      return sent.error().code == system_code(EPIPE) ? closed_connection() : sent.error();
+    }
     if (request.is_unlimited) wait_for_input();
     std::array<std::byte, packet_bytes_max> buffer = {};
     auto got = receive_packet(connection, buffer);
     if (!got) return got.error();
-    if (got->bytes == 0)
-      return fault{system_code(ECONNRESET), "", "the keeper closed the connection"};
+    if (got->bytes == 0) return closed_connection();
     packet = std::move(*got);
     auto reply = unpack_reply(std::span(buffer).first(packet.bytes));
     if (!reply) return reply.error();
