@@ -4,7 +4,7 @@
 #
 #   docker build -f apps/containers/server.Dockerfile -t ringload-server .
 #   docker run --rm --security-opt seccomp=apps/containers/seccomp.json -p 127.0.0.1:8080:8080 \
-#     -v /models:/models:ro ringload-server --model /models/llama
+#     -v /models:/models:ro ringload-server --root /models --model llama
 
 ARG BASE=debian:12-slim
 FROM ${BASE} AS build
@@ -16,7 +16,7 @@ RUN cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY
     -DRINGLOAD_TESTS=OFF -DRINGLOAD_BENCH=OFF -DRINGLOAD_CUDA=OFF -DRINGLOAD_MPI=OFF \
     -DRINGLOAD_HDF5=OFF -DRINGLOAD_C=OFF \
   && cmake --build /build --target model_server \
-  && strip -o /model-server "$(find /build -name model_server -type f -perm -u+x)"
+  && strip -o /model-server "$(find /build -name model-server -type f -perm -u+x)"
 
 FROM ${BASE}
 RUN apt-get update \
