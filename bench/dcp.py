@@ -10,7 +10,6 @@ Bytes are those of the drive that holds FOLDER, as /proc/diskstats counts them, 
 tensors. Prints a table of medians."""
 import argparse
 import datetime
-import multiprocessing
 import os
 import pathlib
 import statistics
@@ -21,7 +20,7 @@ import torch
 from torch import distributed
 from torch.distributed import checkpoint
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor, init_device_mesh
-from torch_ranks import bytes_of_drive, drop_cache
+from torch_ranks import bytes_of_drive, drop_cache, run_ranks
 
 RANKS = 4
 ROWS, COLUMNS = 4096, 4096
@@ -95,7 +94,7 @@ def check(way, state, names, rank):
             assert torch.equal(state[name], expected), (way, name)
 
 
-def rank_main(rank, folder, store, count, repeat):
+def rank_main(rank, store, folder, count, repeat):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
@@ -150,19 +149,7 @@ def main():
     count = max(1, options.mib * 2**20 // (ROWS * COLUMNS * 2))
     os.makedirs(options.folder, exist_ok=True)
     folder = os.path.join(options.folder, "dcp")
-    store = os.path.join(options.folder, f".store-{os.getpid()}")
-    context = multiprocessing.get_context("spawn")
-    processes = [
-        context.Process(target=rank_main, args=(rank, folder, store, count, options.repeat))
-        for rank in range(RANKS)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    if os.path.exists(store):
-        os.unlink(store)
-    raise SystemExit(max(abs(process.exitcode) for process in processes))
+    run_ranks(rank_main, RANKS, options.folder, folder, count, options.repeat)
 
 
 if __name__ == "__main__":

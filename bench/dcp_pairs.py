@@ -10,7 +10,6 @@ read from the drive (read_bytes of /proc/self/io) over the bytes of the tensors:
 the most of one load. Ends with 1 if a tensor differs."""
 import argparse
 import datetime
-import multiprocessing
 import os
 import pathlib
 import random
@@ -20,7 +19,7 @@ import sys
 
 import torch
 from torch import distributed
-from torch_ranks import drop_cache
+from torch_ranks import drop_cache, run_ranks
 
 import ringload.torch
 
@@ -65,7 +64,7 @@ def check(found, tensors, plan, rank):
         assert torch.equal(found[name], expected), (name, tensor.shape, plan[name], rank)
 
 
-def rank_main(rank, folder, store, options):
+def rank_main(rank, store, folder, options):
     torch.set_num_threads(1)
     distributed.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS,
@@ -117,19 +116,7 @@ def main():
     options = parser.parse_args()
     folder = os.path.abspath(options.folder)
     os.makedirs(folder, exist_ok=True)
-    store = os.path.join(folder, f".store-{os.getpid()}")
-    context = multiprocessing.get_context("spawn")
-    processes = [
-        context.Process(target=rank_main, args=(rank, folder, store, options))
-        for rank in range(RANKS)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    if os.path.exists(store):
-        os.unlink(store)
-    raise SystemExit(max(abs(process.exitcode) for process in processes))
+    run_ranks(rank_main, RANKS, folder, folder, options)
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ def bytes_of_drive(path):
     raise SystemExit(f"{path} is on no block device")
 
 
-def rank_main(rank, ranks, store, path, repeat, results):
+def rank_main(rank, store, ranks, path, repeat, results):
     torch.set_num_threads(1)
     distributed.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=ranks,
@@ -163,18 +163,15 @@ def print_table(results, size):
               f"{median / base:.2f} | {read / size:.3f} |")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file")
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--repeat", type=int, default=5)
-    options = parser.parse_args()
+def run_ranks(function, ranks, folder, *arguments):
+    """Runs function(rank, store, *arguments) in a process for each rank, and ends this process.
+
+    The store is a file in the folder, for init_process_group().
+    """
+    store = os.path.join(folder, f".store-{os.getpid()}")
     context = multiprocessing.get_context("spawn")
-    store = os.path.join(os.path.dirname(os.path.abspath(options.file)), f".store-{os.getpid()}")
     processes = [
-        context.Process(target=rank_main, args=(rank, options.ranks, store, options.file,
-                                                options.repeat, []))
-        for rank in range(options.ranks)
+        context.Process(target=function, args=(rank, store, *arguments)) for rank in range(ranks)
     ]
     for process in processes:
         process.start()
@@ -183,6 +180,16 @@ def main():
     if os.path.exists(store):
         os.unlink(store)
     raise SystemExit(max(abs(process.exitcode) for process in processes))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file")
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--repeat", type=int, default=5)
+    options = parser.parse_args()
+    folder = os.path.dirname(os.path.abspath(options.file))
+    run_ranks(rank_main, options.ranks, folder, options.ranks, options.file, options.repeat, [])
 
 
 if __name__ == "__main__":

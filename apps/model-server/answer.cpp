@@ -113,14 +113,14 @@ response start_version(const services& with, const std::string& id, const reques
   if (!delta) {
     return problem(http::status::forbidden, "no such delta beneath the folders that are served");
   }
-  const std::shared_ptr<entry> of = with.loads.find(id);
-  if (!of) return problem(http::status::not_found, "no such model");
-  if (!of->served) return problem(http::status::conflict, "the model is not loaded");
-  if (of->latest->under_way()) {
+  const std::shared_ptr<entry> named = with.loads.find(id);
+  if (!named) return problem(http::status::not_found, "no such model");
+  if (!named->served) return problem(http::status::conflict, "the model is not loaded");
+  if (named->latest->under_way()) {
     return problem(http::status::conflict, "a load of this model is in progress");
   }
   load_order order(std::move(*delta));
-  order.base = of->served->loaded;
+  order.base = named->served->loaded;
   return begin_load(with, id, std::move(order));
 }
 

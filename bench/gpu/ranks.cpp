@@ -37,9 +37,9 @@ void measure_rank_loads(const std::string& path) {
   check(cudaSetDevice(0));
   const stream on;
   std::shared_ptr<group> rank;
-  const double made = seconds_once(
+  const double setup = seconds_once(
       [&] { rank = nccl_group(std::move(make_thread_ranks(1)[0]), 0, on.get(), library); });
-  print_row("NCCL: the communicator of one rank made", "0.1 to 1 s", milliseconds(made));
+  print_row("NCCL: the communicator of one rank made", "0.1 to 1 s", milliseconds(setup));
 
   loader with{cuda_device(0)};
   const std::size_t bytes = with.load_async(path, use_future).get().catalog().size_bytes();

@@ -30,19 +30,11 @@ start() {
 }
 # kept LINE: waits until the keeper has printed the line.
 kept() {
-  tries=0
-  until grep -q "$1" "$work/kept" "$work/keeper_err"; do
-    kill -0 $keeper 2>/dev/null || fail "keep ended: $(cat "$work/keeper_err")"
-    tries=$((tries + 1))
-    [ $tries -lt 600 ] || fail "no '$1': $(cat "$work/kept" "$work/keeper_err")"
-    sleep 0.05
-  done
+  prints 1 "$1" $keeper "$work/kept" "$work/keeper_err"
 }
 # serves VERSION: the attached model is the version.
 serves() {
-  "$ringload" sum "$work/$1.safetensors" >"$work/wanted" || fail "sum"
-  expect 0 "$ringload" sum model --attach "$socket"
-  cmp "$work/wanted" "$work/out" || fail "the keeper does not serve version $1"
+  attaches "$socket" "$work/$1.safetensors"
 }
 
 expect 1 "$ringload" keep --follow "model=$run" --socket "$socket"

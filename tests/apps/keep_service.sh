@@ -25,19 +25,7 @@ done
 
 # told COUNT LINE: waits until the service has said the line so many times.
 told() {
-  tries=0
-  until [ "$(grep -c "^$2" "$work/told")" -ge "$1" ]; do
-    kill -0 $manager 2>/dev/null || fail "the service ended: $(cat "$work/told" "$work/told_err")"
-    tries=$((tries + 1))
-    [ $tries -lt 600 ] || fail "no '$2': $(cat "$work/told")"
-    sleep 0.05
-  done
-}
-# same FILE: what is attached is what the file holds.
-same() {
-  "$ringload" sum "$1" >"$work/wanted" || fail "sum $1"
-  expect 0 "$ringload" sum model --attach "$socket"
-  cmp "$work/wanted" "$work/out" || fail "what is attached differs from $1"
+  prints "$1" "^$2" $manager "$work/told"
 }
 # metric LINE: the metrics have it.
 metric() {
@@ -53,7 +41,7 @@ told 1 'READY=1'
 told 1 'STATUS=serving 1 models, '
 service=$(sed -n 's/^pid //p' "$work/told")
 url=$(sed -n 's/^metrics: //p' "$work/told")
-same "$work/one.safetensors"
+attaches "$socket" "$work/one.safetensors"
 metric 'HTTP/1.1 200 OK'
 metric 'Content-Type: text/plain; version=0.0.4; charset=utf-8'
 metric 'ringload_keeper_models 1'
@@ -73,7 +61,7 @@ kill -HUP "$service"
 told 1 'RELOADING=1'
 told 1 'MONOTONIC_USEC=[0-9][0-9]*$'
 told 2 'READY=1'
-same "$work/two.safetensors"
+attaches "$socket" "$work/two.safetensors"
 metric 'ringload_keeper_model_version{model="model"} 2'
 metric 'ringload_keeper_reloads_total 1'
 
@@ -82,7 +70,7 @@ echo damaged >"$work/new" && mv "$work/new" "$work/model.safetensors"
 kill -HUP "$service"
 told 1 'STATUS=reload failed: '
 told 3 'READY=1'
-same "$work/two.safetensors"
+attaches "$socket" "$work/two.safetensors"
 metric 'ringload_keeper_reload_failures_total 1'
 
 kill -TERM "$service"

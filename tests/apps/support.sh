@@ -51,6 +51,29 @@ silent() {
   [ ! -s "$work/err" ] || fail "not silent: $(cat "$work/err")"
 }
 
+# prints COUNT PATTERN PROCESS FILE...: waits until the files of a process have so many lines of the
+# pattern.
+prints() {
+  count=$1
+  pattern=$2
+  process=$3
+  shift 3
+  tries=0
+  until [ "$(cat "$@" | grep -c -e "$pattern")" -ge "$count" ]; do
+    kill -0 "$process" 2>/dev/null || fail "the process ended: $(cat "$@" "$work"/*err)"
+    tries=$((tries + 1))
+    [ $tries -lt 600 ] || fail "no '$pattern': $(cat "$@" "$work"/*err)"
+    sleep 0.05
+  done
+}
+
+# attaches SOCKET SOURCE: the attached model has the sums of the source.
+attaches() {
+  "$ringload" sum "$2" >"$work/wanted" || fail "sum $2"
+  expect 0 "$ringload" sum model --attach "$1"
+  cmp "$work/wanted" "$work/out" || fail "the attached model differs from $2"
+}
+
 # sums_by_coreutils: reads what `ringload ls --json` prints of plain names, and prints what
 # `ringload sum` should, without any code of ours.
 sums_by_coreutils() {

@@ -91,7 +91,7 @@ TEST_CASE("c: a library that is not NCCL, and null handles, are refused with a t
   ringload_group* group = nullptr;
   REQUIRE(ringload_thread_groups(1, 60'000, &group) == RINGLOAD_OK);
   CHECK(load_rank(group, "", "libc.so.6").find("ncclGetUniqueId") != std::string::npos);
-  ringload_group* made = nullptr;
-  CHECK(ringload_nccl_group(nullptr, 0, nullptr, nullptr, 0, &made) == RINGLOAD_INVALID_ARGUMENT);
+  ringload_group* ranks = nullptr;
+  CHECK(ringload_nccl_group(nullptr, 0, nullptr, nullptr, 0, &ranks) == RINGLOAD_INVALID_ARGUMENT);
   CHECK(std::string(ringload_last_error()) == "the handle of the group is null");
 }

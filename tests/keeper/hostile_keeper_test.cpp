@@ -119,17 +119,17 @@ TEST_CASE("attach: what came must be as many descriptors as it says, of sealed m
   ::fcntl(files[1].get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK);
   const int d = description.descriptor();
   const int r = region.descriptor();
-  const keep_reply one = {keep_answer::attached, {1, 1}, 1};
+  const keep_reply reply = {keep_answer::attached, {1, 1}, 1};
 
-  CHECK(said_to(one, {d, r}) == "attached");
-  CHECK(said_to(one, {}) == "received 0 descriptors, expected 2");
-  CHECK(said_to(one, {d}) == "received 1 descriptors, expected 2");
-  CHECK(said_to(one, {d, r, r}) == "received 3 descriptors, expected 2");
-  CHECK(said_to(one, {d, open_region.descriptor()}) == "the received memory is not sealed");
-  CHECK(said_to(one, {open_region.descriptor(), r}) == "the received memory is not sealed");
-  CHECK(said_to(one, {d, files[0].get()}) == "the received memory is not sealed");
-  CHECK(said_to(one, {d, files[1].get()}) == "the received memory is empty");
-  CHECK(said_to(one, {r, d}) == "the model description has version 0, expected 4");
+  CHECK(said_to(reply, {d, r}) == "attached");
+  CHECK(said_to(reply, {}) == "received 0 descriptors, expected 2");
+  CHECK(said_to(reply, {d}) == "received 1 descriptors, expected 2");
+  CHECK(said_to(reply, {d, r, r}) == "received 3 descriptors, expected 2");
+  CHECK(said_to(reply, {d, open_region.descriptor()}) == "the received memory is not sealed");
+  CHECK(said_to(reply, {open_region.descriptor(), r}) == "the received memory is not sealed");
+  CHECK(said_to(reply, {d, files[0].get()}) == "the received memory is not sealed");
+  CHECK(said_to(reply, {d, files[1].get()}) == "the received memory is empty");
+  CHECK(said_to(reply, {r, d}) == "the model description has version 0, expected 4");
 }
 
 TEST_CASE("attach: a tensor that is not in the memory that came is refused") {

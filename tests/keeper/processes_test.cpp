@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <ringload/keeper.hpp>
 #include <ringload/loader.hpp>
 #include <ringload/verify.hpp>
@@ -79,16 +78,6 @@ std::uint64_t of_shared_mappings(pid_t process, const std::string& field) {
     }
   }
   return sum;
-}
-
-// The keeper notices the end of another process with a delay.
-bool comes_true(const std::function<bool()>& state) {
-  const auto until = std::chrono::steady_clock::now() + patience;
-  while (!state()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::yield();
-  }
-  return true;
 }
 
 // No more descriptors are open than before the first client came, and no client is attached.

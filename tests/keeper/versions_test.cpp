@@ -126,15 +126,6 @@ boost::system::error_code code_after(const std::function<void()>& work) {
   }
 }
 
-bool comes_true(const std::function<bool()>& state) {
-  const auto until = std::chrono::steady_clock::now() + patience;
-  while (!state()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
-
 constexpr std::chrono::milliseconds short_time{20};
 
 }  // namespace

@@ -46,11 +46,11 @@ std::string refusal(const wanted_tensor& tensor, std::span<const wanted_stream> 
   all.streams = streams;
   all.mapping = mapping_request::all;
   std::uint32_t failed_tensor = no_index;
-  const auto made = make_plan(all, host_rules(), {slot}, &failed_tensor);
-  if (made) return "";
-  CHECK(made.error().code == errc::not_mappable);
+  const auto outcome = make_plan(all, host_rules(), {slot}, &failed_tensor);
+  if (outcome) return "";
+  CHECK(outcome.error().code == errc::not_mappable);
   CHECK(failed_tensor == 0);
-  return made.error().cause();
+  return outcome.error().cause();
 }
 
 }  // namespace

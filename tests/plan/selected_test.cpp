@@ -107,10 +107,10 @@ TEST_CASE("make_plan: what does not fit where it is to go is refused, and whose 
   all.tensors = tensors;
   all.destinations = memory;
   std::uint32_t failed_tensor = 0;
-  const auto made = make_plan(all, host_rules(), {slot}, &failed_tensor);
-  REQUIRE_FALSE(made.has_value());
+  const auto outcome = make_plan(all, host_rules(), {slot}, &failed_tensor);
+  REQUIRE_FALSE(outcome.has_value());
   CHECK(failed_tensor == 1);
-  CHECK(made.error().code == errc::memory_exceeded);
+  CHECK(outcome.error().code == errc::memory_exceeded);
   memory[0].bytes = 400;
   CHECK(make_plan(all, host_rules(), {slot}).has_value());
 }

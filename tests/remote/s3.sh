@@ -68,16 +68,8 @@ socket=$(mktemp -u /tmp/ringload-s3-XXXXXX)
 keeper=$!
 servers="$servers $keeper"
 for v in 1 2; do
-  tries=0
-  until grep -q "^model: version $v, " "$work/kept"; do
-    kill -0 $keeper || fail "keep ended: $(cat "$work/kept_err")"
-    tries=$((tries + 1))
-    [ $tries -lt 600 ] || fail "no version $v: $(cat "$work/kept" "$work/kept_err")"
-    sleep 0.05
-  done
-  "$ringload" sum "$work/$v.safetensors" >"$work/wanted" || fail "sum"
-  expect 0 "$ringload" sum model --attach "$socket"
-  cmp "$work/wanted" "$work/out" || fail "the keeper does not serve version $v"
+  prints 1 "^model: version $v, " $keeper "$work/kept"
+  attaches "$socket" "$work/$v.safetensors"
   cp "$work/v2.delta.zt" "$work/buckets/new" && mv "$work/buckets/new" "$bucket/run/v2.delta.zt"
 done
 kill $keeper

@@ -40,12 +40,12 @@ inline std::vector<shaped> random_shapes(std::mt19937_64& random) {
   const std::size_t count = 1 + random() % 6;
   for (std::size_t i = 0; i < count; ++i) {
     const auto& [type, width] = types[random() % types.size()];
-    shaped one = {"t" + std::to_string(i), type, width, {}};
+    shaped tensor = {"t" + std::to_string(i), type, width, {}};
     const std::size_t dims = random() % 4;
     for (std::size_t d = 0; d < dims; ++d) {
-      one.shape.push_back(random() % 15 == 0 ? 0 : 1 + random() % 60);
+      tensor.shape.push_back(random() % 15 == 0 ? 0 : 1 + random() % 60);
     }
-    all.push_back(one);
+    all.push_back(tensor);
   }
   return all;
 }

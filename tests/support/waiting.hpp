@@ -12,6 +12,7 @@
 #include <ringload/error.hpp>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "support/has_feature.hpp"
@@ -38,6 +39,17 @@ T get(std::future<T> from) {
     throw std::runtime_error("it does not complete");
   }
   return from.get();
+}
+
+// Waits until the state is true. Returns false if it does not become true.
+template <class State>
+bool comes_true(const State& state) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (!state()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 template <class T>
