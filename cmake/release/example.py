@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uses an installed Python package: files, HTTP, the entry points, and HDF5 if a file is named.
+"""Uses an installed Python package: files, HTTP, the entry points, CUDA if the package has it, and
+HDF5 if a file is named.
 
     example.py [FILE.h5]
 """
@@ -30,6 +31,13 @@ try:
     ringload.load("absent.safetensors")
 except FileNotFoundError as failure:
     print(failure)
+
+if ringload.features()["cuda"]:
+    try:
+        assert ringload.load("model.safetensors", device="cuda:0")["x"].nbytes == len(values)
+    except ringload.UsageError as failure:  # Without a GPU or a driver.
+        assert "no CUDA device" in str(failure), failure
+        print(failure)
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
