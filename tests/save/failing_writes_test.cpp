@@ -71,7 +71,8 @@ int linkat(int from, const char* a, int to, const char* b, int flags) noexcept {
   return fails_now() ? -1 : static_cast<int>(syscall(SYS_linkat, from, a, to, b, flags));
 }
 int rename(const char* from, const char* to) noexcept {
-  return fails_now() ? -1 : static_cast<int>(syscall(SYS_rename, from, to));
+  return fails_now() ? -1
+                     : static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
 
 }  // extern "C"
