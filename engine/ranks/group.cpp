@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Default implementations of the collective calls of a group, which use only messages between two
-// ranks. Groups over sockets use all of them, and groups over MPI use only barrier().
+// ranks. Groups over sockets use all of them except all_gather(). Groups over MPI use only
+// barrier().
 
 #include <algorithm>
 #include <cstring>
@@ -70,6 +71,10 @@ void group::broadcast(std::span<std::byte> bytes, std::uint32_t root) {
     if (position != 0) receive(piece, rank_at(route.sender));
     for (const std::uint32_t receiver : route.receivers) send(piece, rank_at(receiver));
   }
+}
+
+void group::all_gather(std::span<const gathered_part> parts) {
+  for (const gathered_part& part : parts) broadcast(part.bytes, part.root);
 }
 
 void group::scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,

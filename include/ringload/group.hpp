@@ -29,9 +29,15 @@
 
 namespace ringload::inline v0 {
 
-/// A group, as seen by one rank. All ranks must call broadcast(), scatter() and barrier() in the
-/// same order. For each send(), the other rank must call receive(). Only one thread of a rank may
-/// make calls at a time.
+/// Bytes that group::all_gather() copies from one rank to all other ranks.
+struct gathered_part {
+  std::span<std::byte> bytes;
+  std::uint32_t root = 0;  ///< The rank that has the bytes.
+};
+
+/// A group, as seen by one rank. All ranks must call broadcast(), all_gather(), scatter() and
+/// barrier() in the same order. For each send(), the other rank must call receive(). Only one
+/// thread of a rank may make calls at a time.
 ///
 /// If another rank fails or ends, a call fails with `errc::rank_failed`. The error names the failed
 /// rank. If the failed rank could send a reason, the error also contains the reason. A call also
@@ -86,6 +92,10 @@ class RINGLOAD_EXPORT group {
   /// Copies `bytes` from the rank `root` to all other ranks. The size of `bytes` must be the same
   /// on all ranks.
   virtual void broadcast(std::span<std::byte> bytes, std::uint32_t root);
+  /// Copies each part from its root to all other ranks. The number of parts, their sizes and their
+  /// roots must be the same on all ranks. The default calls broadcast() for each part. The groups
+  /// of this library send all parts at the same time, around a ring, except for `nccl_group`.
+  virtual void all_gather(std::span<const gathered_part> parts);
   /// Sends one part from the rank `root` to each rank: rank i receives parts[i]. The rank `root`
   /// receives a part too. The size of `into` must be the size of the received part. All ranks
   /// except `root` pass an empty `parts`.
