@@ -43,7 +43,7 @@ std::string text_of(const group_call& call) {
     text += (&name == &call.names.front() ? "'" : ", '") + name + "'";
   }
   if (call.kind == shard || call.kind == fused) text += ", " + std::to_string(call.dim);
-  if (call.kind == push) text += ", " + std::to_string(call.to);
+  if (call.kind == push) text += ", " + std::to_string(call.receiver);
   return text + ")";
 }
 

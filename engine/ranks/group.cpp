@@ -77,16 +77,16 @@ void group::all_gather(std::span<const gathered_part> parts) {
   for (const gathered_part& part : parts) broadcast(part.bytes, part.root);
 }
 
-void group::scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
-                    std::uint32_t root) {
+void group::scatter(std::span<const std::span<const std::byte>> parts,
+                    std::span<std::byte> received, std::uint32_t root) {
   if (rank() != root) {
-    if (!into.empty()) receive(into, root);
+    if (!received.empty()) receive(received, root);
     return;
   }
   for (std::uint32_t r = 0; r < size(); ++r) {
     if (r != root && !parts[r].empty()) send(parts[r], r);
   }
-  if (!into.empty()) std::memmove(into.data(), parts[root].data(), into.size());
+  if (!received.empty()) std::memmove(received.data(), parts[root].data(), received.size());
 }
 
 void group::barrier() {

@@ -200,9 +200,9 @@ void group_job::check(const group_call& call, const std::vector<named_tensor>& t
     throw common_fault{{errc::no_such_tensor, "fused", "the list of names is empty"}};
   if (call.kind == group_call::what::model) return;
   const tensor_info& first = tensors.front().landed;
-  if (call.kind == push && call.to >= ranks_->size()) {
+  if (call.kind == push && call.receiver >= ranks_->size()) {
     throw wrong_call(errc::invalid_selection, first,
-                     "rank is " + std::to_string(call.to) + ", expected less than " +
+                     "rank is " + std::to_string(call.receiver) + ", expected less than " +
                          std::to_string(ranks_->size()));
   }
   if (call.kind != shard && call.kind != fused) return;
@@ -222,7 +222,7 @@ void group_job::check(const group_call& call, const std::vector<named_tensor>& t
 tensor group_job::run(const group_call& call, const std::vector<named_tensor>& tensors) {
   switch (call.kind) {
     case group_call::what::tensor: return make_whole(tensors.front());
-    case group_call::what::push: return make_pushed(tensors.front(), call.to);
+    case group_call::what::push: return make_pushed(tensors.front(), call.receiver);
     case group_call::what::shard: return make_block(tensors.front(), call.dim);
     case group_call::what::fused:
     case group_call::what::model: break;
@@ -239,14 +239,14 @@ tensor group_job::make_whole(const named_tensor& tensor_ref) {
   return std::move(out).finish();
 }
 
-tensor group_job::make_pushed(const named_tensor& tensor_ref, std::uint32_t to) {
-  if (ranks_->rank() != to) {
-    if (redistribution_) redistribution_->push(tensor_ref.index, tensor_ref.landed, to, {});
+tensor group_job::make_pushed(const named_tensor& tensor_ref, std::uint32_t receiver) {
+  if (ranks_->rank() != receiver) {
+    if (redistribution_) redistribution_->push(tensor_ref.index, tensor_ref.landed, receiver, {});
     return {};
   }
   if (!redistribution_) return make_whole(tensor_ref);
   tensor_builder out = make_builder(tensor_ref.landed);
-  redistribution_->push(tensor_ref.index, tensor_ref.landed, to, out.bytes());
+  redistribution_->push(tensor_ref.index, tensor_ref.landed, receiver, out.bytes());
   return std::move(out).finish();
 }
 

@@ -107,28 +107,28 @@ class mpi_ranks final : public group {
   std::uint32_t rank() const noexcept override { return static_cast<std::uint32_t>(rank_); }
   std::uint32_t size() const noexcept override { return static_cast<std::uint32_t>(size_); }
 
-  void send(std::span<const std::byte> bytes, std::uint32_t to) override {
+  void send(std::span<const std::byte> bytes, std::uint32_t receiver) override {
     check_ended();
     for (std::size_t offset = 0; offset < bytes.size(); offset += piece_bytes) {
       const auto piece = bytes.subspan(offset, std::min(piece_bytes, bytes.size() - offset));
       std::memcpy(buffer_.get(), piece.data(), piece.size());
       MPI_Request request = MPI_REQUEST_NULL;
       require(MPI_Isend(buffer_.get(), static_cast<int>(piece.size()), MPI_BYTE,
-                        static_cast<int>(to), message_tag, comm_, &request),
+                        static_cast<int>(receiver), message_tag, comm_, &request),
               "MPI_Isend");
-      wait_for(request, static_cast<int>(to));
+      wait_for(request, static_cast<int>(receiver));
     }
   }
 
-  void receive(std::span<std::byte> bytes, std::uint32_t from) override {
+  void receive(std::span<std::byte> bytes, std::uint32_t sender) override {
     check_ended();
     for (std::size_t offset = 0; offset < bytes.size(); offset += piece_bytes) {
       const auto piece = bytes.subspan(offset, std::min(piece_bytes, bytes.size() - offset));
       MPI_Request request = MPI_REQUEST_NULL;
       require(MPI_Irecv(buffer_.get(), static_cast<int>(piece.size()), MPI_BYTE,
-                        static_cast<int>(from), message_tag, comm_, &request),
+                        static_cast<int>(sender), message_tag, comm_, &request),
               "MPI_Irecv");
-      wait_for(request, static_cast<int>(from));
+      wait_for(request, static_cast<int>(sender));
       std::memcpy(piece.data(), buffer_.get(), piece.size());
     }
   }

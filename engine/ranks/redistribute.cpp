@@ -150,18 +150,18 @@ void redistribution::gather(std::span<const gathered_tensor> tensors, std::span<
   group_.all_gather(parts);
 }
 
-void redistribution::push(std::uint32_t t, const tensor_info& info, std::uint32_t to,
+void redistribution::push(std::uint32_t t, const tensor_info& info, std::uint32_t receiver,
                           std::span<std::byte> into) {
   for (const read_piece& piece : pieces_of(t)) {
     const byte_range range = range_of(piece, info);
     if (range.bytes == 0) continue;
-    if (group_.rank() == to && piece.rank == to) {
+    if (group_.rank() == receiver && piece.rank == receiver) {
       const row_copy own_copy = copy_of(bytes_of(info.name), into.data() + range.begin);
       copy_rows_in(memory_, {&own_copy, 1});
-    } else if (group_.rank() == to) {
+    } else if (group_.rank() == receiver) {
       group_.receive(into.subspan(range.begin, range.bytes), piece.rank);
     } else if (group_.rank() == piece.rank) {
-      group_.send(bytes_of(info.name), to);
+      group_.send(bytes_of(info.name), receiver);
     }
   }
 }

@@ -242,38 +242,38 @@ void socket_group::wait_for(std::span<const awaited_socket> sockets) {
   waits_for_ = rank_;
 }
 
-std::size_t socket_group::send_some(std::span<const std::byte> bytes, std::uint32_t to) {
+std::size_t socket_group::send_some(std::span<const std::byte> bytes, std::uint32_t receiver) {
   for (;;) {
     const ::ssize_t sent =
-        ::send(peers_[to].messages.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        ::send(peers_[receiver].messages.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0) return static_cast<std::size_t>(sent);
     if (would_block()) return 0;
-    if (errno != EINTR) give_up_after_close(to);
+    if (errno != EINTR) give_up_after_close(receiver);
   }
 }
 
-std::size_t socket_group::receive_some(std::span<std::byte> bytes, std::uint32_t from) {
+std::size_t socket_group::receive_some(std::span<std::byte> bytes, std::uint32_t sender) {
   for (;;) {
-    const ::ssize_t got = ::recv(peers_[from].messages.get(), bytes.data(), bytes.size(), 0);
+    const ::ssize_t got = ::recv(peers_[sender].messages.get(), bytes.data(), bytes.size(), 0);
     if (got > 0) return static_cast<std::size_t>(got);
     if (got < 0 && would_block()) return 0;
-    if (got == 0 || errno != EINTR) give_up_after_close(from);
+    if (got == 0 || errno != EINTR) give_up_after_close(sender);
   }
 }
 
-void socket_group::send(std::span<const std::byte> bytes, std::uint32_t to) {
-  const awaited_socket socket = {to, POLLOUT};
+void socket_group::send(std::span<const std::byte> bytes, std::uint32_t receiver) {
+  const awaited_socket socket = {receiver, POLLOUT};
   for (check(); !bytes.empty(); check()) {
-    const std::size_t sent = send_some(bytes, to);
+    const std::size_t sent = send_some(bytes, receiver);
     bytes = bytes.subspan(sent);
     if (sent == 0) wait_for({&socket, 1});
   }
 }
 
-void socket_group::receive(std::span<std::byte> bytes, std::uint32_t from) {
-  const awaited_socket socket = {from, POLLIN};
+void socket_group::receive(std::span<std::byte> bytes, std::uint32_t sender) {
+  const awaited_socket socket = {sender, POLLIN};
   for (check(); !bytes.empty(); check()) {
-    const std::size_t got = receive_some(bytes, from);
+    const std::size_t got = receive_some(bytes, sender);
     bytes = bytes.subspan(got);
     if (got == 0) wait_for({&socket, 1});
   }

@@ -64,8 +64,8 @@ class socket_group final : public group {
   std::uint32_t rank() const noexcept override { return rank_; }
   std::uint32_t size() const noexcept override { return static_cast<std::uint32_t>(peers_.size()); }
 
-  void send(std::span<const std::byte> bytes, std::uint32_t to) override;
-  void receive(std::span<std::byte> bytes, std::uint32_t from) override;
+  void send(std::span<const std::byte> bytes, std::uint32_t receiver) override;
+  void receive(std::span<std::byte> bytes, std::uint32_t sender) override;
   void all_gather(std::span<const gathered_part> parts) override;
   void check_ranks() override;
   void fail(std::string_view reason) noexcept override;
@@ -75,8 +75,8 @@ class socket_group final : public group {
   // Throws an error if the group has ended or this rank was interrupted.
   void check() const;
   // Sends or receives the bytes for which the kernel has memory now. Returns 0 if there are none.
-  std::size_t send_some(std::span<const std::byte> bytes, std::uint32_t to);
-  std::size_t receive_some(std::span<std::byte> bytes, std::uint32_t from);
+  std::size_t send_some(std::span<const std::byte> bytes, std::uint32_t receiver);
+  std::size_t receive_some(std::span<std::byte> bytes, std::uint32_t sender);
   // A message socket, and whether this rank receives (POLLIN) or sends (POLLOUT).
   struct awaited_socket {
     std::uint32_t peer = 0;
