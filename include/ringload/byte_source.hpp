@@ -42,8 +42,8 @@ struct transfer_counts {
 
 /// A request to read a range of a byte_source.
 struct source_read {
-  /// Requests a read of `bytes.size()` bytes into `bytes`. `begin` is the offset of the first byte in
-  /// the object.
+  /// Requests a read of `bytes.size()` bytes into `bytes`. `begin` is the offset of the first byte
+  /// in the object.
   source_read(std::uint64_t begin, std::span<std::byte> bytes) noexcept
       : offset(begin), into(bytes) {}
 
