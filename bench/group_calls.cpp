@@ -85,6 +85,14 @@ std::vector<timed_call> group_calls(group& ranks, buffers& memory) {
                                        : std::span<const std::span<const std::byte>>(),
                                    memory.part, 0);
                    }});
+  calls.push_back({"all_gather", [&] {
+                     std::vector<gathered_part> parts;
+                     for (unsigned r = 0; r < ranks.size(); ++r) {
+                       parts.push_back(
+                           {{memory.whole.data() + r * memory.part_bytes, memory.part_bytes}, r});
+                     }
+                     ranks.all_gather(parts);
+                   }});
   calls.push_back({"barrier", [&] { ranks.barrier(); }});
   return calls;
 }

@@ -6,13 +6,12 @@
 #include <bit>
 #include <utility>
 
-#include "base/file_mapping.hpp"
 #include "base/io_unit.hpp"
 #include "base/numeric/convert.hpp"
 #include "base/printable.hpp"
 #include "device/available.hpp"
-#include "device/mapped_arena.hpp"
 #include "io/residency.hpp"
+#include "load/take_memory.hpp"
 #include "plan/make_plan.hpp"
 #include "request/choose_digests.hpp"
 #include "request/chosen_catalog.hpp"
@@ -60,20 +59,16 @@ result<void> check_route(const opened_checkpoint& checkpoint, read_route route,
 
 // Adds the name of the tensor to an error of the planner. `failed_tensor` is the index that the
 // planner returned.
-fault of_plan(fault cause, const std::string& source, const plan_input_builder& builder,
-              const ringload::catalog& chosen, std::uint32_t failed_tensor) {
+fault with_tensor_place(fault cause, const std::string& source, const plan_input_builder& builder,
+                        const ringload::catalog& chosen, std::uint32_t failed_tensor) {
   if (failed_tensor == no_index) return cause.in(printable_path(source));
   return cause.in(at_tensor(chosen, builder.tensor_of(failed_tensor)));
 }
 
-}  // namespace
-
-namespace {
-
 // Opens the checkpoint, unless the request contains an open checkpoint. No later step parses a
 // file.
-result<std::shared_ptr<const opened_checkpoint>> checkpoint_of(const load_request& request,
-                                                               const open_services& services) {
+result<std::shared_ptr<const opened_checkpoint>> find_or_open_checkpoint(
+    const load_request& request, const open_services& services) {
   if (auto opened = request.opened.opened()) {
     if (auto unchanged = check_unchanged(*opened); !unchanged) return unchanged.error();
     return opened;
@@ -82,9 +77,9 @@ result<std::shared_ptr<const opened_checkpoint>> checkpoint_of(const load_reques
                          services.direct, services.for_checkpoint);
 }
 
-result<std::vector<chosen_tensor>> boxes_of(const load_request& request,
-                                            const opened_checkpoint& checkpoint,
-                                            const device_set& devices) {
+result<std::vector<chosen_tensor>> choose_tensors(const load_request& request,
+                                                  const opened_checkpoint& checkpoint,
+                                                  const device_set& devices) {
   if (request.chosen) {
     const auto first = request.chosen->begin();
     return std::vector(first + request.chosen_begin, first + request.chosen_end);
@@ -103,15 +98,16 @@ result<std::vector<chosen_tensor>> boxes_of(const load_request& request,
 
 // Returns the chosen tensors of the checkpoint. For a fill, the result also contains the
 // destination of each tensor.
-result<checked_fill> chosen_of(const load_request& request, const opened_checkpoint& checkpoint,
-                               const device_set& devices) {
+result<checked_fill> choose_for_request(const load_request& request,
+                                        const opened_checkpoint& checkpoint,
+                                        const device_set& devices) {
   const ringload::catalog& catalog = checkpoint.named->catalog();
   if (request.fill && !request.options.select.requests().places.empty()) {
     return fault{
         errc::invalid_selection, "selection",
         "a selection for a fill cannot choose devices, because each destination has its own"};
   }
-  auto tensors = boxes_of(request, checkpoint, devices);
+  auto tensors = choose_tensors(request, checkpoint, devices);
   if (!tensors) return tensors.error();
   if (request.fill) {
     for (const destination& target : request.fill->into) {
@@ -130,7 +126,7 @@ result<checked_fill> chosen_of(const load_request& request, const opened_checkpo
   return out;
 }
 
-result<mapping_request> refs_of(const load_request& request, const device_set& devices) {
+result<mapping_request> requested_mapping(const load_request& request, const device_set& devices) {
   const load_options& options = request.options;
   if (options.memory != tensor_memory::mapped) {
     const char* const ignored = options.access != mapped_access::read_only ? "load_options::access"
@@ -175,7 +171,7 @@ result<void> check_mappable(const opened_checkpoint& checkpoint, const load_opti
   return {};
 }
 
-plan_limits loader_options_of(const loader_options& options, mapping_request views, bool fills) {
+plan_limits make_plan_limits(const loader_options& options, mapping_request views, bool fills) {
   plan_limits bounds = {options.slot_bytes};
   // The plan need not align destinations for direct reads. If the address of a destination is not
   // aligned, the worker reads into its slot and copies the bytes.
@@ -193,19 +189,6 @@ plan_limits loader_options_of(const loader_options& options, mapping_request vie
     }
   }
   return bounds;
-}
-
-}  // namespace
-
-namespace {
-
-result<std::shared_ptr<arena>> map(const open_file& file, const planned_arena& planned,
-                                   mapped_access access) {
-  const bool read_only = access == mapped_access::read_only;
-  auto mapping =
-      file_mapping::make(file.buffered.get(), planned.file_offset, planned.bytes, !read_only);
-  if (!mapping) return mapping.error().in(printable_path(file.path));
-  return std::shared_ptr<arena>(std::make_shared<mapped_arena>(std::move(*mapping), read_only));
 }
 
 // Fails if a device cannot convert a tensor to load_options::dtype, or if parts of a fused tensor
@@ -242,51 +225,6 @@ result<void> check_devices(const plan_input_builder& builder,
     }
     if (sum == 0) continue;
     if (auto room = backend->check_room(sum); !room) return room.error();
-  }
-  return {};
-}
-
-// Allocates or maps the memory of all arenas of the plan. After a failure, `load` still owns the
-// memory that was taken.
-result<void> take_memory(opened_load& load, const plan_input_builder& builder, mapped_access access,
-                         const device_set& devices) {
-  const std::vector<planned_arena>& planned = load.plan.arenas;
-  // device_of() is also correct for mapped arenas, because files are mapped only with a single
-  // device.
-  const auto backend_of = [&](std::size_t a) -> backend* {
-    return &devices.backend_at(builder.device_of(static_cast<std::uint32_t>(a)));
-  };
-  const auto is_taken = [&](std::size_t a) {
-    return planned[a].bytes > 0 && !planned[a].is_mapped();
-  };
-  load.memory.resize(planned.size());
-  for (const auto& owner : devices.backends()) {
-    std::vector<arena_size> sizes;
-    for (std::size_t a = 0; a < planned.size(); ++a) {
-      if (!is_taken(a) || backend_of(a) != owner.get()) continue;
-      sizes.push_back({planned[a].bytes, planned[a].alignment});
-    }
-    if (sizes.empty()) continue;
-    auto taken = owner->allocate_all(sizes);
-    if (!taken) return taken.error().in(printable_path(load.checkpoint->name));
-    auto next = taken->begin();
-    for (std::size_t a = 0; a < planned.size(); ++a) {
-      if (is_taken(a) && backend_of(a) == owner.get()) load.memory[a].memory = std::move(*next++);
-    }
-  }
-  for (std::size_t a = 0; a < planned.size(); ++a) {
-    taken_arena& taken_memory = load.memory[a];
-    taken_memory.bytes = planned[a].bytes;
-    taken_memory.position = builder.device_of(static_cast<std::uint32_t>(a));
-    taken_memory.on = devices.listed()[taken_memory.position];
-    taken_memory.mapped = planned[a].is_mapped();
-    if (taken_memory.mapped) {
-      auto view = map(load.checkpoint->files[planned[a].file], planned[a], access);
-      if (!view) return view.error();
-      taken_memory.memory = std::move(*view);
-    }
-    load.destination_memory.add_arena(taken_memory.memory ? taken_memory.memory->data() : nullptr,
-                                      taken_memory.memory ? backend_of(a) : nullptr);
   }
   return {};
 }
@@ -336,14 +274,14 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   const bool fills = request.fill.has_value();
   if (auto valid = check_dtype(options); !valid) return valid.error();
   if (auto valid = check_alignment(request); !valid) return valid.error();
-  auto views = refs_of(request, services.devices);
+  auto views = requested_mapping(request, services.devices);
   if (!views) return views.error();
   if (request.window_bytes > 0 && services.devices.size() > 1) {
     return fault{errc::invalid_options, "stream_async",
                  "a window supports a single device, but " + services.devices.description()};
   }
   opened_load load;
-  auto checkpoint = checkpoint_of(request, services);
+  auto checkpoint = find_or_open_checkpoint(request, services);
   if (!checkpoint) return checkpoint.error();
   load.checkpoint = std::move(*checkpoint);
   load.opened_at = std::chrono::steady_clock::now();
@@ -353,7 +291,7 @@ result<opened_load> open_load(const load_request& request, const open_services& 
     return checked.error();
   }
   const std::string& source = load.checkpoint->name;
-  auto chosen = chosen_of(request, *load.checkpoint, services.devices);
+  auto chosen = choose_for_request(request, *load.checkpoint, services.devices);
   if (!chosen) return chosen.error();
   plan_input_builder builder(*load.checkpoint, chosen->tensors, options, chosen->targets);
   if (!fills) {
@@ -391,8 +329,9 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   input.populates_mappings = options.populate;
   auto plan =
       make_plan(input, arena_rules(builder, input, services.devices, options.tensor_alignment),
-                loader_options_of(services.options, *views, fills), &failed_tensor);
-  if (!plan) return of_plan(plan.error(), source, builder, load.named->catalog(), failed_tensor);
+                make_plan_limits(services.options, *views, fills), &failed_tensor);
+  if (!plan)
+    return with_tensor_place(plan.error(), source, builder, load.named->catalog(), failed_tensor);
   load.plan = std::move(*plan);
   load.streams = builder.take_streams();
   // The plan is complete. No later code chooses an offset or a size.

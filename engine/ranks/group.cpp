@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Default implementations of the collective calls of a group, which use only messages between two
-// ranks. Groups over sockets use all of them, and groups over MPI use only barrier().
+// ranks. Groups over sockets use all of them except all_gather(). Groups over MPI use only
+// barrier().
 
 #include <algorithm>
 #include <cstring>
@@ -72,16 +73,20 @@ void group::broadcast(std::span<std::byte> bytes, std::uint32_t root) {
   }
 }
 
-void group::scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
-                    std::uint32_t root) {
+void group::all_gather(std::span<const gathered_part> parts) {
+  for (const gathered_part& part : parts) broadcast(part.bytes, part.root);
+}
+
+void group::scatter(std::span<const std::span<const std::byte>> parts,
+                    std::span<std::byte> received, std::uint32_t root) {
   if (rank() != root) {
-    if (!into.empty()) receive(into, root);
+    if (!received.empty()) receive(received, root);
     return;
   }
   for (std::uint32_t r = 0; r < size(); ++r) {
     if (r != root && !parts[r].empty()) send(parts[r], r);
   }
-  if (!into.empty()) std::memmove(into.data(), parts[root].data(), into.size());
+  if (!received.empty()) std::memmove(received.data(), parts[root].data(), received.size());
 }
 
 void group::barrier() {

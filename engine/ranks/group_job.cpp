@@ -15,8 +15,8 @@
 #include "base/checked.hpp"
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
-#include "base/serialize.hpp"
 #include "load/tensor_storage.hpp"
+#include "ranks/call_text.hpp"
 #include "ranks/check_same_call.hpp"
 
 namespace ringload::inline v0::detail {
@@ -31,48 +31,6 @@ struct common_fault {
 void require_same_call(group& ranks, const std::string& call) {
   if (auto status = check_same_call(ranks.host_group(), call); !status)
     throw common_fault{status.error()};
-}
-
-// A digest covers a whole tensor. If digests are checked, each tensor must be read by one rank.
-bool may_split(const group_options& options) noexcept {
-  return options.load.verify.stored == embedded_digests::none;
-}
-
-// Returns a text that is equal on two ranks if three conditions hold: the catalogs have the same
-// tensors, the options have the same dtypes and the same `reading`, and may_split() returns the
-// same value. The paths of the files may differ.
-std::string identity_of(const catalog& contents, const group_options& options) {
-  packer archive;
-  for (const tensor_info& t : contents.tensors) {
-    archive.text(t.name);
-    archive.number(t.dtype);
-    archive.list(t.shape, [](packer& p, const std::uint64_t& size) { p.number(size); });
-    archive.list(t.original_shape, [](packer& p, const std::uint64_t& size) { p.number(size); });
-    archive.number(t.bytes);
-    archive.number(t.stored_bytes);
-    archive.text(t.encoding);
-    archive.text(t.type);
-    archive.number(planned(t, options.load).dtype);
-  }
-  return "load " + grouped(contents.tensors.size()) + " tensors of " +
-         grouped(contents.size_bytes()) + " bytes, whose description has the CRC-32C " +
-         std::to_string(crc32c(archive.take())) +
-         (options.reading == group_reading::own ? ", each rank its own" : ", divided") +
-         (may_split(options) ? "" : ", whole tensors");
-}
-
-// Returns a call as text, for example "shard('wte.weight', 0)".
-std::string text_of(const group_call& call) {
-  using enum group_call::what;
-  const char* const names[] = {"tensor", "shard", "fused", "push", "model"};
-  std::string text = std::string(names[static_cast<unsigned>(call.kind)]) + "(";
-  if (call.kind == fused) text += "'" + call.fused_name + "' of ";
-  for (const std::string& name : call.names) {
-    text += (&name == &call.names.front() ? "'" : ", '") + name + "'";
-  }
-  if (call.kind == shard || call.kind == fused) text += ", " + std::to_string(call.dim);
-  if (call.kind == push) text += ", " + std::to_string(call.to);
-  return text + ")";
 }
 
 // Returns the description of the tensor in memory. The options can change its dtype and shape.
@@ -242,9 +200,9 @@ void group_job::check(const group_call& call, const std::vector<named_tensor>& t
     throw common_fault{{errc::no_such_tensor, "fused", "the list of names is empty"}};
   if (call.kind == group_call::what::model) return;
   const tensor_info& first = tensors.front().landed;
-  if (call.kind == push && call.to >= ranks_->size()) {
+  if (call.kind == push && call.receiver >= ranks_->size()) {
     throw wrong_call(errc::invalid_selection, first,
-                     "rank is " + std::to_string(call.to) + ", expected less than " +
+                     "rank is " + std::to_string(call.receiver) + ", expected less than " +
                          std::to_string(ranks_->size()));
   }
   if (call.kind != shard && call.kind != fused) return;
@@ -264,7 +222,7 @@ void group_job::check(const group_call& call, const std::vector<named_tensor>& t
 tensor group_job::run(const group_call& call, const std::vector<named_tensor>& tensors) {
   switch (call.kind) {
     case group_call::what::tensor: return make_whole(tensors.front());
-    case group_call::what::push: return make_pushed(tensors.front(), call.to);
+    case group_call::what::push: return make_pushed(tensors.front(), call.receiver);
     case group_call::what::shard: return make_block(tensors.front(), call.dim);
     case group_call::what::fused:
     case group_call::what::model: break;
@@ -281,14 +239,14 @@ tensor group_job::make_whole(const named_tensor& tensor_ref) {
   return std::move(out).finish();
 }
 
-tensor group_job::make_pushed(const named_tensor& tensor_ref, std::uint32_t to) {
-  if (ranks_->rank() != to) {
-    if (redistribution_) redistribution_->push(tensor_ref.index, tensor_ref.landed, to, {});
+tensor group_job::make_pushed(const named_tensor& tensor_ref, std::uint32_t receiver) {
+  if (ranks_->rank() != receiver) {
+    if (redistribution_) redistribution_->push(tensor_ref.index, tensor_ref.landed, receiver, {});
     return {};
   }
   if (!redistribution_) return make_whole(tensor_ref);
   tensor_builder out = make_builder(tensor_ref.landed);
-  redistribution_->push(tensor_ref.index, tensor_ref.landed, to, out.bytes());
+  redistribution_->push(tensor_ref.index, tensor_ref.landed, receiver, out.bytes());
   return std::move(out).finish();
 }
 

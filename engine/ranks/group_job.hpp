@@ -52,7 +52,7 @@ class group_job {
   std::vector<named_tensor> agree_on(const group_call& call);
   tensor run(const group_call& call, const std::vector<named_tensor>& tensors);
   tensor make_whole(const named_tensor& tensor_ref);
-  tensor make_pushed(const named_tensor& tensor_ref, std::uint32_t to);
+  tensor make_pushed(const named_tensor& tensor_ref, std::uint32_t receiver);
   tensor make_block(const named_tensor& tensor_ref, std::uint32_t dim);
   tensor make_fused(const group_call& call, const std::vector<named_tensor>& tensors);
   model gather_model(const group_call& call);

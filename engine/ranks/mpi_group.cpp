@@ -3,16 +3,17 @@
 // Implements `group` over MPI. MPI cannot wait for a message, the failure of another rank and a
 // deadline at the same time. Therefore this group polls for all three events.
 //
-// broadcast() uses MPI_Ibcast on one machine and for few bytes, and a chain of messages for many
-// bytes between machines. With 8 machines, the chain takes 0.41 of the time of MPI_Ibcast
+// broadcast() uses MPI_Ibcast on one machine and for few bytes. Between machines, many bytes travel
+// around a ring (ranks/ring_pieces.hpp), which takes 0.41 of the time of MPI_Ibcast with 8 machines
 // (bench/results/2026-11-26-machines.md). scatter() uses MPI_Iscatterv. barrier() is inherited from
 // `group` and uses messages, because MPI_Ibarrier takes the same time
 // (bench/results/2026-11-24-group-calls.md) and cannot report which rank is missing.
 //
 // All messages are copied through one buffer of the group, in two halves: a half is copied while
-// MPI uses the other half. MPI forbids MPI_Cancel and MPI_Request_free for a collective call, and
-// cannot cancel every message. Therefore MPI may still access the buffer after a failure, and the
-// buffer and the requests of collective calls are then never freed.
+// MPI uses the other half. A ring has two more halves for the pieces that it sends. MPI forbids
+// MPI_Cancel and MPI_Request_free for a collective call, and cannot cancel every message. Therefore
+// MPI may still access the buffer after a failure, and the buffer and the requests of collective
+// calls are then never freed.
 
 #include <algorithm>
 #include <array>
@@ -32,6 +33,7 @@
 
 #include "base/retry_allocation.hpp"
 #include "ranks/broadcast_route.hpp"
+#include "ranks/ring_pieces.hpp"
 
 namespace ringload::inline v0 {
 
@@ -92,7 +94,7 @@ class mpi_ranks final : public group {
     check(MPI_Comm_size(machine, &ranks_of_machine), "MPI_Comm_size");
     is_one_machine_ = ranks_of_machine == size_;
     MPI_Comm_free(&machine);
-    buffer_ = std::make_unique<std::byte[]>(pieces * piece_bytes);
+    buffer_ = std::make_unique<std::byte[]>(2 * pieces * piece_bytes);
   }
 
   ~mpi_ranks() override {
@@ -105,28 +107,28 @@ class mpi_ranks final : public group {
   std::uint32_t rank() const noexcept override { return static_cast<std::uint32_t>(rank_); }
   std::uint32_t size() const noexcept override { return static_cast<std::uint32_t>(size_); }
 
-  void send(std::span<const std::byte> bytes, std::uint32_t to) override {
+  void send(std::span<const std::byte> bytes, std::uint32_t receiver) override {
     check_ended();
     for (std::size_t offset = 0; offset < bytes.size(); offset += piece_bytes) {
       const auto piece = bytes.subspan(offset, std::min(piece_bytes, bytes.size() - offset));
       std::memcpy(buffer_.get(), piece.data(), piece.size());
       MPI_Request request = MPI_REQUEST_NULL;
       require(MPI_Isend(buffer_.get(), static_cast<int>(piece.size()), MPI_BYTE,
-                        static_cast<int>(to), message_tag, comm_, &request),
+                        static_cast<int>(receiver), message_tag, comm_, &request),
               "MPI_Isend");
-      wait_for(request, static_cast<int>(to));
+      wait_for(request, static_cast<int>(receiver));
     }
   }
 
-  void receive(std::span<std::byte> bytes, std::uint32_t from) override {
+  void receive(std::span<std::byte> bytes, std::uint32_t sender) override {
     check_ended();
     for (std::size_t offset = 0; offset < bytes.size(); offset += piece_bytes) {
       const auto piece = bytes.subspan(offset, std::min(piece_bytes, bytes.size() - offset));
       MPI_Request request = MPI_REQUEST_NULL;
       require(MPI_Irecv(buffer_.get(), static_cast<int>(piece.size()), MPI_BYTE,
-                        static_cast<int>(from), message_tag, comm_, &request),
+                        static_cast<int>(sender), message_tag, comm_, &request),
               "MPI_Irecv");
-      wait_for(request, static_cast<int>(from));
+      wait_for(request, static_cast<int>(sender));
       std::memcpy(piece.data(), buffer_.get(), piece.size());
     }
   }
@@ -134,7 +136,8 @@ class mpi_ranks final : public group {
   void broadcast(std::span<std::byte> bytes, std::uint32_t root) override {
     check_ended();
     if (!is_one_machine_ && detail::is_chain_faster(bytes.size(), size(), piece_bytes)) {
-      return send_along_chain(bytes, root);
+      const gathered_part whole = {bytes, root};
+      return send_around_ring({&whole, 1});
     }
     const bool is_root = rank() == root;
     const std::size_t count = (bytes.size() + piece_bytes - 1) / piece_bytes;
@@ -153,6 +156,12 @@ class mpi_ranks final : public group {
                          comm_, &requests[i % pieces]),
               "MPI_Ibcast");
     }
+  }
+
+  void all_gather(std::span<const gathered_part> parts) override {
+    check_ended();
+    if (is_one_machine_ || parts.size() == 1) return group::all_gather(parts);
+    send_around_ring(parts);
   }
 
   void scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
@@ -198,38 +207,40 @@ class mpi_ranks final : public group {
   void interrupt() noexcept override { interrupted_ = true; }
 
  private:
-  // Each rank forwards a piece to the next rank while the next piece arrives from the previous
-  // rank.
-  void send_along_chain(std::span<std::byte> bytes, std::uint32_t root) {
-    const bool is_root = rank() == root;
+  // Each piece is sent to the next rank when it has arrived from the previous rank, and other
+  // pieces arrive meanwhile. Two pieces are received and two are sent at a time.
+  void send_around_ring(std::span<const gathered_part> parts) {
+    const detail::ring_pieces ring = detail::ring_pieces_of(parts, rank(), size(), piece_bytes);
     const int previous = (rank_ + size_ - 1) % size_;
     const int next = (rank_ + 1) % size_;
-    const bool is_last = static_cast<std::uint32_t>(next) == root;
-    const std::size_t count = (bytes.size() + piece_bytes - 1) / piece_bytes;
-    std::array<MPI_Request, pieces> received = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    std::array<MPI_Request, pieces> sent = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    const auto start_receive = [&](std::size_t i) {
-      if (i >= count) return;
-      wait_for(sent[i % pieces], next);  // The half of the buffer may hold an earlier piece.
-      if (is_root) return;
-      require(MPI_Irecv(half(i), static_cast<int>(piece_of(bytes, i).size()), MPI_BYTE, previous,
-                        message_tag, comm_, &received[i % pieces]),
-              "MPI_Irecv");
-    };
-    start_receive(0);
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto piece = piece_of(bytes, i);
-      wait_for(received[i % pieces], previous);
-      if (is_root) std::memcpy(half(i), piece.data(), piece.size());
-      if (!is_last) {
-        require(MPI_Isend(half(i), static_cast<int>(piece.size()), MPI_BYTE, next, message_tag,
-                          comm_, &sent[i % pieces]),
+    // Requests 0 and 1 receive, and requests 2 and 3 send.
+    std::array<MPI_Request, 2 * pieces> requests;
+    requests.fill(MPI_REQUEST_NULL);
+    std::size_t started = ring.own;   // The next piece to be received.
+    std::size_t received = ring.own;  // The first piece that has not arrived.
+    std::size_t sent = 0;
+    while (received < ring.pieces.size() || sent < ring.sent) {
+      for (; started < std::min(received + pieces, ring.pieces.size()); ++started) {
+        require(MPI_Irecv(half(started), static_cast<int>(ring.pieces[started].size()), MPI_BYTE,
+                          previous, message_tag, comm_, &requests[started % pieces]),
+                "MPI_Irecv");
+      }
+      for (; sent < std::min(received, ring.sent); ++sent) {
+        MPI_Request& request = requests[pieces + sent % pieces];
+        if (request != MPI_REQUEST_NULL) break;
+        const auto piece = ring.pieces[sent];
+        std::byte* const copy = half(sent) + pieces * piece_bytes;
+        std::memcpy(copy, piece.data(), piece.size());
+        require(MPI_Isend(copy, static_cast<int>(piece.size()), MPI_BYTE, next, message_tag, comm_,
+                          &request),
                 "MPI_Isend");
       }
-      if (!is_root) std::memcpy(piece.data(), half(i), piece.size());
-      start_receive(i + 1);
+      const int blamed = received < started ? previous : next;
+      wait_for_any(requests, blamed);
+      for (; received < started && requests[received % pieces] == MPI_REQUEST_NULL; ++received)
+        std::memcpy(ring.pieces[received].data(), half(received), ring.pieces[received].size());
     }
-    for (MPI_Request& request : sent) wait_for(request, next);
+    for (MPI_Request& request : std::span(requests).last(pieces)) wait_for(request, next);
   }
 
   // Ends the group if MPI refuses a call that moves bytes. Earlier calls may still use the buffer.
@@ -268,25 +279,33 @@ class mpi_ranks final : public group {
 
   // `peer` is the rank that the error names if no message arrives in time, or if MPI_Test fails.
   void wait_for(MPI_Request& request, int peer, bool is_collective = false) {
+    wait_for_any({&request, 1}, peer, is_collective);
+  }
+
+  // Waits until one of the messages is complete. Does not wait if there is none.
+  void wait_for_any(std::span<MPI_Request> requests, int peer, bool is_collective = false) {
     const auto until = std::chrono::steady_clock::now() + timeout_;
     for (unsigned tests = 0;; ++tests) {
       int done = 0;
-      const int failed = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-      if (failed != MPI_SUCCESS) give_up(request, is_collective, peer, text_of(failed));
+      int index = 0;
+      const int failed = MPI_Testany(static_cast<int>(requests.size()), requests.data(), &index,
+                                     &done, MPI_STATUS_IGNORE);
+      if (failed != MPI_SUCCESS) give_up(requests, is_collective, peer, text_of(failed));
       if (done != 0) return;
       if (interrupted_) {
-        abandon(request, is_collective);
+        abandon(requests, is_collective);
         throw interrupted_error();
       }
       if (const auto reported = next_failure())
-        give_up(request, is_collective, reported->rank, reported->reason.data());
+        give_up(requests, is_collective, reported->rank, reported->reason.data());
+      if (std::chrono::steady_clock::now() > until) {
+        give_up(requests, is_collective, peer,
+                "no message arrived within " + std::to_string(timeout_.count()) + " ms");
+      }
+      // On a busy machine, each yield can last as long as another process runs.
       if (tests < busy_tests) {
         std::this_thread::yield();
         continue;
-      }
-      if (std::chrono::steady_clock::now() > until) {
-        give_up(request, is_collective, peer,
-                "no message arrived within " + std::to_string(timeout_.count()) + " ms");
       }
       std::this_thread::sleep_for(test_interval);
     }
@@ -312,18 +331,20 @@ class mpi_ranks final : public group {
   // Stops waiting for a message. MPI can cancel a message whose transfer has not begun. A transfer
   // that has begun may continue. Therefore the buffer and the request of a collective call are
   // leaked.
-  void abandon(MPI_Request& request, bool is_collective) noexcept {
-    if (request == MPI_REQUEST_NULL && !is_collective) return;
-    if (!is_collective) {
-      MPI_Cancel(&request);
-      MPI_Request_free(&request);
+  void abandon(std::span<MPI_Request> requests, bool is_collective) noexcept {
+    for (MPI_Request& request : requests) {
+      if (request == MPI_REQUEST_NULL && !is_collective) continue;
+      if (!is_collective) {
+        MPI_Cancel(&request);
+        MPI_Request_free(&request);
+      }
+      (void)buffer_.release();
     }
-    (void)buffer_.release();
   }
 
-  [[noreturn]] void give_up(MPI_Request& request, bool is_collective, int because_of,
+  [[noreturn]] void give_up(std::span<MPI_Request> requests, bool is_collective, int because_of,
                             const std::string& reason) {
-    abandon(request, is_collective);
+    abandon(requests, is_collective);
     end(because_of, reason);
     throw *ended_;
   }
@@ -355,7 +376,8 @@ class mpi_ranks final : public group {
   int rank_ = 0;
   int size_ = 1;
   bool is_one_machine_ = true;
-  // Buffer for all messages, of pieces * piece_bytes bytes. Null after abandon().
+  // Buffer for all messages, of 2 * pieces * piece_bytes bytes. Only a ring uses the second half.
+  // Null after abandon().
   std::unique_ptr<std::byte[]> buffer_;
   std::optional<error> ended_;  // Every later call throws this error.
   std::atomic<bool> interrupted_ = false;

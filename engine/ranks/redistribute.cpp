@@ -28,12 +28,6 @@ row_copy copy_of(std::span<const std::byte> from, std::byte* into) noexcept {
   return {from.data(), into, from.size()};
 }
 
-// Bytes that one rank sends to all other ranks.
-struct broadcast_range {
-  byte_range bytes;
-  std::uint32_t sender = 0;
-};
-
 // Memory for the bytes of one message, which are not contiguous in the tensor.
 class packing_memory {
  public:
@@ -133,7 +127,7 @@ std::span<const std::byte> redistribution::bytes_of(const std::string& name) con
 
 void redistribution::gather(std::span<const gathered_tensor> tensors, std::span<std::byte> into) {
   std::vector<row_copy> copies;
-  std::vector<broadcast_range> messages;
+  std::vector<gathered_part> parts;
   std::size_t end = 0;  // The end of the previous tensor.
   for (const gathered_tensor& next : tensors) {
     if (next.offset > end) copies.push_back({nullptr, into.data() + end, next.offset - end});
@@ -145,31 +139,29 @@ void redistribution::gather(std::span<const gathered_tensor> tensors, std::span<
       if (piece.rank == group_.rank()) {
         copies.push_back(copy_of(bytes_of(next.info->name), into.data() + range.begin));
       }
-      if (messages.empty() || messages.back().sender != piece.rank) {
-        messages.push_back({range, piece.rank});
+      if (parts.empty() || parts.back().root != piece.rank) {
+        parts.push_back({into.subspan(range.begin, 0), piece.rank});
       }
-      byte_range& sent = messages.back().bytes;
-      sent.bytes = range.begin + range.bytes - sent.begin;
+      std::byte* const begin = parts.back().bytes.data();
+      parts.back().bytes = {begin, into.data() + range.begin + range.bytes};
     }
   }
   copy_rows_in(memory_, copies);
-  for (const auto& [bytes, sender] : messages) {
-    group_.broadcast(into.subspan(bytes.begin, bytes.bytes), sender);
-  }
+  group_.all_gather(parts);
 }
 
-void redistribution::push(std::uint32_t t, const tensor_info& info, std::uint32_t to,
+void redistribution::push(std::uint32_t t, const tensor_info& info, std::uint32_t receiver,
                           std::span<std::byte> into) {
   for (const read_piece& piece : pieces_of(t)) {
     const byte_range range = range_of(piece, info);
     if (range.bytes == 0) continue;
-    if (group_.rank() == to && piece.rank == to) {
+    if (group_.rank() == receiver && piece.rank == receiver) {
       const row_copy own_copy = copy_of(bytes_of(info.name), into.data() + range.begin);
       copy_rows_in(memory_, {&own_copy, 1});
-    } else if (group_.rank() == to) {
+    } else if (group_.rank() == receiver) {
       group_.receive(into.subspan(range.begin, range.bytes), piece.rank);
     } else if (group_.rank() == piece.rank) {
-      group_.send(bytes_of(info.name), to);
+      group_.send(bytes_of(info.name), receiver);
     }
   }
 }

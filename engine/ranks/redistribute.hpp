@@ -49,10 +49,11 @@ class redistribution {
 
   // All ranks receive the whole tensors. The tensors must be sorted by index, and their offsets
   // must ascend. If a rank has read several neighbouring tensors, the rank sends them as one
-  // message. The gaps between tensors become 0.
+  // part. The gaps between tensors become 0.
   void gather(std::span<const gathered_tensor> tensors, std::span<std::byte> into);
-  // Only rank `to` receives the tensor.
-  void push(std::uint32_t t, const tensor_info& info, std::uint32_t to, std::span<std::byte> into);
+  // Only the rank `receiver` receives the tensor.
+  void push(std::uint32_t t, const tensor_info& info, std::uint32_t receiver,
+            std::span<std::byte> into);
   // Each rank receives its block of the tensor in dimension `dim`.
   void gather_shard(std::uint32_t t, const tensor_info& info, std::uint32_t dim,
                     std::span<std::byte> into);

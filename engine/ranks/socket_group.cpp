@@ -3,7 +3,6 @@
 #include "ranks/socket_group.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,10 +15,14 @@
 
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
+#include "ranks/ring_pieces.hpp"
 
 namespace ringload::inline v0::detail {
 
 namespace {
+
+// In a ring, each rank delays the bytes by the time of one piece.
+constexpr std::size_t ring_piece_bytes = std::size_t{1} << 17;
 
 constexpr std::size_t event_head_bytes = offsetof(rank_event, text);
 
@@ -128,7 +131,7 @@ void socket_group::check() const {
 
 void socket_group::check_ranks() {
   check();
-  (void)poll_until(std::chrono::steady_clock::now(), -1, 0);
+  (void)poll_until(std::chrono::steady_clock::now(), {});
 }
 
 // Ends the group. Reports the failure to all ranks, because some ranks may not have received a
@@ -180,13 +183,14 @@ void socket_group::take_event(std::uint32_t sender) {
 
 void socket_group::give_up_after_close(std::uint32_t peer) {
   const auto until = std::chrono::steady_clock::now() + reply_timeout;
-  while (!has_left_[peer] && poll_until(until, peers_[peer].events.get(), POLLIN)) {
+  const ::pollfd event = {peers_[peer].events.get(), POLLIN, 0};
+  while (!has_left_[peer] && poll_until(until, {&event, 1})) {
   }
   give_up(peer, "it has left the group");
 }
 
-bool socket_group::poll_until(std::chrono::steady_clock::time_point until, int messages,
-                              short direction) {
+bool socket_group::poll_until(std::chrono::steady_clock::time_point until,
+                              std::span<const ::pollfd> awaited) {
   for (;;) {
     std::vector<::pollfd> polled;
     for (std::uint32_t r = 0; r < size(); ++r) {
@@ -194,7 +198,7 @@ bool socket_group::poll_until(std::chrono::steady_clock::time_point until, int m
       polled.push_back({is_present ? peers_[r].events.get() : -1, POLLIN, 0});
     }
     polled.push_back({wake_.get(), POLLIN, 0});
-    polled.push_back({messages, direction, 0});
+    polled.insert(polled.end(), awaited.begin(), awaited.end());
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     const int poll_time = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30));
@@ -205,7 +209,9 @@ bool socket_group::poll_until(std::chrono::steady_clock::time_point until, int m
     for (std::uint32_t r = 0; r < size(); ++r) {
       if (polled[r].revents != 0) take_event(r);
     }
-    if (polled.back().revents != 0 || reply_) return true;
+    const auto awaited_now = std::span(polled).last(awaited.size());
+    const auto is_ready = [](const ::pollfd& socket) { return socket.revents != 0; };
+    if (std::ranges::any_of(awaited_now, is_ready) || reply_) return true;
     if (ready == 0) return false;
   }
 }
@@ -215,47 +221,97 @@ std::uint32_t socket_group::last_awaited(std::uint32_t peer) {
   for (;;) {
     asked[peer] = true;
     send_event(peers_[peer], event_kind::asks, rank_);
-    const bool answers = poll_until(std::chrono::steady_clock::now() + reply_timeout, -1, 0);
+    const bool answers = poll_until(std::chrono::steady_clock::now() + reply_timeout, {});
     const auto next = std::exchange(reply_, std::nullopt);
     if (!answers || !next || *next == rank_ || asked[*next]) return peer;
     peer = *next;
   }
 }
 
-void socket_group::wait_for(std::uint32_t peer, short direction) {
+void socket_group::wait_for(std::span<const awaited_socket> sockets) {
+  const std::uint32_t peer = sockets.front().peer;
+  std::vector<::pollfd> polled;
+  for (const auto& [rank, direction] : sockets)
+    polled.push_back({peers_[rank].messages.get(), direction, 0});
   waits_for_ = peer;
   const auto until = std::chrono::steady_clock::now() + timeout_;
-  if (!poll_until(until, peers_[peer].messages.get(), direction)) {
+  if (!poll_until(until, polled)) {
     give_up(last_awaited(peer),
             "no message arrived within " + std::to_string(timeout_.count()) + " ms");
   }
   waits_for_ = rank_;
 }
 
-void socket_group::send(std::span<const std::byte> bytes, std::uint32_t to) {
-  for (check(); !bytes.empty(); check()) {
+std::size_t socket_group::send_some(std::span<const std::byte> bytes, std::uint32_t receiver) {
+  for (;;) {
     const ::ssize_t sent =
-        ::send(peers_[to].messages.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent > 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(sent));
-    } else if (would_block()) {
-      wait_for(to, POLLOUT);
-    } else if (errno != EINTR) {
-      give_up_after_close(to);
-    }
+        ::send(peers_[receiver].messages.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent > 0) return static_cast<std::size_t>(sent);
+    if (would_block()) return 0;
+    if (errno != EINTR) give_up_after_close(receiver);
   }
 }
 
-void socket_group::receive(std::span<std::byte> bytes, std::uint32_t from) {
+std::size_t socket_group::receive_some(std::span<std::byte> bytes, std::uint32_t sender) {
+  for (;;) {
+    const ::ssize_t got = ::recv(peers_[sender].messages.get(), bytes.data(), bytes.size(), 0);
+    if (got > 0) return static_cast<std::size_t>(got);
+    if (got < 0 && would_block()) return 0;
+    if (got == 0 || errno != EINTR) give_up_after_close(sender);
+  }
+}
+
+void socket_group::send(std::span<const std::byte> bytes, std::uint32_t receiver) {
+  const awaited_socket socket = {receiver, POLLOUT};
   for (check(); !bytes.empty(); check()) {
-    const ::ssize_t got = ::recv(peers_[from].messages.get(), bytes.data(), bytes.size(), 0);
-    if (got > 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(got));
-    } else if (got < 0 && would_block()) {
-      wait_for(from, POLLIN);
-    } else if (got == 0 || errno != EINTR) {
-      give_up_after_close(from);
+    const std::size_t sent = send_some(bytes, receiver);
+    bytes = bytes.subspan(sent);
+    if (sent == 0) wait_for({&socket, 1});
+  }
+}
+
+void socket_group::receive(std::span<std::byte> bytes, std::uint32_t sender) {
+  const awaited_socket socket = {sender, POLLIN};
+  for (check(); !bytes.empty(); check()) {
+    const std::size_t got = receive_some(bytes, sender);
+    bytes = bytes.subspan(got);
+    if (got == 0) wait_for({&socket, 1});
+  }
+}
+
+void socket_group::all_gather(std::span<const gathered_part> parts) {
+  // For few bytes, a tree delays them less than a ring.
+  if (parts.size() == 1) return broadcast(parts.front().bytes, parts.front().root);
+  const ring_pieces ring = ring_pieces_of(parts, rank_, size(), ring_piece_bytes);
+  const std::uint32_t next = (rank_ + 1) % size();
+  const std::uint32_t previous = (rank_ + size() - 1) % size();
+  // The first piece that is not yet complete, and its bytes that are.
+  struct position {
+    std::size_t piece = 0;
+    std::size_t bytes = 0;
+  };
+  position received = {ring.own, 0};
+  position sent = {};
+  const auto rest_of = [&](const position& at) { return ring.pieces[at.piece].subspan(at.bytes); };
+  const auto advance = [&](position& at, std::size_t bytes) {
+    at.bytes += bytes;
+    if (at.bytes == ring.pieces[at.piece].size()) at = {at.piece + 1, 0};
+  };
+  for (check(); received.piece < ring.pieces.size() || sent.piece < ring.sent; check()) {
+    std::vector<awaited_socket> awaited;
+    if (received.piece < ring.pieces.size()) {
+      const std::size_t got = receive_some(rest_of(received), previous);
+      advance(received, got);
+      if (got == 0) awaited.push_back({previous, POLLIN});
     }
+    const bool can_receive = awaited.empty() && received.piece < ring.pieces.size();
+    if (sent.piece < std::min(ring.sent, received.piece)) {
+      const std::size_t bytes = send_some(rest_of(sent), next);
+      advance(sent, bytes);
+      if (bytes > 0) continue;
+      awaited.push_back({next, POLLOUT});
+    }
+    if (!can_receive && !awaited.empty()) wait_for(awaited);
   }
 }
 

@@ -10,6 +10,8 @@
 // expires, A asks B for which rank B waits, then asks C, and so on. The error names the last rank
 // of this chain.
 
+#include <poll.h>
+
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -18,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <ringload/group.hpp>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,8 +64,9 @@ class socket_group final : public group {
   std::uint32_t rank() const noexcept override { return rank_; }
   std::uint32_t size() const noexcept override { return static_cast<std::uint32_t>(peers_.size()); }
 
-  void send(std::span<const std::byte> bytes, std::uint32_t to) override;
-  void receive(std::span<std::byte> bytes, std::uint32_t from) override;
+  void send(std::span<const std::byte> bytes, std::uint32_t receiver) override;
+  void receive(std::span<std::byte> bytes, std::uint32_t sender) override;
+  void all_gather(std::span<const gathered_part> parts) override;
   void check_ranks() override;
   void fail(std::string_view reason) noexcept override;
   void interrupt() noexcept override;
@@ -70,9 +74,17 @@ class socket_group final : public group {
  private:
   // Throws an error if the group has ended or this rank was interrupted.
   void check() const;
-  // Waits until the message socket of `peer` is ready. Throws if the group ends before the socket
-  // is ready. At the deadline, ends the group and throws.
-  void wait_for(std::uint32_t peer, short direction);
+  // Sends or receives the bytes for which the kernel has memory now. Returns 0 if there are none.
+  std::size_t send_some(std::span<const std::byte> bytes, std::uint32_t receiver);
+  std::size_t receive_some(std::span<std::byte> bytes, std::uint32_t sender);
+  // A message socket, and whether this rank receives (POLLIN) or sends (POLLOUT).
+  struct awaited_socket {
+    std::uint32_t peer = 0;
+    short direction = 0;
+  };
+  // Waits until one of the message sockets is ready. Throws if the group ends before that. At the
+  // deadline, ends the group and throws, because the first socket was not ready.
+  void wait_for(std::span<const awaited_socket> sockets);
   // Receives the next bytes of an event. Returns false until the event is complete. Throws if the
   // connection has ended, unless the sender has left the group.
   bool receive_event(std::uint32_t sender);
@@ -80,9 +92,9 @@ class socket_group final : public group {
   // Ends the group because `peer` has closed its message socket. First waits for the event that
   // contains the reason, because this event may arrive after the close.
   [[noreturn]] void give_up_after_close(std::uint32_t peer);
-  // Returns true when the socket `messages` is ready or a reply has arrived, and false at the
-  // deadline `until`.
-  bool poll_until(std::chrono::steady_clock::time_point until, int messages, short direction);
+  // Returns true when one of the sockets `awaited` is ready or a reply has arrived, and false at
+  // the deadline `until`.
+  bool poll_until(std::chrono::steady_clock::time_point until, std::span<const ::pollfd> awaited);
   // Finds the end of the chain of waiting ranks that begins with `peer`.
   std::uint32_t last_awaited(std::uint32_t peer);
   [[noreturn]] void give_up(std::uint32_t because_of, const std::string& reason);

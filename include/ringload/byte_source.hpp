@@ -42,9 +42,10 @@ struct transfer_counts {
 
 /// A request to read a range of a byte_source.
 struct source_read {
-  /// Requests a read of `to.size()` bytes into `to`. `from` is the offset of the first byte in the
-  /// object.
-  source_read(std::uint64_t from, std::span<std::byte> to) noexcept : offset(from), into(to) {}
+  /// Requests a read of `bytes.size()` bytes into `bytes`. `begin` is the offset of the first byte
+  /// in the object.
+  source_read(std::uint64_t begin, std::span<std::byte> bytes) noexcept
+      : offset(begin), into(bytes) {}
 
   std::uint64_t offset;  // The offset of the first byte in the object.
   /// The memory for the bytes. Its size is the size of the range. The range is within the object.

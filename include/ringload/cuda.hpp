@@ -59,7 +59,7 @@ RINGLOAD_EXPORT int cuda_device_count(std::string* why_none = nullptr);
 /// cudaError_t.
 RINGLOAD_EXPORT const boost::system::error_category& cuda_category() noexcept;
 
-/// Copies `into.size()` bytes of the tensor `source` to the host memory `into`. `from` is the
+/// Copies `bytes.size()` bytes of the tensor `source` to the host memory `bytes`. `offset` is the
 /// offset of the first byte in the tensor. The tensor must be completely loaded and on a CUDA
 /// device. The function returns when the copy is complete. The function waits only for the CUDA
 /// stream of the copy. Therefore all work of the program that writes to the tensor must have
@@ -68,8 +68,8 @@ RINGLOAD_EXPORT const boost::system::error_category& cuda_category() noexcept;
 /// Use this function for checks and for small tensors. Each concurrent call pins 2 MiB of host
 /// memory, which stays pinned until the loader and all its tensors are destroyed. Thread-safe.
 /// Throws `ringload::error`.
-RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t from,
-                                  std::span<std::byte> into);
+RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t offset,
+                                  std::span<std::byte> bytes);
 
 /// Registers the host memory of a model with the CUDA driver, so that GPUs copy from this memory
 /// without the CPU. Use this function for a model that is copied to a GPU several times.

@@ -84,39 +84,39 @@ class diagnostics_binder {
   /// The inner token or handler.
   using target_type = T;
 
-  /// Stores the inner token or handler, and the address of `into`.
+  /// Stores the inner token or handler, and the address of `output`.
   template <class U>
-  diagnostics_binder(diagnostics& into, U&& target)
-      : into_(&into), target_(std::forward<U>(target)) {}
+  diagnostics_binder(diagnostics& output, U&& target)
+      : output_(&output), target_(std::forward<U>(target)) {}
 
   /// Returns the inner token or handler.
   target_type& get() noexcept { return target_; }
   /// Returns the inner token or handler.
   const target_type& get() const noexcept { return target_; }
   /// Returns the address of the diagnostics.
-  diagnostics_type get_diagnostics() const noexcept { return into_; }
+  diagnostics_type get_diagnostics() const noexcept { return output_; }
 
   /// Copies the diagnostics to the diagnostics of the inner handler, if the inner handler has any.
   /// Then calls the inner handler.
   template <class... Arguments>
   void operator()(Arguments&&... arguments) {
     // The target may have diagnostics too, for example if it contains as_exception.
-    if (diagnostics* const inner = get_associated_diagnostics(target_)) *inner = *into_;
+    if (diagnostics* const inner = get_associated_diagnostics(target_)) *inner = *output_;
     std::move(target_)(std::forward<Arguments>(arguments)...);
   }
 
  private:
-  diagnostics* into_;
+  diagnostics* output_;
   T target_;
 };
 
-/// Returns a completion token that stores the place and the cause of a failure in `into`. The texts
-/// are stored on the handler's executor, before the handler is called. The caller must keep `into`
-/// alive until the handler is called. If the operation succeeds, `into` is not changed.
+/// Returns a completion token that stores the place and the cause of a failure in `output`. The
+/// texts are stored on the handler's executor, before the handler is called. The caller must keep
+/// `output` alive until the handler is called. If the operation succeeds, `output` is not changed.
 template <class CompletionToken>
-diagnostics_binder<std::decay_t<CompletionToken>> bind_diagnostics(diagnostics& into,
+diagnostics_binder<std::decay_t<CompletionToken>> bind_diagnostics(diagnostics& output,
                                                                    CompletionToken&& token) {
-  return {into, std::forward<CompletionToken>(token)};
+  return {output, std::forward<CompletionToken>(token)};
 }
 
 namespace detail {
@@ -137,15 +137,15 @@ struct wrapped_initiation {
 template <class Initiation>
 struct bind_diagnostics_initiation : wrapped_initiation<Initiation> {
   template <class Handler, class... Arguments>
-  void operator()(Handler&& handler, diagnostics* into, Arguments&&... arguments) {
+  void operator()(Handler&& handler, diagnostics* output, Arguments&&... arguments) {
     std::move(this->initiation)(
-        diagnostics_binder<std::decay_t<Handler>>(*into, std::forward<Handler>(handler)),
+        diagnostics_binder<std::decay_t<Handler>>(*output, std::forward<Handler>(handler)),
         std::forward<Arguments>(arguments)...);
   }
   template <class Handler, class... Arguments>
-  void operator()(Handler&& handler, diagnostics* into, Arguments&&... arguments) const {
+  void operator()(Handler&& handler, diagnostics* output, Arguments&&... arguments) const {
     bind_diagnostics_initiation copy(*this);
-    copy(std::forward<Handler>(handler), into, std::forward<Arguments>(arguments)...);
+    copy(std::forward<Handler>(handler), output, std::forward<Arguments>(arguments)...);
   }
 };
 

@@ -101,11 +101,11 @@ RINGLOAD_EXPORT data_type type_of(dtype type) noexcept;
 /// halved. This type is PyTorch's float4_e2m1fn_x2, which is the only form of F4 that PyTorch
 /// accepts. If the last dimension is odd, each element is exported with 1 lane. JAX 0.10 on a CPU
 /// accepts neither form.
-RINGLOAD_EXPORT dlpack::managed_tensor_versioned* to_dlpack(const tensor& from);
+RINGLOAD_EXPORT dlpack::managed_tensor_versioned* to_dlpack(const tensor& exported);
 
 /// Exports a tensor for consumers that support DLPack 0.x only. DLPack 0.x has no floating-point
 /// types of less than 16 bits. Therefore a consumer may refuse a tensor of these types. The
 /// unversioned form has no flag for read-only memory.
-RINGLOAD_EXPORT dlpack::managed_tensor* to_legacy_dlpack(const tensor& from);
+RINGLOAD_EXPORT dlpack::managed_tensor* to_legacy_dlpack(const tensor& exported);
 
 }  // namespace ringload::inline v0

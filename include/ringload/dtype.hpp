@@ -57,10 +57,10 @@ RINGLOAD_EXPORT std::optional<dtype> dtype_named(std::string_view name) noexcept
 /// because PyTorch does.
 RINGLOAD_EXPORT unsigned alignment(dtype type) noexcept;
 
-/// Returns true if `load_options::dtype` can convert elements from the dtype `from` to the dtype
-/// `to`. `from` can be f64, f32, f16, bf16, f8_e4m3fn or f8_e5m2. `to` can be f32, f16 or bf16, and
-/// must differ from `from`. f64 can be converted in host memory only. The comment of
+/// Returns true if `load_options::dtype` can convert elements from the dtype `stored` to the dtype
+/// `loaded`. `stored` can be f64, f32, f16, bf16, f8_e4m3fn or f8_e5m2. `loaded` can be f32, f16 or
+/// bf16, and must differ from `stored`. f64 can be converted in host memory only. The comment of
 /// `load_options::dtype` describes the rounding.
-RINGLOAD_EXPORT bool convertible(dtype from, dtype to) noexcept;
+RINGLOAD_EXPORT bool convertible(dtype stored, dtype loaded) noexcept;
 
 }  // namespace ringload::inline v0

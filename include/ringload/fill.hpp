@@ -47,19 +47,20 @@ struct RINGLOAD_EXPORT destination {
   std::shared_ptr<void> owner;
 };
 
-/// Returns a destination for the memory of the DLPack tensor `from`. The `deleter` of `from` is
-/// called when the last copy of the destination is destroyed, and also if this function throws. All
-/// work that uses the DLPack tensor must have completed before the call. For a tensor in CUDA
+/// Returns a destination for the memory of the DLPack tensor `managed`. The `deleter` of `managed`
+/// is called when the last copy of the destination is destroyed, and also if this function throws.
+/// All work that uses the DLPack tensor must have completed before the call. For a tensor in CUDA
 /// memory, the caller must pass the device as `cuda`. For a tensor in host memory, `cuda` is
 /// ignored.
 ///
 /// Throws `errc::unsupported_dtype` if the type is not supported. Throws `errc::device_unavailable`
 /// if the memory is neither host memory nor memory of the device `cuda`. Throws
 /// `errc::invalid_destination` if the memory is read-only.
-RINGLOAD_EXPORT destination destination_of(std::string name, dlpack::managed_tensor_versioned* from,
+RINGLOAD_EXPORT destination destination_of(std::string name,
+                                           dlpack::managed_tensor_versioned* managed,
                                            device cuda = host());
 /// Returns a destination for a tensor of DLPack 0.x.
-RINGLOAD_EXPORT destination destination_of(std::string name, dlpack::managed_tensor* from,
+RINGLOAD_EXPORT destination destination_of(std::string name, dlpack::managed_tensor* managed,
                                            device cuda = host());
 
 /// Options of a fill. Most options decide what happens if the checkpoint and the destinations

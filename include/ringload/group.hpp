@@ -29,9 +29,15 @@
 
 namespace ringload::inline v0 {
 
-/// A group, as seen by one rank. All ranks must call broadcast(), scatter() and barrier() in the
-/// same order. For each send(), the other rank must call receive(). Only one thread of a rank may
-/// make calls at a time.
+/// Bytes that group::all_gather() copies from one rank to all other ranks.
+struct gathered_part {
+  std::span<std::byte> bytes;
+  std::uint32_t root = 0;  ///< The rank that has the bytes.
+};
+
+/// A group, as seen by one rank. All ranks must call broadcast(), all_gather(), scatter() and
+/// barrier() in the same order. For each send(), the other rank must call receive(). Only one
+/// thread of a rank may make calls at a time.
 ///
 /// If another rank fails or ends, a call fails with `errc::rank_failed`. The error names the failed
 /// rank. If the failed rank could send a reason, the error also contains the reason. A call also
@@ -64,12 +70,13 @@ class RINGLOAD_EXPORT group {
   /// reference is valid as long as this object exists.
   virtual group& host_group() noexcept;
 
-  /// Sends a message to the rank `to`. The other rank must receive a message of the same size. The
-  /// function may return before the other rank has received the bytes. The library never sends or
-  /// receives an empty message.
-  virtual void send(std::span<const std::byte> bytes, std::uint32_t to) = 0;
-  /// Receives a message from the rank `from`. The size of `bytes` must be the size of the message.
-  virtual void receive(std::span<std::byte> bytes, std::uint32_t from) = 0;
+  /// Sends a message to the rank `receiver`. The other rank must receive a message of the same
+  /// size. The function may return before the other rank has received the bytes. The library never
+  /// sends or receives an empty message.
+  virtual void send(std::span<const std::byte> bytes, std::uint32_t receiver) = 0;
+  /// Receives a message from the rank `sender`. The size of `bytes` must be the size of the
+  /// message.
+  virtual void receive(std::span<std::byte> bytes, std::uint32_t sender) = 0;
 
   /// Ends the group for all ranks. The errors of the other ranks contain `reason`. Never throws.
   /// May be called more than once.
@@ -86,11 +93,15 @@ class RINGLOAD_EXPORT group {
   /// Copies `bytes` from the rank `root` to all other ranks. The size of `bytes` must be the same
   /// on all ranks.
   virtual void broadcast(std::span<std::byte> bytes, std::uint32_t root);
+  /// Copies each part from its root to all other ranks. The number of parts, their sizes and their
+  /// roots must be the same on all ranks. The default calls broadcast() for each part. The groups
+  /// of this library send all parts at the same time, around a ring, except for `nccl_group`.
+  virtual void all_gather(std::span<const gathered_part> parts);
   /// Sends one part from the rank `root` to each rank: rank i receives parts[i]. The rank `root`
-  /// receives a part too. The size of `into` must be the size of the received part. All ranks
+  /// receives a part too. The size of `received` must be the size of the received part. All ranks
   /// except `root` pass an empty `parts`.
-  virtual void scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
-                       std::uint32_t root);
+  virtual void scatter(std::span<const std::span<const std::byte>> parts,
+                       std::span<std::byte> received, std::uint32_t root);
   /// Waits until all ranks have called this function.
   virtual void barrier();
 };

@@ -63,12 +63,12 @@ struct group_call {
   enum class what : std::uint8_t { tensor, shard, fused, push, model };
 
   group_call(what k, std::vector<std::string> n, std::uint32_t d, std::uint32_t t, std::string a)
-      : kind(k), names(std::move(n)), dim(d), to(t), fused_name(std::move(a)) {}
+      : kind(k), names(std::move(n)), dim(d), receiver(t), fused_name(std::move(a)) {}
 
   what kind;
   std::vector<std::string> names;
   std::uint32_t dim;
-  std::uint32_t to;
+  std::uint32_t receiver;
   std::string fused_name;
 };
 
@@ -149,10 +149,11 @@ class RINGLOAD_EXPORT group_load {
         std::forward<CompletionToken>(token));
   }
 
-  /// Completes with the whole tensor on the rank `to`, and with an empty handle on all other ranks.
+  /// Completes with the whole tensor on the rank `receiver`, and with an empty handle on all other
+  /// ranks.
   template <token_for<tensor> CompletionToken = default_token>
-  auto push_async(std::string_view name, std::uint32_t to, CompletionToken&& token = {}) {
-    return call({detail::group_call::what::push, {std::string(name)}, 0, to, {}},
+  auto push_async(std::string_view name, std::uint32_t receiver, CompletionToken&& token = {}) {
+    return call({detail::group_call::what::push, {std::string(name)}, 0, receiver, {}},
                 std::forward<CompletionToken>(token));
   }
 
@@ -213,18 +214,18 @@ class RINGLOAD_EXPORT group_load {
 /// have started. A cancellation of this operation has the same effect as a cancellation of a call
 /// of group_load.
 template <token_for<group_load> CompletionToken = default_token>
-auto load_async(loader& rank_loader, std::shared_ptr<group> ranks, source from,
+auto load_async(loader& rank_loader, std::shared_ptr<group> ranks, source origin,
                 CompletionToken&& token = {}) {
-  return load_async(rank_loader, std::move(ranks), std::move(from), group_options(),
+  return load_async(rank_loader, std::move(ranks), std::move(origin), group_options(),
                     std::forward<CompletionToken>(token));
 }
 /// Starts a load with options.
 template <token_for<group_load> CompletionToken = default_token>
-auto load_async(loader& rank_loader, std::shared_ptr<group> ranks, source from,
+auto load_async(loader& rank_loader, std::shared_ptr<group> ranks, source origin,
                 group_options options, CompletionToken&& token = {}) {
   return detail::initiate<group_load, &detail::begin_group_load, detail::cancel_with_effects>(
       std::forward<CompletionToken>(token), rank_loader.get_executor(), &rank_loader,
-      std::move(ranks), std::move(from), std::move(options));
+      std::move(ranks), std::move(origin), std::move(options));
 }
 
 }  // namespace ringload::inline v0

@@ -42,24 +42,24 @@ namespace detail {
 class engine;
 using engine_ptr = std::shared_ptr<engine>;
 
-RINGLOAD_EXPORT void begin_load(const engine_ptr& loader_engine, const source& from,
+RINGLOAD_EXPORT void begin_load(const engine_ptr& loader_engine, const source& origin,
                                 load_options options, std::unique_ptr<operation<model>> waiting);
-RINGLOAD_EXPORT void begin_start(const engine_ptr& loader_engine, const source& from,
+RINGLOAD_EXPORT void begin_start(const engine_ptr& loader_engine, const source& origin,
                                  load_options options,
                                  std::unique_ptr<operation<load_handle>> waiting);
-RINGLOAD_EXPORT void begin_stream(const engine_ptr& loader_engine, const source& from,
+RINGLOAD_EXPORT void begin_stream(const engine_ptr& loader_engine, const source& origin,
                                   load_options options, std::uint64_t window_bytes,
                                   std::unique_ptr<operation<load_handle>> waiting);
-RINGLOAD_EXPORT void begin_open(const engine_ptr& loader_engine, const source& from,
+RINGLOAD_EXPORT void begin_open(const engine_ptr& loader_engine, const source& origin,
                                 open_options options,
                                 std::unique_ptr<operation<checkpoint>> waiting);
-RINGLOAD_EXPORT void begin_fill(const engine_ptr& loader_engine, const source& from,
-                                std::vector<destination> into, fill_options options,
+RINGLOAD_EXPORT void begin_fill(const engine_ptr& loader_engine, const source& origin,
+                                std::vector<destination> destinations, fill_options options,
                                 std::unique_ptr<operation<fill_result>> waiting);
 RINGLOAD_EXPORT void begin_save(const engine_ptr& loader_engine, std::string path,
                                 std::vector<tensor_ref> tensors, save_options options,
                                 std::unique_ptr<operation<save_result>> waiting);
-RINGLOAD_EXPORT void begin_copy(const engine_ptr& loader_engine, tensor from,
+RINGLOAD_EXPORT void begin_copy(const engine_ptr& loader_engine, tensor origin,
                                 tensor_copy_options options,
                                 std::unique_ptr<operation<tensor>> waiting);
 
@@ -231,31 +231,32 @@ class basic_loader : public detail::loader_base {
 
   /// Opens a checkpoint and reads its catalog. Any number of loads can use the opened checkpoint.
   template <token_for<checkpoint> CompletionToken = token_by_default>
-  auto open_async(source from, CompletionToken&& token = {}) {
-    return open_async(std::move(from), open_options(), std::forward<CompletionToken>(token));
+  auto open_async(source origin, CompletionToken&& token = {}) {
+    return open_async(std::move(origin), open_options(), std::forward<CompletionToken>(token));
   }
   /// Opens a checkpoint with options.
   template <token_for<checkpoint> CompletionToken = token_by_default>
-  auto open_async(source from, open_options options, CompletionToken&& token = {}) {
-    return detail::initiate<checkpoint, &detail::begin_open>(
-        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(from), options);
+  auto open_async(source origin, open_options options, CompletionToken&& token = {}) {
+    return detail::initiate<checkpoint, &detail::begin_open>(std::forward<CompletionToken>(token),
+                                                             executor_, loader_engine(),
+                                                             std::move(origin), options);
   }
 
-  /// Loads the tensors that `options.select` selects, by default all tensors. If `from` is not
+  /// Loads the tensors that `options.select` selects, by default all tensors. If `origin` is not
   /// open, the load opens the checkpoint as open_async does, and closes the checkpoint at the end.
   ///
   /// If the load fails or is cancelled, its device memory is freed. With
   /// `loader_options::cached_bytes`, the loader may keep the memory in its free list.
   template <token_for<model> CompletionToken = token_by_default>
-  auto load_async(source from, CompletionToken&& token = {}) {
-    return load_async(std::move(from), load_options(), std::forward<CompletionToken>(token));
+  auto load_async(source origin, CompletionToken&& token = {}) {
+    return load_async(std::move(origin), load_options(), std::forward<CompletionToken>(token));
   }
   /// Loads tensors with options.
   template <token_for<model> CompletionToken = token_by_default>
-  auto load_async(source from, load_options options, CompletionToken&& token = {}) {
+  auto load_async(source origin, load_options options, CompletionToken&& token = {}) {
     return detail::initiate<model, &detail::begin_load>(std::forward<CompletionToken>(token),
-                                                        executor_, loader_engine(), std::move(from),
-                                                        std::move(options));
+                                                        executor_, loader_engine(),
+                                                        std::move(origin), std::move(options));
   }
 
   /// Starts a load. Completes when the catalog is read, the reads are planned, and the memory is
@@ -263,14 +264,14 @@ class basic_loader : public detail::loader_base {
   /// tensor as soon as the tensor is loaded. The `load_operation` has the executor of the loader,
   /// with its default token.
   template <token_for<basic_load_operation<Executor>> CompletionToken = token_by_default>
-  auto start_async(source from, CompletionToken&& token = {}) {
-    return start_async(std::move(from), load_options(), std::forward<CompletionToken>(token));
+  auto start_async(source origin, CompletionToken&& token = {}) {
+    return start_async(std::move(origin), load_options(), std::forward<CompletionToken>(token));
   }
   /// Starts a load with options.
   template <token_for<basic_load_operation<Executor>> CompletionToken = token_by_default>
-  auto start_async(source from, load_options options, CompletionToken&& token = {}) {
+  auto start_async(source origin, load_options options, CompletionToken&& token = {}) {
     return detail::initiate<basic_load_operation<Executor>, &detail::begin_start>(
-        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(from),
+        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(origin),
         std::move(options));
   }
 
@@ -283,20 +284,20 @@ class basic_loader : public detail::loader_base {
   /// loader must have exactly one device, and `load_options::memory` must be `owned`. Fails with
   /// `errc::memory_exceeded` if one tensor is larger than the window.
   template <token_for<basic_tensor_stream<Executor>> CompletionToken = token_by_default>
-  auto stream_async(source from, std::uint64_t window_bytes, CompletionToken&& token = {}) {
-    return stream_async(std::move(from), window_bytes, load_options(),
+  auto stream_async(source origin, std::uint64_t window_bytes, CompletionToken&& token = {}) {
+    return stream_async(std::move(origin), window_bytes, load_options(),
                         std::forward<CompletionToken>(token));
   }
   /// Starts a load with options.
   template <token_for<basic_tensor_stream<Executor>> CompletionToken = token_by_default>
-  auto stream_async(source from, std::uint64_t window_bytes, load_options options,
+  auto stream_async(source origin, std::uint64_t window_bytes, load_options options,
                     CompletionToken&& token = {}) {
     return detail::initiate<basic_tensor_stream<Executor>, &detail::begin_stream>(
-        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(from),
+        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(origin),
         std::move(options), window_bytes);
   }
 
-  /// Loads tensors into memory of the caller. `into` is a vector, or a list in braces. Each
+  /// Loads tensors into memory of the caller. `destinations` is a vector, or a list in braces. Each
   /// destination receives the tensor of the same name. Tensors that `options.load.select` does not
   /// select are ignored. The fill allocates no memory for tensors. If a destination is neither on
   /// the host nor on a device of the loader, the fill fails with `errc::device_unavailable`.
@@ -318,18 +319,18 @@ class basic_loader : public detail::loader_base {
   /// Terminal and partial cancellation stop the fill. Total cancellation is ignored, because a
   /// stopped fill may leave destinations that are partly written.
   template <token_for<fill_result> CompletionToken = token_by_default>
-  auto fill_async(source from, detail::list_argument<destination> into,
+  auto fill_async(source origin, detail::list_argument<destination> destinations,
                   CompletionToken&& token = {}) {
-    return fill_async(std::move(from), std::move(into), fill_options(),
+    return fill_async(std::move(origin), std::move(destinations), fill_options(),
                       std::forward<CompletionToken>(token));
   }
   /// Fills memory with options.
   template <token_for<fill_result> CompletionToken = token_by_default>
-  auto fill_async(source from, detail::list_argument<destination> into, fill_options options,
-                  CompletionToken&& token = {}) {
+  auto fill_async(source origin, detail::list_argument<destination> destinations,
+                  fill_options options, CompletionToken&& token = {}) {
     return detail::initiate<fill_result, &detail::begin_fill, detail::cancel_with_effects>(
-        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(from),
-        std::move(into).take(), std::move(options));
+        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(origin),
+        std::move(destinations).take(), std::move(options));
   }
 
   /// Copies a tensor into new memory of its own. The memory of the original load can then be freed.
@@ -342,14 +343,16 @@ class basic_loader : public detail::loader_base {
   /// to the tensor must have ended before the call. If the copy fails or is cancelled, the new
   /// memory is freed. The result of memory() includes copies in host memory.
   template <token_for<tensor> CompletionToken = token_by_default>
-  auto copy_async(tensor from, CompletionToken&& token = {}) {
-    return copy_async(std::move(from), tensor_copy_options(), std::forward<CompletionToken>(token));
+  auto copy_async(tensor origin, CompletionToken&& token = {}) {
+    return copy_async(std::move(origin), tensor_copy_options(),
+                      std::forward<CompletionToken>(token));
   }
   /// Copies a tensor with options. A `device` converts implicitly to options.
   template <token_for<tensor> CompletionToken = token_by_default>
-  auto copy_async(tensor from, tensor_copy_options options, CompletionToken&& token = {}) {
-    return detail::initiate<tensor, &detail::begin_copy>(
-        std::forward<CompletionToken>(token), executor_, loader_engine(), std::move(from), options);
+  auto copy_async(tensor origin, tensor_copy_options options, CompletionToken&& token = {}) {
+    return detail::initiate<tensor, &detail::begin_copy>(std::forward<CompletionToken>(token),
+                                                         executor_, loader_engine(),
+                                                         std::move(origin), options);
   }
 
   /// Saves tensors as one file, or as a folder of files: see `save_format`. `path` is a string or a

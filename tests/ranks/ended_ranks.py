@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ended_ranks.py RANKS_TOOL socket|tcp|mpi [--mpirun PROGRAM]
+"""ended_ranks.py RANKS_TOOL socket|tcp|mpi [--mpirun PROGRAM] [--runs N] [--seed N]
 
 Four processes are in a call, of which rank 0 has not come yet. One of them is killed, or its call
 is cancelled, or it fails: every other says so, within the time limit, and none is left behind. By
 MPI, mpirun is told not to end the others when one dies (--enable-recovery); without that it is seen
 to end them. Exit code 77: mpirun, or MPI in the tool, is not there.
+
+Then N times: one of four processes that load without a pause is killed or stopped at a random
+moment, or has another file, a damaged one or none. Every other process says why it ends, within
+the time limit.
 """
 
 import argparse
 import json
 import os
+import random
 import signal
 import socket
 import struct
@@ -21,10 +26,11 @@ import time
 
 RANKS = 4
 TIMEOUT_S = 2
+# For the answers of three ranks that are asked for whom they wait, and for a busy machine.
+SLACK_S = 4
 
 
-def make_checkpoint(path):
-    size = 1 << 20
+def make_checkpoint(path, size=1 << 20):
     header = {f"t{i}": {"dtype": "U8", "shape": [size], "data_offsets": [i * size, (i + 1) * size]}
               for i in range(4)}
     text = json.dumps(header).encode()
@@ -49,22 +55,26 @@ def unused_port():
 class Ranks:
     """The processes. Each has a file with its process id, and one of what it says."""
 
-    def __init__(self, options, folder, calls, recovery=True):
+    def __init__(self, options, folder, calls, recovery=True, waits=True):
         self.folder = folder
         self.by_mpirun = options.way == "mpi"
         for rank in range(RANKS):
             open(f"{folder}/said.{rank}", "w").close()
+            os.makedirs(f"{folder}/of.{rank}", exist_ok=True)
+            source = f"{folder}/of.{rank}/model.safetensors"
+            if not os.path.lexists(source):
+                os.symlink(f"{folder}/model.safetensors", source)
         # Rank 0 reads its standard input to the end before it comes.
-        shell = (f'r=${{OMPI_COMM_WORLD_RANK:-$3}}; echo $$ > {folder}/pid.$r; '
+        shell = (f'r=${{OMPI_COMM_WORLD_RANK:-$3}}; echo $$ > {folder}/pid.$r; cd {folder}/of.$r; '
                  f'exec "$@" > {folder}/said.$r')
         tool = ["sh", "-c", shell, options.tool, options.tool]
-        rest = [str(RANKS), str(TIMEOUT_S * 1000), "divided", f"{folder}/model.safetensors", folder]
+        rest = [str(RANKS), str(TIMEOUT_S * 1000), "divided", "model.safetensors", folder]
         if options.way != "mpi":
             tcp = options.way == "tcp"
             address = f"tcp://127.0.0.1:{unused_port()}" if tcp else f"{folder}/socket"
             self.started = [
                 subprocess.Popen([*tool, address, str(r), *rest,
-                                  *(["wait"] if r == 0 else []), *calls],
+                                  *(["wait"] if waits and r == 0 else []), *calls],
                                  stdin=subprocess.PIPE if r == 0 else subprocess.DEVNULL)
                 for r in range(RANKS)]
             return
@@ -74,7 +84,8 @@ class Ranks:
             command.append("--allow-run-as-root")
         quiet = {"OMPI_MCA_btl": "self,vader", "OMPI_MCA_mpi_yield_when_idle": "1",
                  "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-        self.started = [subprocess.Popen([*command, *tool, "mpi", "0", *rest, "wait", *calls],
+        self.started = [subprocess.Popen([*command, *tool, "mpi", "0", *rest,
+                                          *(["wait"] if waits else []), *calls],
                                          stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                          stderr=subprocess.DEVNULL, env={**os.environ, **quiet})]
 
@@ -155,12 +166,80 @@ def check_killed_by_mpirun(options, folder):
     ranks.finish()
 
 
+def has_ended_with_reason(ranks, rank):
+    """The reason names a rank. MPI does not always know which."""
+    lines = [line for line in ranks.said(rank) if line not in ("", "ready")]
+    return bool(lines) and lines[0].startswith(("rank ", "another rank: "))
+
+
+def check_ended_at_random(options, folder, kind, choose):
+    ended = choose.randrange(RANKS)
+    ranks = Ranks(options, folder, ["repeat,100000,model,t0,t1,t2,t3"], waits=False)
+    ranks.wait_until_ready()
+    time.sleep(choose.uniform(0, 0.2))
+    os.kill(ranks.pid(ended), signal.SIGKILL if kind == "killed" else signal.SIGSTOP)
+    others = [r for r in range(RANKS) if r != ended]
+    begin = time.monotonic()
+    ranks.wait_until(lambda: all(has_ended_with_reason(ranks, r) for r in others))
+    seconds = time.monotonic() - begin
+    if kind == "stopped":
+        os.kill(ranks.pid(ended), signal.SIGKILL)
+    ranks.finish()
+    assert seconds < TIMEOUT_S + SLACK_S, seconds
+    if options.way != "mpi":
+        for rank in others:
+            assert ranks.said(rank)[1].startswith(f"rank {ended}: "), (rank, ranks.said(rank))
+    return seconds
+
+
+def check_wrong_file(options, folder, kind, choose):
+    ended = choose.randrange(RANKS)
+    os.makedirs(f"{folder}/of.{ended}")
+    source = f"{folder}/of.{ended}/model.safetensors"
+    if kind == "other":
+        make_checkpoint(source, 4096)
+    elif kind == "damaged":
+        with open(source, "wb") as file:
+            file.write(struct.pack("<Q", 1 << 50) + os.urandom(1000))
+    else:
+        os.symlink(f"{folder}/nothing", source)
+    begin = time.monotonic()
+    ranks = Ranks(options, folder, ["model,t0,t1,t2,t3"], waits=False)
+    ranks.wait_until(lambda: all(ranks.has_ended(r) for r in range(RANKS)))
+    seconds = time.monotonic() - begin
+    ranks.finish()
+    assert seconds < TIMEOUT_S + SLACK_S, seconds
+    for rank in range(RANKS):
+        said = ranks.said(rank)
+        assert not said[-2].isdigit() and (rank == ended or "rank" in said[-2]), (rank, said)
+    return seconds
+
+
+def run_at_random(options):
+    choose = random.Random(options.seed)
+    kinds = {"killed": check_ended_at_random, "stopped": check_ended_at_random,
+             "other": check_wrong_file, "damaged": check_wrong_file, "missing": check_wrong_file}
+    for kind, check in kinds.items():
+        seconds = []
+        for _ in range(options.runs):
+            with tempfile.TemporaryDirectory() as folder:
+                make_checkpoint(f"{folder}/model.safetensors", 1 << 16)
+                seconds.append(check(options, folder, kind, choose))
+        if seconds:
+            seconds.sort()
+            print(f"{kind}: {len(seconds)} runs, all right; {seconds[len(seconds) // 2]:.3f} s until "
+                  f"the last rank's reason at the median, {seconds[-1]:.3f} s at most", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tool")
     parser.add_argument("way", choices=["socket", "tcp", "mpi"])
     parser.add_argument("--mpirun", default="")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    options.tool = os.path.abspath(options.tool)
     if options.way == "mpi" and not os.path.exists(options.mpirun):
         print("skipped: this ringload was built without MPI, or there is no mpirun")
         sys.exit(77)
@@ -171,7 +250,8 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             make_checkpoint(f"{folder}/model.safetensors")
             check(options, folder)
-            print(f"{check.__name__}: right")
+            print(f"{check.__name__}: right", flush=True)
+    run_at_random(options)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,65 @@ TEST_CASE("group: a broadcast brings the root's bytes to every rank, of any numb
   }
 }
 
+TEST_CASE("group: all_gather brings the parts of all ranks to every rank") {
+  // The ranks have different numbers of bytes, and the parts of a rank are not neighbours.
+  const auto gather = [](group& all) {
+    for (const std::size_t bytes : sizes) {
+      std::vector<std::vector<std::byte>> own;
+      std::vector<std::uint32_t> roots;
+      for (std::uint32_t i = 0; i < 2 * all.size() + 1; ++i) {
+        const std::uint32_t root = i * 5 / 3 % all.size();
+        roots.push_back(root);
+        own.push_back(pattern(bytes / (1 + i % 3), all.rank() == root ? i + 1 : 99));
+      }
+      std::vector<gathered_part> parts;
+      for (std::size_t i = 0; i < own.size(); ++i) parts.push_back({own[i], roots[i]});
+      all.all_gather(parts);
+      for (unsigned i = 0; i < own.size(); ++i) {
+        if (!same(own[i], pattern(own[i].size(), i + 1))) return std::string("other bytes");
+      }
+      all.all_gather({});
+      all.all_gather(std::span(parts).first(1));
+    }
+    return std::string();
+  };
+  for (const rank_transport transport : all_transports) {
+    CAPTURE(name_of(transport));
+    for (const std::uint32_t ranks : {1U, 2U, 3U, 5U, 8U}) on_threads(ranks, gather, transport);
+  }
+}
+
+TEST_CASE("group: a rank that stops or fails during all_gather is named by all others") {
+  for (const bool fails : {true, false}) {
+    std::atomic<int> ended = 0;
+    const auto gather = [&](group& all) {
+      if (all.rank() == 2) {
+        if (fails) return all.fail("its drive is gone");
+        // The rank exists but makes no call until the others have given up.
+        while (ended < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return;
+      }
+      std::vector<std::byte> whole(std::size_t{8} << 20);
+      std::vector<gathered_part> parts;
+      for (std::uint32_t root = 0; root < all.size(); ++root)
+        parts.push_back({std::span(whole).subspan(root << 21U, std::size_t{1} << 21U), root});
+      const std::string reason = what_of([&] { all.all_gather(parts); });
+      ++ended;
+      throw std::runtime_error(reason);
+    };
+    for (const rank_transport transport : all_transports) {
+      CAPTURE(name_of(transport));
+      ended = 0;
+      const auto said = all_said(4, gather, std::chrono::milliseconds(2000), transport);
+      for (const std::uint32_t rank : {0U, 1U, 3U}) {
+        CAPTURE(rank);
+        CHECK(said[rank].starts_with("rank 2: "));
+        CHECK(holds(said[rank], fails ? "its drive is gone" : "within 2000 ms"));
+      }
+    }
+  }
+}
+
 TEST_CASE("group: a scatter brings each rank its part, which may be empty") {
   const auto work = [](group& all) {
     std::vector<std::vector<std::byte>> parts;

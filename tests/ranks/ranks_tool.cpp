@@ -11,6 +11,7 @@
 //   tensor,NAME   shard,NAME,DIM   fused,AS,DIM,NAME...   push,NAME,TO
 //   model,NAME,NAME...   makes a model of several tensors, and takes the first tensor of the call
 //   cancel,RANK,CALL   this call, which that rank cancels once it has begun it
+//   repeat,TIMES,CALL  this call, so many times
 //   wait               until the end of the standard input
 //   fail,RANK          that rank fails, and the others ask whether a rank has failed until one has
 //
@@ -44,10 +45,15 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-ringload::tensor made_by(ringload::group_load& load, const std::vector<std::string>& call) {
+ringload::tensor made_by(ringload::group_load& load, std::vector<std::string> call) {
   const auto number = [&](std::size_t at) {
     return static_cast<std::uint32_t>(std::stoul(call.at(at)));
   };
+  if (call.at(0) == "repeat") {
+    const std::uint32_t times = number(1);
+    call.erase(call.begin(), call.begin() + 2);
+    for (std::uint32_t i = 1; i < times; ++i) made_by(load, call);
+  }
   const std::string& what = call.at(0);
   if (what == "tensor")
     return load.tensor_async(call.at(1), ringload::as_exception(boost::asio::use_future)).get();
