@@ -21,6 +21,26 @@ expect 0 "$ringload" apply "$work/run/v0.safetensors" "$work/run/v1.delta.zt" \
 "$ringload" sum "$work/2.safetensors" >"$work/wanted" || fail "sum"
 cmp "$work/applied" "$work/wanted" || fail "the chain leads to another version"
 
+# The layout of slime, SGLang and ModelExpress.
+mkdir "$work/indexed"
+for encoding in xor overwrite; do
+  folder=$work/indexed/weight_v000001
+  expect 0 "$ringload" delta "$work/run/v0.safetensors" "$work/1.safetensors" -o "$folder" \
+    --indexed $encoding --checksum adler32
+  [ -e "$folder/model.safetensors.index.json" ] || fail "no index"
+  expect 0 "$ringload" apply "$work/run/v0.safetensors" "$folder" -o "$work/$encoding.safetensors"
+  "$ringload" sum "$work/$encoding.safetensors" >"$work/applied" || fail "sum"
+  "$ringload" sum "$work/1.safetensors" >"$work/wanted" || fail "sum"
+  cmp "$work/applied" "$work/wanted" || fail "$encoding leads to another version"
+  rm -r "$folder"
+done
+expect 2 "$ringload" delta "$work/run/v0.safetensors" "$work/1.safetensors" -o "$work/d" \
+  --checksum adler32
+complains '--indexed'
+expect 1 "$ringload" delta "$work/run/v0.safetensors" "$work/1.safetensors" -o "$work/d" \
+  --indexed xor
+complains 'weight_v000007'
+
 for options in "--select *" --independent-files "--profile reference" "--route direct" \
   "--allocation tensor" "--trace $work/trace"; do
   set -f
