@@ -118,7 +118,11 @@ void add_delta(CLI::App& root, delta_request& request) {
       ->required()
       ->expected(2)
       ->type_name("");
-  add_output(delta, "--output,-o", "FILE", request.to);
+  delta
+      .add_option("--output,-o", request.to,
+                  "The .zt file to write, or the folder with --indexed. It must not exist")
+      ->required()
+      ->type_name("PATH");
   add_level(delta, "--level,-l", request.zstd_level, "Level of zstd, 1 to 22. Default: 3");
   CLI::Option* const encoding =
       delta
@@ -145,6 +149,10 @@ void add_delta(CLI::App& root, delta_request& request) {
       ->check(CLI::IsMember({"xxh3-128", "adler32"}))
       ->type_name("xxh3-128|adler32")
       ->needs(encoding);
+  delta.parse_complete_callback([&request] {
+    if (!request.indexed && !request.to.ends_with(".zt"))
+      refuse("--output,-o", request.to, "is invalid, expected a name that ends in .zt");
+  });
 }
 
 void add_apply(CLI::App& root, apply_request& request) {
