@@ -29,6 +29,7 @@ asio::awaitable<void> write_delta(loader& host_loader, const delta_request& requ
                                   delta_result& result) {
   delta_options options;
   options.zstd_level = request.zstd_level;
+  options.indexed = request.indexed;
   options.replace = false;
   options.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
   const source base = request.load.from.sources[0];

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <ringload/checkpoint.hpp>
+#include <ringload/delta.hpp>
 #include <ringload/options.hpp>
 #include <ringload/verify.hpp>
 #include <string>
@@ -106,6 +107,7 @@ struct delta_request {
   load_request load;  // Has two sources: the base and the next version.
   std::string to;
   int zstd_level = 3;
+  std::optional<indexed_delta> indexed;
 };
 
 // The version that a chain of deltas results in.

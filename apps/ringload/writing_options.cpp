@@ -118,8 +118,41 @@ void add_delta(CLI::App& root, delta_request& request) {
       ->required()
       ->expected(2)
       ->type_name("");
-  add_output(delta, "--output,-o", "FILE", request.to);
+  delta
+      .add_option("--output,-o", request.to,
+                  "The .zt file to write, or the folder with --indexed. It must not exist")
+      ->required()
+      ->type_name("PATH");
   add_level(delta, "--level,-l", request.zstd_level, "Level of zstd, 1 to 22. Default: 3");
+  CLI::Option* const encoding =
+      delta
+          .add_option_function<std::string>(
+              "--indexed",
+              [&request](const std::string& name) {
+                if (!request.indexed) request.indexed.emplace();
+                request.indexed->encoding =
+                    name == "xor" ? delta_encoding::exclusive_or : delta_encoding::overwrite;
+              },
+              "Write a folder with an index, as slime, SGLang and ModelExpress read it, with this\n"
+              "encoding of changed bytes. The name of the folder has the version: weight_v000007")
+          ->check(CLI::IsMember({"xor", "overwrite"}))
+          ->type_name("xor|overwrite");
+  delta
+      .add_option_function<std::string>(
+          "--checksum",
+          [&request](const std::string& name) {
+            if (!request.indexed) request.indexed.emplace();
+            request.indexed->checksum =
+                name == "adler32" ? delta_checksum::adler32 : delta_checksum::xxh3_128;
+          },
+          "The digests of --indexed. ModelExpress reads adler32. Default: xxh3-128")
+      ->check(CLI::IsMember({"xxh3-128", "adler32"}))
+      ->type_name("xxh3-128|adler32")
+      ->needs(encoding);
+  delta.parse_complete_callback([&request] {
+    if (!request.indexed && !request.to.ends_with(".zt"))
+      refuse("--output,-o", request.to, "is invalid, expected a name that ends in .zt");
+  });
 }
 
 void add_apply(CLI::App& root, apply_request& request) {

@@ -15,6 +15,7 @@
 
 #include "base/catch_as_fault.hpp"
 #include "base/printable.hpp"
+#include "catalog/delta_index.hpp"
 #include "catalog/file_input.hpp"
 #include "catalog/folder_choice.hpp"
 #include "catalog/gguf_split.hpp"
@@ -189,7 +190,7 @@ result<parsed_source> parse_series_file(source_file file, const std::string& pat
   return assemble_source(std::move(opened), std::move(assembled_source));
 }
 
-result<parsed_source> parse_index(const source_folder& folder, const source_file& index_file,
+result<parsed_source> parse_index(const source_folder& folder, source_file index_file,
                                   const std::string& index_path, const source_options& options) {
   auto text = read_index_text(index_file);
   if (!text) return text.error().in(printable_path(index_path));
@@ -207,7 +208,21 @@ result<parsed_source> parse_index(const source_folder& folder, const source_file
     auto added = add_part(opened, folder, std::move(*file), index->shards[shard], options);
     if (!added) return added.error();
   }
+  if (index->delta) {
+    auto described = describe_indexed_delta(opened.contents, *index);
+    if (!described) {
+      const fault& failure = described.error();
+      return failure.where() == "metadata" ? failure.in(printable_path(index_path)) : failure;
+    }
+    // A delta without changes has no other file.
+    opened.contents.push_back(
+        {{index_path, index_file.bytes, "delta index", text->size()}, {}, {}});
+    opened.files.push_back(std::move(index_file));
+  }
   auto assembled_source = assemble_listed(std::move(opened.contents), *index);
+  if (assembled_source && index->delta) {
+    assembled_source->catalog.metadata = metadata_of(*index->delta);
+  }
   return assemble_source(std::move(opened), std::move(assembled_source));
 }
 
@@ -232,7 +247,7 @@ result<parsed_source> parse_folder(const source_folder& folder, const source_opt
   const std::string path = folder.path_of(chosen->index);
   auto index_file = folder.open_file(chosen->index);
   if (!index_file) return index_file.error().in(printable_path(path));
-  return parse_index(folder, *index_file, path, options);
+  return parse_index(folder, std::move(*index_file), path, options);
 }
 
 result<parsed_source> parse_folder_file(const source_folder& folder, const std::string& name,
@@ -242,7 +257,7 @@ result<parsed_source> parse_folder_file(const source_folder& folder, const std::
   if (name.ends_with(".index.json")) {
     auto file = folder.open_file(name);
     if (!file) return file.error().in(printable_path(folder.path_of(name)));
-    return parse_index(folder, *file, folder.path_of(name), options);
+    return parse_index(folder, std::move(*file), folder.path_of(name), options);
   }
   std::vector<std::string> series = gguf_series(path.filename().native());
   if (series.size() <= 1) return from_files(folder, {name}, options);
@@ -264,7 +279,7 @@ result<parsed_source> parse_path(unique_fd fd, const std::string& path,
 
   auto folder = folder_around(path);
   if (!folder) return folder.error().in(printable_path(path));
-  return parse_index(*folder, *file, path, options);
+  return parse_index(*folder, std::move(*file), path, options);
 }
 
 }  // namespace ringload::inline v0

@@ -54,7 +54,7 @@ result<void> add_part(opened_files& opened, const source_folder& folder, source_
 result<parsed_source> parse_series_file(source_file file, const std::string& path,
                                         const source_options& options);
 
-result<parsed_source> parse_index(const source_folder& folder, const source_file& index_file,
+result<parsed_source> parse_index(const source_folder& folder, source_file index_file,
                                   const std::string& index_path, const source_options& options);
 
 result<std::vector<std::string>> list_independent_files(const source_folder& folder);

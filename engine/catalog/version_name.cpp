@@ -15,4 +15,15 @@ std::optional<std::uint64_t> version_named(std::string_view name, std::string_vi
   return parse_number<std::uint64_t>(text);
 }
 
+std::optional<std::uint64_t> weight_version_named(std::string_view name) {
+  constexpr std::string_view start = "weight_v";
+  constexpr std::size_t digits_min = 6;
+  if (!name.starts_with(start)) return std::nullopt;
+  name.remove_prefix(start.size());
+  if (name.size() < digits_min || (name.size() > digits_min && name.front() == '0')) {
+    return std::nullopt;
+  }
+  return parse_number<std::uint64_t>(name);
+}
+
 }  // namespace ringload::inline v0

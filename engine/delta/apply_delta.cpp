@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/checked.hpp"
+#include "base/parse_number.hpp"
 #include "base/printable.hpp"
 #include "catalog/named_catalog.hpp"
 #include "delta/delta_job.hpp"
@@ -37,6 +38,10 @@ class delta_application {
         contents_(delta_.contents()) {}
 
   model run();
+  // Throws if the delta has an index and is for another place in the chain.
+  void check_link(const expected_link& link) const;
+  // Returns the version of the result. Empty unless the delta has an index.
+  std::string identity() const { return contents_.is_indexed ? contents_.result_identity : ""; }
 
  private:
   void check_base_tensors() const;
@@ -81,7 +86,7 @@ void delta_application::check_base_tensors() const {
       throw error(errc::device_unavailable, place,
                   "the model has the tensor on several devices, expected one");
     }
-    if (contents_.base_crcs.contains(each_tensor.name())) continue;
+    if (contents_.is_indexed || contents_.base_crcs.contains(each_tensor.name())) continue;
     throw error(errc::wrong_digest, delta_.place() + ": " + place,
                 "the base of the delta has no such tensor");
   }
@@ -93,7 +98,7 @@ void delta_application::check_base_tensors() const {
 
 void delta_application::list_tensors() {
   for (const tensor& before : request_.base) {
-    if (!contents_.result_crcs.contains(before.name())) continue;
+    if (!contents_.is_indexed && !contents_.result_crcs.contains(before.name())) continue;
     const auto next =
         delta_.find_change(before.name(), host_bytes(before), before.dtype(), before.shape());
     if (!next) throw to_error(next.error().in(delta_.place()));
@@ -105,6 +110,8 @@ void delta_application::list_tensors() {
     applied_tensor& added = tensors_.emplace_back();
     added.name = name;
     added.change = &change;
+    added.dtype = change.dtype;
+    added.shape = change.shape;
     base_tensors_.emplace_back();
   }
 }
@@ -167,8 +174,9 @@ result<void> delta_application::make_tensor(std::size_t i) {
   services_.check_cancelled();
   applied_tensor& next = tensors_[i];
   if (next.change != nullptr) return delta_.apply(next);
-  next.crc = contents_.base_crcs.find(next.name)->second;
   if (is_moved_[i]) std::ranges::copy(next.before, next.after.begin());
+  if (contents_.is_indexed) return {};
+  next.crc = contents_.base_crcs.find(next.name)->second;
   if (!request_.options.check_unchanged) return {};
   return delta_.check_base(next.name, crc32c(next.before));
 }
@@ -176,16 +184,14 @@ result<void> delta_application::make_tensor(std::size_t i) {
 // Throws if the identity of the result differs from the identity that the delta file states. An
 // identity is a digest of all names, dtypes, shapes and digests of a version.
 void delta_application::check_identity() const {
+  if (contents_.is_indexed) return;  // The identity is the name that the publisher chose.
   version_tensors next_version;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const applied_tensor& next = tensors_[i];
     version_tensor& described = next_version[std::string(next.name)];
     described.crc = next.crc;
-    const tensor& before = base_tensors_[i];
-    described.dtype = next.change != nullptr ? next.change->dtype : before.dtype();
-    described.shape = next.change != nullptr ? next.change->shape
-                                             : std::vector<std::uint64_t>(before.shape().begin(),
-                                                                          before.shape().end());
+    described.dtype = next.dtype;
+    described.shape = next.shape;
   }
   const std::string identity = identity_of(next_version);
   if (identity == contents_.result_identity) return;
@@ -199,8 +205,9 @@ void delta_application::check_identity() const {
 model delta_application::assemble() {
   catalog contents = request_.base.catalog();
   const auto delta_file = static_cast<std::uint32_t>(contents.files.size());
-  contents.files.push_back(delta_.file().catalog().files.front());
-  contents.metadata = contents_.metadata;
+  const auto& delta_files = delta_.file().catalog().files;
+  contents.files.insert(contents.files.end(), delta_files.begin(), delta_files.end());
+  if (!contents_.is_indexed) contents.metadata = contents_.metadata;
   contents.tensors.clear();
   std::vector<placement> placements;
   std::vector<taken_arena> arenas = std::move(new_arenas_);
@@ -244,9 +251,9 @@ model delta_application::assemble() {
       info.original_shape = before.original_shape;
       info.attributes = before.attributes;
     }
-    info.file = delta_file;
-    info.dtype = next.change->dtype;
-    info.shape = next.change->shape;
+    info.file += delta_file;
+    info.dtype = next.dtype;
+    info.shape = next.shape;
     info.bytes = next.after.size();
     if (next.change->kind != tensor_change::form::whole) info.encoding = "delta";
     contents.tensors.push_back(std::move(info));
@@ -259,6 +266,27 @@ model delta_application::assemble() {
                                     services_.loader_engine()->memory);
   storage->stats = delta_.file().stats();
   return model(std::move(storage));
+}
+
+void delta_application::check_link(const expected_link& link) const {
+  if (!contents_.is_indexed) return;
+  const auto check = [&](std::string_view key, const std::string& stated, bool is_expected,
+                         const std::string& expected) {
+    if (is_expected) return;
+    throw error(errc::malformed_index, delta_.place(),
+                "the " + std::string(key) + " of the delta is '" + printable(stated) +
+                    "', expected '" + printable(expected) + "'");
+  };
+  const std::string& base = contents_.base_identity;
+  const std::string& next = contents_.result_identity;
+  if (link.version) {
+    const auto number = [](const std::string& text) { return parse_number<std::uint64_t>(text); };
+    check("version", next, number(next) == link.version, std::to_string(*link.version));
+    const std::uint64_t before = *link.version - 1;
+    check("base_version", base, number(base) == before, std::to_string(before));
+  }
+  const bool is_known = !link.base_identity.empty();
+  check("base_version", base, !is_known || base == link.base_identity, link.base_identity);
 }
 
 model delta_application::run() {
@@ -275,15 +303,19 @@ model delta_application::run() {
 
 }  // namespace
 
-model apply_delta(const delta_services& services, const apply_request& request) {
-  return delta_application(services, request).run();
+applied_delta apply_delta(const delta_services& services, const apply_request& request,
+                          const expected_link& link) {
+  delta_application application(services, request);
+  application.check_link(link);
+  model next = application.run();
+  return {std::move(next), application.identity()};
 }
 
 void begin_apply(const engine_ptr& loader_engine, apply_request request,
                  std::unique_ptr<operation<model>> waiting) {
   run_delta_operation<model>(loader_engine, std::move(waiting),
                              [request = std::move(request)](const delta_services& services) {
-                               return apply_delta(services, request);
+                               return apply_delta(services, request).next;
                              });
 }
 

@@ -20,14 +20,6 @@ Element load(const std::byte* from) noexcept {
   return element;
 }
 
-void append_leb128(std::vector<std::byte>& into, std::uint64_t number) {
-  while (number >= leb128_more) {
-    into.push_back(static_cast<std::byte>(number | leb128_more));
-    number >>= leb128_bits;
-  }
-  into.push_back(static_cast<std::byte>(number));
-}
-
 // Compares two versions of a tensor. Calls `visit(index, exclusive_or)` for each element that
 // differs.
 template <class Element, class Visit>
@@ -146,6 +138,14 @@ std::uint32_t delta_width(dtype type) noexcept {
   }
 }
 
+void append_gap(std::vector<std::byte>& gaps, std::uint64_t gap) {
+  while (gap >= leb128_more) {
+    gaps.push_back(static_cast<std::byte>(gap | leb128_more));
+    gap >>= leb128_bits;
+  }
+  gaps.push_back(static_cast<std::byte>(gap));
+}
+
 std::uint64_t count_changed(std::span<const std::byte> before, std::span<const std::byte> after,
                             std::uint32_t width) noexcept {
   std::uint64_t changed = 0;
@@ -164,7 +164,7 @@ sparse_change encode_sparse(std::span<const std::byte> before, std::span<const s
     std::uint64_t index = 0;
     std::uint64_t expected = 0;
     visit_changed<Element>(before, after, [&](std::uint64_t element, Element difference) {
-      append_leb128(out.gaps, element - expected);
+      append_gap(out.gaps, element - expected);
       expected = element + 1;
       store_planes(out.planes.data(), changed, index++, difference);
     });

@@ -9,15 +9,16 @@
 #include "base/crc32c_hasher.hpp"
 #include "base/printable.hpp"
 #include "base/serialize.hpp"
+#include "catalog/delta_index.hpp"
 #include "formats/checksum_list.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::string_view version_key = delta_key_prefix;
-constexpr std::string_view base_key = "ringload.delta.base";
-constexpr std::string_view result_key = "ringload.delta.result";
+constexpr std::string_view version_key = delta_layout_key;
+constexpr std::string_view base_key = delta_base_key;
+constexpr std::string_view result_key = delta_result_key;
 constexpr std::string_view base_digests_key = "ringload.delta.base_digests";
 constexpr std::string_view result_digests_key = "ringload.delta.result_digests";
 constexpr int layout_version = 1;
@@ -106,6 +107,24 @@ result<tensor_change> change_of(const composite_info& object) {
   return change;
 }
 
+// Lists the changes of a delta with an index.
+result<void> read_frames(const catalog& file, delta_contents& contents) {
+  for (const composite_info& object : file.composites) {
+    tensor_change change;
+    change.kind = object.layout == indexed_xor_layout ? tensor_change::form::xor_frame
+                                                      : tensor_change::form::overwrite_frame;
+    change.values = object.name_of(frame_part);
+    for (const auto& [key, value] : object.attributes) {
+      if (key == changed_digest_key) change.result_digest = value.text();
+    }
+    if (!contents.changes.emplace(object.name, std::move(change)).second) {
+      return fault{errc::duplicate_tensor, tensor_place(object.name),
+                   "the delta changes the tensor twice"};
+    }
+  }
+  return {};
+}
+
 // Lists the changes of a delta file. Every tensor of the file that belongs to no sparse or dense
 // change is a whole tensor.
 result<void> read_changes(const catalog& file, delta_contents& contents) {
@@ -171,7 +190,9 @@ result<delta_contents> read_contents(const catalog& file) {
                  {},
                  "the file is not a delta: the attribute 'ringload.delta' is missing"};
   }
-  if (*layout != attribute(layout_version)) {
+  delta_contents contents;
+  contents.is_indexed = *layout == attribute(indexed_layout_name);
+  if (!contents.is_indexed && *layout != attribute(layout_version)) {
     return fault{errc::unsupported_feature,
                  {},
                  "the layout version of the delta is " + printable(layout->text()) + ", expected " +
@@ -180,17 +201,20 @@ result<delta_contents> read_contents(const catalog& file) {
   for (const unreadable_info& object : file.unreadable) {
     return fault{object.code, object.place, object.reason};
   }
-  delta_contents contents;
   auto base = text_at(file, base_key);
   if (!base) return base.error();
   auto next = text_at(file, result_key);
   if (!next) return next.error();
+  contents.base_identity = std::move(*base);
+  contents.result_identity = std::move(*next);
+  if (contents.is_indexed) {
+    if (auto read = read_frames(file, contents); !read) return read.error();
+    return contents;
+  }
   auto base_crcs = digests_at(file, base_digests_key);
   if (!base_crcs) return base_crcs.error();
   auto result_crcs = digests_at(file, result_digests_key);
   if (!result_crcs) return result_crcs.error();
-  contents.base_identity = std::move(*base);
-  contents.result_identity = std::move(*next);
   contents.base_crcs = std::move(*base_crcs);
   contents.result_crcs = std::move(*result_crcs);
   for (const auto& [key, value] : file.metadata) {

@@ -21,6 +21,16 @@
 //   dense                   the whole tensor of the next version
 //
 // Sparse and dense differences have the shape of their tensor and an attribute `dtype`.
+//
+// A delta can also be a folder with an index (catalog/delta_index.hpp). Its catalog has these
+// attributes:
+//
+//   ringload.delta         "index"
+//   ringload.delta.base    the version that the delta is applied to, such as "000006"
+//   ringload.delta.result  the version that the delta leads to, such as "000007"
+//
+// Such a delta describes changed tensors only: it has no digest of the base version or of unchanged
+// tensors.
 
 #include <cstdint>
 #include <map>
@@ -61,18 +71,27 @@ attributes describe_versions(const version_tensors& base, const version_tensors&
 
 // The change of one tensor, or the addition of a tensor.
 struct tensor_change {
-  enum class form : std::uint8_t { sparse, dense, whole };
+  // `xor_frame` and `overwrite_frame` are the encodings of byte_change.hpp.
+  enum class form : std::uint8_t { sparse, dense, whole, xor_frame, overwrite_frame };
+
+  bool is_frame() const noexcept {
+    return kind == form::xor_frame || kind == form::overwrite_frame;
+  }
 
   form kind = form::whole;
+  // A frame has the dtype and the shape of the base version, so these members are not used.
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;
   // Names of tensors in the delta file. `gaps` is set only if `kind` is sparse. `values` is the
-  // tensor with the planes, or the whole tensor.
+  // tensor with the planes, the frame, or the whole tensor.
   std::string gaps;
   std::string values;
+  std::string result_digest;  // Used only for a frame. A text such as "adler32 0a1b2c3d".
 };
 
 struct delta_contents {
+  // True if the delta has an index. Then the maps of digests are empty, and `metadata` too.
+  bool is_indexed = false;
   std::string base_identity;
   std::string result_identity;
   std::map<std::string, std::uint32_t, std::less<>> base_crcs;
@@ -82,7 +101,7 @@ struct delta_contents {
 };
 
 // Reads the description of a delta from the catalog of its file. Fails with errc::not_a_checkpoint
-// if the file is not a delta, and with errc::unsupported_feature if its layout has another version.
+// if the file is not a delta, and with errc::unsupported_feature if its layout is unknown.
 // Fails with errc::malformed_header or errc::malformed_checksum_list if the description is invalid.
 result<delta_contents> read_contents(const catalog& file);
 

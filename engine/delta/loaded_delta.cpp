@@ -11,6 +11,7 @@
 #include "base/crc32c_hasher.hpp"
 #include "base/printable.hpp"
 #include "catalog/opened_checkpoint.hpp"
+#include "delta/running_digest.hpp"
 #include "formats/checksum_list.hpp"
 #include "formats/shape.hpp"
 
@@ -69,6 +70,7 @@ loaded_delta::loaded_delta(const delta_services& services, const source& from)
 }
 
 result<void> loaded_delta::check_change_of(const tensor_change& change) const {
+  if (change.is_frame()) return {};  // A frame is checked when it is decoded.
   const auto bytes = bytes_after(change);
   if (!bytes) return fault{errc::size_overflow, {}, "its shape exceeds 64 bits"};
   if (change.kind == form::whole) return {};
@@ -76,7 +78,7 @@ result<void> loaded_delta::check_change_of(const tensor_change& change) const {
     if (part.empty() || file_.at(part).dtype() == dtype::u8) continue;
     return fault{errc::malformed_header, {}, "its component '" + printable(part) + "' is not u8"};
   }
-  return check_change(view_of(change));
+  return check_change(difference_of(change));
 }
 
 result<void> loaded_delta::check_base(std::string_view name, std::uint32_t crc) const {
@@ -93,9 +95,14 @@ result<applied_tensor> loaded_delta::find_change(std::string_view name,
   applied_tensor found;
   found.name = name;
   found.before = before;
+  found.dtype = type;
+  found.shape.assign(shape.begin(), shape.end());
   const auto change = contents_.changes.find(name);
   if (change == contents_.changes.end()) return found;
   found.change = &change->second;
+  if (found.change->is_frame()) return found;
+  found.dtype = found.change->dtype;
+  found.shape = found.change->shape;
   const bool is_equal =
       type == found.change->dtype && std::ranges::equal(shape, found.change->shape);
   if (is_equal || found.change->kind == form::whole) return found;
@@ -107,10 +114,17 @@ const std::string* loaded_delta::find_missing(const std::set<std::string_view>& 
   for (const auto& [name, crc] : contents_.base_crcs) {
     if (!names.contains(name)) return &name;
   }
+  for (const auto& [name, change] : contents_.changes) {
+    if (change.is_frame() && !names.contains(name)) return &name;
+  }
   return nullptr;
 }
 
-change_view loaded_delta::view_of(const tensor_change& change) const {
+change_view loaded_delta::view_of(const applied_tensor& tensor) const {
+  return tensor.change->is_frame() ? tensor.decoded.view() : difference_of(*tensor.change);
+}
+
+change_view loaded_delta::difference_of(const tensor_change& change) const {
   change_view view;
   view.is_sparse = change.kind == form::sparse;
   view.width = delta_width(change.dtype);
@@ -139,33 +153,68 @@ result<void> loaded_delta::replace(applied_tensor& tensor) const {
   return check_result(tensor.name, tensor.crc);
 }
 
+result<void> loaded_delta::decode(applied_tensor& tensor) const {
+  const auto frame = host_bytes(file_.at(tensor.change->values));
+  auto decoded = tensor.change->kind == form::xor_frame ? decode_xor(frame, tensor.before.size())
+                                                        : decode_overwrite(frame, tensor.before);
+  if (!decoded) return decoded.error().in(tensor_place(tensor.name));
+  tensor.decoded = std::move(*decoded);
+  return {};
+}
+
+result<void> loaded_delta::check_digest(const applied_tensor& tensor,
+                                        const std::string& digest) const {
+  if (!tensor.change->is_frame()) return check_result(tensor.name, tensor.crc);
+  const std::string& expected = tensor.change->result_digest;
+  if (digest == expected) return {};
+  return fault{errc::wrong_digest, tensor_place(tensor.name),
+               "its digest is " + digest + ", expected " + printable(expected) +
+                   ": the delta is damaged, or the tensor is not that of version " +
+                   printable(contents_.base_identity)};
+}
+
 result<void> loaded_delta::apply(applied_tensor& tensor) const {
-  if (tensor.change->kind == form::whole) return replace(tensor);
+  const tensor_change& change = *tensor.change;
+  if (change.kind == form::whole) return replace(tensor);
+  if (change.is_frame()) {
+    if (auto decoded = decode(tensor); !decoded) return decoded;
+  }
+  const auto kind = checksum_kind_of(change.is_frame() ? change.result_digest : "crc32c");
+  if (!kind) {
+    return fault{
+        errc::digest_unavailable, tensor_place(tensor.name),
+        "the algorithm of its digest '" + printable(change.result_digest) + "' is unknown"};
+  }
   const bool is_in_place = tensor.before.data() == tensor.after.data();
   tensor.is_changed = true;
-  change_cursor cursor(view_of(*tensor.change));
+  running_digest digest(*kind, tensor.after);
+  change_cursor cursor(view_of(tensor));
   for (std::size_t offset = 0; offset < tensor.after.size(); offset += tile_bytes) {
     const std::size_t size = std::min(tile_bytes, tensor.after.size() - offset);
     const auto tile = tensor.after.subspan(offset, size);
     if (!is_in_place) std::memcpy(tile.data(), tensor.before.data() + offset, size);
     cursor.apply(tile);
-    tensor.crc = crc32c(tile, tensor.crc);
+    digest.advance(offset + size);
   }
-  const auto expected = contents_.result_crcs.find(tensor.name);
-  if (expected != contents_.result_crcs.end() && expected->second == tensor.crc) return {};
+  const std::string text = digest.finish();
+  tensor.crc = digest.crc();
+  auto status = check_digest(tensor, text);
+  // Only an update in place can be undone, and needs the difference later.
+  if (!is_in_place) tensor.decoded = {};
+  if (status) return status;
   if (is_in_place) {
     undo(tensor);
     tensor.is_changed = false;
   }
-  const bool is_added = tensor.before.data() == nullptr;
-  if (!is_added) {
+  const bool has_base_digest = tensor.before.data() != nullptr && !change.is_frame();
+  if (has_base_digest) {
     if (auto valid = check_base(tensor.name, crc32c(tensor.before)); !valid) return valid;
   }
-  return check_result(tensor.name, tensor.crc);
+  return status;
 }
 
 void loaded_delta::undo(const applied_tensor& tensor) const noexcept {
-  change_cursor(view_of(*tensor.change)).apply(tensor.after);
+  change_cursor(view_of(tensor)).apply(tensor.after);
 }
 
 }  // namespace ringload::inline v0::detail

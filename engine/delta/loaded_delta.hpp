@@ -4,13 +4,16 @@
 // A delta file that was loaded and checked. Applies its changes to the tensors of a base version.
 
 #include <cstdint>
+#include <optional>
 #include <ringload/model.hpp>
 #include <ringload/source.hpp>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "delta/byte_change.hpp"
 #include "delta/delta_code.hpp"
 #include "delta/delta_contents.hpp"
 #include "delta/delta_job.hpp"
@@ -22,11 +25,15 @@ struct applied_tensor {
   std::string_view name;
   const tensor_change* change = nullptr;  // Null if the tensor is unchanged.
   std::span<const std::byte> before;      // Empty if the delta adds the tensor.
+  // The dtype and the shape of the next version.
+  ringload::dtype dtype = dtype::u8;
+  std::vector<std::uint64_t> shape;
   // Memory for the next version. If the tensor is changed in place, the memory is that of `before`.
   // Not used if the tensor is unchanged.
   std::span<std::byte> after;
   std::uint32_t crc = 0;    // Set by apply(): the CRC-32C of the next version.
   bool is_changed = false;  // Set by apply(): true if `after` may differ from the old bytes.
+  byte_change decoded;      // Set by apply() if the change is a frame.
 };
 
 class loaded_delta {
@@ -45,10 +52,11 @@ class loaded_delta {
   // difference for another dtype or shape.
   result<applied_tensor> find_change(std::string_view name, std::span<const std::byte> before,
                                      dtype type, std::span<const std::uint64_t> shape) const;
-  // Returns the name of a base tensor that is not in `names`, or null.
+  // Returns the name of a tensor that the base must have, but that is not in `names`, or null.
   const std::string* find_missing(const std::set<std::string_view>& names) const;
-  // Returns the sparse or dense difference of `change`. The kind of `change` must not be `whole`.
-  change_view view_of(const tensor_change& change) const;
+  // Returns the difference of a tensor. The kind of the change must not be `whole`. The difference
+  // of a frame exists only after apply().
+  change_view view_of(const applied_tensor& tensor) const;
   std::span<const std::byte> bytes_of_whole(const tensor_change& change) const;
 
   // Writes the next version of a tensor to `tensor.after`, and checks the digests. If a check fails
@@ -57,14 +65,18 @@ class loaded_delta {
   // For a sparse or dense difference, only the digest of the result is computed. The difference
   // converts exactly one base to this result, so a wrong base has a wrong result too, with the same
   // probability with which its own digest would be wrong. After a failure, the digest of the base
-  // is computed to find the cause.
+  // is computed to find the cause. A delta with an index has no digest of the base.
   result<void> apply(applied_tensor& tensor) const;
-  // Undoes apply() for a tensor that was changed in place by a sparse or dense difference. A change
-  // of the kind `whole` cannot be undone.
+  // Undoes apply() for a tensor that was changed in place. A change of the kind `whole` cannot be
+  // undone.
   void undo(const applied_tensor& tensor) const noexcept;
 
  private:
   result<void> check_change_of(const tensor_change& change) const;
+  change_view difference_of(const tensor_change& change) const;
+  // Decodes the frame of a tensor.
+  result<void> decode(applied_tensor& tensor) const;
+  result<void> check_digest(const applied_tensor& tensor, const std::string& digest) const;
   // Implements apply() for a change of the kind `whole`.
   result<void> replace(applied_tensor& tensor) const;
 
@@ -73,7 +85,21 @@ class loaded_delta {
   delta_contents contents_;
 };
 
-// Returns the next version of `request.base`. Throws ringload::error.
-model apply_delta(const delta_services& services, const apply_request& request);
+// The place of a delta in a chain. Deltas with an index have names of versions that must agree with
+// the chain. Deltas in .zt files have digests of both versions instead.
+struct expected_link {
+  std::string base_identity;  // The version of the base. Empty if the version is unknown.
+  std::optional<std::uint64_t> version;  // The number of the next version, if it is known.
+};
+
+struct applied_delta {
+  model next;
+  std::string identity;  // The version of `next`, if the delta has an index.
+};
+
+// Returns the next version of `request.base`. Throws ringload::error. Fails with
+// errc::malformed_index if the delta has an index and is for another place in the chain.
+applied_delta apply_delta(const delta_services& services, const apply_request& request,
+                          const expected_link& link = {});
 
 }  // namespace ringload::inline v0::detail

@@ -18,6 +18,7 @@
 #include "delta/delta_code.hpp"
 #include "delta/delta_contents.hpp"
 #include "delta/delta_job.hpp"
+#include "delta/indexed_writer.hpp"
 #include "formats/codec/zstd_frame.hpp"
 #include "formats/zt/zt_dtype.hpp"
 
@@ -52,6 +53,7 @@ struct comparison {
   form kind = form::whole;
   std::uint64_t elements_changed = 0;
   sparse_change change;  // `gaps` is empty for a dense difference.
+  packed_tensor packed;  // Used only in a delta with an index.
 };
 
 // Compresses at most the first MiB of `bytes`. Returns the compressed size.
@@ -80,12 +82,19 @@ class delta_maker {
   // Divides the tensors into groups. Both versions of a group fit into `window_bytes`, unless a
   // group is a single large tensor.
   std::vector<names> divide(const std::vector<const tensor_info*>& tensors) const;
-  void add_group(writer& out, const names& group);
+  // Compares the tensors of a group in parallel, then calls `write(compared)` for each tensor.
+  template <class Write>
+  void add_group(const names& group, const Write& write);
+  bool has_equal_form(const comparison& compared) const;
   result<void> compare(comparison& compared) const;
+  result<void> pack(comparison& compared) const;
   result<void> choose_dense_form(comparison& compared, std::uint32_t width) const;
   void write(writer& out, const comparison& compared);
   void write_change(writer& out, const comparison& compared);
+  void write_packed(indexed_writer& out, comparison& compared);
   void add_removed(const names& group);
+  void write_zt(const std::vector<names>& groups);
+  void write_indexed(const std::vector<names>& groups);
   template <class Start>
   void wait_for_step(const Start& start) const {
     services_.cancellation()->wait_for<std::uint64_t>(start);
@@ -142,17 +151,41 @@ std::vector<delta_maker::names> delta_maker::divide(
   return groups;
 }
 
-result<void> delta_maker::compare(comparison& compared) const {
-  if (!compared.before) return {};
+// Returns true if both versions have the tensor, and differ only in its elements.
+bool delta_maker::has_equal_form(const comparison& compared) const {
+  if (!compared.before) return false;
   const tensor& before = compared.before;
   const tensor& after = compared.after;
   const tensor_info& old_info = *base_.find(before.name());
   const tensor_info& new_info = *next_.find(after.name());
-  if (before.dtype() != after.dtype() || !std::ranges::equal(before.shape(), after.shape()) ||
-      old_info.type != new_info.type || old_info.original_shape != new_info.original_shape ||
-      old_info.attributes != new_info.attributes) {
-    return {};
+  return before.dtype() == after.dtype() && std::ranges::equal(before.shape(), after.shape()) &&
+         old_info.type == new_info.type && old_info.original_shape == new_info.original_shape &&
+         old_info.attributes == new_info.attributes;
+}
+
+// Compresses the difference for a delta with an index.
+result<void> delta_maker::pack(comparison& compared) const {
+  const std::string place = tensor_place(compared.after.name());
+  if (!has_equal_form(compared)) {
+    return fault{errc::unsupported_feature, place,
+                 compared.before
+                     ? "its dtype or shape changes, which a delta with an index cannot describe"
+                     : "the base lacks the tensor, and a delta with an index cannot add a tensor"};
   }
+  const auto before = host_bytes(compared.before);
+  const auto after = host_bytes(compared.after);
+  auto packed =
+      pack_difference(*request_.options.indexed, request_.options.zstd_level, before, after);
+  if (!packed) return packed.error().in(place);
+  compared.packed = std::move(*packed);
+  compared.elements_changed = count_changed(before, after, delta_width(compared.after.dtype()));
+  return {};
+}
+
+result<void> delta_maker::compare(comparison& compared) const {
+  if (!has_equal_form(compared)) return {};
+  const tensor& before = compared.before;
+  const tensor& after = compared.after;
   const std::uint32_t width = delta_width(after.dtype());
   const std::uint64_t changed = count_changed(host_bytes(before), host_bytes(after), width);
   compared.elements_changed = changed;
@@ -242,7 +275,20 @@ void delta_maker::write_change(writer& out, const comparison& compared) {
   add(planes_part, compared.change.planes);
 }
 
-void delta_maker::add_group(writer& out, const names& group) {
+void delta_maker::write_packed(indexed_writer& out, comparison& compared) {
+  const tensor& after = compared.after;
+  result_.elements += after.size_bytes() / delta_width(after.dtype());
+  result_.elements_changed += compared.elements_changed;
+  const bool is_overwrite = request_.options.indexed->encoding == delta_encoding::overwrite;
+  ++(!compared.packed.is_changed ? result_.tensors_unchanged
+     : is_overwrite              ? result_.tensors_sparse
+                                 : result_.tensors_dense);
+  if (!compared.packed.is_changed) return;
+  out.add(std::string(after.name()), std::move(compared.packed));
+}
+
+template <class Write>
+void delta_maker::add_group(const names& group, const Write& write) {
   services_.check_cancelled();
   names in_base;
   for (const std::string& name : group) {
@@ -259,6 +305,7 @@ void delta_maker::add_group(writer& out, const names& group) {
   std::vector<version_tensor> old_tensors(compared.size());
   std::vector<version_tensor> new_tensors(compared.size());
   auto status = for_each_index(compared.size(), [&](std::size_t i) -> result<void> {
+    if (request_.options.indexed) return pack(compared[i]);
     new_tensors[i] = describe(compared[i].after);
     if (compared[i].before) old_tensors[i] = describe(compared[i].before);
     return compare(compared[i]);
@@ -268,7 +315,7 @@ void delta_maker::add_group(writer& out, const names& group) {
     const std::string name(compared[i].after.name());
     if (compared[i].before) base_version_.emplace(name, std::move(old_tensors[i]));
     next_version_.emplace(name, std::move(new_tensors[i]));
-    write(out, compared[i]);
+    write(compared[i]);
     compared[i] = {};  // Frees the memory of this comparison.
   }
 }
@@ -283,6 +330,43 @@ void delta_maker::add_removed(const names& group) {
   }
 }
 
+void delta_maker::write_zt(const std::vector<names>& groups) {
+  writer_options settings;
+  settings.replace = request_.options.replace;
+  settings.sync = request_.options.sync;
+  writer out(request_.path, settings);
+  for (const names& group : groups) {
+    add_group(group, [&](const comparison& compared) { write(out, compared); });
+  }
+  std::vector<const tensor_info*> removed;
+  for (const tensor_info& info : base_) {
+    if (!next_.contains(info.name)) removed.push_back(&info);
+  }
+  for (const names& group : divide(removed)) add_removed(group);
+  attributes described = describe_versions(base_version_, next_version_);
+  const auto& metadata = next_.catalog().metadata;
+  described.insert(described.end(), metadata.begin(), metadata.end());
+  for (const auto& [key, value] : described) {
+    wait_for_step([&](auto&& handler) { out.set_attribute_async(key, value, std::move(handler)); });
+  }
+  const auto written = services_.cancellation()->wait_for<write_result>(
+      [&](auto&& handler) { out.finish_async(std::move(handler)); });
+  result_.bytes = written.bytes;
+}
+
+void delta_maker::write_indexed(const std::vector<names>& groups) {
+  for (const tensor_info& info : base_) {
+    if (next_.contains(info.name)) continue;
+    throw error(errc::unsupported_feature, tensor_place(info.name),
+                "the next version lacks the tensor, and a delta with an index cannot remove it");
+  }
+  indexed_writer out(services_, request_);
+  for (const names& group : groups) {
+    add_group(group, [&](comparison& compared) { write_packed(out, compared); });
+  }
+  result_.bytes = out.finish();
+}
+
 delta_result delta_maker::run() {
   const auto start_time = std::chrono::steady_clock::now();
   services_.require_host();
@@ -294,27 +378,10 @@ delta_result delta_maker::run() {
   require_readable(base_);
   require_readable(next_);
   require_no_delta_keys(next_);
-  writer_options settings;
-  settings.replace = request_.options.replace;
-  settings.sync = request_.options.sync;
-  writer out(request_.path, settings);
   std::vector<const tensor_info*> tensors;
   for (const tensor_info& info : next_) tensors.push_back(&info);
-  for (const names& group : divide(tensors)) add_group(out, group);
-  tensors.clear();
-  for (const tensor_info& info : base_) {
-    if (!next_.contains(info.name)) tensors.push_back(&info);
-  }
-  for (const names& group : divide(tensors)) add_removed(group);
-  attributes described = describe_versions(base_version_, next_version_);
-  const auto& metadata = next_.catalog().metadata;
-  described.insert(described.end(), metadata.begin(), metadata.end());
-  for (const auto& [key, value] : described) {
-    wait_for_step([&](auto&& handler) { out.set_attribute_async(key, value, std::move(handler)); });
-  }
-  const auto written = services_.cancellation()->wait_for<write_result>(
-      [&](auto&& handler) { out.finish_async(std::move(handler)); });
-  result_.bytes = written.bytes;
+  const std::vector<names> groups = divide(tensors);
+  request_.options.indexed ? write_indexed(groups) : write_zt(groups);
   result_.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_time).count();
   return result_;

@@ -115,8 +115,7 @@ void in_place_update::check_destinations() {
     auto next = delta_.find_change(target.name, (*memory)[i], target.dtype, target.shape);
     if (!next) throw to_error(next.error().in(delta_.place()));
     next->after = (*memory)[i];
-    const tensor_change* const change = next->change;
-    if (change != nullptr && (target.dtype != change->dtype || target.shape != change->shape)) {
+    if (target.dtype != next->dtype || target.shape != next->shape) {
       throw error(errc::unsupported_feature, delta_.place() + ": " + tensor_place(target.name),
                   "the delta changes the tensor's dtype or shape, which update_async cannot do");
     }
@@ -145,7 +144,7 @@ result<void> in_place_update::change(std::size_t i) {
   services_.check_cancelled();
   const applied_tensor& tensor = tensors_[i];
   if (tensor.change == nullptr) {
-    if (!options_.check_unchanged) return {};
+    if (!options_.check_unchanged || contents_.is_indexed) return {};
     return delta_.check_base(tensor.name, crc32c(tensor.before));
   }
   return delta_.apply(tensors_[i]);
@@ -191,7 +190,7 @@ update_result in_place_update::run() {
     out.bytes_changed += next.after.size();
     out.elements_changed += next.change->kind == form::whole
                                 ? next.after.size() / delta_width(next.change->dtype)
-                                : delta_.view_of(*next.change).changed();
+                                : delta_.view_of(next).changed();
   }
   out.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_time).count();

@@ -11,10 +11,12 @@
 
 #include "base/folder_names.hpp"
 #include "base/printable.hpp"
+#include "catalog/model_folder.hpp"
 #include "catalog/store_folder.hpp"
 #include "catalog/version_name.hpp"
 #include "delta/delta_job.hpp"
 #include "delta/loaded_delta.hpp"
+#include "formats/shard_index.hpp"
 #include "runtime/engine.hpp"
 
 namespace ringload::inline v0::detail {
@@ -23,6 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view model_file = "model.safetensors";
 constexpr std::string_view full_endings[] = {".safetensors", ".zt", ""};
 
 bool is_folder(const fs::path& path) noexcept {
@@ -57,22 +60,58 @@ source version_folder::source_of(const std::string& name) const {
   return store_ ? source(found_source{store_, name, {}}) : source(path_of(name));
 }
 
+// Sets a name of a version. Fails if the version has a name of this kind already.
+result<void> version_folder::set_name(std::string version_files::* kind, std::uint64_t version,
+                                      const std::string& name) {
+  std::string& stored = versions_[version].*kind;
+  if (!stored.empty()) {
+    return fault{errc::ambiguous_source, printable_path(path_of(name)),
+                 "the folder has the version as " + printable_path(path_of(stored)) + " too"};
+  }
+  stored = name;
+  return {};
+}
+
+// Adds a folder such as weight_v000007. The folder is incomplete, and is not added, if it has
+// neither an index nor a single file with all tensors.
+result<void> version_folder::add_weights(const std::string& name, std::uint64_t version) {
+  constexpr std::size_t beginning_bytes = 4096;  // The metadata is usually at the beginning.
+  const std::string path = path_of(name);
+  const std::string index = std::string(model_file) + ".index.json";
+  const auto folder = model_folder::open(path);
+  if (!folder) return folder.error().in(printable_path(path));
+  auto beginning = folder->read_text(index, beginning_bytes);
+  if (!beginning && beginning.error().code != errc::source_not_found) {
+    return beginning.error().in(printable_path(folder->path_of(index)));
+  }
+  if (!beginning) {
+    const bool is_full = folder->open_file(std::string(model_file)).has_value();
+    return is_full ? set_name(&version_files::full, version, name) : result<void>();
+  }
+  auto is_delta = describes_delta(*beginning);
+  if (!is_delta && beginning->size() == beginning_bytes) {
+    const auto text = folder->read_text(index, shard_index_bytes_max);
+    if (!text) return text.error().in(printable_path(folder->path_of(index)));
+    is_delta = describes_delta(*text);
+  }
+  // A malformed index is reported when the version is loaded.
+  const bool is_full = is_delta && !*is_delta;
+  return set_name(is_full ? &version_files::full : &version_files::delta, version, name);
+}
+
 result<void> version_folder::add(const std::string& name) {
   if (const auto version = version_named(name, delta_ending)) {
-    versions_[*version].delta = name;
-    return {};
+    return set_name(&version_files::delta, *version, name);
+  }
+  if (const auto version = weight_version_named(name); version && !store_) {
+    return is_folder(path_of(name)) ? add_weights(name, *version) : result<void>();
   }
   for (const std::string_view ending : full_endings) {
     const auto version = version_named(name, ending);
     if (!version) continue;
     // In a store, a full version is a single file.
     if (ending.empty() && (store_ || !is_folder(path_of(name)))) continue;
-    std::string& full = versions_[*version].full;
-    if (!full.empty()) {
-      return fault{errc::ambiguous_source, printable_path(path_of(name)),
-                   "the folder has the version as " + printable_path(path_of(full)) + " too"};
-    }
-    full = name;
+    if (auto added = set_name(&version_files::full, *version, name); !added) return added;
   }
   return {};
 }
@@ -131,15 +170,19 @@ result<version_chain> find_chain(const version_folder& folder, std::uint64_t ver
 
 namespace {
 
-// Loads the full version `full`, unless `base` is already loaded. Then applies the deltas.
+// Loads the full version `full`, unless `base` is already loaded. Then applies the deltas. `link`
+// describes the first delta.
 model load_links(const delta_services& services, const std::optional<model>& base,
                  const std::optional<source>& full, const std::vector<source>& deltas,
-                 const apply_options& options) {
+                 const apply_options& options, expected_link link = {}) {
   load_options loading;
   loading.allocation = options.allocation;
   model loaded = full ? services.load_all(*full, loading) : *base;
   for (const source& delta : deltas) {
-    loaded = apply_delta(services, {std::move(loaded), delta, options});
+    auto [next, identity] = apply_delta(services, {std::move(loaded), delta, options}, link);
+    loaded = std::move(next);
+    link.base_identity = std::move(identity);
+    if (link.version) ++*link.version;
   }
   return loaded;
 }
@@ -163,7 +206,8 @@ model load_version(const delta_services& services, const version_request& reques
   if (!chain->full.empty()) full = folder->source_of(chain->full);
   std::vector<source> deltas;
   for (const std::string& name : chain->deltas) deltas.push_back(folder->source_of(name));
-  return load_links(services, options.base, full, deltas, options.apply);
+  const expected_link first = {{}, version + 1 - deltas.size()};
+  return load_links(services, options.base, full, deltas, options.apply, first);
 }
 
 model load_chain(const delta_services& services, const chain_request& request) {

@@ -41,6 +41,9 @@ class version_folder {
 
  private:
   result<void> add(const std::string& name);
+  result<void> set_name(std::string version_files::* kind, std::uint64_t version,
+                        const std::string& name);
+  result<void> add_weights(const std::string& name, std::uint64_t version);
 
   std::string path_;
   std::shared_ptr<byte_folder> store_;  // Null if the folder is on a file system.
@@ -50,8 +53,8 @@ class version_folder {
 // The names of the files that lead to a version: a full version, and the deltas in the order of
 // application.
 struct version_chain {
-  std::string full;  // Empty if the chain begins with the loaded version.
-  std::vector<std::string> deltas;
+  std::string full;                 // Empty if the chain begins with the loaded version.
+  std::vector<std::string> deltas;  // The last delta leads to the version.
 };
 
 // Returns the shortest chain to a version of the folder, from a full version or from the version

@@ -3,12 +3,14 @@
 #include "formats/shard_index.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
 #include "formats/text/json_number.hpp"
 #include "formats/text/json_reader.hpp"
+#include "formats/text/json_text.hpp"
 
 namespace ringload::inline v0 {
 
@@ -16,6 +18,8 @@ namespace {
 
 // Maximum nesting depth, including the outermost object.
 constexpr unsigned index_depth_max = 127;
+
+constexpr std::string_view encoding_key = "delta_encoding";
 
 struct listing {
   std::string_view tensor;
@@ -27,8 +31,13 @@ class index_reader {
   explicit index_reader(std::string_view text) : in_(text) {}
 
   bool read();
+  // Reads the metadata if it is the first value of the index. Returns false otherwise.
+  bool read_first_metadata();
   std::vector<listing>& listings() noexcept { return listings_; }
   std::optional<std::uint64_t> total_bytes() const noexcept { return total_bytes_; }
+  bool is_delta() const noexcept { return texts_.contains(encoding_key); }
+  // Returns the description of a delta. Fails if a text is missing.
+  result<index_delta> delta() const;
   fault parse_fault() const {
     return {errc::malformed_index, "byte " + grouped(in_.position()), in_.cause()};
   }
@@ -40,7 +49,27 @@ class index_reader {
   json_reader in_;
   std::vector<listing> listings_;
   std::optional<std::uint64_t> total_bytes_;
+  std::map<std::string, std::string, std::less<>> texts_;  // The texts of the metadata.
 };
+
+result<index_delta> index_reader::delta() const {
+  index_delta read;
+  const std::pair<std::string_view, std::string*> expected[] = {
+      {encoding_key, &read.encoding},
+      {"version", &read.version},
+      {"base_version", &read.base_version},
+      {"compression_format", &read.compression},
+      {"checksum_format", &read.checksum}};
+  for (const auto& [key, into] : expected) {
+    const auto found = texts_.find(key);
+    if (found == texts_.end()) {
+      return fault{errc::malformed_index, "metadata",
+                   "the index describes a delta, but lacks the text '" + std::string(key) + "'"};
+    }
+    *into = found->second;
+  }
+  return read;
+}
 
 bool index_reader::read() {
   bool map_seen = false;
@@ -60,12 +89,19 @@ bool index_reader::read() {
   }
   if (!in_.end()) return false;
   if (!map_seen) return in_.fail("the key 'weight_map' is missing");
-  return !listings_.empty() || in_.fail("the 'weight_map' is empty");
+  return !listings_.empty() || is_delta() || in_.fail("the 'weight_map' is empty");
 }
 
-// The metadata is informative, so any well-formed JSON is accepted.
+bool index_reader::read_first_metadata() {
+  std::string_view key;
+  return in_.enter_object() && in_.next_key(key) && key == "metadata" && in_.peek() == '{' &&
+         read_metadata();
+}
+
+// The metadata of whole tensors is informative, so any well-formed JSON is accepted.
 bool index_reader::read_metadata() {
   std::string_view key;
+  std::string_view text;
   in_.enter_object();
   while (in_.next_key(key)) {
     const char first = in_.peek();
@@ -73,6 +109,11 @@ bool index_reader::read_metadata() {
       std::string_view number;
       if (!in_.number(number)) return false;
       total_bytes_ = json_truncated(number);  // Some programs write 1.2e10.
+    } else if (const std::string name(key); first == '"') {
+      if (!in_.string(text)) return false;
+      if (!texts_.emplace(name, text).second && is_delta()) {
+        return in_.fail("duplicate key '" + printable(name) + "'");
+      }
     } else if (!in_.skip_value(index_depth_max - 2)) {
       return false;
     }
@@ -145,6 +186,11 @@ result<shard_index> parse_shard_index(std::span<const std::byte> bytes, std::str
 
   shard_index index;
   index.total_bytes = reader.total_bytes();
+  if (reader.is_delta()) {
+    auto delta = reader.delta();
+    if (!delta) return delta.error();
+    index.delta = std::move(*delta);
+  }
   std::string_view checked;
   std::vector<std::string_view> shards;
   for (const listing& listed : listings) {
@@ -165,6 +211,38 @@ result<shard_index> parse_shard_index(std::span<const std::byte> bytes, std::str
                                static_cast<std::uint32_t>(shard_number));
   }
   return index;
+}
+
+std::string delta_index_text(const index_delta& delta,
+                             std::span<const std::pair<std::string, std::string>> tensors) {
+  const std::pair<std::string_view, std::string_view> texts[] = {
+      {"version", delta.version},
+      {"base_version", delta.base_version},
+      {encoding_key, delta.encoding},
+      {"compression_format", delta.compression},
+      {"checksum_format", delta.checksum}};
+  std::string out;
+  const auto append_pair = [&out](std::string_view key, std::string_view value) {
+    if (out.back() != '{') out += ',';
+    out += "\n    ";
+    append_json_string(out, key);
+    out += ": ";
+    append_json_string(out, value);
+  };
+  out = "{\n  \"metadata\": {";
+  for (const auto& [key, value] : texts) append_pair(key, value);
+  out += "\n  },\n  \"weight_map\": {";
+  for (const auto& [tensor, shard] : tensors) append_pair(tensor, shard);
+  out += "\n  }\n}\n";
+  return out;
+}
+
+std::optional<bool> describes_delta(std::string_view beginning) {
+  index_reader reader(beginning);
+  if (reader.read_first_metadata()) return reader.is_delta();
+  // The metadata may also be the last value of a whole index.
+  index_reader whole(beginning);
+  return whole.read() ? std::optional(whole.is_delta()) : std::nullopt;
 }
 
 }  // namespace ringload::inline v0

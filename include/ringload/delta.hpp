@@ -13,6 +13,9 @@
 // A delta is a .zt file. A delta can be read from every source of checkpoints, such as a file or a
 // server. The file contains the digests of all tensors of both versions. If a delta is damaged, or
 // belongs to another base version, the operation fails and changes nothing.
+//
+// A delta can also be a folder with an index, the layout of slime, SGLang and ModelExpress: see
+// indexed_delta. All functions read both layouts.
 
 #include <cstdint>
 #include <functional>
@@ -35,12 +38,49 @@
 
 namespace ringload::inline v0 {
 
+/// The encoding of the changed bytes of a tensor in a delta with an index.
+enum class delta_encoding : std::uint8_t {
+  exclusive_or,  // "xor": the bitwise XOR of all bytes. Usually the smaller encoding.
+  overwrite,     // "overwrite": the positions and the new values of the changed bytes.
+};
+
+/// The algorithm of the digests in a delta with an index. Neither algorithm detects tampering.
+enum class delta_checksum : std::uint8_t {
+  xxh3_128,  // "xxh3-128": 16 bytes. The default of slime.
+  adler32,   // "adler32": 4 bytes. The only algorithm of ModelExpress.
+};
+
+/// Describes a delta with an index. The delta is a folder with safetensors files and a file
+/// model.safetensors.index.json. Each changed tensor is one Zstandard stream of type u8. Each
+/// safetensors file has the digests of its changed tensors in `__metadata__`. slime and SGLang read
+/// every such delta. ModelExpress reads `exclusive_or` with `adler32`.
+///
+/// The layout has no digest of the base and of unchanged tensors. Therefore an applied delta is
+/// verified for the tensors that it changes, and only by their new digests. The layout has no
+/// metadata of the next version: the applied version keeps the metadata of its base. The layout
+/// cannot add, remove or reshape a tensor.
+struct indexed_delta {
+  RINGLOAD_OPTION_STRUCT(indexed_delta)
+
+  delta_encoding encoding = delta_encoding::exclusive_or;
+  delta_checksum checksum = delta_checksum::xxh3_128;
+  /// The name of the next version. If empty, the folder must have a name such as "weight_v000007",
+  /// and the name of the version is "000007".
+  std::string version = {};
+  /// The name of the base version. If empty, the number of the next version minus 1.
+  std::string base_version = {};
+};
+
 /// Options of save_delta_async.
 struct delta_options {
+  RINGLOAD_OPTION_STRUCT(delta_options)
+
   int zstd_level = 3;  // The level of the zstd compression, 1 to 22. 0 means no compression.
   /// The memory limit for the tensors of both versions that are compared at the same time. A tensor
   /// that needs more memory is compared alone.
   std::uint64_t window_bytes = std::uint64_t{512} << 20;
+  /// If set, the delta is a folder with an index. If empty, the delta is a .zt file.
+  std::optional<indexed_delta> indexed = {};
   /// If false, an existing file is not replaced, and the operation fails with `EEXIST`.
   bool replace = true;
   bool sync = true;  // If true, the file and its folder are flushed to the drive before completion.
@@ -52,7 +92,8 @@ struct delta_options {
 
 /// The result of save_delta_async. The delta stores each changed tensor in one of three forms:
 /// sparse, dense or whole. save_delta_async chooses the form by the estimated size of each form.
-/// All elements of a whole tensor count as changed.
+/// All elements of a whole tensor count as changed. In a delta with an index, tensors with the
+/// encoding `exclusive_or` count as dense, and tensors with the encoding `overwrite` as sparse.
 struct delta_result {
   std::uint64_t bytes = 0;              // The size of the delta.
   std::uint64_t tensors_unchanged = 0;  // The number of unchanged tensors.
@@ -73,7 +114,8 @@ struct delta_result {
 /// Options of apply_async and update_async.
 struct apply_options {
   /// If true, the digests of unchanged tensors are verified too, so that all tensors of the result
-  /// are verified. If false, unchanged tensors are not read.
+  /// are verified. If false, unchanged tensors are not read. A delta with an index has no digests
+  /// of unchanged tensors, so the option has no effect.
   bool check_unchanged = true;
   /// The allocations of changed tensors. `per_tensor` allows each old version to be freed tensor by
   /// tensor. Otherwise one allocation has all changed tensors, and also the unchanged tensors of
@@ -85,10 +127,11 @@ struct apply_options {
 
 /// The result of update_async.
 struct update_result {
-  std::uint64_t tensors_changed = 0;   // The number of changed tensors.
-  std::uint64_t bytes_changed = 0;     // The total size of the changed tensors.
-  std::uint64_t elements_changed = 0;  // The number of changed elements.
-  double seconds = 0;                  // The time from the call to completion.
+  std::uint64_t tensors_changed = 0;  // The number of changed tensors.
+  std::uint64_t bytes_changed = 0;    // The total size of the changed tensors.
+  /// The number of changed elements. If the delta has an index, the number of changed bytes.
+  std::uint64_t elements_changed = 0;
+  double seconds = 0;  // The time from the call to completion.
 };
 
 /// The options of load_version_async.
@@ -155,8 +198,9 @@ RINGLOAD_EXPORT void begin_update(const engine_ptr& loader_engine, update_reques
 
 }  // namespace detail
 
-/// Compares two checkpoints and writes their difference to the .zt file `path`. The file becomes
-/// visible at its path when the file is complete. Tensors are compared as they are stored: dtypes
+/// Compares two checkpoints and writes their difference to the .zt file `path`, or to the folder
+/// `path` if `options.indexed` is set. The file or the folder becomes visible at its path when it
+/// is complete. Tensors are compared as they are stored: dtypes
 /// are not converted. Tensors with a logical type, such as a quantised type of GGUF, must not be
 /// new and must keep their dtype and shape. Otherwise the operation fails with
 /// `errc::unsupported_feature`. If the first device of the loader is not the host, the operation
@@ -231,10 +275,15 @@ auto update_async(basic_loader<Executor>& host_loader, detail::list_argument<des
 ///
 ///   v7.safetensors, v7.zt, or a folder v7   the full version
 ///   v7.delta.zt                             the delta from version 6
+///   weight_v000007                          a folder, either the full version or a delta with an
+///                                           index, as slime publishes it
 ///
+/// A folder such as weight_v000007 is ignored until it has its index, or a file model.safetensors.
+/// The base of the first delta must be in the folder, for example as a symlink weight_v000000.
 /// The folder is a local folder, or a folder of a store of `extensions`, such as a prefix of S3 or
-/// a repository of the hub. In a store, a full version is a single file. `extensions` has the same
-/// meaning as for a loader.
+/// a repository of the hub. In a store, a full version is a single file, and folders such as
+/// weight_v000007 are not listed: use load_chain_async with the addresses of their indices.
+/// `extensions` has the same meaning as for a loader.
 ///
 /// Throws `ringload::error`. The code is `errc::ambiguous_source` if the folder has two full
 /// versions with the same number, and `errc::unsupported_feature` if the store cannot list the

@@ -21,6 +21,29 @@ expect 0 "$ringload" apply "$work/run/v0.safetensors" "$work/run/v1.delta.zt" \
 "$ringload" sum "$work/2.safetensors" >"$work/wanted" || fail "sum"
 cmp "$work/applied" "$work/wanted" || fail "the chain leads to another version"
 
+# The layout of slime, SGLang and ModelExpress.
+mkdir "$work/indexed"
+base=$work/run/v0.safetensors next=$work/next.safetensors
+cp "$base" "$next"
+echo changed | dd of="$next" bs=1 seek=$(($(wc -c <"$next") - 100)) conv=notrunc 2>/dev/null
+for encoding in xor overwrite; do
+  folder=$work/indexed/weight_v000001
+  expect 0 "$ringload" delta "$base" "$next" -o "$folder" \
+    --indexed $encoding --checksum adler32
+  [ -e "$folder/model.safetensors.index.json" ] || fail "no index"
+  expect 0 "$ringload" apply "$base" "$folder" -o "$work/$encoding.safetensors"
+  "$ringload" sum "$work/$encoding.safetensors" >"$work/applied" || fail "sum"
+  "$ringload" sum "$next" >"$work/wanted" || fail "sum"
+  cmp "$work/applied" "$work/wanted" || fail "$encoding leads to another version"
+  rm -r "$folder"
+done
+expect 2 "$ringload" delta "$base" "$next" -o "$work/d" \
+  --checksum adler32
+complains '--indexed'
+expect 1 "$ringload" delta "$base" "$next" -o "$work/d" \
+  --indexed xor
+complains 'weight_v000007'
+
 for options in "--select *" --independent-files "--profile reference" "--route direct" \
   "--allocation tensor" "--trace $work/trace"; do
   set -f

@@ -130,3 +130,41 @@ TEST_CASE("shard_index: many tensors over many shards keep their places") {
     REQUIRE(index->shards[shard] == "s" + std::to_string(number % 97) + ".safetensors");
   }
 }
+
+TEST_CASE("shard_index: the index of a delta has five texts, and may list no tensor") {
+  const index_delta delta = {"xor", "000007", "000006", "zstd", "adler32"};
+  const std::pair<std::string, std::string> tensors[] = {{"a\"b", "m-1.safetensors"}};
+  const auto read = parsed(delta_index_text(delta, tensors));
+  REQUIRE(read.has_value());
+  REQUIRE(read->delta.has_value());
+  CHECK(read->delta->encoding == "xor");
+  CHECK(read->delta->version == "000007");
+  CHECK(read->delta->base_version == "000006");
+  CHECK(read->delta->compression == "zstd");
+  CHECK(read->delta->checksum == "adler32");
+  REQUIRE(read->tensors.size() == 1);
+  CHECK(read->tensors[0].first == "a\"b");
+  CHECK(parsed(delta_index_text(delta, {})).has_value());
+
+  CHECK(code_of(R"({"metadata":{"delta_encoding":"xor"},"weight_map":{}})") ==
+        errc::malformed_index);
+  std::string twice = delta_index_text(delta, {});
+  twice.insert(twice.find("\"version\""), R"("delta_encoding": "overwrite", )");
+  CHECK(code_of(twice) == errc::malformed_index);
+  CHECK(code_of(R"({"metadata":{"version":"1"},"weight_map":{}})") == errc::malformed_index);
+  CHECK_FALSE(parsed(R"({"metadata":{"version":"1"},"weight_map":{"a":"m.safetensors"}})")->delta);
+}
+
+TEST_CASE("shard_index: the beginning of an index says whether it describes a delta") {
+  const index_delta delta = {"xor", "000007", "000006", "zstd", "adler32"};
+  const std::pair<std::string, std::string> tensors[] = {{"a", "m-1.safetensors"}};
+  const std::string text = delta_index_text(delta, tensors);
+  CHECK(describes_delta(text) == true);
+  CHECK(describes_delta(text.substr(0, text.find("weight_map"))) == true);
+  CHECK(describes_delta(text.substr(0, text.find("checksum"))) == std::nullopt);
+  CHECK(describes_delta(R"({"metadata":{"total_size":4},"weight_map":{"a":)") == false);
+  CHECK(describes_delta(R"({"weight_map":{"a":"m-1.safetensors"},"metadata":{)") == std::nullopt);
+  CHECK(describes_delta(R"({"weight_map":{"a":"b"},"metadata":{"delta_encoding":"xor"}})") == true);
+  CHECK(describes_delta(R"({"weight_map":{"a":"b"}})") == false);
+  CHECK(describes_delta("") == std::nullopt);
+}

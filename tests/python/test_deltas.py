@@ -294,3 +294,32 @@ def test_a_delta_does_not_replace_its_versions(tmp_path):
         with pytest.raises(ringload.UsageError, match="would replace a file of a version"):
             ringload.save_delta(path, *paths)
     assert [path.read_bytes() for path in paths] == before
+
+
+@pytest.mark.parametrize("encoding", ["xor", "overwrite"])
+@pytest.mark.parametrize("checksum", [None, "xxh3-128", "adler32"])
+def test_a_delta_with_an_index(tmp_path, encoding, checksum):
+    old = {"a": numpy.arange(5000, dtype=numpy.float32), "b": numpy.ones((3, 4), dtype=numpy.int8)}
+    new = {"a": old["a"].copy(), "b": old["b"]}
+    new["a"][::50] += 1
+    ringload.save(tmp_path / "base.safetensors", old)
+    ringload.save(tmp_path / "next.safetensors", new)
+    folder = tmp_path / "weight_v000001"
+    saved = ringload.save_delta(folder, tmp_path / "base.safetensors",
+                                tmp_path / "next.safetensors", indexed=encoding,
+                                checksum=checksum)  # fmt: skip
+    assert saved.tensors_unchanged == 1
+    assert (folder / "model.safetensors.index.json").exists()
+    with ringload.Loader() as loader:
+        base = loader.load(tmp_path / "base.safetensors").result()
+        assert numpy.array_equal(loader.apply(base, folder).result()["a"].numpy(), new["a"])
+    memory = {name: tensor.copy() for name, tensor in old.items()}
+    ringload.update(memory, folder)
+    assert numpy.array_equal(memory["a"], new["a"])
+
+
+def test_a_checksum_needs_an_index(tmp_path):
+    with pytest.raises(ringload.UsageError, match="indexed"):
+        ringload.save_delta(tmp_path / "d", "a", "b", checksum="adler32")
+    with pytest.raises(ringload.UsageError, match="checksum"):
+        ringload.save_delta(tmp_path / "d", "a", "b", indexed="xor", checksum="blake3")

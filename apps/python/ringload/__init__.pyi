@@ -314,6 +314,8 @@ class Loader:
         *,
         zstd_level: int | None = None,
         window: Size | None = None,
+        indexed: Literal["xor", "overwrite"] | None = None,
+        checksum: Literal["xxh3-128", "adler32"] | None = None,
         replace: bool | None = None,
         sync: bool | None = None,
     ) -> Operation[SavedDelta]: ...
@@ -451,6 +453,8 @@ def save_delta(
     hdf5: bool | None = None,
     zstd_level: int | None = None,
     window: Size | None = None,
+    indexed: Literal["xor", "overwrite"] | None = None,
+    checksum: Literal["xxh3-128", "adler32"] | None = None,
     replace: bool | None = None,
     sync: bool | None = None,
 ) -> SavedDelta: ...

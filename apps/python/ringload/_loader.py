@@ -7,7 +7,7 @@ import weakref
 from . import _core, _deltas, _save
 from ._checkpoint import Checkpoint
 from ._destinations import Destinations
-from ._errors import Error
+from ._errors import Error, UsageError
 from ._hdf5 import parser_program
 from ._load import Load, Stream
 from ._names import device_name, dtype_name, path_text, size
@@ -282,20 +282,30 @@ class Loader(ProcessBound):
         """
         return _save.save(self._engine, path_text(path), tensors, options, progress)
 
-    def save_delta(self, path, base, next, *, zstd_level=None, window=None, replace=None,
-                   sync=None):  # fmt: skip
+    def save_delta(self, path, base, next, *, zstd_level=None, window=None, indexed=None,
+                   checksum=None, replace=None, sync=None):  # fmt: skip
         """Writes the delta from checkpoint `base` to checkpoint `next`. Returns a SavedDelta.
 
-        path: the path of the .zt file, which appears when it is complete.
+        path: the path of the .zt file, or of the folder if `indexed` is given. It appears when it
+            is complete.
         base, next: sources as in load(): a name, a list of files, or a Checkpoint.
         zstd_level: 1 to 22, or 0 for no compression. Default 3.
         window: the memory for tensors of both versions. Default "512MiB".
+        indexed: "xor" or "overwrite" writes a folder with an index, as slime, SGLang and
+            ModelExpress read it, with this encoding of changed bytes. The name of the folder has
+            the version: "weight_v000007".
+        checksum: the digests of such a folder, "xxh3-128" (the default) or "adler32", which
+            ModelExpress needs.
         replace: False raises FileExistsError if the path is there. Default True.
         sync: False does not wait for the drive. Default True.
         """
+        if checksum is not None and indexed is None:
+            raise UsageError("checksum is only for a delta with an index: pass indexed too")
         options = {
             "zstd_level": zstd_level,
             "window_bytes": size(window, "window"),
+            "indexed": indexed,
+            "checksum": checksum,
             "replace": replace,
             "sync": sync,
         }

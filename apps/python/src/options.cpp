@@ -265,10 +265,16 @@ save_options save_options_of(const nb::dict& given) {
 delta_options delta_options_of(const nb::dict& given) {
   delta_options options;
   options.sha256 = &make_sha256;
+  indexed_delta indexed;
   apply(given, {{"zstd_level", number(options.zstd_level)},
                 {"window_bytes", number(options.window_bytes)},
+                {"indexed", word(indexed.encoding, {{"xor", delta_encoding::exclusive_or},
+                                                    {"overwrite", delta_encoding::overwrite}})},
+                {"checksum", word(indexed.checksum, {{"xxh3-128", delta_checksum::xxh3_128},
+                                                     {"adler32", delta_checksum::adler32}})},
                 {"replace", number(options.replace)},
                 {"sync", number(options.sync)}});
+  if (given.contains("indexed") && !given["indexed"].is_none()) options.indexed = indexed;
   return options;
 }
 

@@ -40,18 +40,19 @@ class library_encoder final : public zstd_frame_encoder {
 
 }  // namespace
 
-result<std::unique_ptr<zstd_frame_encoder>> zstd_frame_encoder::make(int level) {
+result<std::unique_ptr<zstd_frame_encoder>> zstd_frame_encoder::make(int level,
+                                                                     bool has_content_size) {
   ::ZSTD_CCtx* const context = ::ZSTD_createCCtx();
   if (context == nullptr) throw std::bad_alloc();
   std::unique_ptr<zstd_frame_encoder> encoder = std::make_unique<library_encoder>(context);
   ::ZSTD_CCtx_setParameter(context, ::ZSTD_c_compressionLevel, level);
-  ::ZSTD_CCtx_setParameter(context, ::ZSTD_c_contentSizeFlag, 0);
+  ::ZSTD_CCtx_setParameter(context, ::ZSTD_c_contentSizeFlag, has_content_size ? 1 : 0);
   return encoder;
 }
 
 #else
 
-result<std::unique_ptr<zstd_frame_encoder>> zstd_frame_encoder::make(int) {
+result<std::unique_ptr<zstd_frame_encoder>> zstd_frame_encoder::make(int, bool) {
   return fault{errc::codec_unavailable, "",
                "compressing with zstd was requested, but this ringload was built with "
                "RINGLOAD_ZSTD=OFF"};

@@ -21,12 +21,13 @@ inline constexpr int zstd_level_default = 3;  // zTensor has the same default.
 // Only one thread at a time may use an encoder. The encoder reuses its tables for all frames.
 class zstd_frame_encoder {
  public:
-  // Returns errc::codec_unavailable if the library was built without zstd.
-  static result<std::unique_ptr<zstd_frame_encoder>> make(int level);
+  // If `has_content_size` is true, each frame states the size of its contents. Returns
+  // errc::codec_unavailable if the library was built without zstd.
+  static result<std::unique_ptr<zstd_frame_encoder>> make(int level, bool has_content_size = false);
   virtual ~zstd_frame_encoder() = default;
 
-  // Replaces the contents of `out` with the frame. As .zt files require, the frame has no content
-  // size and no checksum. The index of the file has the content size and the checksum.
+  // Replaces the contents of `out` with the frame. As .zt files require, the frame has no checksum,
+  // and usually no content size. The index of the file has the content size and the checksum.
   virtual result<void> encode(std::span<const std::byte> in, std::vector<std::byte>& out) = 0;
 };
 
