@@ -20,8 +20,9 @@
 namespace ringload::inline v0::detail {
 
 struct drive {
-  drive(boost::asio::io_context& loop, const loader_options& options, std::uint64_t i)
-      : id(i), admission(loop, options) {}
+  drive(boost::asio::io_context& loop, const loader_options& options, std::uint32_t slots_max,
+        std::uint64_t i)
+      : id(i), admission(loop, options, slots_max) {}
 
   const std::uint64_t id;
   admission_control admission;
@@ -35,8 +36,9 @@ class drives {
   // all further drives.
   static constexpr std::size_t drives_max = 64;
 
-  drives(boost::asio::io_context& loop, const loader_options& options)
-      : loop_(loop), options_(options) {}
+  // See admission_control for `slots_max`.
+  drives(boost::asio::io_context& loop, const loader_options& options, std::uint32_t slots_max = 0)
+      : loop_(loop), options_(options), slots_max_(slots_max) {}
 
   // ---- Engine thread only ----
 
@@ -64,6 +66,7 @@ class drives {
  private:
   boost::asio::io_context& loop_;
   const loader_options& options_;
+  const std::uint32_t slots_max_;
   std::uint32_t reads_max_ = 1;
   std::uint32_t active_ = 0;  // Number of drives with unfinished loads.
   mutable std::mutex mutex_;
