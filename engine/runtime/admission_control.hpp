@@ -25,8 +25,8 @@ class admission_control {
  public:
   using clock = queue_depth_tuner::clock;
 
-  // If the loader tunes the limit, the limit may grow to `slots_max` slots on a mount that is
-  // limited by its latency, and otherwise to loader_options::slots.
+  // If the loader tunes the limit, the limit may grow to loader_options::slots. If `slots_max` is
+  // not 0, the limit starts with all slots, and a mount_model may raise it to `slots_max` slots.
   admission_control(boost::asio::io_context& loop, const loader_options& options,
                     std::uint32_t slots_max = 0);
 
@@ -48,7 +48,7 @@ class admission_control {
   wait_queue unawaited_;
   const std::uint64_t fixed_bytes_max_;  // If 0, the tuner adjusts the limit.
   std::optional<queue_depth_tuner> tuner_;
-  mount_model mount_;
+  std::optional<mount_model> mount_;
   // May exceed bytes_max() during a single larger read, or after the tuner has lowered the limit.
   std::uint64_t bytes_in_flight_ = 0;
 };

@@ -8,6 +8,8 @@
 // read from that drive. A share is at most half of the workers. The other workers stay free for a
 // drive that becomes active later, because a slow drive keeps its workers busy for a long time.
 
+#include <sys/sysmacros.h>
+
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
@@ -19,10 +21,14 @@
 
 namespace ringload::inline v0::detail {
 
+// Returns false for a network file system or FUSE, whose latency can be large. The latency of a
+// drive is small, so more bytes in flight would only make reads wait.
+inline bool has_block_device(std::uint64_t id) noexcept { return major(id) != 0; }
+
 struct drive {
   drive(boost::asio::io_context& loop, const loader_options& options, std::uint32_t slots_max,
         std::uint64_t i)
-      : id(i), admission(loop, options, slots_max) {}
+      : id(i), admission(loop, options, has_block_device(i) ? 0 : slots_max) {}
 
   const std::uint64_t id;
   admission_control admission;

@@ -8,8 +8,8 @@
 // replace the bytes of reads that stall. Pure arithmetic: the caller passes all times.
 //
 // The queue_depth_tuner needs several measurements of 64 MiB or more to find the same limit, and
-// halves the limit later if fewer bytes are enough. This model needs two turnovers. A turnover is
-// the completion of as many bytes as may be in flight.
+// halves the limit later if fewer bytes are enough. This model needs one turnover: the completion
+// of as many bytes as may be in flight.
 
 #include <array>
 #include <chrono>
@@ -36,9 +36,9 @@ class mount_model {
   std::uint64_t largest_ = 0;
   double shortest_ = 0;  // The shortest time of a sampled read in seconds. 0 without a sample.
 
-  // The current turnover. The first turnover with a new limit is skipped, because its reads start
-  // at the same time and wait for each other.
-  bool skipped_ = true;
+  // The current turnover. The turnover after a raise is skipped, because its reads started with the
+  // former limit.
+  bool skipped_ = false;
   std::uint64_t counted_ = 0;
   std::array<double, samples_max> samples_ = {};
   std::size_t sample_count_ = 0;
