@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to refuse files that mean harm: time and memory of `ringload ls`.
+"""What it costs to refuse files that mean harm: time and memory of `ringload load`.
 
     bench/malicious_files.py RINGLOAD [--only TEXT] [--repeat N]
 
-Makes one file after the other, of each format that is read, and has it listed. Each must be refused
+Makes one file after the other, of each format that is read, and has it loaded. Each must be refused
 with one line within 100 ms, of which starting the program is a part, and 100 MB; the time is the
 best of N, the memory the largest; the processor time is what the program itself took, on a busy
 machine too. Prints a table, and ends with 1 where one is not.
@@ -386,11 +386,12 @@ def bomb(path):
     path.write_bytes(zipped([member("a.npy", begin + unit * 40 + b"\x03\x00", len(head) + (40 << 30), 8, crc=0)]))
 
 
-def listed(ringload, path):
+def loaded(ringload, path):
     """Exit code, line, seconds, bytes of memory at most, seconds of processor time."""
     read, write = os.pipe()
     begin = time.perf_counter()
-    child = subprocess.Popen([ringload, "ls", str(path)], stdout=subprocess.DEVNULL, stderr=write)
+    child = subprocess.Popen(
+        [ringload, "load", str(path), "--no-progress"], stdout=subprocess.DEVNULL, stderr=write)
     os.close(write)
     said = b""
     while more := os.read(read, 65536):
@@ -435,7 +436,7 @@ def main():
     print("| file | bytes | refused in | processor time | memory | by |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for title, path in made(pathlib.Path(folder), how.only):
-            runs = [listed(how.ringload, path) for _ in range(how.repeat)]
+            runs = [loaded(how.ringload, path) for _ in range(how.repeat)]
             code, said = runs[0][:2]
             milliseconds = min(run[2] for run in runs) * 1000
             megabytes = max(run[3] for run in runs) / 1e6

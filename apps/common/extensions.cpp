@@ -12,7 +12,12 @@
 #ifdef RINGLOAD_WITH_REMOTE
 #include <chrono>
 #include <cstdio>
+#include <memory>
+#include <ringload/byte_source.hpp>
 #include <ringload/remote.hpp>
+#include <stop_token>
+#include <string_view>
+#include <utility>
 #endif
 
 namespace ringload::tool {
@@ -26,6 +31,20 @@ void tell_of_cache(const hub_cached_file& file) {
                file.error_text.c_str());
 }
 
+// Refuses every address, because the proxy of the environment is of another kind than HTTP. Files
+// of this machine can still be loaded.
+class refused_network final : public byte_store {
+ public:
+  explicit refused_network(error reason) : reason_(std::move(reason)) {}
+  bool has_name(std::string_view source) const noexcept override {
+    return source.find("://") != source.npos;
+  }
+  found_source find(std::string_view, const std::stop_token&) override { throw reason_; }
+
+ private:
+  const error reason_;
+};
+
 // Returns the extension for the network. If an option is invalid, the error names the option as the
 // user wrote it.
 extension network(const remote_options& how, const remote_wish& wish, const surroundings& here) {
@@ -34,7 +53,10 @@ extension network(const remote_options& how, const remote_wish& wish, const surr
   } catch (const error& refused) {
     if (refused.place().empty()) throw;
     const std::string cause = std::string(refused.what()).substr(refused.place().size() + 2);
-    throw error(refused.code(), setting_of(refused.place(), wish, here), cause);
+    error named(refused.code(), setting_of(refused.place(), wish, here), cause);
+    const bool from_environment = refused.place() == "remote_options::proxy" && wish.proxy.empty();
+    if (!from_environment) throw named;
+    return extension(std::make_shared<refused_network>(std::move(named)));
   }
 }
 
@@ -64,7 +86,9 @@ std::vector<extension> extensions([[maybe_unused]] const std::optional<remote_wi
       how.stall_time_max = std::chrono::seconds(*wish->stall_seconds_max);
     }
     how.ca_file = wish->ca_file;
-    how.proxy = wish->proxy;
+    proxy_settings proxies = proxy_of(*wish, here);
+    how.proxy = std::move(proxies.proxy);
+    how.no_proxy = std::move(proxies.no_proxy);
     all.push_back(network(how, *wish, here));
   }
 #endif

@@ -138,10 +138,12 @@ inline void add_gpu_direct(CLI::App& to, gpu_direct& how) {
 
 inline void add_loader_options(CLI::App& to, loader_options& options) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
-  add_number(to, "--slots", options.slots, most,
-             "Number of read buffers, which is also the limit of reads at once:\n1 to 1024. "
-             "0: automatic (16, or 32 for each GPU up to 128). Default: " +
-                 std::to_string(options.slots));
+  add_number(
+      to, "--slots", options.slots, most,
+      "Number of read buffers, which is also the limit of reads at once:\n1 to 1024. "
+      "0: automatic (16, up to 64 if the latency of a mount needs them,\nor 32 for each GPU up "
+      "to 128). Default: " +
+          std::to_string(options.slots));
   add_size(to, "--slot-bytes", options.slot_bytes,
            "Size of each read buffer, a power of two from 64K to 64M. Default: " +
                binary_size(options.slot_bytes));

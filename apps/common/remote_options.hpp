@@ -48,8 +48,10 @@ inline void add_remote(CLI::App& to, remote_wish& wish) {
                 "File of certificates (PEM) to trust in addition to those of the system")
       ->type_name("FILE")
       ->group(group);
-  to.add_option("--proxy", wish.proxy, "The proxy for HTTP and HTTPS. Default: none")
-      ->type_name("http://HOST:PORT")
+  to.add_option("--proxy", wish.proxy,
+                "The proxy for HTTP and HTTPS. Default: HTTPS_PROXY, HTTP_PROXY or ALL_PROXY,\n"
+                "except for the hosts of NO_PROXY")
+      ->type_name("http://[USER:PASSWORD@]HOST:PORT")
       ->group(group);
   to.add_flag("--offline", wish.offline,
               "Open no connection: load only files of this machine, as HF_HUB_OFFLINE=1")

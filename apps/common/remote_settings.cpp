@@ -21,6 +21,8 @@ using values = std::map<std::string, std::string>;
 using variables = std::initializer_list<const char*>;
 constexpr variables profile_names = {"AWS_PROFILE", "AWS_DEFAULT_PROFILE"};
 constexpr variables s3_endpoints = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"};
+constexpr variables proxies = {"https_proxy", "HTTPS_PROXY", "http_proxy",
+                               "HTTP_PROXY",  "all_proxy",   "ALL_PROXY"};
 
 // Returns the name of the first variable that is set and not empty. Returns an empty string if
 // there is none.
@@ -108,6 +110,22 @@ hub_options hub_settings(const remote_wish& wish, const surroundings& of) {
   return out;
 }
 
+proxy_settings proxy_of(const remote_wish& wish, const surroundings& of) {
+  proxy_settings out;
+  out.proxy = wish.proxy;
+  if (!out.proxy.empty()) return out;
+  out.proxy = first_of(proxies, of);
+  if (out.proxy.empty()) return out;
+  if (out.proxy.find("://") == std::string::npos) out.proxy.insert(0, "http://");
+  const std::string exempt = first_of({"no_proxy", "NO_PROXY"}, of);
+  for (std::size_t begin = 0; begin < exempt.size();) {
+    const std::size_t end = std::min(exempt.find(',', begin), exempt.size());
+    out.no_proxy.push_back(exempt.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
 bool is_offline(const remote_wish& wish, const surroundings& of) {
   return wish.offline || is_true(first_of({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}, of));
 }
@@ -135,6 +153,7 @@ s3_options s3_settings(const remote_wish& wish, const surroundings& of) {
   out.access_key_id = first_of({"AWS_ACCESS_KEY_ID"}, of);
   out.secret_access_key = first_of({"AWS_SECRET_ACCESS_KEY"}, of);
   out.session_token = first_of({"AWS_SESSION_TOKEN"}, of);
+  const bool from_file = out.access_key_id.empty() || out.secret_access_key.empty();
   // The three values must come from the same source, because a secret belongs to one key.
   for (const values* from : {&keys, &config}) {
     if (!out.access_key_id.empty() && !out.secret_access_key.empty()) break;
@@ -143,6 +162,13 @@ s3_options s3_settings(const remote_wish& wish, const surroundings& of) {
     out.session_token = value_of(*from, "aws_session_token");
   }
   if (out.secret_access_key.empty()) out.access_key_id.clear();
+  if (from_file && !out.access_key_id.empty()) {
+    // Another program writes new keys into the file before the old keys expire.
+    out.renew = [wish, of]() -> std::optional<s3_keys> {
+      const s3_options now = s3_settings(wish, of);
+      return s3_keys{now.access_key_id, now.secret_access_key, now.session_token};
+    };
+  }
   if (!out.access_key_id.empty()) return out;
   out.session_token.clear();
   if (set_of(profile_names, of).empty()) return out;
@@ -155,7 +181,10 @@ s3_options s3_settings(const remote_wish& wish, const surroundings& of) {
 
 std::string setting_of(const std::string& option, const remote_wish& wish, const surroundings& of) {
   if (option == "remote_options::ca_file") return "--ca-file";
-  if (option == "remote_options::proxy") return "--proxy";
+  if (option == "remote_options::proxy") {
+    const std::string variable = set_of(proxies, of);
+    return wish.proxy.empty() && !variable.empty() ? variable : "--proxy";
+  }
   if (option == "remote_options::connections") return "--connections";
   if (option == "remote_options::chunk_bytes") return "--chunk-bytes";
   if (option == "remote_options::stall_time_max") return "--stall-max";

@@ -12,6 +12,7 @@
 #include <ringload/hub.hpp>
 #include <ringload/s3.hpp>
 #include <string>
+#include <vector>
 
 namespace ringload::tool {
 
@@ -43,6 +44,16 @@ surroundings process_surroundings();
 /// $HF_HOME/token, $XDG_CACHE_HOME/huggingface/token or ~/.cache/huggingface/token. If
 /// HF_HUB_DISABLE_IMPLICIT_TOKEN is true, no token is used.
 hub_options hub_settings(const remote_wish& wish, const surroundings& of);
+
+struct proxy_settings {
+  std::string proxy;
+  std::vector<std::string> no_proxy;
+};
+
+/// Returns the proxy of the command line. Otherwise returns HTTPS_PROXY, HTTP_PROXY or ALL_PROXY,
+/// and the hosts of NO_PROXY, in lower or upper case. If the variables for https and http name
+/// different proxies, the proxy for https is used.
+proxy_settings proxy_of(const remote_wish& wish, const surroundings& of);
 
 /// Returns true if the command line, HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE requests offline mode.
 bool is_offline(const remote_wish& wish, const surroundings& of);

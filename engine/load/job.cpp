@@ -215,6 +215,8 @@ work::offer job::take_step(bool awaited) {
 
 void job::end(std::uint32_t read, const result<void>& outcome) {
   progress_->end_read();
+  if (const drive* const source_drive = drives_.drive_of(plan_.reads[read].file))
+    the_engine->add_workers(source_drive->admission.bytes_max());
   if (drives_.leave(plan_.reads[read].file)) the_engine->read_schedule.wake_worker();
   if (!outcome) {
     stop(outcome.error());

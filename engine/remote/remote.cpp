@@ -2,14 +2,18 @@
 
 // Checks remote_options. Creates the HTTP client, and stores for the hub, S3 and web servers.
 
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <ringload/error.hpp>
 #include <ringload/remote.hpp>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "remote/http/client.hpp"
+#include "remote/http/percent_encoding.hpp"
 #include "remote/http_store.hpp"
 #include "remote/hub_store.hpp"
 #include "remote/s3_store.hpp"
@@ -22,6 +26,36 @@ using namespace remote_http;
 
 [[noreturn]] void refuse(const char* option, std::string cause) {
   throw error(errc::invalid_options, std::string("remote_options::") + option, std::move(cause));
+}
+
+// Returns the value of Proxy-Authorization for "user:password", which may be percent-encoded.
+std::string basic_authorization(std::string_view user_info) {
+  const auto text = percent_decoded(user_info);
+  if (!text) refuse("proxy", "the user name or the password has an invalid '%'");
+  std::string encoded(4 * ((text->size() + 2) / 3) + 1, '\0');
+  const int bytes = ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(encoded.data()),
+                                      reinterpret_cast<const unsigned char*>(text->data()),
+                                      static_cast<int>(text->size()));
+  encoded.resize(static_cast<std::size_t>(bytes));
+  return "Basic " + encoded;
+}
+
+// The faults do not contain the address, because the address may contain a password.
+void set_proxy(std::string address, client_settings& out) {
+  constexpr std::size_t bytes_max = 8192;
+  if (address.size() > bytes_max) refuse("proxy", "it is longer than 8,192 bytes");
+  const std::size_t begin = address.find("://") + 3;
+  const std::size_t host = address.find('@');
+  if (begin != std::string::npos + 3 && host != std::string::npos && host > begin) {
+    out.proxy_authorization =
+        basic_authorization(std::string_view(address).substr(begin, host - begin));
+    address.erase(begin, host + 1 - begin);
+  }
+  auto proxy = parse_http_url(address);
+  if (!proxy || proxy->tls || proxy->target != "/") {
+    refuse("proxy", "it must be the address of a server: http://[user:password@]host:port");
+  }
+  out.proxy = std::move(*proxy);
 }
 
 client_settings settings_of(const remote_options& options) {
@@ -61,13 +95,8 @@ client_settings settings_of(const remote_options& options) {
     for (char& c : host) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
     out.hosts.push_back(std::move(host));
   }
-  if (!options.proxy.empty()) {
-    auto proxy = parse_http_url(options.proxy);
-    if (!proxy || proxy->tls || proxy->target != "/") {
-      refuse("proxy", "it must be the address of a server: http://host:port");
-    }
-    out.proxy = std::move(*proxy);
-  }
+  if (!options.proxy.empty()) set_proxy(options.proxy, out);
+  out.no_proxy = options.no_proxy;
   auto tls = make_tls_settings(options.ca_file);
   if (!tls) throw error(tls.error().code, tls.error().where(), tls.error().cause());
   out.tls = std::move(*tls);

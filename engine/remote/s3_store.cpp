@@ -12,6 +12,7 @@
 #include "catalog/folder_choice.hpp"
 #include "remote/http/percent_encoding.hpp"
 #include "remote/s3/s3_address.hpp"
+#include "remote/s3/s3_keyring.hpp"
 #include "remote/s3/s3_list.hpp"
 #include "remote/s3/s3_signature.hpp"
 
@@ -26,21 +27,26 @@ constexpr std::string_view region_field = "x-amz-bucket-region";
 // have different regions.
 struct s3_access {
   s3_place place;
-  s3_credentials credentials;
+  std::shared_ptr<s3_keyring> keys;
   std::string missing_keys_reason;
 
-  bool is_signed() const noexcept { return !credentials.access_key_id.empty(); }
-  sign_function sign() const;
+  bool is_signed() const { return !keys->current().access_key_id.empty(); }
+  // Sets the functions of the object that sign a request and renew the credentials.
+  void authorize(remote_object& object) const;
 };
 
-sign_function s3_access::sign() const {
-  if (!is_signed()) return {};
-  return [credentials = credentials,
-          region = std::string(region_of(place))](const outgoing_request& request) {
+void s3_access::authorize(remote_object& object) const {
+  if (!is_signed()) return;
+  object.sign = [keys = keys,
+                 region = std::string(region_of(place))](const outgoing_request& request) {
     // Fields such as Range are not signed, because a proxy may change these fields.
     const outgoing_request bare = {request.method, request.to, {}};
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-    return sign_s3(bare, credentials, region, now);
+    return sign_s3(bare, keys->current(), region, now);
+  };
+  if (!keys->can_renew()) return;
+  object.renew = [keys = keys](s3_keyring::clock::time_point signed_at) {
+    return keys->renew(signed_at);
   };
 }
 
@@ -98,7 +104,7 @@ s3_page s3_folder::fetch_page(const std::string& token, s3_depth depth,
   small_request request;
   request.object.url =
       value_or_throw(s3_list_url(access_.place, bucket_, prefix_, token, depth), place);
-  request.object.sign = access_.sign();
+  access_.authorize(request.object);
   request.object.shown = place;
   request.bytes_max = s3_page_bytes_max;
   const small_response response = value_or_throw(client_->fetch(request, stop), place);
@@ -184,7 +190,7 @@ std::vector<std::string> s3_folder::names_beneath(const std::stop_token& stop) {
 remote_object s3_folder::object(const std::string& name) const {
   remote_object out;
   out.url = value_or_throw(s3_object_url(access_.place, {bucket_, prefix_ + name}), path_of(name));
-  out.sign = access_.sign();
+  access_.authorize(out);
   out.shown = path_of(name);
   if (const auto listed = objects_.find(name); listed != objects_.end()) {
     out.bytes = listed->second.bytes;
@@ -228,7 +234,10 @@ class s3_store final : public byte_store {
 s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& options)
     : client_(std::move(client)),
       access_{{options.region, options.endpoint, options.path_style},
-              {options.access_key_id, options.secret_access_key, options.session_token},
+              std::make_shared<s3_keyring>(
+                  s3_credentials{options.access_key_id, options.secret_access_key,
+                                 options.session_token},
+                  options.renew),
               options.missing_keys_reason} {
   for (const std::string* value : {&options.access_key_id, &options.session_token}) {
     const bool sent = std::ranges::all_of(*value, [](char c) { return c > ' ' && c < '\x7f'; });

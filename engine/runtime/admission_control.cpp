@@ -12,12 +12,16 @@ std::uint64_t first_bytes_in_flight(const loader_options& options) noexcept {
                     limit_max);
 }
 
-admission_control::admission_control(boost::asio::io_context& loop, const loader_options& options)
+admission_control::admission_control(boost::asio::io_context& loop, const loader_options& options,
+                                     std::uint32_t slots_max)
     : awaited_(loop), unawaited_(loop), fixed_bytes_max_(options.bytes_in_flight) {
   if (fixed_bytes_max_ > 0) return;
   const std::uint64_t limit_max = options.slots * options.slot_bytes;
   const std::uint64_t limit_min = std::min(limit_max, 2 * options.slot_bytes);
-  tuner_.emplace(limit_min, first_bytes_in_flight(options), limit_max);
+  // On a mount, some reads can stall. The other slots keep the mount busy meanwhile.
+  const std::uint64_t start = slots_max > 0 ? limit_max : first_bytes_in_flight(options);
+  tuner_.emplace(limit_min, start, limit_max, slots_max * options.slot_bytes);
+  if (slots_max > 0) mount_.emplace();
 }
 
 boost::asio::awaitable<void> admission_control::acquire(std::uint64_t bytes, bool awaited) {
@@ -30,10 +34,12 @@ boost::asio::awaitable<void> admission_control::acquire(std::uint64_t bytes, boo
   co_await queue.wait(bytes);
 }
 
-void admission_control::release(std::uint64_t bytes) {
+void admission_control::release(std::uint64_t bytes, std::optional<clock::duration> time) {
   bytes_in_flight_ -= bytes;
   const bool idle = bytes_in_flight_ == 0 && awaited_.empty() && unawaited_.empty();
-  if (tuner_) tuner_->completed(bytes, queue_depth_tuner::clock::now(), idle);
+  if (tuner_) tuner_->completed(bytes, clock::now(), idle);
+  const bool is_modelled = mount_ && time && tuner_->can_raise();
+  if (is_modelled && mount_->completed(bytes, *time, tuner_->bytes())) tuner_->raise();
   admit_waiting();
 }
 

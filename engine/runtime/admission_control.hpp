@@ -11,6 +11,7 @@
 #include <optional>
 #include <ringload/options.hpp>
 
+#include "runtime/mount_model.hpp"
 #include "runtime/queue_depth_tuner.hpp"
 #include "runtime/wait_queue.hpp"
 
@@ -22,10 +23,16 @@ std::uint64_t first_bytes_in_flight(const loader_options& options) noexcept;
 
 class admission_control {
  public:
-  admission_control(boost::asio::io_context& loop, const loader_options& options);
+  using clock = queue_depth_tuner::clock;
+
+  // If the loader tunes the limit, the limit may grow to loader_options::slots. If `slots_max` is
+  // not 0, the limit starts with all slots, and a mount_model may raise it to `slots_max` slots.
+  admission_control(boost::asio::io_context& loop, const loader_options& options,
+                    std::uint32_t slots_max = 0);
 
   boost::asio::awaitable<void> acquire(std::uint64_t bytes, bool awaited);
-  void release(std::uint64_t bytes);
+  // `time` is the duration of the read or write. Without `time`, the mount is not modelled.
+  void release(std::uint64_t bytes, std::optional<clock::duration> time = std::nullopt);
 
   // Returns the present limit. A read that is larger than the limit is admitted when no other read
   // is in flight. May be called from any thread.
@@ -41,6 +48,7 @@ class admission_control {
   wait_queue unawaited_;
   const std::uint64_t fixed_bytes_max_;  // If 0, the tuner adjusts the limit.
   std::optional<queue_depth_tuner> tuner_;
+  std::optional<mount_model> mount_;
   // May exceed bytes_max() during a single larger read, or after the tuner has lowered the limit.
   std::uint64_t bytes_in_flight_ = 0;
 };
@@ -53,20 +61,20 @@ class admission_guard {
   admission_guard(const admission_guard&) = delete;
   admission_guard& operator=(const admission_guard&) = delete;
   ~admission_guard() {
-    if (acquired_) admission_.release(bytes_);
+    if (acquired_at_) admission_.release(bytes_, admission_control::clock::now() - *acquired_at_);
   }
 
   boost::asio::awaitable<void> acquire() {
     admission_control& admission = admission_;
     co_await admission.acquire(bytes_, awaited_);
-    acquired_ = true;
+    acquired_at_ = admission_control::clock::now();
   }
 
  private:
   admission_control& admission_;
   const std::uint64_t bytes_;
   const bool awaited_;
-  bool acquired_ = false;
+  std::optional<admission_control::clock::time_point> acquired_at_;
 };
 
 }  // namespace ringload::inline v0::detail

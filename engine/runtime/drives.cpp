@@ -8,7 +8,7 @@ drive& drives::find_or_add(std::uint64_t id) {
   if (found != drives_.end()) return *found;
   if (drives_.size() == drives_max) return drives_.back();
   const std::lock_guard lock(mutex_);
-  return drives_.emplace_back(loop_, options_, id);
+  return drives_.emplace_back(loop_, options_, slots_max_, id);
 }
 
 std::uint64_t drives::bytes_in_flight_max() const {

@@ -8,6 +8,8 @@
 // read from that drive. A share is at most half of the workers. The other workers stay free for a
 // drive that becomes active later, because a slow drive keeps its workers busy for a long time.
 
+#include <sys/sysmacros.h>
+
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
@@ -19,9 +21,14 @@
 
 namespace ringload::inline v0::detail {
 
+// Returns false for a network file system or FUSE, whose latency can be large. The latency of a
+// drive is small, so more bytes in flight would only make reads wait.
+inline bool has_block_device(std::uint64_t id) noexcept { return major(id) != 0; }
+
 struct drive {
-  drive(boost::asio::io_context& loop, const loader_options& options, std::uint64_t i)
-      : id(i), admission(loop, options) {}
+  drive(boost::asio::io_context& loop, const loader_options& options, std::uint32_t slots_max,
+        std::uint64_t i)
+      : id(i), admission(loop, options, has_block_device(i) ? 0 : slots_max) {}
 
   const std::uint64_t id;
   admission_control admission;
@@ -35,8 +42,9 @@ class drives {
   // all further drives.
   static constexpr std::size_t drives_max = 64;
 
-  drives(boost::asio::io_context& loop, const loader_options& options)
-      : loop_(loop), options_(options) {}
+  // See admission_control for `slots_max`.
+  drives(boost::asio::io_context& loop, const loader_options& options, std::uint32_t slots_max = 0)
+      : loop_(loop), options_(options), slots_max_(slots_max) {}
 
   // ---- Engine thread only ----
 
@@ -64,6 +72,7 @@ class drives {
  private:
   boost::asio::io_context& loop_;
   const loader_options& options_;
+  const std::uint32_t slots_max_;
   std::uint32_t reads_max_ = 1;
   std::uint32_t active_ = 0;  // Number of drives with unfinished loads.
   mutable std::mutex mutex_;

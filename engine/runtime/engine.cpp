@@ -66,6 +66,21 @@ loader_options options_for(const loader_options& options, const std::vector<devi
   return options.slots == 0 ? limit_slots(chosen, available_bytes()) : chosen;
 }
 
+// A loader for the host may use more slots on a mount that is limited by its latency, unless the
+// caller has chosen a number or asked for reserved pages, which are scarce.
+std::uint32_t slots_max_for(const loader_options& requested, const loader_options& chosen,
+                            const std::vector<device>& targets) {
+  constexpr std::uint32_t growth_max = 4;
+  const bool on_host = std::ranges::all_of(
+      targets, [](const device& target) { return target.kind() == device_kind::host; });
+  const bool may_grow = requested.slots == 0 && requested.bytes_in_flight == 0 && on_host &&
+                        requested.huge_pages != huge_pages::reserved;
+  if (!may_grow) return chosen.slots;
+  loader_options grown = chosen;
+  grown.slots *= growth_max;
+  return std::max(chosen.slots, limit_slots(grown, available_bytes()).slots);
+}
+
 // Spawns the coroutine that `make_coroutine` returns. Repeats this step until a coroutine returns
 // normally. If memory is exhausted, co_spawn may throw, the coroutine may end with an exception, or
 // the coroutine may be destroyed without a notice.
@@ -100,6 +115,7 @@ void spawn_until_done(boost::asio::io_context& loop, const Life& make_coroutine)
 engine::engine(std::vector<device> targets, const loader_options& requested,
                std::vector<extension> added, const allocation_log& allocations)
     : options(options_for(requested, targets)),
+      slots_max(slots_max_for(requested, options, targets)),
       log(allocations),
       extensions(std::move(added)),
       devices(std::move(targets)) {}
@@ -155,9 +171,7 @@ void engine::run(const wrapper& wrap, std::promise<result<void>> ready) {
   result<void> status = catch_as_fault([&] { return set_up(wrap); });
   if (status) {
     status = catch_as_fault([&]() -> result<void> {
-      for (std::uint32_t slot = 0; slot < options.slots; ++slot) {
-        spawn_until_done(loop, [this, slot] { return worker(read_schedule, slot); });
-      }
+      spawn_workers(options.slots);
       return {};
     });
   }
@@ -174,9 +188,24 @@ void engine::run(const wrapper& wrap, std::promise<result<void>> ready) {
   tear_down();
 }
 
+void engine::spawn_workers(std::uint32_t count) {
+  for (; workers_ < count; ++workers_) {
+    spawn_until_done(loop, [this, slot = workers_] { return worker(read_schedule, slot); });
+  }
+}
+
+void engine::add_workers(std::uint64_t bytes_in_flight) {
+  const std::uint64_t needed = (bytes_in_flight + options.slot_bytes - 1) / options.slot_bytes;
+  if (needed <= workers_ || workers_ == slots_max) return;
+  // Without address space for more slots, the load continues with the slots that it has.
+  if (!catch_as_fault([this] { return staging.grow(); })) return;
+  spawn_workers(static_cast<std::uint32_t>(std::min<std::uint64_t>(needed, slots_max)));
+  drives.set_reads_max(workers_);
+}
+
 result<void> engine::set_up(const wrapper& wrap) {
   devices.make(options, log);
-  if (auto opened = staging.open(options, log); !opened) return opened.error();
+  if (auto opened = staging.open(options, slots_max, log); !opened) return opened.error();
   if (auto attached = devices.attach(loop, staging.region()); !attached) return attached.error();
   start(open_threads, open_threads_count);
   start(closing_thread, 1);
@@ -213,7 +242,7 @@ result<void> engine::open_storage(const wrapper& wrap) {
 result<void> engine::choose_reader(const wrapper& wrap) {
   std::string reason = "read_engine::threads was requested";
   if (options.engine != read_engine::threads) {
-    auto created_ring = ring::make(loop, options.slots);
+    auto created_ring = ring::make(loop, slots_max);
     if (created_ring) {
       the_ring = std::move(*created_ring);
       reason = "io_uring with " + the_ring->flags();

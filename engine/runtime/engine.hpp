@@ -79,6 +79,8 @@ class engine : public std::enable_shared_from_this<engine> {
   // ---- Set before make() returns, constant afterwards ----
 
   const loader_options options;
+  // The number of slots and workers after add_workers(). Not less than loader_options::slots.
+  const std::uint32_t slots_max;
   const allocation_log log;
   const memory_accounts memory;
   const std::vector<extension> extensions;
@@ -91,6 +93,10 @@ class engine : public std::enable_shared_from_this<engine> {
   // Populates and pins all slots in the copy threads, while the first load opens its files. Does
   // nothing if reads can bypass the slots.
   void prepare_slots();
+
+  // Adds workers until so many bytes can be in flight, but at most up to `slots_max`. Used if a
+  // mount needs more bytes in flight than all slots have.
+  void add_workers(std::uint64_t bytes_in_flight);
 
   // Keeps a load or a save alive until remove_user() is called. If the engine is being closed,
   // stops the user at once.
@@ -106,7 +112,7 @@ class engine : public std::enable_shared_from_this<engine> {
   schedule read_schedule{loop};
   // Tensors whose digests or indices must be checked. Workers without a slot carry out the checks.
   schedule check_schedule{loop};
-  detail::drives drives{loop, options};
+  detail::drives drives{loop, options, slots_max};
   admission_control write_admission{loop, options};
   direct_files direct;
   std::optional<threads> open_threads;
@@ -134,6 +140,8 @@ class engine : public std::enable_shared_from_this<engine> {
   using work_guard = boost::asio::executor_work_guard<boost::asio::io_context::executor_type>;
 
   void run(const wrapper& wrap, std::promise<result<void>> ready);
+  // Spawns workers until their number is `count`.
+  void spawn_workers(std::uint32_t count);
   result<void> set_up(const wrapper& wrap);
   result<void> open_storage(const wrapper& wrap);
   // Starts the threads of a pool, and counts them.
@@ -160,6 +168,7 @@ class engine : public std::enable_shared_from_this<engine> {
   std::vector<std::shared_ptr<engine_user>> users_;
   bool closing_ = false;
   bool slots_begun_ = false;
+  std::uint32_t workers_ = 0;  // Workers with a slot.
 };
 
 }  // namespace ringload::inline v0::detail

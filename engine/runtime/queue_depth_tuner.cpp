@@ -37,9 +37,11 @@ constexpr std::uint32_t cooldown_doublings_max = 4;
 }  // namespace
 
 queue_depth_tuner::queue_depth_tuner(std::uint64_t bytes_min, std::uint64_t bytes_at_start,
-                                     std::uint64_t bytes_max) noexcept
+                                     std::uint64_t bytes_max,
+                                     std::uint64_t raised_bytes_max) noexcept
     : bytes_min_(bytes_min),
       bytes_max_(bytes_max),
+      raised_bytes_max_(std::max(bytes_max, raised_bytes_max)),
       chosen_(bytes_at_start),
       current_(bytes_at_start) {}
 
@@ -59,7 +61,8 @@ double queue_depth_tuner::direction::error() const noexcept {
 }
 
 std::uint64_t queue_depth_tuner::candidate(const direction& dir) const noexcept {
-  return dir.is_increase ? std::min(bytes_max_, 2 * chosen_) : std::max(bytes_min_, chosen_ / 2);
+  return dir.is_increase ? std::min(std::max(chosen_, bytes_max_), 2 * chosen_)
+                         : std::max(bytes_min_, chosen_ / 2);
 }
 
 void queue_depth_tuner::completed(std::uint64_t bytes, clock::time_point completed_at,
@@ -145,15 +148,20 @@ void queue_depth_tuner::decide(direction& dir) noexcept {
   const double required_ratio = dir.is_increase ? doubling_ratio_min : halving_ratio_min;
   const double uncertainty = standard_errors * dir.error();
   if (dir.mean - uncertainty > required_ratio) {
-    chosen_ = candidate(dir);
-    directions_ = {direction{true}, direction{false}};
-    apply(chosen_);
+    choose(candidate(dir));
   } else if (dir.mean + uncertainty < required_ratio) {
     const std::uint32_t refused = dir.refused;
     dir = direction{dir.is_increase};
     dir.cooldown = cooldown_min << std::min(refused, cooldown_doublings_max);
     dir.refused = refused + 1;
   }
+}
+
+void queue_depth_tuner::choose(std::uint64_t bytes) noexcept {
+  chosen_ = bytes;
+  directions_ = {direction{true}, direction{false}};
+  phase_ = phase::before;
+  apply(chosen_);
 }
 
 void queue_depth_tuner::apply(std::uint64_t bytes) noexcept {

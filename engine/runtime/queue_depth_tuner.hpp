@@ -9,6 +9,7 @@
 // Measurements of drives are noisy. The candidate becomes the chosen value only if the mean ratio
 // of its trials exceeds the required ratio (1.03 or 0.97) by two standard errors.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -20,9 +21,10 @@ class queue_depth_tuner {
  public:
   using clock = std::chrono::steady_clock;
 
-  // All values are in bytes. 0 < bytes_min <= bytes_at_start <= bytes_max must hold.
-  queue_depth_tuner(std::uint64_t bytes_min, std::uint64_t bytes_at_start,
-                    std::uint64_t bytes_max) noexcept;
+  // All values are in bytes. 0 < bytes_min <= bytes_at_start <= bytes_max must hold. raise() may
+  // choose up to `raised_bytes_max`, trials only up to `bytes_max`.
+  queue_depth_tuner(std::uint64_t bytes_min, std::uint64_t bytes_at_start, std::uint64_t bytes_max,
+                    std::uint64_t raised_bytes_max = 0) noexcept;
 
   // Returns how many bytes may be in flight at present. May be called from any thread.
   std::uint64_t bytes() const noexcept { return current_; }
@@ -32,6 +34,11 @@ class queue_depth_tuner {
   // until the next read or write would distort the measurement. If the discarded measurement was
   // the measurement of the candidate, the trial ends without a result.
   void completed(std::uint64_t bytes, clock::time_point completed_at, bool idle) noexcept;
+
+  // raise() doubles the chosen value without a trial. Used for mounts that are limited by their
+  // latency: see mount_model.hpp.
+  bool can_raise() const noexcept { return chosen_ < raised_bytes_max_; }
+  void raise() noexcept { choose(std::min(raised_bytes_max_, 2 * chosen_)); }
 
  private:
   // The statistics of all trials of one direction, doubling or halving. A sample is the throughput
@@ -56,10 +63,12 @@ class queue_depth_tuner {
   void start_trial() noexcept;
   void give_up_trial() noexcept;
   void decide(direction& dir) noexcept;
+  void choose(std::uint64_t bytes) noexcept;
   void apply(std::uint64_t bytes) noexcept;
 
   const std::uint64_t bytes_min_;
   const std::uint64_t bytes_max_;
+  const std::uint64_t raised_bytes_max_;
   std::uint64_t chosen_;
   std::atomic<std::uint64_t> current_;  // chosen_, or the candidate during its measurement.
 

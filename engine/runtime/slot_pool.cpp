@@ -4,6 +4,7 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -11,14 +12,25 @@
 
 namespace ringload::inline v0::detail {
 
-result<void> slot_pool::open(const loader_options& options, const allocation_log& log) {
+result<void> slot_pool::open(const loader_options& options, std::uint32_t slots_max,
+                             const allocation_log& log) {
   auto created = slots::make(options.slots, options.slot_bytes, options.huge_pages);
   if (!created) return created.error();
   slots_ = std::move(*created);
   count_ = options.slots;
-  entries_ = std::make_unique<entry[]>(count_);
+  slots_max_ = std::max(count_, slots_max);
+  pages_ = options.huge_pages;
+  entries_ = std::make_unique<entry[]>(slots_max_);
   log_ = log;
   page_kind_reason_ = slots_.not_reserved_reason();
+  return {};
+}
+
+result<void> slot_pool::grow() {
+  if (slots_max_ == count_ || !grown_.memory().empty()) return {};
+  auto created = slots::make(slots_max_ - count_, slots_.slot_bytes(), pages_);
+  if (!created) return created.error();
+  grown_ = std::move(*created);
   return {};
 }
 
@@ -26,10 +38,10 @@ result<void> slot_pool::make_ready(std::uint32_t slot, const device_set& devices
   entry& target = entries_[slot];
   const std::lock_guard preparing_lock(target.preparing);
   if (target.ready.load()) return {};
-  auto not_reserved_reason = slots_.populate(slot);
+  auto not_reserved_reason = slots_with(slot).populate(index_in(slot));
   if (!not_reserved_reason) return not_reserved_reason.error();
   note_pages(slot, std::move(*not_reserved_reason));
-  auto not_pinned = devices.pin(slots_.at(slot));
+  auto not_pinned = devices.pin(memory(slot));
   if (!not_pinned) return not_pinned.error();
   {
     const std::lock_guard lock(mutex_);
@@ -37,14 +49,14 @@ result<void> slot_pool::make_ready(std::uint32_t slot, const device_set& devices
     if (!not_pinned->empty()) pinning_reason_ = std::move(*not_pinned);
   }
   target.logged =
-      logged_allocation(log_, {"pin", "unpin"}, slots_.at(slot).data(), slots_.slot_bytes());
+      logged_allocation(log_, {"pin", "unpin"}, memory(slot).data(), slots_.slot_bytes());
   target.ready.store(true);
   return {};
 }
 
 void slot_pool::open_registration(ring* io_ring) {
   if (!io_ring) return refused("io_uring is not used");
-  const auto failed = io_ring->open_buffers(count_);
+  const auto failed = io_ring->open_buffers(slots_max_);
   if (failed) return refused("io_uring_register_buffers_sparse: " + failed.message());
   ring_ = io_ring;
 }
@@ -52,8 +64,8 @@ void slot_pool::open_registration(ring* io_ring) {
 void slot_pool::register_with_ring(std::uint32_t slot) {
   entry& target = entries_[slot];
   if (!ring_ || target.registered != registration::untried) return;
-  const std::span<std::byte> memory = slots_.at(slot);
-  const auto failed = ring_->register_buffer(slot, {memory.data(), memory.size()});
+  const std::span<std::byte> buffer = memory(slot);
+  const auto failed = ring_->register_buffer(slot, {buffer.data(), buffer.size()});
   target.registered = failed ? registration::refused : registration::done;
   if (failed) {
     const bool locked = failed.value() == ENOMEM;
@@ -70,8 +82,9 @@ int slot_pool::registered_buffer(std::uint32_t slot) const noexcept {
 void slot_pool::close() noexcept {
   ring_ = nullptr;
   // entries_ is null if its allocation failed. In this case, no slot was made ready.
-  for (std::uint32_t i = 0; entries_ && i < count_; ++i) entries_[i].logged.release();
+  for (std::uint32_t i = 0; entries_ && i < slots_max_; ++i) entries_[i].logged.release();
   slots_ = {};
+  grown_ = {};
 }
 
 void slot_pool::fill_stats(load_stats& stats) const {
@@ -94,7 +107,7 @@ void slot_pool::note_pages(std::uint32_t slot, std::string not_reserved_reason) 
   }
   // kind_of() is slow, so this function calls kind_of() for the first slot only. The lock is not
   // held, so that the preparation of other slots does not wait.
-  const page_kind found = kind_of(slots_.at(slot));
+  const page_kind found = kind_of(memory(slot));
   const std::lock_guard lock(mutex_);
   page_kind_ = name(found);
 }

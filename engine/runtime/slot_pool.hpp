@@ -24,13 +24,17 @@ namespace ringload::inline v0::detail {
 
 class slot_pool {
  public:
-  // Reserves address space for all slots. Must be called once, before all other functions.
-  result<void> open(const loader_options& options, const allocation_log& log);
+  // Reserves address space for all slots. Must be called once, before all other functions. Up to
+  // `slots_max` slots can exist after grow().
+  result<void> open(const loader_options& options, std::uint32_t slots_max,
+                    const allocation_log& log);
 
   slot_region region() const noexcept {
     return {slots_.memory(), slots_.slot_bytes(), {}, false, slots_.owner()};
   }
-  std::span<std::byte> memory(std::uint32_t slot) const noexcept { return slots_.at(slot); }
+  std::span<std::byte> memory(std::uint32_t slot) const noexcept {
+    return slots_with(slot).at(index_in(slot));
+  }
 
   // ---- May be called from any thread ----
 
@@ -43,6 +47,10 @@ class slot_pool {
   void fill_stats(load_stats& stats) const;
 
   // ---- Only in the thread of the io_uring instance ----
+
+  // Reserves address space for the slots from loader_options::slots up to `slots_max`. No device
+  // knows these slots, so only a loader for the host may use them. Does nothing at a second call.
+  result<void> grow();
 
   // `io_ring` is null if io_uring is not used.
   void open_registration(ring* io_ring);
@@ -71,9 +79,21 @@ class slot_pool {
   void note_pages(std::uint32_t slot, std::string not_reserved_reason);
   void refused(std::string reason);
 
+  const slots& slots_with(std::uint32_t slot) const noexcept {
+    return slot < count_ ? slots_ : grown_;
+  }
+  std::uint32_t index_in(std::uint32_t slot) const noexcept {
+    return slot < count_ ? slot : slot - count_;
+  }
+
   // Set by open(), constant afterwards.
   slots slots_;
   std::uint32_t count_ = 0;
+  std::uint32_t slots_max_ = 0;
+  huge_pages pages_ = huge_pages::transparent;
+  // Empty before grow(). No thread uses a slot of `grown_` before the engine thread has handed the
+  // slot to this thread.
+  slots grown_;
   std::unique_ptr<entry[]> entries_;
   allocation_log log_;
 

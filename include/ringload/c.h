@@ -226,8 +226,8 @@ typedef struct ringload_loader_options {
   uint64_t arena_bytes_max;  // The memory limit for the tensors of one load. 0 means no limit.
   /// The maximum number of bytes of freed tensor memory that each device keeps for later loads.
   uint64_t cached_bytes;
-  /// The number of slots. 0 means 16 for the host, or 32 for each GPU, but at most 128. If little
-  /// memory is available, 0 means fewer slots.
+  /// The number of slots. 0 means 16 for the host, up to 64 if the latency of a mount needs them, or
+  /// 32 for each GPU, but at most 128. If little memory is available, 0 means fewer slots.
   uint32_t slots;
   /// The number of threads that copy bytes from the page cache. 0 means 3 for the host, and 3 or
   /// more for GPUs.

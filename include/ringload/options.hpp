@@ -105,9 +105,9 @@ struct loader_options {
   /// freed with the loader. If all devices are GPUs and GPUDirect Storage is not used, the first
   /// load allocates all slots.
   ///
-  /// 0 means 16 slots for the host, or 32 slots for each GPU, but at most 128. If little memory is
-  /// available, the loader uses fewer slots. GPUs need more slots, because a copy to a GPU occupies
-  /// the slot about as long as the read.
+  /// 0 means 16 slots for the host, or 32 for each GPU, but at most 128. A loader for the host uses
+  /// up to 64 if the latency of a mount needs them, and fewer slots if little memory is available.
+  /// GPUs need more slots, because a copy to a GPU occupies the slot about as long as the read.
   std::uint32_t slots = 0;
   /// The size of one slot: a power of two, 64 KiB to 64 MiB. No read is larger than a slot. The
   /// slots of a loader use at most `slots * slot_bytes` of pinned memory.

@@ -92,8 +92,13 @@ struct remote_options {
   /// hosts.
   std::vector<std::string> hosts = {};
   /// The address of a proxy, such as "http://host:port". HTTPS uses the CONNECT method. Empty means
-  /// no proxy.
+  /// no proxy. A user name and a password, as in "http://user:password@host:port", are sent to the
+  /// proxy only (Basic). Characters such as '@' and ':' in them must be percent-encoded.
   std::string proxy = {};
+  /// Hosts that are contacted without the proxy, with the rules of the variable NO_PROXY: "*" means
+  /// all hosts, "example.com" or ".example.com" the host and its sub-domains, "host:80" one port,
+  /// and "10.0.0.0/8" the addresses of a network. The addresses of names are not compared.
+  std::vector<std::string> no_proxy = {};
   /// A PEM file with trusted certificates. The certificates of the system are trusted too.
   std::string ca_file = {};
   /// The maximum number of bytes of one file that are kept in memory, if the server does not

@@ -4,11 +4,19 @@
 // Options for the names s3://bucket/key and s3://bucket/prefix, in the component `remote`. The
 // options apply to Amazon S3, and to other services with the same protocol.
 
+#include <functional>
 #include <optional>
 #include <ringload/export.hpp>
 #include <string>
 
 namespace ringload::inline v0 {
+
+/// Credentials of S3.
+struct s3_keys {
+  std::string access_key_id;
+  std::string secret_access_key;
+  std::string session_token;  // The token of temporary credentials. Otherwise empty.
+};
 
 /// Options for S3 and for services with the same protocol.
 struct s3_options {
@@ -29,6 +37,13 @@ struct s3_options {
   std::string access_key_id = {};
   std::string secret_access_key = {};  // The secret of the access key.
   std::string session_token = {};      // The token of temporary credentials. Otherwise empty.
+  /// Returns other credentials for temporary credentials that have expired, or an empty optional.
+  /// Called if a server refuses a signed request (400, 401 or 403). If the function returns other
+  /// credentials, the request is repeated once, and later requests use these credentials.
+  ///
+  /// Called in a network thread, whose other requests wait meanwhile. Calls do not overlap. If the
+  /// function throws an exception, the request fails as if there were no other credentials.
+  std::function<std::optional<s3_keys>()> renew = nullptr;
   /// The reason why the program found no access key. If a server refuses a request that is not
   /// signed, the error contains this text.
   std::string missing_keys_reason = {};

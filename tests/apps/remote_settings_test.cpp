@@ -102,6 +102,44 @@ TEST_CASE("hub_settings: endpoint, cache and offline") {
   CHECK(is_offline(wish, surrounded_by({})));
 }
 
+TEST_CASE("proxy_of: the proxy of the command line, else of the environment with its exceptions") {
+  const auto proxy = [](const texts& variables, const remote_wish& wish = {}) {
+    const proxy_settings found = proxy_of(wish, surrounded_by(variables));
+    std::string shown = found.proxy;
+    for (const std::string& host : found.no_proxy) shown += "," + host;
+    return shown;
+  };
+  CHECK(proxy({}) == "");
+  CHECK(proxy({{"NO_PROXY", "a"}}) == "");
+  CHECK(proxy({{"HTTPS_PROXY", "http://p:1"}, {"HTTP_PROXY", "http://q:1"}}) == "http://p:1");
+  CHECK(proxy({{"https_proxy", "p:1"}, {"HTTPS_PROXY", "q:1"}}) == "http://p:1");
+  CHECK(proxy({{"all_proxy", "http://u:p@p:1"}, {"NO_PROXY", "a,.b:80,"}}) ==
+        "http://u:p@p:1,a,.b:80");
+  remote_wish wish;
+  wish.proxy = "http://mine:1";
+  CHECK(proxy({{"HTTPS_PROXY", "http://p:1"}, {"NO_PROXY", "a"}}, wish) == "http://mine:1");
+  const surroundings socks = surrounded_by({{"ALL_PROXY", "socks5://p:1"}});
+  CHECK(setting_of("remote_options::proxy", {}, socks) == "ALL_PROXY");
+  CHECK(setting_of("remote_options::proxy", wish, socks) == "--proxy");
+}
+
+TEST_CASE("s3_settings: keys of a file are read again when they have expired") {
+  std::string token = "old";
+  surroundings changing = surrounded_by({{"HOME", "/h"}});
+  changing.file = [&token](const std::string& path) -> std::optional<std::string> {
+    if (path != "/h/.aws/credentials") return std::nullopt;
+    return "[default]\naws_access_key_id=A\naws_secret_access_key=B\naws_session_token=" + token;
+  };
+  const s3_options found = s3_settings({}, changing);
+  CHECK(found.session_token == "old");
+  REQUIRE(found.renew);
+  token = "new";
+  CHECK(found.renew()->session_token == "new");
+  const surroundings fixed =
+      surrounded_by({{"AWS_ACCESS_KEY_ID", "A"}, {"AWS_SECRET_ACCESS_KEY", "B"}});
+  CHECK(!s3_settings({}, fixed).renew);
+}
+
 TEST_CASE("s3_settings: keys are of the environment, else of the profile, and all of one place") {
   const texts home = {{"HOME", "/h"}};
   const texts files = {{"/h/.aws/credentials",

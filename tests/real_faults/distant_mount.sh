@@ -40,6 +40,12 @@ sums_are_right --route buffered
 sums_are_right --slots 2 --slot-bytes 64K
 sums_are_right --window 48M
 
+# A mount that only its latency limits is given more bytes in flight than the first slots have.
+served --latency 60
+expect 0 "$ringload" load "$model" --json
+in_flight=$(sed -n 's/.*"bytes_in_flight": *\([0-9]*\).*/\1/p' "$work/out")
+[ "$in_flight" -gt 33554432 ] || fail "$in_flight bytes in flight on a distant mount"
+
 # Every twentieth request stalls.
 served --latency 1 --stalled 0.05 --stall 400 --seed 7
 sums_are_right

@@ -229,6 +229,55 @@ TEST_CASE("http: through a proxy, which names the object, and may not lead into 
   CHECK(proxy.log().back().target == "public.example:443");
 }
 
+TEST_CASE("http: a proxy is sent its user and password, and nobody else is") {
+  scripted_server proxy([](const web_request& asked, std::uint64_t n) {
+    // "user:p@ss" in base64.
+    if (asked.field("proxy-authorization") != "Basic dXNlcjpwQHNz") return web_response(407);
+    return asked.method == "CONNECT" ? web_response(502) : good(asked, n);
+  });
+  const std::string place = "127.0.0.1:" + std::to_string(proxy.port());
+  remote_options how = quick();
+  how.proxy = "http://user:p%40ss@" + place;
+  loader with = loads(how);
+  CHECK(right(get(with.load_async("http://public.example/x.safetensors", use_future))));
+  CHECK(holds(failure(with, "https://public.example/x.safetensors").what(), "answered 502"));
+
+  how.proxy = "http://user:wrong@" + place;
+  loader refused = loads(how);
+  for (const char* name : {"http://public.example/x", "https://public.example/x"}) {
+    const error failed = failure(refused, name);
+    CHECK(holds(failed.what(), "407"));
+    CHECK(!holds(failed.what(), "wrong"));
+  }
+  scripted_server origin(good);
+  loader direct = loads();
+  CHECK(right(get(direct.load_async(origin.address("/x.safetensors"), use_future))));
+  CHECK(origin.log().front().field("proxy-authorization").empty());
+  how.proxy = "http://user:%4@" + place;
+  CHECK_THROWS_AS(remote(how), error);
+}
+
+TEST_CASE("http: hosts of no_proxy are contacted without the proxy, also by a redirect") {
+  scripted_server origin(good);
+  scripted_server proxy([&origin](const web_request& asked, std::uint64_t) {
+    if (asked.target != "http://public.example/x.safetensors") return web_response(404);
+    return web_response(302, {"Location: " + origin.address("/x.safetensors")});
+  });
+  remote_options how = quick();
+  how.proxy = "http://user:secret@127.0.0.1:" + std::to_string(proxy.port());
+  how.no_proxy = {"localhost", "127.0.0.0/8"};
+  how.private_redirects = true;
+  loader with = loads(how);
+  CHECK(right(get(with.load_async(origin.address("/x.safetensors"), use_future))));
+  CHECK(proxy.log().empty());
+  CHECK(right(get(with.load_async("http://public.example/x.safetensors", use_future))));
+  CHECK(!proxy.log().empty());
+  for (const web_request& request : origin.log()) {
+    CHECK(request.field("proxy-authorization").empty());
+    CHECK(request.target == "/x.safetensors");
+  }
+}
+
 TEST_CASE("http: a proxy that cannot be reached is named") {
   remote_options how = quick();
   how.proxy = "http://127.0.0.1:1";

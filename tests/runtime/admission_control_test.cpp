@@ -103,3 +103,24 @@ TEST_CASE("admission_control: one read is always admitted, however large") {
   CHECK(at.arrive('b', 100) == "");
   CHECK(at.release(100) == "b");
 }
+
+TEST_CASE("admission_control: a mount that latency limits is given more than all first slots") {
+  boost::asio::io_context loop;
+  loader_options options;
+  options.slots = 16;
+  const auto limit_after_reads = [&](std::uint32_t slots_max) {
+    admission_control mount(loop, options, slots_max);
+    CHECK(mount.bytes_max() ==
+          (slots_max > 0 ? 16 * options.slot_bytes : bytes_in_flight_at_first));
+    for (int i = 0; i < 1000; ++i) {
+      boost::asio::co_spawn(loop, mount.acquire(options.slot_bytes, false), boost::asio::detached);
+      loop.restart();
+      loop.poll();
+      mount.release(options.slot_bytes, std::chrono::milliseconds(50));
+    }
+    return mount.bytes_max();
+  };
+  CHECK(limit_after_reads(64) == 64 * options.slot_bytes);
+  CHECK(limit_after_reads(16) == 16 * options.slot_bytes);
+  CHECK(limit_after_reads(0) == bytes_in_flight_at_first);
+}

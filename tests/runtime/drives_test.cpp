@@ -6,6 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <chrono>
 #include <string>
 
 using namespace ringload;
@@ -80,4 +83,23 @@ TEST_CASE("drives: the bytes in flight are of the one that may have most") {
   drives some(loop, within);
   CHECK(some.bytes_in_flight_max() == 12'345'678);
   CHECK(some.find_or_add(1).admission.bytes_max() == 12'345'678);
+}
+
+TEST_CASE("drives: latency raises the limit of a mount, and not of a block device") {
+  boost::asio::io_context loop;
+  const loader_options options = chosen_options({}, device_kind::host);
+  drives all(loop, options, 64);
+  const auto limit_after_reads = [&](std::uint64_t id) {
+    drive& used = all.find_or_add(id);
+    for (int i = 0; i < 1000; ++i) {
+      boost::asio::co_spawn(loop, used.admission.acquire(options.slot_bytes, false),
+                            boost::asio::detached);
+      loop.restart();
+      loop.poll();
+      used.admission.release(options.slot_bytes, std::chrono::milliseconds(50));
+    }
+    return used.admission.bytes_max();
+  };
+  CHECK(limit_after_reads(makedev(0, 45)) == 64 * options.slot_bytes);
+  CHECK(limit_after_reads(makedev(259, 0)) == bytes_in_flight_at_first);
 }

@@ -116,7 +116,8 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::tunnel() {
   const std::string name =
       pool_->to.host.find(':') == std::string::npos ? pool_->to.host : "[" + pool_->to.host + "]";
   const std::string to = name + ":" + std::to_string(pool_->to.port);
-  const std::string ask = "CONNECT " + to + " HTTP/1.1\r\nHost: " + to + "\r\n\r\n";
+  const std::string ask =
+      "CONNECT " + to + " HTTP/1.1\r\nHost: " + to + "\r\n" + proxy_fields(settings()) + "\r\n";
   error_code code;
   stream_->lowest().expires_after(settings().connect_time_max);
   co_await asio::async_write(*stream_, asio::buffer(ask),
@@ -175,9 +176,10 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::tls_handshake(
 
 asio::awaitable<std::optional<exchange_failure>> http_connection::connect() {
   std::vector<tcp::endpoint> endpoints;
-  const bool direct = !settings().proxy;
-  const std::string host = direct ? pool_->to.host : settings().proxy->host;
-  const std::uint16_t port = direct ? pool_->to.port : settings().proxy->port;
+  const http_url* const proxy = settings().proxy_for(pool_->to.host, pool_->to.port);
+  const bool direct = proxy == nullptr;
+  const std::string host = direct ? pool_->to.host : proxy->host;
+  const std::uint16_t port = direct ? pool_->to.port : proxy->port;
   aborted_ = used_ = private_peer_ = false;
   buffer_.clear();
   auto failed = co_await resolve(host, port, endpoints);
@@ -198,7 +200,7 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::connect() {
   if (failed && !direct) {
     const fault reason = failed->reason;
     failed->reason = {reason.code, reason.where(),
-                      "the proxy http://" + settings().proxy->authority() + ": " + reason.cause()};
+                      "the proxy http://" + proxy->authority() + ": " + reason.cause()};
   }
   if (!failed && !direct && pool_->to.tls && !aborted_) {
     auto through = co_await tunnel();

@@ -21,6 +21,7 @@
 //
 // Files that include this header do not include Asio or Beast.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -54,10 +55,15 @@ struct outgoing_request {
 // Returns the fields to add to the request. If the function is empty, no fields are added.
 using sign_function = std::function<std::vector<header_field>(const outgoing_request&)>;
 
+// Called if the server refuses a request that was signed at `signed_at`. Returns true if requests
+// are now signed with other credentials. Called in threads of the client.
+using renew_function = std::function<bool(std::chrono::steady_clock::time_point signed_at)>;
+
 struct remote_object {
   http_url url;
   sign_function sign;
-  std::string shown;  // Name of the object in faults. If empty, url.shown() is used.
+  renew_function renew;  // Empty if credentials cannot be renewed.
+  std::string shown;     // Name of the object in faults. If empty, url.shown() is used.
   // Expected size. If the server reports another size, the fault is errc::changed_file.
   std::optional<std::uint64_t> bytes;
   // Expected value of the ETag header, including the quotes. If empty, all requests expect the ETag

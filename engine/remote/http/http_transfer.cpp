@@ -145,8 +145,7 @@ result<origin> http_transfer::allowed_origin() const {
   const bool same_origin = to_.same_origin(address_->object.url);
   const bool guarded =
       !same_origin && !settings().private_redirects && !address_->is_private().value_or(false);
-  if (guarded && settings().proxy && names_private(to_.host) &&
-      !names_private(address_->object.url.host)) {
+  if (guarded && proxy() && names_private(to_.host) && !names_private(address_->object.url.host)) {
     return remote_fault(
         "the request was redirected to an address of this machine or of a private network, which "
         "is not "
@@ -155,18 +154,20 @@ result<origin> http_transfer::allowed_origin() const {
   return origin{to_.tls, to_.host, to_.port, guarded};
 }
 
-result<std::string> http_transfer::request_text() const {
+result<std::string> http_transfer::request_text() {
   std::vector<header_field> fields = kind_.fields();
   const char* const method = kind_.head() ? "HEAD" : "GET";
   if (address_->object.sign && to_.same_origin(address_->object.url)) {
+    signed_at_ = std::chrono::steady_clock::now();
     auto more = address_->object.sign({method, to_, fields});
     std::ranges::move(more, std::back_inserter(fields));
   }
-  const bool absolute = settings().proxy && !to_.tls;
+  const bool absolute = proxy() != nullptr && !to_.tls;
   std::string out = std::string(method) + " " +
                     (absolute ? "http://" + to_.authority() + to_.target : to_.target) +
                     " HTTP/1.1\r\nHost: " + to_.authority() +
                     "\r\nUser-Agent: ringload\r\nAccept: */*\r\nAccept-Encoding: identity\r\n";
+  if (absolute) out += proxy_fields(settings());
   for (const header_field& field : fields) {
     if (!clean(field))
       return fault{errc::invalid_source_name, "", "a header field of the request is invalid"};
@@ -237,8 +238,7 @@ asio::awaitable<result<void>> http_transfer::run() {
     co_await exchange_once(exchange, *to);
     kind_.arrived(exchange.arrived);
     if (!exchange.failure) pool_->note_response();
-    if (exchange.response.status != 0 && to_.same_origin(address_->object.url) &&
-        !settings().proxy) {
+    if (exchange.response.status != 0 && to_.same_origin(address_->object.url) && !proxy()) {
       address_->set_private(exchange.private_peer);
     }
     next_step next = exchange.failure ? after_failure(exchange) : after_response(exchange);
@@ -273,6 +273,16 @@ http_transfer::next_step http_transfer::after_failure(const http_exchange& excha
   return out;
 }
 
+// Returns true if the request must be repeated with other credentials. Renews them once a transfer.
+bool http_transfer::renew_credentials(unsigned status) {
+  // Amazon answers 400 if a token has expired.
+  const bool is_refused = status == 400 || status == 401 || status == 403;
+  const remote_object& object = address_->object;
+  if (!is_refused || renewed_ || !object.renew || !to_.same_origin(object.url)) return false;
+  renewed_ = true;
+  return object.renew(signed_at_);
+}
+
 http_transfer::next_step http_transfer::after_response(const http_exchange& exchange) {
   const response_kind kind = kind_of(exchange.response);
   if (kind == response_kind::redirect && exchange.response.field("location") != nullptr)
@@ -287,6 +297,7 @@ http_transfer::next_step http_transfer::after_response(const http_exchange& exch
     redirects_ = 0;
     return {};
   }
+  if (!succeeded && renew_credentials(exchange.response.status)) return {};
   fault failure;
   const transfer_kind::state now = kind_.evaluate(exchange.response, failure);
   if (now != transfer_kind::state::unfinished) {

@@ -104,12 +104,15 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
 
  private:
   const client_settings& settings() const noexcept { return *thread_->settings; }
+  // Returns the proxy for to_, or null.
+  const http_url* proxy() const { return settings().proxy_for(to_.host, to_.port); }
   void abort() noexcept;
   // Returns the time at which the stall limit of the current server is reached.
   std::chrono::steady_clock::time_point stall_end() const noexcept;
   void watch_time() noexcept;
   std::optional<fault> end_reason() const;
-  result<std::string> request_text() const;
+  result<std::string> request_text();
+  bool renew_credentials(unsigned status);
   result<origin> allowed_origin() const;
   boost::asio::awaitable<void> exchange_once(http_exchange& exchange, const origin& to);
   boost::asio::awaitable<void> pause(std::chrono::milliseconds delay);
@@ -148,6 +151,8 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
   // The stall limit counts from this time.
   std::chrono::steady_clock::time_point stall_begin_ = {};
   std::string last_failure_;  // Cause of the last failure after which the request was retried.
+  std::chrono::steady_clock::time_point signed_at_ = {};  // When the last request was signed.
+  bool renewed_ = false;  // True after the first attempt to renew the credentials.
   bool stopped_ = false;
   bool timed_out_ = false;  // The transfer has reached request_time_max.
   bool stalled_ = false;    // The transfer has reached stall_time_max.

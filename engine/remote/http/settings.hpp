@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/fault.hpp"
+#include "remote/http/no_proxy.hpp"
 #include "remote/http/retry.hpp"
 #include "remote/http/url.hpp"
 
@@ -36,10 +37,23 @@ struct client_settings {
   bool private_redirects = false;
   bool offline = false;
   std::optional<http_url> proxy;
-  std::vector<std::string> hosts;  // In lower case. Empty if all hosts are allowed.
+  std::vector<std::string> no_proxy;  // Hosts that are contacted without the proxy.
+  std::string proxy_authorization;    // Value of the header Proxy-Authorization. May be empty.
+  std::vector<std::string> hosts;     // In lower case. Empty if all hosts are allowed.
   std::uint64_t whole_bytes_max = std::uint64_t{64} << 20;
   std::shared_ptr<const tls_settings> tls;
+
+  // Returns the proxy for the host. Returns null if the host is contacted directly.
+  const http_url* proxy_for(const std::string& host, std::uint16_t port) const {
+    return proxy && !is_exempt(no_proxy, host, port) ? &*proxy : nullptr;
+  }
 };
+
+// Returns the header fields for the proxy alone. Empty, or ends with a line break.
+inline std::string proxy_fields(const client_settings& settings) {
+  if (settings.proxy_authorization.empty()) return {};
+  return "Proxy-Authorization: " + settings.proxy_authorization + "\r\n";
+}
 
 // Returns settings that trust the system's certificates. If `ca_file` is not empty, the
 // certificates of `ca_file` are trusted as well.

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "remote/s3/s3_keyring.hpp"
+
+#include <utility>
+
+namespace ringload::inline v0::remote_http {
+
+s3_credentials s3_keyring::current() const {
+  const std::lock_guard lock(mutex_);
+  return credentials_;
+}
+
+bool s3_keyring::renew(clock::time_point signed_at) {
+  const std::lock_guard renewing(renewing_);
+  if (!source_) return false;
+  // Several requests are refused at the same time. The first of them calls the source.
+  if (asked_at_ && signed_at < *asked_at_) return has_changed_;
+  std::optional<s3_keys> keys;
+  try {
+    keys = source_();
+  } catch (...) {
+    keys.reset();  // The function of the program has failed.
+  }
+  asked_at_ = clock::now();
+  has_changed_ = false;
+  if (!keys || keys->access_key_id.empty()) return false;
+  const std::lock_guard lock(mutex_);
+  has_changed_ = keys->access_key_id != credentials_.access_key_id ||
+                 keys->secret_access_key != credentials_.secret_access_key ||
+                 keys->session_token != credentials_.session_token;
+  credentials_ = {std::move(keys->access_key_id), std::move(keys->secret_access_key),
+                  std::move(keys->session_token)};
+  return has_changed_;
+}
+
+}  // namespace ringload::inline v0::remote_http

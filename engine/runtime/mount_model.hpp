@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Detects a mount whose throughput is limited by its latency, from the durations of its reads. A
+// read takes the latency, the time of its own bytes, and the time that it waits for other reads.
+// While reads wait for less time than a single read takes, the bytes in flight are less than twice
+// the product of latency and bandwidth. Then more bytes in flight increase the throughput, or
+// replace the bytes of reads that stall. Pure arithmetic: the caller passes all times.
+//
+// The queue_depth_tuner needs several measurements of 64 MiB or more to find the same limit, and
+// halves the limit later if fewer bytes are enough. This model needs one turnover: the completion
+// of as many bytes as may be in flight.
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace ringload::inline v0::detail {
+
+class mount_model {
+ public:
+  using duration = std::chrono::steady_clock::duration;
+
+  // Reports a read. Returns true if the limit for the bytes in flight, which is `bytes_max` at
+  // present, must be doubled.
+  bool completed(std::uint64_t bytes, duration time, std::uint64_t bytes_max) noexcept;
+
+ private:
+  static constexpr std::size_t samples_max = 64;
+
+  void begin_turnover(bool skipped) noexcept;
+  double median() noexcept;  // Of the samples of this turnover.
+
+  // The largest read so far. Reads of less than half of this size are not sampled.
+  std::uint64_t largest_ = 0;
+  double shortest_ = 0;  // The shortest time of a sampled read in seconds. 0 without a sample.
+
+  // The current turnover. The turnover after a raise is skipped, because its reads started with the
+  // former limit.
+  bool skipped_ = false;
+  std::uint64_t counted_ = 0;
+  std::array<double, samples_max> samples_ = {};
+  std::size_t sample_count_ = 0;
+
+  std::uint32_t raises_ = 0;
+};
+
+}  // namespace ringload::inline v0::detail
