@@ -70,8 +70,8 @@ PYTHON
 }
 
 # The wheel is linked for glibc 2.28, by zig. auditwheel puts libisal into it, because Debian has no
-# static one, and checks the versions of all symbols. With a CUDA toolkit here, the wheel also loads to
-# GPUs, for 1 MB more: the runtime is linked statically, and needs no driver until it is used.
+# static one, and checks the versions of all symbols. With a CUDA toolkit here, the wheel also loads
+# to GPUs, for 1 MB more: the runtime is linked statically, and needs no driver until it is used.
 make_wheel() {
   python=$root/build/release/venv/bin/python
   # Debian's pip is older than its option -C.

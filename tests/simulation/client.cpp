@@ -125,6 +125,9 @@ void client::lose_operation(const operation_ptr& of) {
   if (of->begin.failed_allocations == failed_allocations()) {
     violation("a handler was destroyed without a call");
   }
+  if (++program_.lost_operations > failed_allocations()) {
+    violation("more handlers were destroyed without a call than allocations have failed");
+  }
   of->is_lost = true;
   if (of->must_fail) of->must_fail = errc::memory_exceeded;
   end_operation(of, errc::memory_exceeded);

@@ -54,6 +54,7 @@ struct program {
   std::deque<event_loop> loops;
   std::vector<std::shared_ptr<loader>> loaders;
   std::uint64_t loaders_destroyed = 0;
+  std::uint64_t lost_operations = 0;  // Their handlers were destroyed without a call.
   std::size_t clients_active = 0;
   std::size_t pending = 0;
   std::set<std::string> saving;  // Each path is saved by one client at a time.
