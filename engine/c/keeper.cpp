@@ -38,6 +38,18 @@ ringload::keeper_options settings_of(const ringload_keeper_options* from) {
   throw ringload::error(ringload::errc::source_not_found, name, "no model of this name is served");
 }
 
+std::chrono::milliseconds limit_of(uint32_t milliseconds) {
+  if (milliseconds == 0) return ringload::attach_timeout;
+  return std::chrono::milliseconds(milliseconds);
+}
+
+void write_version(ringload_kept_version* output, const ringload::kept_version& version) {
+  ringload_kept_version c_version = {};
+  c_version.keeper = version.keeper;
+  c_version.number = version.number;
+  write_struct(output, c_version);
+}
+
 }  // namespace
 
 ringload_status ringload_shared_host_device(ringload_device** device) {
@@ -98,10 +110,40 @@ ringload_status ringload_attach(const char* socket, const char* name, uint32_t m
                                 ringload_model** attached) {
   return guarded([&] {
     required(attached, "the output pointer for the model is null") = nullptr;
-    std::chrono::milliseconds timeout = ringload::attach_timeout;
-    if (milliseconds != 0) timeout = std::chrono::milliseconds(milliseconds);
-    *attached = new ringload_model{
-        ringload::attach(&required(socket, no_socket), &required(name, no_name), timeout)};
+    *attached = new ringload_model{ringload::attach(
+        &required(socket, no_socket), &required(name, no_name), limit_of(milliseconds))};
+    return RINGLOAD_OK;
+  });
+}
+
+ringload_status ringload_attached_version(const ringload_model* attached,
+                                          ringload_kept_version* version) {
+  return guarded([&] {
+    write_version(version,
+                  ringload::attached_version(required(attached, "the model is null").value));
+    return RINGLOAD_OK;
+  });
+}
+
+ringload_status ringload_served_version(const char* socket, const char* name, uint32_t milliseconds,
+                                        ringload_kept_version* version) {
+  return guarded([&] {
+    write_version(version,
+                  ringload::served_version(&required(socket, no_socket), &required(name, no_name),
+                                           limit_of(milliseconds)));
+    return RINGLOAD_OK;
+  });
+}
+
+ringload_status ringload_attach_next(const char* socket, const char* name,
+                                     const ringload_kept_version* current, uint32_t milliseconds,
+                                     ringload_model** attached) {
+  return guarded([&] {
+    required(attached, "the output pointer for the model is null") = nullptr;
+    const ringload_kept_version c_version = read_struct(current);
+    const ringload::kept_version version = {c_version.keeper, c_version.number};
+    *attached = new ringload_model{ringload::attach_next(
+        &required(socket, no_socket), &required(name, no_name), version, limit_of(milliseconds))};
     return RINGLOAD_OK;
   });
 }

@@ -70,6 +70,33 @@ RINGLOAD_C_EXPORT ringload_status ringload_keeper_model(const ringload_keeper* k
 RINGLOAD_C_EXPORT ringload_status ringload_attach(const char* socket, const char* name,
                                                   uint32_t milliseconds, ringload_model** attached);
 
+/// A version of a model that a keeper serves.
+typedef struct ringload_kept_version {
+  size_t struct_bytes;
+  uint64_t keeper;  // A random number of the keeper. 0 means no version.
+  uint64_t number;  // 1 for the first model of its name, plus 1 for each later model.
+} ringload_kept_version;
+
+/// Returns the version of an attached model. `version->keeper` is 0 if the model was not attached.
+RINGLOAD_C_EXPORT ringload_status ringload_attached_version(const ringload_model* attached,
+                                                            ringload_kept_version* version);
+
+/// Returns the version that the keeper at `socket` serves under `name`, without attaching the
+/// model. Fails like ringload_attach().
+RINGLOAD_C_EXPORT ringload_status ringload_served_version(const char* socket, const char* name,
+                                                          uint32_t milliseconds,
+                                                          ringload_kept_version* version);
+
+/// Waits until the keeper at `socket` serves another version than `current` under `name`, then
+/// attaches that version. If several versions were published since `current`, attaches the newest
+/// version. If `current` is null, waits for any version. `milliseconds` is the time limit of the
+/// wait. The limit 0 means 10 seconds. Returns RINGLOAD_SYSTEM_ERROR after the time limit, or if
+/// the keeper ends. ringload_last_errno() then returns ETIMEDOUT or ECONNRESET.
+RINGLOAD_C_EXPORT ringload_status ringload_attach_next(const char* socket, const char* name,
+                                                       const ringload_kept_version* current,
+                                                       uint32_t milliseconds,
+                                                       ringload_model** attached);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,6 +2,7 @@
 
 // What is beyond loads and saves: checksum lists, keepers, extensions.
 
+#include <errno.h>
 #include <ringload/c_hdf5.h>
 #include <ringload/c_remote.h>
 #include <stdlib.h>
@@ -198,6 +199,30 @@ static void kept(const ringload_checkpoint* file, const char* folder) {
   CHECK(ringload_keeper_model(keeper, "qwen", &seen) == RINGLOAD_OK);
   CHECK(seen.version == 1 && seen.attached == 1 && seen.bytes >= (uint64_t)elements * 4 + 5);
   CHECK(ringload_keeper_model(keeper, "llama", &seen) == RINGLOAD_NOT_FOUND);
+
+  ringload_kept_version first = RINGLOAD_STRUCT(ringload_kept_version);
+  ringload_kept_version served = RINGLOAD_STRUCT(ringload_kept_version);
+  CHECK(ringload_attached_version(attached, &first) == RINGLOAD_OK);
+  CHECK(ringload_served_version(socket, "qwen", 60000, &served) == RINGLOAD_OK);
+  CHECK(served.keeper != 0 && served.keeper == first.keeper && served.number == 1);
+  ringload_model* next = NULL;
+  CHECK(ringload_attach_next(socket, "qwen", &first, 20, &next) == RINGLOAD_SYSTEM_ERROR && !next);
+  CHECK(ringload_last_errno() == ETIMEDOUT);
+  ringload_loader* again = NULL;
+  CHECK(ringload_shared_host_device(&shared) == RINGLOAD_OK);
+  CHECK(ringload_loader_create(shared, NULL, &again) == RINGLOAD_OK);
+  CHECK(ringload_load(again, file, NULL, NULL, &mine) == RINGLOAD_OK);
+  CHECK(ringload_keeper_publish(keeper, "qwen", mine) == RINGLOAD_OK);
+  ringload_model_release(mine);
+  ringload_loader_release(again);
+  ringload_device_release(shared);
+  CHECK(ringload_attach_next(socket, "qwen", &first, 60000, &next) == RINGLOAD_OK);
+  CHECK(ringload_attached_version(next, &served) == RINGLOAD_OK);
+  CHECK(served.keeper == first.keeper && served.number == 2);
+  ringload_model_release(next);
+  CHECK(ringload_attach_next(socket, "qwen", NULL, 0, &next) == RINGLOAD_OK);
+  ringload_model_release(next);
+
   CHECK(ringload_keeper_withdraw(keeper, "qwen") == RINGLOAD_OK);
   CHECK(ringload_keeper_withdraw(keeper, "qwen") == RINGLOAD_NOT_FOUND);
   ringload_keeper_release(keeper);
