@@ -35,11 +35,12 @@ boost::asio::awaitable<void> admission_control::acquire(std::uint64_t bytes, boo
 }
 
 void admission_control::release(std::uint64_t bytes, std::optional<clock::duration> time) {
+  const bool is_full = bytes_in_flight_ + bytes > bytes_max();
   bytes_in_flight_ -= bytes;
   const bool idle = bytes_in_flight_ == 0 && awaited_.empty() && unawaited_.empty();
   if (tuner_) tuner_->completed(bytes, clock::now(), idle);
   const bool is_modelled = mount_ && time && tuner_->can_raise();
-  if (is_modelled && mount_->completed(bytes, *time, tuner_->bytes())) tuner_->raise();
+  if (is_modelled && mount_->completed(bytes, *time, tuner_->bytes(), is_full)) tuner_->raise();
   admit_waiting();
 }
 

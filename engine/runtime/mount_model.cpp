@@ -18,15 +18,16 @@ constexpr std::uint32_t raises_max = 8;
 
 }  // namespace
 
-bool mount_model::completed(std::uint64_t bytes, duration time, std::uint64_t bytes_max) noexcept {
+bool mount_model::completed(std::uint64_t bytes, duration time, std::uint64_t bytes_max,
+                            bool is_full) noexcept {
   if (bytes > 2 * largest_) shortest_ = 0;  // The earlier reads were too small to compare.
   largest_ = std::max(largest_, bytes);
+  const bool is_large = 2 * bytes >= largest_;
+  const double seconds = std::chrono::duration<double>(time).count();
+  if (is_large) shortest_ = shortest_ > 0 ? std::min(shortest_, seconds) : seconds;
+  if (!is_full) return false;
   counted_ += bytes;
-  if (2 * bytes >= largest_) {
-    const double seconds = std::chrono::duration<double>(time).count();
-    shortest_ = shortest_ > 0 ? std::min(shortest_, seconds) : seconds;
-    if (sample_count_ < samples_max) samples_[sample_count_++] = seconds;
-  }
+  if (is_large && sample_count_ < samples_max) samples_[sample_count_++] = seconds;
   if (counted_ < bytes_max) return false;
   const bool is_enough = !skipped_ && sample_count_ >= samples_min && raises_ < raises_max;
   const bool raises = is_enough && median() < waiting_ratio * shortest_;

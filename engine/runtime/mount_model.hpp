@@ -23,8 +23,10 @@ class mount_model {
   using duration = std::chrono::steady_clock::duration;
 
   // Reports a read. Returns true if the limit for the bytes in flight, which is `bytes_max` at
-  // present, must be doubled.
-  bool completed(std::uint64_t bytes, duration time, std::uint64_t bytes_max) noexcept;
+  // present, must be doubled. `is_full` must be true if no other read of this size could be in
+  // flight. Otherwise not the limit, but memory or the processors limit the throughput.
+  bool completed(std::uint64_t bytes, duration time, std::uint64_t bytes_max,
+                 bool is_full) noexcept;
 
  private:
   static constexpr std::size_t samples_max = 64;

@@ -13,9 +13,9 @@ namespace ringload::inline v0 {
 
 /// Credentials of S3.
 struct s3_keys {
-  std::string access_key_id;
-  std::string secret_access_key;
-  std::string session_token;  // The token of temporary credentials. Otherwise empty.
+  std::string access_key_id;      // The access key.
+  std::string secret_access_key;  // The secret of the access key.
+  std::string session_token;      // The token of temporary credentials. Otherwise empty.
 };
 
 /// Options for S3 and for services with the same protocol.

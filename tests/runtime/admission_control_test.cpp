@@ -112,10 +112,15 @@ TEST_CASE("admission_control: a mount that latency limits is given more than all
     admission_control mount(loop, options, slots_max);
     CHECK(mount.bytes_max() ==
           (slots_max > 0 ? 16 * options.slot_bytes : bytes_in_flight_at_first));
+    std::uint64_t bytes_in_flight = 0;
     for (int i = 0; i < 1000; ++i) {
-      boost::asio::co_spawn(loop, mount.acquire(options.slot_bytes, false), boost::asio::detached);
+      for (; bytes_in_flight < mount.bytes_max(); bytes_in_flight += options.slot_bytes) {
+        boost::asio::co_spawn(loop, mount.acquire(options.slot_bytes, false),
+                              boost::asio::detached);
+      }
       loop.restart();
       loop.poll();
+      bytes_in_flight -= options.slot_bytes;
       mount.release(options.slot_bytes, std::chrono::milliseconds(50));
     }
     return mount.bytes_max();

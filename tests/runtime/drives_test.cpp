@@ -91,11 +91,15 @@ TEST_CASE("drives: latency raises the limit of a mount, and not of a block devic
   drives all(loop, options, 64);
   const auto limit_after_reads = [&](std::uint64_t id) {
     drive& used = all.find_or_add(id);
+    std::uint64_t bytes_in_flight = 0;
     for (int i = 0; i < 1000; ++i) {
-      boost::asio::co_spawn(loop, used.admission.acquire(options.slot_bytes, false),
-                            boost::asio::detached);
+      for (; bytes_in_flight < used.admission.bytes_max(); bytes_in_flight += options.slot_bytes) {
+        boost::asio::co_spawn(loop, used.admission.acquire(options.slot_bytes, false),
+                              boost::asio::detached);
+      }
       loop.restart();
       loop.poll();
+      bytes_in_flight -= options.slot_bytes;
       used.admission.release(options.slot_bytes, std::chrono::milliseconds(50));
     }
     return used.admission.bytes_max();

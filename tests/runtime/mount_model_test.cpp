@@ -58,7 +58,7 @@ std::uint64_t run(const link& mount, std::uint64_t total) {
     reads.pop();
     now = std::max(now, ended.end);
     const std::chrono::nanoseconds time(std::int64_t((now - ended.begin) * 1e9));
-    if (model.completed(read_bytes, time, limit)) limit = std::min(limit_max, 2 * limit);
+    if (model.completed(read_bytes, time, limit, true)) limit = std::min(limit_max, 2 * limit);
   }
   return limit;
 }
@@ -103,7 +103,7 @@ TEST_CASE("mount_model: small reads are not compared with large ones") {
     const bool is_small = i % 3 == 0;
     const auto time = std::chrono::milliseconds(is_small ? 1 : 30 + i % 7);
     const std::uint64_t bytes = is_small ? 4096 : read_bytes;
-    raised = raised || model.completed(bytes, time, 32 * mib);
+    raised = raised || model.completed(bytes, time, 32 * mib, true);
   }
   CHECK(raised);
 }
@@ -112,7 +112,14 @@ TEST_CASE("mount_model: the limit is raised a few times, even if the caller lowe
   mount_model model;
   int raises = 0;
   for (int i = 0; i < 100000; ++i) {
-    if (model.completed(read_bytes, std::chrono::milliseconds(50), 32 * mib)) ++raises;
+    if (model.completed(read_bytes, std::chrono::milliseconds(50), 32 * mib, true)) ++raises;
   }
   CHECK(raises == 8);
+}
+
+TEST_CASE("mount_model: reads do not raise a limit that they do not reach") {
+  mount_model model;
+  for (int i = 0; i < 1000; ++i) {
+    CHECK(!model.completed(read_bytes, std::chrono::milliseconds(50), 32 * mib, false));
+  }
 }
