@@ -62,7 +62,9 @@ enum class delta_checksum : std::uint8_t {
 struct indexed_delta {
   RINGLOAD_OPTION_STRUCT(indexed_delta)
 
+  /// The encoding of all changed tensors.
   delta_encoding encoding = delta_encoding::exclusive_or;
+  /// The algorithm of all digests.
   delta_checksum checksum = delta_checksum::xxh3_128;
   /// The name of the next version. If empty, the folder must have a name such as "weight_v000007",
   /// and the name of the version is "000007".
