@@ -70,7 +70,7 @@ esac
 
 # Prints each name when its program is built. Builds further programs while the first ones run.
 build_all() {
-  local name
+  local name file
   for name in "$@"; do
     patch -s -p1 <"$patches/$name.patch" >&2
     if build; then
@@ -78,7 +78,10 @@ build_all() {
     else
       cp "$folder/build.log" "$folder/programs/$name.log"
     fi
-    patch -s -R -p1 <"$patches/$name.patch" >&2
+    # A reversed patch may change another place with the same lines.
+    for file in $(sed -n 's|^+++ b/||p' "$patches/$name.patch"); do
+      cp "../../../$file" "$file"
+    done
     echo "$name"
   done
 }

@@ -117,8 +117,12 @@ world_settings settings_of(std::uint64_t seed, bool prints_trace) {
   chosen.faults.short_read = rate(3000);
   chosen.faults.interrupted = rate(1000);
   chosen.faults.write_error = rate(500);
-  chosen.faults.submission = rate(3000);
+  chosen.faults.submission = rate(8000);
   chosen.faults.thread_refused = rate(200);
+  // A failed flush matters only if the power is cut later.
+  if (chosen.power_cuts && chosen.faults.write_error == 0) {
+    chosen.faults.write_error = static_cast<unsigned>(draw(500));
+  }
   return chosen;
 }
 
