@@ -305,7 +305,8 @@ struct client::opened_stream {
 };
 
 void client::stream() {
-  const known_file& file = any_file();
+  // The wide file is larger than most windows.
+  const known_file& file = random(2) == 0 ? program_.files.wide() : any_file();
   const load_options options = any_options();
   const bytes_by_name* expected = &expected_of(file, options);
   const std::uint64_t window = 350'000 + random(1'000'000);

@@ -33,9 +33,12 @@ bool client::is_alone() const {
   return program_.clients_active == 1 && !settings().faults.any() && !settings().power_cuts;
 }
 
-// Awaits a tensor near the end of a file. Its reads must start before those of other tensors.
+// Awaits a tensor near the end of a file. Its reads must start before those of other tensors. Only a
+// ring starts reads in the order in which the loader issues them: a thread that reads can be delayed
+// while other threads start several reads.
 void client::overtake() {
-  if (!is_alone()) return load();
+  const std::shared_ptr<loader> by = program_.any_loader();
+  if (!is_alone() || by->stats().engine != read_engine::ring) return load();
   const known_file& file = program_.files.wide();
   auto handler = token<load_operation>(
       begin_operation(),
@@ -49,7 +52,7 @@ void client::overtake() {
       });
   load_options options = any_options();
   options.dtype.reset();
-  call([&] { program_.any_loader()->start_async(file.path, options, std::move(handler)); });
+  call([&] { by->start_async(file.path, options, std::move(handler)); });
 }
 
 void client::await_last(const started_ptr& load) {
