@@ -32,7 +32,7 @@ namespace ringload::inline v0 {
 /// Bytes that group::all_gather() copies from one rank to all other ranks.
 struct gathered_part {
   std::span<std::byte> bytes;  ///< The memory, which has the same size on all ranks.
-  std::uint32_t root = 0;  ///< The rank that has the bytes.
+  std::uint32_t root = 0;      ///< The rank that has the bytes.
 };
 
 /// A group, as seen by one rank. All ranks must call broadcast(), all_gather(), scatter() and

@@ -33,9 +33,9 @@ bool client::is_alone() const {
   return program_.clients_active == 1 && !settings().faults.any() && !settings().power_cuts;
 }
 
-// Awaits a tensor near the end of a file. Its reads must start before those of other tensors. Only a
-// ring starts reads in the order in which the loader issues them: a thread that reads can be delayed
-// while other threads start several reads.
+// Awaits a tensor near the end of a file. Its reads must start before those of other tensors. Only
+// a ring starts reads in the order in which the loader issues them: a thread that reads can be
+// delayed while other threads start several reads.
 void client::overtake() {
   const std::shared_ptr<loader> by = program_.any_loader();
   if (!is_alone() || by->stats().engine != read_engine::ring) return load();
