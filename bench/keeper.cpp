@@ -2,18 +2,21 @@
 
 // Compares three ways to get a model: attaching to a model of a keeper process, loading the file,
 // and mapping the file. Measures the time to get the model, and the time to read all of its bytes.
-// Also measures how long a reader needs to learn of a new version, and to attach that version.
+// Also measures how long a reader needs to learn of a new version, and to attach that version, and
+// how long a switch stops a reader that reads all the time.
 
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <ringload/ringload.hpp>
 #include <stdexcept>
 #include <string>
@@ -109,6 +112,53 @@ void measure_switches(keeper& keeps, const std::string& socket, const model& loa
   print_times("from publish() to the attached version in a waiting reader", std::move(switch_ms));
 }
 
+// A reader that reads pieces of the model in a loop, and takes the next version between two reads.
+struct looping_reader {
+  // Reads until `stop`. Records the time of each loop.
+  void run(const std::string& socket) {
+    model held = attach(socket, "m");
+    auto next = attach_next_async(socket, "m", attached_version(held), use_future);
+    std::size_t index = 0;
+    while (!stop) {
+      const clock::time_point begin = clock::now();
+      const bool is_switch = next.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+      if (is_switch) held = next.get();
+      const tensor read = held[index++ % held.size()];
+      const auto* const bytes = static_cast<const char*>(read.data());
+      for (std::uint64_t at = 0; at < std::min<std::uint64_t>(read.size_bytes(), 4096); ++at) {
+        sum += static_cast<unsigned char>(bytes[at]);
+      }
+      (is_switch ? switch_ms : read_ms).push_back(ms_since(begin));
+      if (is_switch) next = attach_next_async(socket, "m", attached_version(held), use_future);
+      switches = switch_ms.size();
+    }
+    keeps_waiting = std::move(next);
+  }
+
+  std::atomic<bool> stop = false;
+  std::atomic<std::size_t> switches = 0;
+  std::uint64_t sum = 0;
+  std::vector<double> read_ms;    // Loops without a switch.
+  std::vector<double> switch_ms;  // Loops that took the next version.
+  std::future<model> keeps_waiting;
+};
+
+void measure_pauses(keeper& keeps, const std::string& socket, const model& loaded, int repeat) {
+  looping_reader reader;
+  std::thread thread([&] { reader.run(socket); });
+  for (std::size_t i = 0; i < static_cast<std::size_t>(repeat); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    keeps.publish("m", loaded);
+    while (reader.switches <= i) std::this_thread::yield();
+  }
+  reader.stop = true;
+  thread.join();
+  keeps.publish("m", loaded);  // Ends the reader's last wait.
+  reader.keeps_waiting.get();
+  print_times("a loop of a reader that takes the next version", std::move(reader.switch_ms));
+  print_times("a loop of the same reader without a switch", std::move(reader.read_ms));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -138,6 +188,7 @@ int main(int argc, char** argv) {
                  static_cast<double>(loaded.catalog().size_bytes()) / (1ULL << 30U),
                  ms_since(begin));
       measure_switches(keeps, socket, loaded, 20 * repeat);
+      measure_pauses(keeps, socket, loaded, 20 * repeat);
       fmt::print("\n");
     }
     std::vector<way> all = {
