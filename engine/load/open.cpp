@@ -34,15 +34,24 @@ result<void> check_dtype(const load_options& options) {
       "tensors can be converted to F32, F16 and BF16, not to " + std::string(name(*options.dtype))};
 }
 
-result<void> check_alignment(const load_request& request) {
+// cudaMalloc does not guarantee more.
+constexpr std::uint32_t cuda_alignment_max = 256;
+
+result<void> check_alignment(const load_request& request, const device_set& devices) {
   const std::uint32_t alignment = request.options.tensor_alignment;
   const char* const place = "load_options::tensor_alignment";
   if (!std::has_single_bit(alignment) || alignment > block_bytes) {
     return fault{errc::invalid_options, place,
                  "the value is " + grouped(alignment) + ", expected a power of two up to 4,096"};
   }
-  if (alignment == 1 || !request.fill) return {};
-  return fault{errc::invalid_options, place, "the caller of a fill chooses the addresses"};
+  if (alignment > 1 && request.fill)
+    return fault{errc::invalid_options, place, "the caller of a fill chooses the addresses"};
+  const auto is_gpu = [](const device& target) { return target.kind() == device_kind::cuda; };
+  if (alignment > cuda_alignment_max && std::ranges::any_of(devices.listed(), is_gpu)) {
+    return fault{errc::invalid_options, place,
+                 "the value is " + grouped(alignment) + ", but a GPU aligns memory to 256 bytes"};
+  }
+  return {};
 }
 
 result<void> check_route(const opened_checkpoint& checkpoint, read_route route,
@@ -273,7 +282,7 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   const load_options& options = request.options;
   const bool fills = request.fill.has_value();
   if (auto valid = check_dtype(options); !valid) return valid.error();
-  if (auto valid = check_alignment(request); !valid) return valid.error();
+  if (auto valid = check_alignment(request, services.devices); !valid) return valid.error();
   auto views = requested_mapping(request, services.devices);
   if (!views) return views.error();
   if (request.window_bytes > 0 && services.devices.size() > 1) {

@@ -586,7 +586,8 @@ typedef struct ringload_load_options {
   /// verify a SHA-256 digest fails with RINGLOAD_UNSUPPORTED. The struct is copied. The functions
   /// and their context must stay valid until the load has ended.
   const ringload_sha256* sha256;
-  /// The minimum alignment of the address of each tensor: a power of two up to 4,096. 0 means 1.
+  /// The minimum alignment of the address of each tensor: a power of two up to 4,096, and up to 256
+  /// for a GPU. 0 means 1.
   uint32_t tensor_alignment;
 } ringload_load_options;
 

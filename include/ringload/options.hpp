@@ -232,9 +232,10 @@ struct load_options {
   /// allocate and free memory.
   ringload::allocation allocation = ringload::allocation::per_load;
   /// The minimum alignment of the address of each tensor: a power of two up to 4,096. Elements can
-  /// require a larger alignment, and a GPU aligns tensors to 256 bytes. Host tensors that are not
-  /// aligned in their file are copied from a slot or shifted, and cannot be mapped. Fills and group
-  /// loads do not support this option, and fail with `errc::invalid_options`.
+  /// require a larger alignment. A GPU aligns tensors to 256 bytes, and a load to a GPU refuses a
+  /// larger value. Host tensors that are not aligned in their file are copied from a slot or
+  /// shifted, and cannot be mapped. Fills and group loads do not support this option, and fail with
+  /// `errc::invalid_options`.
   std::uint32_t tensor_alignment = 1;
 
   /// Whether tensors are read into new memory (`owned`) or mapped from their files (`mapped`). A

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <boost/asio/use_future.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,6 +51,23 @@ TEST_CASE("cuda: each tensor, or each file, may have memory of its own") {
     CHECK(settled_memory(with, file.name()).tensor_allocations == 1);
     if (how == allocation::per_tensor) CHECK(settled_memory(with, file.name()).tensor_bytes < 4096);
     CHECK(bytes_on_device(kept).size() == 77);
+  }
+}
+
+TEST_CASE("cuda: a tensor_alignment that cudaMalloc does not guarantee is refused") {
+  if (!device_is_there()) return;
+  const made_file file(equal_tensors(40, 1000));
+  loader with(last_cuda_device(), small_options());
+  load_options options;
+  for (const allocation how : {allocation::per_tensor, allocation::per_load}) {
+    options.allocation = how;
+    options.tensor_alignment = 256;
+    const model loaded = get(with.load_async(file.name(), options, use_future));
+    CHECK(first_difference_on_device(loaded) == "");
+    for (const tensor& each : loaded)
+      CHECK(reinterpret_cast<std::uintptr_t>(each.data()) % 256 == 0);
+    options.tensor_alignment = 512;
+    CHECK(code_of(with.load_async(file.name(), options, use_future)) == errc::invalid_options);
   }
 }
 

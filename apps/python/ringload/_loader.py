@@ -111,7 +111,8 @@ class Loader(ProcessBound):
         route: "automatic" (default), "direct" (O_DIRECT, or an error), "buffered" (page cache).
         allocation: the tensors that share one allocation, which is freed as a whole: "per_load"
             (default), "per_file" or "per_tensor".
-        tensor_alignment: the least alignment of each tensor's address, a power of two up to 4096.
+        tensor_alignment: the least alignment of each tensor's address, a power of two up to 4096,
+            and up to 256 for a GPU.
         memory: "owned" (default), or "mapped": views of the files. With "mapped" also
             access: "read_only" (default) or "copy_on_write";
             unmappable: "refuse" (default) or "copy" tensors that cannot be views;
