@@ -72,6 +72,20 @@ asio::awaitable<started_load> start_load(loader& with, const load_request& reque
   co_return out;
 }
 
+namespace {
+
+// Returns true for the name of a folder such as weight_v000007.
+bool is_weight_version(std::string_view name) {
+  constexpr std::string_view start = "weight_v";
+  constexpr std::size_t digits_min = 6;
+  if (!name.starts_with(start)) return false;
+  name.remove_prefix(start.size());
+  return name.size() >= digits_min &&
+         std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
 bool is_version_folder(const source_request& from) {
   std::error_code failure;
   if (from.sources.size() != 1) return false;
@@ -79,7 +93,9 @@ bool is_version_folder(const source_request& from) {
   if (failure) return false;
   return std::ranges::any_of(entries, [](const std::filesystem::directory_entry& entry) {
     const std::string name = entry.path().filename().string();
-    return name.starts_with("v") && name.ends_with(".delta.zt");
+    std::error_code failed;
+    return (name.starts_with("v") && name.ends_with(".delta.zt")) ||
+           (is_weight_version(name) && entry.is_directory(failed));
   });
 }
 

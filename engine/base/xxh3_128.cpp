@@ -12,7 +12,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-__extension__ using wide = unsigned __int128;
+__extension__ using u128 = unsigned __int128;
 
 constexpr std::uint64_t prime32_1 = 0x9E3779B1;
 constexpr std::uint64_t prime32_2 = 0x85EBCA77;
@@ -62,7 +62,7 @@ std::uint64_t secret_pair(std::size_t offset) noexcept {
 }
 
 std::uint64_t fold(std::uint64_t a, std::uint64_t b) noexcept {
-  const wide product = wide{a} * b;
+  const u128 product = u128{a} * b;
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 
@@ -97,7 +97,7 @@ xxh3_128_value hash_to_3(const std::uint8_t* bytes, std::size_t size) noexcept {
 xxh3_128_value hash_4_to_8(const std::uint8_t* bytes, std::size_t size) noexcept {
   const std::uint64_t input =
       read<std::uint32_t>(bytes) + (std::uint64_t{read<std::uint32_t>(bytes + size - 4)} << 32U);
-  const wide product = wide{input ^ secret_pair(16)} * (prime64_1 + (size << 2U));
+  const u128 product = u128{input ^ secret_pair(16)} * (prime64_1 + (size << 2U));
   auto low = static_cast<std::uint64_t>(product);
   const std::uint64_t high = static_cast<std::uint64_t>(product >> 64) + (low << 1U);
   low ^= high >> 3U;
@@ -110,13 +110,13 @@ xxh3_128_value hash_4_to_8(const std::uint8_t* bytes, std::size_t size) noexcept
 xxh3_128_value hash_9_to_16(const std::uint8_t* bytes, std::size_t size) noexcept {
   const std::uint64_t first = read<std::uint64_t>(bytes);
   const std::uint64_t last = read<std::uint64_t>(bytes + size - 8);
-  const wide product = wide{first ^ last ^ secret_pair(32)} * prime64_1;
+  const u128 product = u128{first ^ last ^ secret_pair(32)} * prime64_1;
   std::uint64_t low = static_cast<std::uint64_t>(product) + (std::uint64_t{size - 1} << 54U);
   const std::uint64_t mixed = last ^ secret_pair(48);
   const std::uint64_t high = static_cast<std::uint64_t>(product >> 64) + mixed +
                              std::uint64_t{static_cast<std::uint32_t>(mixed)} * (prime32_2 - 1);
   low ^= __builtin_bswap64(high);
-  const wide second = wide{low} * prime64_2;
+  const u128 second = u128{low} * prime64_2;
   return {avalanche(static_cast<std::uint64_t>(second >> 64) + high * prime64_2),
           avalanche(static_cast<std::uint64_t>(second))};
 }

@@ -37,6 +37,13 @@ for encoding in xor overwrite; do
   cmp "$work/applied" "$work/wanted" || fail "$encoding leads to another version"
   rm -r "$folder"
 done
+mkdir "$work/indexed/weight_v000000"
+cp "$base" "$work/indexed/weight_v000000/model.safetensors"
+expect 0 "$ringload" delta "$base" "$next" -o "$work/indexed/weight_v000001" --indexed xor
+expect 0 "$ringload" load "$work/indexed"
+silent
+expect 1 "$ringload" load "$work/indexed" --select '*'
+complains 'folder of versions'
 expect 2 "$ringload" delta "$base" "$next" -o "$work/d" \
   --checksum adler32
 complains '--indexed'

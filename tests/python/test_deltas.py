@@ -316,6 +316,12 @@ def test_a_delta_with_an_index(tmp_path, encoding, checksum):
     memory = {name: tensor.copy() for name, tensor in old.items()}
     ringload.update(memory, folder)
     assert numpy.array_equal(memory["a"], new["a"])
+    (tmp_path / "run" / "weight_v000000").mkdir(parents=True)
+    shutil.copy(tmp_path / "base.safetensors", tmp_path / "run/weight_v000000/model.safetensors")
+    shutil.move(folder, tmp_path / "run")
+    assert numpy.array_equal(ringload.load(tmp_path / "run")["a"].numpy(), new["a"])
+    with ringload.Loader() as loader, pytest.raises(ringload.UsageError, match="version folder"):
+        loader.open(tmp_path / "run").result()
 
 
 def test_a_checksum_needs_an_index(tmp_path):

@@ -21,6 +21,7 @@ Updated = collections.namedtuple(
 )
 Version = collections.namedtuple("Version", "number model")
 _delta_name = re.compile(r"v(0|[1-9][0-9]*)\.delta\.zt")
+_weight_version = re.compile(r"weight_v[0-9]{6,}")  # A folder.
 _Files = collections.namedtuple("_Files", "number full delta")
 
 
@@ -61,10 +62,15 @@ def load_version(engine, folder, version):
 
 
 def is_version_folder(source):
-    """Returns True if the source is a local folder with at least one delta."""
+    """Returns True if the source is a local folder with a delta, or a folder like weight_v000007."""
     if not isinstance(source, (str, bytes, os.PathLike)) or not os.path.isdir(source):
         return False
-    return any(_delta_name.fullmatch(name) for name in os.listdir(os.fsdecode(source)))
+    folder = os.fsdecode(source)
+    return any(
+        _delta_name.fullmatch(name)
+        or (_weight_version.fullmatch(name) and os.path.isdir(os.path.join(folder, name)))
+        for name in os.listdir(folder)
+    )
 
 
 def refuse_options(options):
