@@ -59,7 +59,7 @@ TEST_CASE("xxh3_128: has the values of the package xxhash, in steps of each size
   }
   for (const auto& [size, high, low] : expected) {
     CAPTURE(size);
-    for (const std::size_t step : {1, 100, 1024, 1'000'000}) {
+    for (const std::size_t step : {1U, 100U, 1024U, 1'000'000U}) {
       xxh3_128 digest({bytes.data(), size});
       for (std::size_t end = 0; end <= size; end += step) digest.advance(end);
       CHECK(digest.finish() == xxh3_128_value{high, low});
