@@ -48,7 +48,7 @@ bool is_refused(const result<byte_change>& change) {
 
 TEST_CASE("byte_change: random versions of each size and density") {
   std::mt19937_64 random(7);
-  for (const std::size_t size : {0, 1, 31, 32, 33, 127, 5000, 131'072, 300'001}) {
+  for (const std::size_t size : {0U, 1U, 31U, 32U, 33U, 127U, 5000U, 131'072U, 300'001U}) {
     for (const unsigned permille : {1U, 20U, 300U, 1000U}) {
       bytes before(size);
       for (std::byte& byte : before) byte = static_cast<std::byte>(random());

@@ -22,7 +22,7 @@ std::string digest_of(checksum_kind kind, const std::string& text, std::size_t s
 TEST_CASE("running_digest: has the values of the reference implementations") {
   // Python: zlib.adler32 and xxhash.xxh3_128.
   const std::string large(100'000, '\xff');
-  for (const std::size_t step : {1, 7, 5'552, 1'000'000}) {
+  for (const std::size_t step : {1U, 7U, 5'552U, 1'000'000U}) {
     CHECK(digest_of(checksum_kind::crc32c, "123456789", step) == "crc32c e3069283");
     CHECK(digest_of(checksum_kind::adler32, "", step) == "adler32 00000001");
     CHECK(digest_of(checksum_kind::adler32, "Wikipedia", step) == "adler32 11e60398");
