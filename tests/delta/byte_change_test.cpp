@@ -6,8 +6,9 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
+#include <cstddef>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,9 @@ bytes frame_of(const bytes& contents) {
 }
 
 bytes numbers(const std::vector<std::uint32_t>& list, const std::string& values = {}) {
-  bytes out(4 * list.size() + values.size());
-  std::memcpy(out.data(), list.data(), 4 * list.size());
-  std::memcpy(out.data() + 4 * list.size(), values.data(), values.size());
+  const auto stored = std::as_bytes(std::span(list));
+  bytes out(stored.begin(), stored.end());
+  for (const char value : values) out.push_back(static_cast<std::byte>(value));
   return out;
 }
 
