@@ -86,7 +86,7 @@ std::vector<extension> extensions([[maybe_unused]] const std::optional<remote_wi
       how.stall_time_max = std::chrono::seconds(*wish->stall_seconds_max);
     }
     how.ca_file = wish->ca_file;
-    proxy_settings proxies = proxy_of(*wish, here);
+    proxy_settings proxies = find_proxy(*wish, here);
     how.proxy = std::move(proxies.proxy);
     how.no_proxy = std::move(proxies.no_proxy);
     all.push_back(network(how, *wish, here));

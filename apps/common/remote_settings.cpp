@@ -110,14 +110,14 @@ hub_options hub_settings(const remote_wish& wish, const surroundings& of) {
   return out;
 }
 
-proxy_settings proxy_of(const remote_wish& wish, const surroundings& of) {
+proxy_settings find_proxy(const remote_wish& wish, const surroundings& here) {
   proxy_settings out;
   out.proxy = wish.proxy;
   if (!out.proxy.empty()) return out;
-  out.proxy = first_of(proxies, of);
+  out.proxy = first_of(proxies, here);
   if (out.proxy.empty()) return out;
   if (out.proxy.find("://") == std::string::npos) out.proxy.insert(0, "http://");
-  const std::string exempt = first_of({"no_proxy", "NO_PROXY"}, of);
+  const std::string exempt = first_of({"no_proxy", "NO_PROXY"}, here);
   for (std::size_t begin = 0; begin < exempt.size();) {
     const std::size_t end = std::min(exempt.find(',', begin), exempt.size());
     out.no_proxy.push_back(exempt.substr(begin, end - begin));

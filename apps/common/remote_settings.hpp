@@ -53,7 +53,7 @@ struct proxy_settings {
 /// Returns the proxy of the command line. Otherwise returns HTTPS_PROXY, HTTP_PROXY or ALL_PROXY,
 /// and the hosts of NO_PROXY, in lower or upper case. If the variables for https and http name
 /// different proxies, the proxy for https is used.
-proxy_settings proxy_of(const remote_wish& wish, const surroundings& of);
+proxy_settings find_proxy(const remote_wish& wish, const surroundings& here);
 
 /// Returns true if the command line, HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE requests offline mode.
 bool is_offline(const remote_wish& wish, const surroundings& of);

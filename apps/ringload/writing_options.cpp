@@ -48,10 +48,13 @@ void add_input(CLI::App& to, rewrite_request& request) {
 
 // Adds the path of a new .zt file. convert chooses the format by the suffix, so a .zt file with the
 // suffix of another format would be misleading.
+void require_zt(const std::string& option, const std::string& path) {
+  if (!path.ends_with(".zt")) refuse(option, path, "is invalid, expected a name that ends in .zt");
+}
+
 void add_output(CLI::App& to, const std::string& option, const char* type, std::string& path) {
   const auto take = [&path, option](const std::string& text) {
-    if (!text.ends_with(".zt"))
-      refuse(option, text, "is invalid, expected a name that ends in .zt");
+    require_zt(option, text);
     path = text;
   };
   to.add_option_function<std::string>(option, take, "The .zt file to write, which must not exist")
@@ -150,8 +153,7 @@ void add_delta(CLI::App& root, delta_request& request) {
       ->type_name("xxh3-128|adler32")
       ->needs(encoding);
   delta.parse_complete_callback([&request] {
-    if (!request.indexed && !request.to.ends_with(".zt"))
-      refuse("--output,-o", request.to, "is invalid, expected a name that ends in .zt");
+    if (!request.indexed) require_zt("--output,-o", request.to);
   });
 }
 

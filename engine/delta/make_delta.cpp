@@ -178,7 +178,9 @@ result<void> delta_maker::pack(comparison& compared) const {
       pack_difference(*request_.options.indexed, request_.options.zstd_level, before, after);
   if (!packed) return packed.error().in(place);
   compared.packed = std::move(*packed);
-  compared.elements_changed = count_changed(before, after, delta_width(compared.after.dtype()));
+  if (compared.packed.is_changed) {
+    compared.elements_changed = count_changed(before, after, delta_width(compared.after.dtype()));
+  }
   return {};
 }
 

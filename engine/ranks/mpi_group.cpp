@@ -282,7 +282,7 @@ class mpi_ranks final : public group {
     wait_for_any({&request, 1}, peer, is_collective);
   }
 
-  // Waits until one of the messages is complete. Does not wait if there is none.
+  // Waits until one of the requests is complete. Returns at once if all requests are null.
   void wait_for_any(std::span<MPI_Request> requests, int peer, bool is_collective = false) {
     const auto until = std::chrono::steady_clock::now() + timeout_;
     for (unsigned tests = 0;; ++tests) {

@@ -102,9 +102,10 @@ TEST_CASE("hub_settings: endpoint, cache and offline") {
   CHECK(is_offline(wish, surrounded_by({})));
 }
 
-TEST_CASE("proxy_of: the proxy of the command line, else of the environment with its exceptions") {
+TEST_CASE(
+    "find_proxy: the proxy of the command line, else of the environment with its exceptions") {
   const auto proxy = [](const texts& variables, const remote_wish& wish = {}) {
-    const proxy_settings found = proxy_of(wish, surrounded_by(variables));
+    const proxy_settings found = find_proxy(wish, surrounded_by(variables));
     std::string shown = found.proxy;
     for (const std::string& host : found.no_proxy) shown += "," + host;
     return shown;

@@ -95,9 +95,9 @@ TEST_CASE("byte_change: positions must be ascending and inside of the tensor") {
   const auto decoded = [&](const std::vector<std::uint32_t>& list, const std::string& values) {
     return decode_overwrite(frame_of(numbers(list, values)), before);
   };
-  const auto good = decoded({2, 3, 9}, "xy");
-  REQUIRE(good.has_value());
-  const bytes after = applied(before, *good);
+  const auto change = decoded({2, 3, 9}, "xy");
+  REQUIRE(change.has_value());
+  const bytes after = applied(before, *change);
   CHECK(after[3] == std::byte{'x'});
   CHECK(after[9] == std::byte{'y'});
   CHECK(decoded({0}, "").has_value());

@@ -236,14 +236,14 @@ TEST_CASE("http: a proxy is sent its user and password, and nobody else is") {
     return asked.method == "CONNECT" ? web_response(502) : good(asked, n);
   });
   const std::string place = "127.0.0.1:" + std::to_string(proxy.port());
-  remote_options how = quick();
-  how.proxy = "http://user:p%40ss@" + place;
-  loader with = loads(how);
+  remote_options options = quick();
+  options.proxy = "http://user:p%40ss@" + place;
+  loader with = loads(options);
   CHECK(right(get(with.load_async("http://public.example/x.safetensors", use_future))));
   CHECK(holds(failure(with, "https://public.example/x.safetensors").what(), "answered 502"));
 
-  how.proxy = "http://user:wrong@" + place;
-  loader refused = loads(how);
+  options.proxy = "http://user:wrong@" + place;
+  loader refused = loads(options);
   for (const char* name : {"http://public.example/x", "https://public.example/x"}) {
     const error failed = failure(refused, name);
     CHECK(holds(failed.what(), "407"));
@@ -253,8 +253,8 @@ TEST_CASE("http: a proxy is sent its user and password, and nobody else is") {
   loader direct = loads();
   CHECK(right(get(direct.load_async(origin.address("/x.safetensors"), use_future))));
   CHECK(origin.log().front().field("proxy-authorization").empty());
-  how.proxy = "http://user:%4@" + place;
-  CHECK_THROWS_AS(remote(how), error);
+  options.proxy = "http://user:%4@" + place;
+  CHECK_THROWS_AS(remote(options), error);
 }
 
 TEST_CASE("http: hosts of no_proxy are contacted without the proxy, also by a redirect") {
@@ -263,11 +263,11 @@ TEST_CASE("http: hosts of no_proxy are contacted without the proxy, also by a re
     if (asked.target != "http://public.example/x.safetensors") return web_response(404);
     return web_response(302, {"Location: " + origin.address("/x.safetensors")});
   });
-  remote_options how = quick();
-  how.proxy = "http://user:secret@127.0.0.1:" + std::to_string(proxy.port());
-  how.no_proxy = {"localhost", "127.0.0.0/8"};
-  how.private_redirects = true;
-  loader with = loads(how);
+  remote_options options = quick();
+  options.proxy = "http://user:secret@127.0.0.1:" + std::to_string(proxy.port());
+  options.no_proxy = {"localhost", "127.0.0.0/8"};
+  options.private_redirects = true;
+  loader with = loads(options);
   CHECK(right(get(with.load_async(origin.address("/x.safetensors"), use_future))));
   CHECK(proxy.log().empty());
   CHECK(right(get(with.load_async("http://public.example/x.safetensors", use_future))));

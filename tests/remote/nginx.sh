@@ -5,28 +5,15 @@
 #
 #   nginx.sh RINGLOAD JSON_TOOL URING_BENCH [MODEL_SERVER]
 
-. "$(dirname "$0")/../apps/support.sh" "$1" "$2"
+. "$(dirname "$0")/servers.sh" "$1" "$2"
 bench=$3
 server=${4-}
+trap 'stop_servers; wait; rm -rf "$work"' EXIT
 
-nginx=$(command -v nginx || command -v /usr/sbin/nginx) || skip "no nginx (Debian: nginx-light)"
-command -v openssl >/dev/null || skip "no openssl"
+require_nginx
 "$ringload" ls --help | grep -q -e --ca-file || skip "this ringload has no component remote"
 
-started=
-finish() {
-  # shellcheck disable=SC2086
-  [ -z "$started" ] || kill $started 2>/dev/null
-  wait
-  rm -rf "$work"
-}
-trap finish EXIT
-
-# A certificate for 127.0.0.1 and localhost, which signs itself.
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
-  -keyout "$work/key.pem" -out "$work/cert.pem" -subj /CN=localhost \
-  -addext subjectAltName=DNS:localhost,IP:127.0.0.1 2>"$work/openssl" ||
-  fail "$(cat "$work/openssl")"
+make_certificate
 
 mkdir "$work/www" "$work/tmp"
 "$ringload" make "$work/www/one.safetensors" --bytes 40M --tensors 12 --no-progress || exit 1
@@ -34,26 +21,9 @@ mkdir "$work/www" "$work/tmp"
 "$ringload" make "$work/www/three" --bytes 30M --tensors 9 --shards 3 --no-progress || exit 1
 cp "$(dirname "$0")/../data/zt/all.zt" "$work/www/all.zt" || exit 1
 
-# Its workers read what belongs to who runs this.
-user=
-[ "$(id -u)" -ne 0 ] || user="user root;"
-
 # A port that is free now: nginx cannot say which it took.
 configure() {
-  cat >"$work/nginx.conf" <<CONF
-daemon off;
-$user
-pid $work/nginx.pid;
-error_log $work/error.log;
-worker_processes 1;
-events { worker_connections 256; }
-http {
-  access_log off;
-  client_body_temp_path $work/tmp;
-  proxy_temp_path $work/tmp;
-  fastcgi_temp_path $work/tmp;
-  uwsgi_temp_path $work/tmp;
-  scgi_temp_path $work/tmp;
+  write_nginx_conf <<CONF
   limit_req_zone \$server_port zone=few:1m rate=200r/s;
   server {
     listen 127.0.0.1:$1;
@@ -73,7 +43,6 @@ http {
     root $work/www;
     location /moved/ { rewrite ^/moved(.*)$ http://127.0.0.1:$1\$1 redirect; }
   }
-}
 CONF
 }
 
@@ -82,32 +51,20 @@ for try in 1 2 3 4 5; do
   tls=$((plain + 1))
   configure $plain $tls
   "$nginx" -p "$work" -c "$work/nginx.conf" -e "$work/error.log" 2>>"$work/nginx" &
-  started=$!
+  servers=$!
   for _ in $(seq 100); do
     [ -s "$work/nginx.pid" ] && break
-    kill -0 $started 2>/dev/null || break
+    kill -0 $servers 2>/dev/null || break
     sleep 0.05
   done
   [ -s "$work/nginx.pid" ] && break
-  started=
+  servers=
 done
-[ -n "$started" ] || fail "nginx does not start: $(cat "$work/nginx" "$work/error.log")"
+[ -n "$servers" ] || fail "nginx does not start: $(cat "$work/nginx" "$work/error.log")"
 http=http://127.0.0.1:$plain
 https=https://localhost:$tls
 quick="--no-progress --anonymous --cache off"
 
-# same SOURCE FILE OPTION...: the digests are those of the file.
-same() {
-  source=$1
-  file=$2
-  shift 2
-  # shellcheck disable=SC2086
-  expect 0 "$ringload" sum "$source" $quick "$@"
-  silent
-  mv "$work/out" "$work/found"
-  expect 0 "$ringload" sum "$file" --no-progress
-  cmp -s "$work/out" "$work/found" || fail "other digests: $source $*"
-}
 
 one=$work/www/one.safetensors
 for options in "" "--connections 1" "--connections 5 --chunk-bytes 64K" \
@@ -206,7 +163,7 @@ if [ -n "$server" ]; then
   "$ringload" make "$work/www/served.safetensors" --bytes 3M --tensors 4 --no-progress
   "$server" --allow-host 127.0.0.1 --port 0 --model "$http/served.safetensors" >"$work/server" \
     2>&1 &
-  started="$started $!"
+  servers="$servers $!"
   for _ in $(seq 100); do
     grep -q 'http://' "$work/server" 2>/dev/null && break
     sleep 0.05

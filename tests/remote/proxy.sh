@@ -5,18 +5,14 @@
 # user and a password.
 
 . "$(dirname "$0")/servers.sh" "$1" "$2"
-nginx=$(command -v nginx || command -v /usr/sbin/nginx) || skip "no nginx (Debian: nginx-light)"
+require_nginx
 squid=$(command -v squid || command -v /usr/sbin/squid) || skip "no squid"
-command -v openssl >/dev/null || skip "no openssl"
 for helper in /usr/lib/squid /usr/lib64/squid /usr/libexec/squid; do
   [ ! -x "$helper/basic_ncsa_auth" ] || break
 done
 [ -x "$helper/basic_ncsa_auth" ] || skip "no basic_ncsa_auth of squid"
 
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
-  -keyout "$work/key.pem" -out "$work/cert.pem" -subj /CN=localhost \
-  -addext subjectAltName=DNS:localhost,IP:127.0.0.1 2>"$work/openssl" ||
-  fail "$(cat "$work/openssl")"
+make_certificate
 mkdir "$work/www" "$work/tmp"
 "$ringload" make "$work/www/x.safetensors" --bytes 40M --no-progress >/dev/null || exit 1
 "$ringload" make "$work/www/three" --bytes 30M --shards 3 --no-progress >/dev/null ||
@@ -24,24 +20,9 @@ mkdir "$work/www" "$work/tmp"
 printf 'somebody:%s\n' "$(openssl passwd -apr1 'p@ss:word')" >"$work/users"
 chmod -R a+rX "$work"
 
-user=
-[ "$(id -u)" -ne 0 ] || user="user root;"
 # configure PORT: the two servers use this port and the next two.
 configure() {
-  cat >"$work/nginx.conf" <<CONF
-daemon off;
-$user
-pid $work/nginx.pid;
-error_log $work/error.log;
-worker_processes 1;
-events { worker_connections 256; }
-http {
-  access_log off;
-  client_body_temp_path $work/tmp;
-  proxy_temp_path $work/tmp;
-  fastcgi_temp_path $work/tmp;
-  uwsgi_temp_path $work/tmp;
-  scgi_temp_path $work/tmp;
+  write_nginx_conf <<CONF
   server {
     listen 127.0.0.1:$1;
     listen 127.0.0.1:$(($1 + 1)) ssl;
@@ -49,7 +30,6 @@ http {
     ssl_certificate_key $work/key.pem;
     root $work/www;
   }
-}
 CONF
   cat >"$work/squid.conf" <<CONF
 http_port 127.0.0.1:$(($1 + 2))
@@ -100,18 +80,6 @@ quick="--no-progress --anonymous --cache off --ca-file $work/cert.pem"
 # requests: how many the proxy has passed on, once its log is written.
 requests() {
   grep -c -e 'TCP_MISS/2' -e 'TCP_TUNNEL/200' "$work/access.log"
-}
-# same SOURCE FILE OPTION...: the digests are those of the file.
-same() {
-  source=$1
-  file=$2
-  shift 2
-  # shellcheck disable=SC2086
-  expect 0 "$ringload" sum "$source" $quick "$@"
-  silent
-  mv "$work/out" "$work/found"
-  expect 0 "$ringload" sum "$file" --no-progress
-  cmp -s "$work/out" "$work/found" || fail "other digests: $source $*"
 }
 
 for from in "$http" "$https"; do

@@ -53,3 +53,55 @@ started() {
   done
   echo "$address"
 }
+
+# require_nginx: sets $nginx. Skips the test without nginx or openssl.
+require_nginx() {
+  nginx=$(command -v nginx || command -v /usr/sbin/nginx) || skip "no nginx (Debian: nginx-light)"
+  command -v openssl >/dev/null || skip "no openssl"
+}
+
+# make_certificate: a certificate for 127.0.0.1 and localhost, which signs itself: $work/cert.pem.
+make_certificate() {
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+    -keyout "$work/key.pem" -out "$work/cert.pem" -subj /CN=localhost \
+    -addext subjectAltName=DNS:localhost,IP:127.0.0.1 2>"$work/openssl" ||
+    fail "$(cat "$work/openssl")"
+}
+
+# write_nginx_conf: writes $work/nginx.conf with the standard input as the servers. The workers of
+# nginx run as the user of this script, whose files they read.
+write_nginx_conf() {
+  nginx_servers=$(cat)
+  nginx_user=
+  [ "$(id -u)" -ne 0 ] || nginx_user="user root;"
+  cat >"$work/nginx.conf" <<CONF
+daemon off;
+$nginx_user
+pid $work/nginx.pid;
+error_log $work/error.log;
+worker_processes 1;
+events { worker_connections 256; }
+http {
+  access_log off;
+  client_body_temp_path $work/tmp;
+  proxy_temp_path $work/tmp;
+  fastcgi_temp_path $work/tmp;
+  uwsgi_temp_path $work/tmp;
+  scgi_temp_path $work/tmp;
+$nginx_servers
+}
+CONF
+}
+
+# same SOURCE FILE OPTION...: the digests are those of the file. $quick has options for the source.
+same() {
+  source=$1
+  file=$2
+  shift 2
+  # shellcheck disable=SC2086
+  expect 0 "$ringload" sum "$source" $quick "$@"
+  silent
+  mv "$work/out" "$work/found"
+  expect 0 "$ringload" sum "$file" --no-progress
+  cmp -s "$work/out" "$work/found" || fail "other digests: $source $*"
+}
