@@ -10,6 +10,11 @@ namespace ringload::inline v0 {
 
 namespace {
 
+// The processor does not predict the next changed elements, because the gaps between them differ.
+// So the loop requests the memory that it reaches later. 1,024 bytes are too near, and 2,048 bytes
+// are slightly slower.
+constexpr std::size_t prefetch_distance = 4096;
+
 constexpr unsigned leb128_bits = 7;
 constexpr std::uint8_t leb128_more = 0x80;  // Bit that is set if another byte follows.
 
@@ -248,6 +253,7 @@ void change_cursor::apply_sparse(std::span<std::byte> region) noexcept {
   std::uint64_t index = change_index_;
   while (index < changed && next_changed < end) {
     std::byte* const at_element = region.data() + (next_changed - position) * sizeof(Element);
+    __builtin_prefetch(at_element + prefetch_distance, 1);
     const auto difference = load_planes<Element>(planes, changed, index);
     const auto element = static_cast<Element>(load<Element>(at_element) ^ difference);
     std::memcpy(at_element, &element, sizeof element);

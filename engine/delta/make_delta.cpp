@@ -21,6 +21,7 @@
 #include "delta/indexed_writer.hpp"
 #include "formats/codec/zstd_frame.hpp"
 #include "formats/zt/zt_dtype.hpp"
+#include "request/unreadable.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -125,12 +126,6 @@ void require_other_path(const checkpoint& version, const std::string& path) {
     if (!std::filesystem::equivalent(file.path, path, failed) || failed) continue;
     throw error(errc::invalid_saving, printable_path(path),
                 "the delta would replace a file of a version that it is made of");
-  }
-}
-
-void require_readable(const checkpoint& source) {
-  for (const unreadable_info& object : source.catalog().unreadable) {
-    if (!object.is_left_out) throw error(object.code, object.place, object.reason);
   }
 }
 
@@ -375,10 +370,11 @@ delta_result delta_maker::run() {
   check_level(request_);
   base_ = services_.open(request_.base);
   next_ = services_.open(request_.next);
-  require_other_path(base_, request_.path);
-  require_other_path(next_, request_.path);
-  require_readable(base_);
-  require_readable(next_);
+  for (const checkpoint& version : {base_, next_}) {
+    require_other_path(version, request_.path);
+    if (const auto problem = unreadable_chosen(version.catalog(), select().requests()))
+      throw to_error(*problem);
+  }
   require_no_delta_keys(next_);
   std::vector<const tensor_info*> tensors;
   for (const tensor_info& info : next_) tensors.push_back(&info);

@@ -20,7 +20,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -28,6 +30,7 @@
 
 #include "delta/versions.hpp"
 #include "support/effort.hpp"
+#include "support/failing_new.hpp"
 #include "support/scripted_reader.hpp"
 
 using namespace ringload;
@@ -36,6 +39,9 @@ using namespace ringload::testing::delta_tests;
 
 namespace {
 
+// A random allocation with a number below this limit fails. An operation has a few hundred.
+constexpr std::uint64_t allocations_max = 400;
+
 constexpr const char* killed_folder = "RINGLOAD_KILLED_FOLDER";
 
 std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
@@ -43,10 +49,10 @@ std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-enum class fault_kind { kill, read_error, bad_digest, missing_link, cancel, full_disk };
-constexpr std::array all_faults = {fault_kind::kill,       fault_kind::read_error,
-                                   fault_kind::bad_digest, fault_kind::missing_link,
-                                   fault_kind::cancel,     fault_kind::full_disk};
+enum class fault_kind { kill, read_error, bad_digest, missing_link, cancel, full_disk, no_memory };
+constexpr std::array all_faults = {
+    fault_kind::kill,   fault_kind::read_error, fault_kind::bad_digest, fault_kind::missing_link,
+    fault_kind::cancel, fault_kind::full_disk,  fault_kind::no_memory};
 
 // Files of this process cannot become larger, as on a full drive: EFBIG.
 class file_size_limit {
@@ -100,6 +106,7 @@ class fault_walk {
   void round() {
     const fault_kind fault = all_faults[random_() % all_faults.size()];
     CAPTURE(static_cast<int>(fault));
+    lacks_memory_ = fault == fault_kind::no_memory;
     if (fault == fault_kind::kill) return kill_a_writer();
     if (fault == fault_kind::full_disk) return fill_the_disk();
     damaged_.clear();
@@ -158,6 +165,8 @@ class fault_walk {
   outcome<T> run(Request request, bool cancels) {
     outcome<T> out;
     asio::cancellation_signal signal;
+    std::optional<failing_at> failing;
+    if (lacks_memory_) failing.emplace(static_cast<std::int64_t>(random_() % allocations_max));
     try {
       auto waiting =
           detail::initiate<T, Begin>(asio::bind_cancellation_slot(signal.slot(), future),
@@ -169,6 +178,10 @@ class fault_walk {
       out.value = waiting.get();
     } catch (const error& e) {
       out.failure = std::string("error: ") + e.what();
+    } catch (const std::bad_alloc&) {
+      // There was no memory for the text of the error.
+    } catch (const std::future_error&) {
+      // There was no memory for the completion.
     }
     if (!out.value) ++failures_;
     return out;
@@ -266,7 +279,8 @@ class fault_walk {
   model loaded_;  // Version 0.
   read_script script_;
   std::shared_ptr<detail::engine> engine_;
-  std::string damaged_;  // A file that is changed or removed in this round, and its bytes.
+  bool lacks_memory_ = false;  // An allocation of the library fails in this round.
+  std::string damaged_;        // A file that is changed or removed in this round, and its bytes.
   std::string kept_;
   unsigned failures_ = 0;
 };

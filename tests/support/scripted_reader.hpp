@@ -20,6 +20,7 @@
 
 #include "io/io_queue.hpp"
 #include "runtime/engine.hpp"
+#include "support/certain_memory.hpp"
 
 namespace ringload::testing {
 
@@ -103,6 +104,7 @@ class read_script {
   friend class scripted_reader;
 
   read_fate decide(const io_request& what) {
+    const certain_memory for_the_script;
     rule how;
     std::uint64_t number = 0;
     {
@@ -116,6 +118,7 @@ class read_script {
   // Engine thread only.
   void hold_or_go(std::function<void()> go) {
     {
+      const certain_memory for_the_script;
       const std::lock_guard lock(mutex_);
       if (holding_) {
         held_.push_back(std::move(go));
@@ -145,11 +148,11 @@ class scripted_reader final : public io_queue {
 
   void start(operation& op) override {
     const read_fate fate = script_.decide(op.request);
-    auto* mine = new scripted(script_, op, fate);
+    scripted* const mine = make(op, fate);
     if (fate.until_released == read_fate::hold::start) {
       // A read that is released at once must not complete in this function. The real reader
       // guarantees this.
-      script_.hold_or_go([this, mine] { real_->start(*mine); });
+      script_.hold_or_go([this, mine] { real_->start(*mine); });  // Does not allocate.
     } else {
       real_->start(*mine);
     }
@@ -186,6 +189,12 @@ class scripted_reader final : public io_queue {
     operation& outer;
     const read_fate fate;
   };
+
+  // start() must not throw, so this allocation does not fail.
+  scripted* make(operation& op, const read_fate& fate) {
+    const certain_memory for_the_script;
+    return new scripted(script_, op, fate);
+  }
 
   read_script& script_;
   std::unique_ptr<io_queue> real_;
