@@ -60,6 +60,7 @@ class delta_application {
 
   const delta_services& services_;
   const apply_request& request_;
+  const device_bytes memory_ = services_.memory();
   const loaded_delta delta_;
   const delta_contents& contents_;
   // The tensors of the base, with the same indices as tensors_. If the delta adds a tensor, its
@@ -78,9 +79,10 @@ void delta_application::check_base_tensors() const {
   std::set<std::string_view> names;
   for (const tensor& each_tensor : request_.base) {
     const std::string place = tensor_place(each_tensor.name());
-    if (each_tensor.device().kind() != device_kind::host) {
+    if (each_tensor.device() != memory_.on()) {
       throw error(errc::device_unavailable, place,
-                  "the tensor is on " + each_tensor.device().name() + ", expected the host");
+                  "the tensor is on " + each_tensor.device().name() +
+                      ", but the loader's device is " + memory_.on().name());
     }
     if (!names.insert(each_tensor.name()).second) {
       throw error(errc::device_unavailable, place,
@@ -100,7 +102,7 @@ void delta_application::list_tensors() {
   for (const tensor& before : request_.base) {
     if (!contents_.is_indexed && !contents_.result_crcs.contains(before.name())) continue;
     const auto next =
-        delta_.find_change(before.name(), host_bytes(before), before.dtype(), before.shape());
+        delta_.find_change(before.name(), tensor_bytes_of(before), before.dtype(), before.shape());
     if (!next) throw to_error(next.error().in(delta_.place()));
     tensors_.push_back(*next);
     base_tensors_.push_back(before);
@@ -144,23 +146,26 @@ void delta_application::choose_moved() {
 
 void delta_application::allocate() {
   const bool is_separate = request_.options.allocation == allocation::per_tensor;
+  const std::uint64_t alignment =
+      std::max<std::uint64_t>(tensor_alignment, memory_.owner().rules().tensor_alignment);
   places_.resize(tensors_.size());
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const applied_tensor& next = tensors_[i];
     if (!has_new_memory(i)) continue;
     if (is_separate || new_arenas_.empty()) new_arenas_.emplace_back();
     taken_arena& taken = new_arenas_.back();
-    places_[i] = {new_arenas_.size() - 1, round_up(taken.bytes, std::uint64_t{tensor_alignment})};
+    places_[i] = {new_arenas_.size() - 1, round_up(taken.bytes, alignment)};
     taken.bytes = places_[i].second + bytes_after(next);
   }
   std::vector<arena_size> sizes;
   for (const taken_arena& taken : new_arenas_) {
-    sizes.push_back({std::max<std::uint64_t>(taken.bytes, 1), tensor_alignment});
+    sizes.push_back({std::max<std::uint64_t>(taken.bytes, 1), alignment});
   }
-  auto memory = services_.loader_engine()->devices.backend_at(0).allocate_all(sizes);
+  auto memory = memory_.owner().allocate_all(sizes);
   if (!memory) throw to_error(memory.error().in(delta_.place()));
   for (std::size_t i = 0; i < new_arenas_.size(); ++i) {
     new_arenas_[i].memory = std::move((*memory)[i]);
+    new_arenas_[i].on = memory_.on();
   }
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (!has_new_memory(i)) continue;
@@ -174,11 +179,14 @@ result<void> delta_application::make_tensor(std::size_t i) {
   services_.check_cancelled();
   applied_tensor& next = tensors_[i];
   if (next.change != nullptr) return delta_.apply(next);
-  if (is_moved_[i]) std::ranges::copy(next.before, next.after.begin());
+  if (is_moved_[i]) {
+    if (auto copied = memory_.copy(next.before, next.after); !copied) return copied;
+  }
   if (contents_.is_indexed) return {};
   next.crc = contents_.base_crcs.find(next.name)->second;
   if (!request_.options.check_unchanged) return {};
-  return delta_.check_base(next.name, crc32c(next.before));
+  const auto crc = memory_.crc32c_of(next.before);
+  return crc ? delta_.check_base(next.name, *crc) : crc.error();
 }
 
 // Throws if the identity of the result differs from the identity that the delta file states. An
@@ -233,6 +241,7 @@ model delta_application::assemble() {
       taken.memory = std::shared_ptr<arena>(stored, &stored->memory());
       taken.bytes = stored->memory_bytes();
       taken.mapped = stored->mapped();
+      taken.on = stored->on();
       taken.is_shared = true;
     }
     place.destination = number;
@@ -290,7 +299,6 @@ void delta_application::check_link(const expected_link& link) const {
 }
 
 model delta_application::run() {
-  services_.require_host();
   check_base_tensors();
   list_tensors();
   choose_moved();

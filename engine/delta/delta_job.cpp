@@ -53,17 +53,35 @@ void delta_services::check_cancelled() const {
   throw error(boost::asio::error::operation_aborted, "delta", "it was cancelled");
 }
 
-void delta_services::require_host() const {
-  const device& first = engine_->devices.listed().front();
-  if (first.kind() == device_kind::host) return;
-  throw error(errc::device_unavailable, "delta",
-              "the loader's first device is " + first.name() + ", expected the host");
+void delta_services::make_host_engine() {
+  host_engine_ = engine_;
+  if (memory().is_host()) return;
+  loader_options options = engine_->options;
+  // The loader's values are those of its device.
+  options.slots = 0;
+  options.copy_threads = 0;
+  options.cached_bytes = 0;
+  options.gpu_direct = gpu_direct::off;
+  const auto made = engine::make({host()}, options, {}, engine_->extensions, engine_->log);
+  host_engine_ = engine_ptr(made.get(), [made](engine* owned) { owned->close(); });
+}
+
+device_bytes delta_services::memory() const noexcept {
+  return {engine_->devices.backend_at(0), engine_->devices.listed().front()};
 }
 
 checkpoint delta_services::open(const source& from) const {
   return cancellation_->wait_for<checkpoint>([&](auto&& handler) {
-    initiate<checkpoint, &begin_open>(std::move(handler), boost::asio::system_executor(), engine_,
-                                      from, open_options());
+    initiate<checkpoint, &begin_open>(std::move(handler), boost::asio::system_executor(),
+                                      host_engine_, from, open_options());
+  });
+}
+
+model delta_services::load_by(const engine_ptr& used, const source& from,
+                              const load_options& options) const {
+  return cancellation_->wait_for<model>([&](auto&& handler) {
+    initiate<model, &begin_load>(std::move(handler), boost::asio::system_executor(), used, from,
+                                 options);
   });
 }
 
@@ -72,17 +90,15 @@ model delta_services::load(const source& from, std::vector<std::string> names,
   load_options options;
   options.verify = verify;
   options.select.names(std::move(names));
-  return cancellation_->wait_for<model>([&](auto&& handler) {
-    initiate<model, &begin_load>(std::move(handler), boost::asio::system_executor(), engine_, from,
-                                 options);
-  });
+  return load_by(host_engine_, from, options);
 }
 
-model delta_services::load_all(const source& from, const load_options& options) const {
-  return cancellation_->wait_for<model>([&](auto&& handler) {
-    initiate<model, &begin_load>(std::move(handler), boost::asio::system_executor(), engine_, from,
-                                 options);
-  });
+model delta_services::load_all(const source& from) const {
+  return load_by(host_engine_, from, load_options());
+}
+
+model delta_services::load_to_device(const source& from, const load_options& options) const {
+  return load_by(engine_, from, options);
 }
 
 }  // namespace ringload::inline v0::detail

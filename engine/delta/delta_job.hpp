@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/fault.hpp"
+#include "delta/device_bytes.hpp"
 #include "runtime/cancel_step.hpp"
 #include "runtime/step_operation.hpp"
 
@@ -29,15 +30,21 @@ namespace ringload::inline v0::detail {
 result<void> for_each_index(std::size_t count,
                             const std::function<result<void>(std::size_t)>& work);
 
-inline std::span<const std::byte> host_bytes(const tensor& source) {
+inline std::span<const std::byte> tensor_bytes_of(const tensor& source) {
   return {static_cast<const std::byte*>(source.data()),
           static_cast<std::size_t>(source.size_bytes())};
 }
 
-// The loader and the cancellation of one delta operation.
+// The loader and the cancellation of one delta operation. The device of an operation is the first
+// device of the loader. Deltas are always loaded into host memory.
 class delta_services {
  public:
   explicit delta_services(engine_ptr loader_engine) : engine_(std::move(loader_engine)) {}
+
+  // If the device is not the host, makes an engine for the host, which is closed when the last
+  // delta_services object that has it is destroyed. Must be called before open() and load(). Throws
+  // ringload::error.
+  void make_host_engine();
 
   std::shared_ptr<step_cancellation> cancellation() const noexcept { return cancellation_; }
   // A cancellation requests a stop, which ends blocking calls to a store.
@@ -46,15 +53,21 @@ class delta_services {
   void check_cancelled() const;
 
   // The next four functions throw ringload::error on failure.
-  void require_host() const;
   checkpoint open(const source& from) const;
-  // Loads the named tensors. Each name must exist.
+  // Loads the named tensors into host memory. Each name must exist.
   model load(const source& from, std::vector<std::string> names, const verification& verify) const;
-  model load_all(const source& from, const load_options& options = {}) const;
+  model load_all(const source& from) const;
+  // Loads all tensors into the memory of the device.
+  model load_to_device(const source& from, const load_options& options) const;
   const std::shared_ptr<engine>& loader_engine() const noexcept { return engine_; }
+  // Valid as long as this object.
+  device_bytes memory() const noexcept;
 
  private:
+  model load_by(const engine_ptr& used, const source& from, const load_options& options) const;
+
   engine_ptr engine_;
+  engine_ptr host_engine_;  // The same as engine_ if the device is the host.
   std::stop_source stop_;
   std::shared_ptr<step_cancellation> cancellation_ =
       std::make_shared<step_cancellation>([stop = stop_]() mutable { stop.request_stop(); });
@@ -66,9 +79,11 @@ void run_delta_operation(const engine_ptr& loader_engine, std::unique_ptr<operat
                          Work work) {
   delta_services services(loader_engine);
   auto cancellation = services.cancellation();
-  run_step_operation<T>(
-      std::move(waiting), "delta", std::move(cancellation),
-      [services = std::move(services), work = std::move(work)] { return work(services); });
+  run_step_operation<T>(std::move(waiting), "delta", std::move(cancellation),
+                        [services = std::move(services), work = std::move(work)]() mutable {
+                          services.make_host_engine();
+                          return work(services);
+                        });
 }
 
 }  // namespace ringload::inline v0::detail

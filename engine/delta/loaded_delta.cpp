@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <ringload/verify.hpp>
 #include <vector>
 
 #include "base/checked.hpp"
 #include "base/crc32c_hasher.hpp"
 #include "base/printable.hpp"
+#include "base/retry_allocation.hpp"
 #include "catalog/opened_checkpoint.hpp"
 #include "delta/running_digest.hpp"
 #include "formats/checksum_list.hpp"
@@ -55,7 +57,7 @@ std::string place_of(const source& from) {
 }  // namespace
 
 loaded_delta::loaded_delta(const delta_services& services, const source& from)
-    : place_(place_of(from)), file_(services.load_all(from)) {
+    : memory_(services.memory()), place_(place_of(from)), file_(services.load_all(from)) {
   auto contents = read_contents(file_.catalog());
   if (!contents) throw to_error(contents.error().in(place_));
   contents_ = std::move(*contents);
@@ -129,13 +131,13 @@ change_view loaded_delta::difference_of(const tensor_change& change) const {
   view.is_sparse = change.kind == form::sparse;
   view.width = delta_width(change.dtype);
   view.elements = *bytes_after(change) / view.width;
-  if (view.is_sparse) view.gaps = host_bytes(file_.at(change.gaps));
-  view.planes = host_bytes(file_.at(change.values));
+  if (view.is_sparse) view.gaps = tensor_bytes_of(file_.at(change.gaps));
+  view.planes = tensor_bytes_of(file_.at(change.values));
   return view;
 }
 
 std::span<const std::byte> loaded_delta::bytes_of_whole(const tensor_change& change) const {
-  return host_bytes(file_.at(change.values));
+  return tensor_bytes_of(file_.at(change.values));
 }
 
 result<void> loaded_delta::replace(applied_tensor& tensor) const {
@@ -154,7 +156,7 @@ result<void> loaded_delta::replace(applied_tensor& tensor) const {
 }
 
 result<void> loaded_delta::decode(applied_tensor& tensor) const {
-  const auto frame = host_bytes(file_.at(tensor.change->values));
+  const auto frame = tensor_bytes_of(file_.at(tensor.change->values));
   auto decoded = tensor.change->kind == form::xor_frame ? decode_xor(frame, tensor.before.size())
                                                         : decode_overwrite(frame, tensor.before);
   if (!decoded) return decoded.error().in(tensor_place(tensor.name));
@@ -174,6 +176,37 @@ result<void> loaded_delta::check_digest(const applied_tensor& tensor,
 }
 
 result<void> loaded_delta::apply(applied_tensor& tensor) const {
+  return memory_.is_host() ? apply_on_host(tensor) : apply_on_device(tensor);
+}
+
+result<void> loaded_delta::apply_on_device(applied_tensor& tensor) const {
+  const bool is_whole = tensor.change->kind == form::whole;
+  const bool is_in_place = tensor.before.data() == tensor.after.data();
+  const auto make_copy = [](std::size_t bytes) {
+    return std::make_unique_for_overwrite<std::byte[]>(bytes);
+  };
+  const auto before = make_copy(tensor.before.size());
+  const auto after = make_copy(is_whole ? tensor.after.size() : 0);
+  const std::span<std::byte> old_bytes(before.get(), tensor.before.size());
+  if (auto copied = memory_.read(tensor.before, old_bytes); !copied)
+    return copied.error().in(tensor_place(tensor.name));
+  applied_tensor on_host = tensor;
+  if (tensor.before.data() != nullptr) on_host.before = old_bytes;
+  on_host.after = is_whole ? std::span(after.get(), tensor.after.size()) : old_bytes;
+  const auto status = apply_on_host(on_host);
+  tensor.crc = on_host.crc;
+  if (!status) return status;  // The memory of the device is unchanged.
+  const auto written = memory_.write(on_host.after, tensor.after);
+  tensor.is_changed = is_whole || written;
+  if (!written && is_in_place && !is_whole) {
+    change_cursor(view_of(on_host)).apply(on_host.after);
+    (void)memory_.write(on_host.after, tensor.after);
+  }
+  if (is_in_place) tensor.decoded = std::move(on_host.decoded);
+  return written ? written : written.error().in(tensor_place(tensor.name));
+}
+
+result<void> loaded_delta::apply_on_host(applied_tensor& tensor) const {
   const tensor_change& change = *tensor.change;
   if (change.kind == form::whole) return replace(tensor);
   if (change.is_frame()) {
@@ -203,7 +236,7 @@ result<void> loaded_delta::apply(applied_tensor& tensor) const {
   if (!is_in_place) tensor.decoded = {};
   if (status) return status;
   if (is_in_place) {
-    undo(tensor);
+    change_cursor(view_of(tensor)).apply(tensor.after);
     tensor.is_changed = false;
   }
   const bool has_base_digest = tensor.before.data() != nullptr && !change.is_frame();
@@ -214,7 +247,15 @@ result<void> loaded_delta::apply(applied_tensor& tensor) const {
 }
 
 void loaded_delta::undo(const applied_tensor& tensor) const noexcept {
-  change_cursor(view_of(tensor)).apply(tensor.after);
+  if (memory_.is_host()) return change_cursor(view_of(tensor)).apply(tensor.after);
+  // A failure of the device cannot be handled here.
+  (void)retry_allocation([&]() -> result<void> {
+    const auto copy = std::make_unique_for_overwrite<std::byte[]>(tensor.after.size());
+    const std::span<std::byte> bytes(copy.get(), tensor.after.size());
+    if (auto copied = memory_.read(tensor.after, bytes); !copied) return copied;
+    change_cursor(view_of(tensor)).apply(bytes);
+    return memory_.write(bytes, tensor.after);
+  });
 }
 
 }  // namespace ringload::inline v0::detail

@@ -66,6 +66,8 @@ class loaded_delta {
   // converts exactly one base to this result, so a wrong base has a wrong result too, with the same
   // probability with which its own digest would be wrong. After a failure, the digest of the base
   // is computed to find the cause. A delta with an index has no digest of the base.
+  //
+  // A tensor on a GPU is copied to the host, changed and verified there, and copied back.
   result<void> apply(applied_tensor& tensor) const;
   // Undoes apply() for a tensor that was changed in place. A change of the kind `whole` cannot be
   // undone.
@@ -74,12 +76,16 @@ class loaded_delta {
  private:
   result<void> check_change_of(const tensor_change& change) const;
   change_view difference_of(const tensor_change& change) const;
+  // Implement apply(). `tensor` is in host memory, or in the memory of another device.
+  result<void> apply_on_host(applied_tensor& tensor) const;
+  result<void> apply_on_device(applied_tensor& tensor) const;
   // Decodes the frame of a tensor.
   result<void> decode(applied_tensor& tensor) const;
   result<void> check_digest(const applied_tensor& tensor, const std::string& digest) const;
-  // Implements apply() for a change of the kind `whole`.
+  // Implements apply_on_host() for a change of the kind `whole`.
   result<void> replace(applied_tensor& tensor) const;
 
+  const device_bytes memory_;  // Of the tensors.
   const std::string place_;
   model file_;
   delta_contents contents_;

@@ -33,8 +33,9 @@ using form = tensor_change::form;
 constexpr std::size_t sample_bytes = std::size_t{1} << 20;
 
 version_tensor describe(const tensor& source) {
-  return {
-      source.dtype(), {source.shape().begin(), source.shape().end()}, crc32c(host_bytes(source))};
+  return {source.dtype(),
+          {source.shape().begin(), source.shape().end()},
+          crc32c(tensor_bytes_of(source))};
 }
 
 // Throws if a metadata key of the next version is reserved for deltas. The delta stores the
@@ -167,8 +168,8 @@ result<void> delta_maker::pack(comparison& compared) const {
                      ? "its dtype or shape changes, which a delta with an index cannot describe"
                      : "the base lacks the tensor, and a delta with an index cannot add a tensor"};
   }
-  const auto before = host_bytes(compared.before);
-  const auto after = host_bytes(compared.after);
+  const auto before = tensor_bytes_of(compared.before);
+  const auto after = tensor_bytes_of(compared.after);
   auto packed =
       pack_difference(*request_.options.indexed, request_.options.zstd_level, before, after);
   if (!packed) return packed.error().in(place);
@@ -184,7 +185,8 @@ result<void> delta_maker::compare(comparison& compared) const {
   const tensor& before = compared.before;
   const tensor& after = compared.after;
   const std::uint32_t width = delta_width(after.dtype());
-  const std::uint64_t changed = count_changed(host_bytes(before), host_bytes(after), width);
+  const std::uint64_t changed =
+      count_changed(tensor_bytes_of(before), tensor_bytes_of(after), width);
   compared.elements_changed = changed;
   compared.is_changed = changed > 0;
   if (changed == 0) return {};
@@ -193,7 +195,8 @@ result<void> delta_maker::compare(comparison& compared) const {
   // sample. The other encodings contain all elements.
   if (changed * (width + 1) <= after.size_bytes() / 4) {
     compared.kind = form::sparse;
-    compared.change = encode_sparse(host_bytes(before), host_bytes(after), width, changed);
+    compared.change =
+        encode_sparse(tensor_bytes_of(before), tensor_bytes_of(after), width, changed);
     return {};
   }
   return choose_dense_form(compared, width);
@@ -203,16 +206,16 @@ result<void> delta_maker::compare(comparison& compared) const {
 // encoding with the smaller sample.
 result<void> delta_maker::choose_dense_form(comparison& compared, std::uint32_t width) const {
   const tensor& after = compared.after;
-  auto planes = encode_dense(host_bytes(compared.before), host_bytes(after), width);
+  auto planes = encode_dense(tensor_bytes_of(compared.before), tensor_bytes_of(after), width);
   const int level = request_.options.zstd_level;
   // The sample is encoded as a small tensor of its own. The beginning of `planes` cannot be used,
   // because the beginning contains only byte 0 of each element.
   const std::size_t sample = std::min<std::size_t>(after.size_bytes(), sample_bytes);
-  const auto change = sample_size(encode_dense(host_bytes(compared.before).first(sample),
-                                               host_bytes(after).first(sample), width),
+  const auto change = sample_size(encode_dense(tensor_bytes_of(compared.before).first(sample),
+                                               tensor_bytes_of(after).first(sample), width),
                                   level);
   if (!change) return change.error();
-  const auto whole = sample_size(host_bytes(after).first(sample), level);
+  const auto whole = sample_size(tensor_bytes_of(after).first(sample), level);
   if (!whole) return whole.error();
   // A tensor with a logical type, such as a quantised type of GGUF, cannot be stored whole. A
   // difference keeps the type of the base version.
@@ -366,7 +369,6 @@ void delta_maker::write_indexed(const std::vector<names>& groups) {
 
 delta_result delta_maker::run() {
   const auto start_time = std::chrono::steady_clock::now();
-  services_.require_host();
   check_level(request_);
   base_ = services_.open(request_.base);
   next_ = services_.open(request_.next);

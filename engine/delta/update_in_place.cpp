@@ -14,6 +14,7 @@
 
 #include "base/numeric/convert.hpp"
 #include "base/printable.hpp"
+#include "base/retry_allocation.hpp"
 #include "delta/delta_job.hpp"
 #include "delta/loaded_delta.hpp"
 #include "request/match.hpp"
@@ -46,6 +47,7 @@ class in_place_update {
   const delta_services& services_;
   const std::vector<destination>& into_;
   const apply_options options_;
+  const device_bytes memory_ = services_.memory();
   const loaded_delta delta_;
   const delta_contents& contents_;
   std::vector<applied_tensor> tensors_;  // Has the same indices as into_.
@@ -69,8 +71,9 @@ void in_place_update::check_versions() const {
 }
 
 // Returns the memory of each destination. Fails unless every destination is dense, row-major and in
-// host memory, and no two destinations overlap.
-result<std::vector<std::span<std::byte>>> dense_memory_of(const std::vector<destination>& into) {
+// the memory of the device, and no two destinations overlap.
+result<std::vector<std::span<std::byte>>> dense_memory_of(const std::vector<destination>& into,
+                                                          const device& on) {
   catalog described;
   for (const destination& target : into) {
     tensor_info& info = described.tensors.emplace_back();
@@ -85,15 +88,16 @@ result<std::vector<std::span<std::byte>>> dense_memory_of(const std::vector<dest
     const destination& target = into[pair.destination];
     const bool is_packed = bits(target.dtype) % 8 != 0;
     std::uint64_t bytes = is_packed ? 1 : bits(target.dtype) / 8;
-    bool is_dense = target.on.kind() == device_kind::host;
+    bool is_dense = target.on == on;
     for (std::size_t d = pair.shape.size(); d-- > 0;) {
       const bool is_adjacent = pair.stride_bytes[d] == static_cast<std::int64_t>(bytes);
       is_dense = is_dense && (pair.shape[d] <= 1 || is_adjacent);
       bytes *= pair.shape[d];
     }
     if (!is_dense && bytes > 0) {
-      return fault{errc::invalid_destination, "destination '" + printable(target.name) + "'",
-                   "it is not dense and row-major in host memory"};
+      return fault{
+          errc::invalid_destination, "destination '" + printable(target.name) + "'",
+          "it is not dense and row-major in the memory of the loader's device, " + on.name()};
     }
     memory[pair.destination] = {static_cast<std::byte*>(target.data),
                                 static_cast<std::size_t>(bytes)};
@@ -108,7 +112,7 @@ void in_place_update::check_destinations() {
     throw error(errc::duplicate_tensor, "destination '" + printable(target.name) + "'",
                 "there are two destinations of this name");
   }
-  const auto memory = dense_memory_of(into_);
+  const auto memory = dense_memory_of(into_, memory_.on());
   if (!memory) throw to_error(memory.error());
   for (std::size_t i = 0; i < into_.size(); ++i) {
     const destination& target = into_[i];
@@ -136,7 +140,9 @@ void in_place_update::save_whole_tensors() {
       throw error(errc::wrong_shape, delta_.place() + ": " + tensor_place(next.name),
                   "the delta changes its size");
     }
-    old_bytes_[i].assign(next.before.begin(), next.before.end());
+    old_bytes_[i].resize(next.before.size());
+    if (auto copied = memory_.read(next.before, old_bytes_[i]); !copied)
+      throw to_error(copied.error().in(tensor_place(next.name)));
   }
 }
 
@@ -145,7 +151,8 @@ result<void> in_place_update::change(std::size_t i) {
   const applied_tensor& tensor = tensors_[i];
   if (tensor.change == nullptr) {
     if (!options_.check_unchanged || contents_.is_indexed) return {};
-    return delta_.check_base(tensor.name, crc32c(tensor.before));
+    const auto crc = memory_.crc32c_of(tensor.before);
+    return crc ? delta_.check_base(tensor.name, *crc) : crc.error();
   }
   return delta_.apply(tensors_[i]);
 }
@@ -156,7 +163,8 @@ void in_place_update::restore() noexcept {
     if (tensors_[i].change->kind != form::whole) {
       delta_.undo(tensors_[i]);
     } else {
-      std::copy(old_bytes_[i].begin(), old_bytes_[i].end(), tensors_[i].after.begin());
+      // A failure of the device cannot be handled here.
+      (void)retry_allocation([&] { return memory_.write(old_bytes_[i], tensors_[i].after); });
     }
   }
 }
@@ -178,7 +186,6 @@ void in_place_update::apply_all() {
 
 update_result in_place_update::run() {
   const auto start_time = std::chrono::steady_clock::now();
-  services_.require_host();
   check_versions();
   check_destinations();
   save_whole_tensors();

@@ -177,7 +177,7 @@ model load_links(const delta_services& services, const std::optional<model>& bas
                  const apply_options& options, expected_link link = {}) {
   load_options loading;
   loading.allocation = options.allocation;
-  model loaded = full ? services.load_all(*full, loading) : *base;
+  model loaded = full ? services.load_to_device(*full, loading) : *base;
   for (const source& delta : deltas) {
     auto [next, identity] = apply_delta(services, {std::move(loaded), delta, options}, link);
     loaded = std::move(next);
@@ -189,7 +189,6 @@ model load_links(const delta_services& services, const std::optional<model>& bas
 
 model load_version(const delta_services& services, const version_request& request) {
   const version_options& options = request.options;
-  services.require_host();
   const auto folder = version_folder::read(request.folder, services.loader_engine()->extensions,
                                            services.stop_token());
   if (!folder) throw to_error(folder.error());
@@ -211,7 +210,6 @@ model load_version(const delta_services& services, const version_request& reques
 }
 
 model load_chain(const delta_services& services, const chain_request& request) {
-  services.require_host();
   if (request.links.empty()) {
     throw error(errc::invalid_options, "links", "there is no link, expected a full version");
   }

@@ -205,70 +205,73 @@ RINGLOAD_EXPORT void begin_update(const engine_ptr& loader_engine, update_reques
 /// is complete. Tensors are compared as they are stored: dtypes
 /// are not converted. Tensors with a logical type, such as a quantised type of GGUF, must not be
 /// new and must keep their dtype and shape. Otherwise the operation fails with
-/// `errc::unsupported_feature`. If the first device of the loader is not the host, the operation
-/// fails with `errc::device_unavailable`. Cancellation of any type cancels the operation. A
-/// cancelled operation leaves no new file.
+/// `errc::unsupported_feature`. Tensors are compared in host memory, regardless of the loader's
+/// devices. Cancellation of any type cancels the operation. A cancelled operation leaves no new
+/// file.
 template <class Executor, token_for<delta_result> CompletionToken = default_token>
-auto save_delta_async(basic_loader<Executor>& host_loader, detail::path_argument path, source base,
+auto save_delta_async(basic_loader<Executor>& used_loader, detail::path_argument path, source base,
                       source next, delta_options options, CompletionToken&& token = {}) {
   return detail::initiate<delta_result, &detail::begin_save_delta>(
-      std::forward<CompletionToken>(token), host_loader.get_executor(), host_loader.loader_engine(),
+      std::forward<CompletionToken>(token), used_loader.get_executor(), used_loader.loader_engine(),
       detail::delta_request{std::move(path).take(), std::move(base), std::move(next), options});
 }
 /// Writes the difference with default options.
 template <class Executor, token_for<delta_result> CompletionToken = default_token>
-auto save_delta_async(basic_loader<Executor>& host_loader, detail::path_argument path, source base,
+auto save_delta_async(basic_loader<Executor>& used_loader, detail::path_argument path, source base,
                       source next, CompletionToken&& token = {}) {
-  return save_delta_async(host_loader, std::move(path), std::move(base), std::move(next),
+  return save_delta_async(used_loader, std::move(path), std::move(base), std::move(next),
                           delta_options(), std::forward<CompletionToken>(token));
 }
 
 /// Applies a delta to the model `base`, and completes with the next version. `base` is not changed.
 /// Tensors that the delta does not change share the memory of `base`. Each changed tensor has an
 /// allocation of its own, unless `options.allocation` says otherwise. All tensors of `base` must be
-/// on the host, and the first device of the loader must be the host. Otherwise the operation fails
-/// with `errc::device_unavailable`.
+/// on the first device of the loader. Otherwise the operation fails with
+/// `errc::device_unavailable`.
+///
+/// If the device is a GPU, each changed tensor is copied to the host, changed and verified there,
+/// and copied to the GPU. All work of the program on the tensors of `base` must be complete.
 ///
 /// Fails with `errc::wrong_digest` or `errc::wrong_shape` if `base` is not the base version of the
 /// delta. Fails with `errc::wrong_digest` if the result is not the next version of the delta. Fails
 /// with `errc::not_a_checkpoint` if `delta` is not a delta. Cancellation of any type cancels the
 /// operation.
 template <class Executor, token_for<model> CompletionToken = default_token>
-auto apply_async(basic_loader<Executor>& host_loader, model base, source delta,
+auto apply_async(basic_loader<Executor>& used_loader, model base, source delta,
                  apply_options options, CompletionToken&& token = {}) {
   return detail::initiate<model, &detail::begin_apply>(
-      std::forward<CompletionToken>(token), host_loader.get_executor(), host_loader.loader_engine(),
+      std::forward<CompletionToken>(token), used_loader.get_executor(), used_loader.loader_engine(),
       detail::apply_request{std::move(base), std::move(delta), options});
 }
 /// Applies a delta with default options.
 template <class Executor, token_for<model> CompletionToken = default_token>
-auto apply_async(basic_loader<Executor>& host_loader, model base, source delta,
+auto apply_async(basic_loader<Executor>& used_loader, model base, source delta,
                  CompletionToken&& token = {}) {
-  return apply_async(host_loader, std::move(base), std::move(delta), apply_options(),
+  return apply_async(used_loader, std::move(base), std::move(delta), apply_options(),
                      std::forward<CompletionToken>(token));
 }
 
 /// Applies a delta in place, to memory of the caller. `into` must list the tensors of the base
-/// version. Their memory must be host memory, row-major and dense. Fails with
-/// `errc::unsupported_feature` if the delta adds or removes a tensor, or changes a dtype or a
-/// shape.
+/// version. Their memory must be row-major and dense, and on the first device of the loader. All
+/// work of the program on this memory must be complete. Fails with `errc::unsupported_feature` if
+/// the delta adds or removes a tensor, or changes a dtype or a shape.
 ///
 /// Cancellation of any type cancels the operation. If the update fails or is cancelled, the old
 /// bytes are restored before the operation completes. After completion, either all tensors have the
 /// next version, or all tensors have their old bytes. No other thread may use the memory during the
 /// operation.
 template <class Executor, token_for<update_result> CompletionToken = default_token>
-auto update_async(basic_loader<Executor>& host_loader, detail::list_argument<destination> into,
+auto update_async(basic_loader<Executor>& used_loader, detail::list_argument<destination> into,
                   source delta, apply_options options, CompletionToken&& token = {}) {
   return detail::initiate<update_result, &detail::begin_update>(
-      std::forward<CompletionToken>(token), host_loader.get_executor(), host_loader.loader_engine(),
+      std::forward<CompletionToken>(token), used_loader.get_executor(), used_loader.loader_engine(),
       detail::update_request{std::move(into).take(), std::move(delta), options});
 }
 /// Updates memory with default options.
 template <class Executor, token_for<update_result> CompletionToken = default_token>
-auto update_async(basic_loader<Executor>& host_loader, detail::list_argument<destination> into,
+auto update_async(basic_loader<Executor>& used_loader, detail::list_argument<destination> into,
                   source delta, CompletionToken&& token = {}) {
-  return update_async(host_loader, std::move(into), std::move(delta), apply_options(),
+  return update_async(used_loader, std::move(into), std::move(delta), apply_options(),
                       std::forward<CompletionToken>(token));
 }
 
@@ -297,8 +300,8 @@ RINGLOAD_EXPORT std::vector<version_info> list_versions(
 /// loader. A web server cannot list a folder: use load_chain_async. If the folder does not have
 /// this version as a full version, loads the last full version before the requested version, or
 /// uses `options.base`. Then applies the deltas up to the requested version.
-/// `options.apply.allocation` is also the allocation of the full version. If the first device of
-/// the loader is not the host, the operation fails with `errc::device_unavailable`.
+/// `options.apply.allocation` is also the allocation of the full version. The full version is
+/// loaded into the memory of the first device of the loader.
 ///
 /// If one of these files is missing, the operation fails with `errc::source_not_found`. If a file
 /// is damaged, or belongs to another version or base, the operation fails with `errc::wrong_digest`
@@ -306,17 +309,17 @@ RINGLOAD_EXPORT std::vector<version_info> list_versions(
 ///
 /// Cancellation of any type cancels the operation.
 template <class Executor, token_for<model> CompletionToken = default_token>
-auto load_version_async(basic_loader<Executor>& host_loader, detail::path_argument folder,
+auto load_version_async(basic_loader<Executor>& used_loader, detail::path_argument folder,
                         version_options options, CompletionToken&& token = {}) {
   return detail::initiate<model, &detail::begin_load_version>(
-      std::forward<CompletionToken>(token), host_loader.get_executor(), host_loader.loader_engine(),
+      std::forward<CompletionToken>(token), used_loader.get_executor(), used_loader.loader_engine(),
       detail::version_request{std::move(folder).take(), options});
 }
 /// Loads the newest version of the folder.
 template <class Executor, token_for<model> CompletionToken = default_token>
-auto load_version_async(basic_loader<Executor>& host_loader, detail::path_argument folder,
+auto load_version_async(basic_loader<Executor>& used_loader, detail::path_argument folder,
                         CompletionToken&& token = {}) {
-  return load_version_async(host_loader, std::move(folder), version_options(),
+  return load_version_async(used_loader, std::move(folder), version_options(),
                             std::forward<CompletionToken>(token));
 }
 
@@ -324,17 +327,17 @@ auto load_version_async(basic_loader<Executor>& host_loader, detail::path_argume
 /// delta from the version before. The links can be files of a web server, which cannot list a
 /// folder. Fails like load_version_async. Each error names the link.
 template <class Executor, token_for<model> CompletionToken = default_token>
-auto load_chain_async(basic_loader<Executor>& host_loader, detail::list_argument<source> links,
+auto load_chain_async(basic_loader<Executor>& used_loader, detail::list_argument<source> links,
                       apply_options options, CompletionToken&& token = {}) {
   return detail::initiate<model, &detail::begin_load_chain>(
-      std::forward<CompletionToken>(token), host_loader.get_executor(), host_loader.loader_engine(),
+      std::forward<CompletionToken>(token), used_loader.get_executor(), used_loader.loader_engine(),
       detail::chain_request{std::move(links).take(), options});
 }
 /// Loads a version from a list of files with default options.
 template <class Executor, token_for<model> CompletionToken = default_token>
-auto load_chain_async(basic_loader<Executor>& host_loader, detail::list_argument<source> links,
+auto load_chain_async(basic_loader<Executor>& used_loader, detail::list_argument<source> links,
                       CompletionToken&& token = {}) {
-  return load_chain_async(host_loader, std::move(links), apply_options(),
+  return load_chain_async(used_loader, std::move(links), apply_options(),
                           std::forward<CompletionToken>(token));
 }
 

@@ -13,6 +13,7 @@
 #include "cuda/failing_calls.hpp"
 #include "cuda/fresh_runtime.hpp"
 #include "cuda/on_device.hpp"
+#include "cuda/trained_versions.hpp"
 #include "support/converted.hpp"
 #include "support/npz_text.hpp"
 #include "support/small_options.hpp"
@@ -310,4 +311,30 @@ TEST_CASE("cuda: shared memory that the device does not have is refused, as priv
   const auto failed = load.failure();
   REQUIRE(failed.has_value());
   CHECK(failed->code() == errc::memory_exceeded);
+}
+
+TEST_CASE("cuda: if a call fails during an update in place, GPU memory has the old version") {
+  using namespace ringload::testing::delta_tests;
+  const trained_versions made;
+  start_afresh();
+  fake_cudart::expect_pageable();
+  for (const std::string function : {"cudaMemcpyAsync", "cudaEventSynchronize"}) {
+    unsigned failures = 0;
+    for (bool has_failed = true; has_failed; failures += has_failed ? 1 : 0) {
+      REQUIRE(failures < 1000);
+      CAPTURE(function);
+      CAPTURE(failures);
+      start_afresh();
+      fake_cudart::expect_pageable();
+      loader with(cuda_device(1), small_options());
+      const model memory = with.load_async(made.at.path("v/v0.safetensors"), future).get();
+      fake_cudart::fail(function, failures + 1, cudaErrorInvalidValue);
+      const auto failure = code_of(
+          [&] { update_async(with, destinations_of(memory), made.delta(1), future).get(); });
+      has_failed = static_cast<bool>(failure);
+      if (has_failed) CHECK(version_on_device(memory) == made.versions[0]);
+    }
+    CHECK(failures > 3);
+  }
+  start_afresh();
 }
