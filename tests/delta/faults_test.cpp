@@ -97,6 +97,9 @@ class fault_walk {
       at_.save(full(v), next);
       at_.make(delta(v), at_.path(full(v - 1)), at_.path(full(v)));
     }
+    delta_options with_index;
+    with_index.indexed.emplace();
+    at_.make(indexed(), at_.path(full(0)), at_.path(full(1)), with_index);
     loaded_ = at_.load(full(0));
     engine_ = detail::engine::make({host()}, small_options(), script_.wrapper());
     script_.runs_in(engine_->loop);
@@ -114,9 +117,11 @@ class fault_walk {
     if (fault == fault_kind::missing_link) hide();
     if (fault == fault_kind::read_error) fail_reads();
     const bool cancels = fault == fault_kind::cancel;
-    switch (random_() % 4) {
-      case 0: apply(cancels); break;
-      case 1: update(cancels); break;
+    switch (random_() % 6) {
+      case 0: apply(cancels, delta(1)); break;
+      case 1: update(cancels, delta(1)); break;
+      case 3: apply(cancels, indexed()); break;
+      case 4: update(cancels, indexed()); break;
       case 2: load_chain(cancels); break;
       default: make(cancels);
     }
@@ -135,8 +140,17 @@ class fault_walk {
     return "v/v" + std::to_string(version) + ".delta.zt";
   }
 
+  // A delta in the layout with an index, from version 0 to version 1.
+  static std::string indexed() { return "weight_v000001"; }
+
+  void choose_damaged() {
+    const auto number = static_cast<unsigned>(random_() % 5);
+    damaged_ = number < 3    ? delta(1 + number)
+               : number == 3 ? indexed() + "/model.safetensors.index.json"
+                             : indexed() + "/" + indexed_shard_;
+  }
   void damage() {
-    damaged_ = delta(1 + static_cast<unsigned>(random_() % 3));
+    choose_damaged();
     kept_ = text_of(at_.path(damaged_));
     std::string text = kept_;
     char& byte = text[random_() % text.size()];
@@ -144,7 +158,7 @@ class fault_walk {
     std::ofstream(at_.path(damaged_), std::ios::binary) << text;
   }
   void hide() {
-    damaged_ = delta(1 + static_cast<unsigned>(random_() % 3));
+    choose_damaged();
     kept_ = text_of(at_.path(damaged_));
     std::filesystem::remove(at_.path(damaged_));
   }
@@ -193,22 +207,31 @@ class fault_walk {
     CHECK(failure.find(std::filesystem::path(name).filename().string()) != std::string::npos);
   }
 
-  void apply(bool cancels) {
-    const auto out = run<model, &detail::begin_apply>(
-        detail::apply_request{loaded_, at_.path(delta(1)), {}}, cancels);
-    if (out.value) CHECK(tensors_of(*out.value) == versions_[1]);
-    check_names_file(out.failure, delta(1));
+  // An index may be damaged so that its error names a file that does not exist, so only the folder
+  // is checked.
+  void check_names_delta(const std::string& failure, const std::string& name) const {
+    if (name != indexed()) return check_names_file(failure, name);
+    if (!damaged_.starts_with(name) || failure.empty()) return;
+    CAPTURE(failure);
+    CHECK(failure.find(name) != std::string::npos);
   }
 
-  void update(bool cancels) {
+  void apply(bool cancels, const std::string& name) {
+    const auto out = run<model, &detail::begin_apply>(
+        detail::apply_request{loaded_, at_.path(name), {}}, cancels);
+    if (out.value) CHECK(tensors_of(*out.value) == versions_[1]);
+    check_names_delta(out.failure, name);
+  }
+
+  void update(bool cancels, const std::string& name) {
     // In every second round, the memory has another version than the base of the delta.
     const unsigned has = static_cast<unsigned>(random_() % 2);
     owned_version memory(versions_[has]);
     const auto out = run<update_result, &detail::begin_update>(
-        detail::update_request{memory.destinations(), at_.path(delta(1)), {}}, cancels);
+        detail::update_request{memory.destinations(), at_.path(name), {}}, cancels);
     if (out.value) CHECK(has == 0);
     CHECK(memory.tensors == versions_[out.value ? 1 : has]);
-    check_names_file(out.failure, delta(1));
+    check_names_delta(out.failure, name);
   }
 
   void load_chain(bool cancels) {
@@ -280,7 +303,8 @@ class fault_walk {
   read_script script_;
   std::shared_ptr<detail::engine> engine_;
   bool lacks_memory_ = false;  // An allocation of the library fails in this round.
-  std::string damaged_;        // A file that is changed or removed in this round, and its bytes.
+  const std::string indexed_shard_ = "model-00001.safetensors";
+  std::string damaged_;  // A file that is changed or removed in this round, and its bytes.
   std::string kept_;
   unsigned failures_ = 0;
 };

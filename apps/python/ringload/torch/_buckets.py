@@ -16,8 +16,8 @@ from .._errors import usage
 from .._names import dtype_name
 from ._plan import ranges_of
 
-_page = 4096
-_alignment = 64
+page = 4096
+alignment = 64
 _decoded = frozenset("deflate zlib zstd varint".split())
 _converted_to = frozenset("f64 f32 f16 bf16".split())
 floats = _converted_to | frozenset("f8_e4m3 f8_e5m2".split())
@@ -88,6 +88,19 @@ class Item:
         shape[self.cut.dim] = sum(count for _, count in ranges)
         return tuple(shape)
 
+    def local_nbytes(self):
+        return _nbytes(self.local_shape(), self.dtype)
+
+    def part_offset(self):
+        """Returns the wanted offset of this rank's part in its memory: that in the file.
+
+        The offset is a multiple of the size of an element.
+        """
+        offset = self.info.offset + self.ranges[0][0] * self.row_bytes
+        width = torch.empty((), dtype=self.dtype).element_size()
+        is_stored = self.nbytes == self.info.nbytes and offset % width == 0
+        return offset if is_stored and not self.info.encoding else 0
+
     def ranges_of(self, rank):
         return ranges_of(self.cut, self.shape, rank, self._ranks)
 
@@ -142,13 +155,13 @@ class Bucket:
         """
         position = 0
         for item in items:
-            wanted = item.info.offset % _page
+            wanted = item.info.offset % page
             width = torch.empty((), dtype=item.dtype).element_size()
             as_stored = item.nbytes == item.info.nbytes and wanted % width == 0
             if as_stored and not item.info.encoding:
-                position += (wanted - position) % _page
+                position += (wanted - position) % page
             else:
-                position += -position % _alignment
+                position += -position % alignment
             item.position = position
             position += item.nbytes
         self.laid_out = items

@@ -18,6 +18,7 @@ from .._errors import make, usage
 from .._loader import Loader
 from .._options import load_options
 from ._buckets import conversion_of, floats
+from ._memory import empty
 from ._plan import Cut, cuts_of_rules, ranges_of, resolve
 from ._stream import _predicate, _remote
 
@@ -322,7 +323,7 @@ def _destination(tensor, cut, rank, ranks, dtype, device):
     stored = torch_dtype(tensor.dtype)
     is_converted = dtype is not None and tensor.dtype in floats
     wanted = torch_dtype(dtype) if is_converted else stored
-    return torch.empty(shape, dtype=wanted, device=device)
+    return empty(shape, wanted, device)
 
 
 def _plan_reads(reads, tensor, into, cut, rank, ranks):

@@ -10,21 +10,41 @@ import os
 
 import torch
 
-from ._buckets import Reads, first_bytes, overlap, rows_of, view_of
-from ._memory import mapped
+from ._buckets import Reads, alignment, first_bytes, overlap, page, rows_of, view_of
+from ._memory import mapped, new_memory
 
 
 # Whole tensors are also copied if they are at most this part of their bucket: an eighth.
 _copied_share = 8
+# Smaller parts are not placed by their offset in a page, which leaves gaps.
+_aligned_bytes_min = 64 << 10
 # The bytes that one all_gather brings to a rank. Gloo allocates as many for each call in progress.
 _gathered_bytes = 32 << 20
 
 
 def add_own(prepared, items, device):
-    """Allocates memory for the parts that only this rank reads. Returns it by name."""
-    found = {}
+    """Allocates memory for the parts that only this rank reads. Returns it by name.
+
+    In host memory, the parts of a bucket share one mapping. A large part has the same offset in a
+    page as in its file if possible, so reads that bypass the page cache need no copy.
+    """
+    found, positions, nbytes = {}, {}, 0
     for item in items:
-        found[item.name] = torch.empty(item.local_shape(), dtype=item.dtype, device=device)
+        part_bytes = item.local_nbytes()
+        if part_bytes == 0 or torch.device(device).type != "cpu":
+            found[item.name] = torch.empty(item.local_shape(), dtype=item.dtype, device=device)
+            continue
+        nbytes += -nbytes % alignment
+        if item.is_own and part_bytes >= _aligned_bytes_min:
+            nbytes += (item.part_offset() - nbytes) % page
+        positions[item.name] = (nbytes, part_bytes)
+        nbytes += part_bytes
+    memory = new_memory(nbytes) if nbytes else None
+    for item in items:
+        if item.name in positions:
+            first, part_bytes = positions[item.name]
+            part = memory[first : first + part_bytes].view(item.dtype)
+            found[item.name] = part.view(item.local_shape())
         first, count = item.ranges[0]
         reads = prepared.reads if item.is_own else prepared.cached_reads
         reads.add(item, found[item.name], item.cut.dim, first, count)
