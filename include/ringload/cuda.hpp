@@ -44,11 +44,11 @@ namespace ringload::inline v0 {
 /// `errc::device_unavailable`. The error text contains the reason.
 RINGLOAD_EXPORT device cuda_device(int index = 0) noexcept;
 
-/// Returns the device cuda_device(index), with memory that a `keeper` can share with other
-/// processes (`ringload/keeper.hpp`). The size of each allocation is a multiple of the device's
-/// granularity, which is usually 2 MiB. Freed memory is not kept for later loads. If the driver
-/// cannot share memory, loads fail with the driver's error. The returned device is equal to
-/// `cuda_device(index)`.
+/// Returns the CUDA device that has the index `index`. Models that are loaded for the returned
+/// device are in memory that a `keeper` can share with other processes (`ringload/keeper.hpp`). The
+/// size of each allocation is a multiple of the device's granularity, which is usually 2 MiB. Freed
+/// memory is not kept for later loads. If the driver cannot share memory, loads fail with the
+/// driver's error. The returned device is equal to `cuda_device(index)`.
 RINGLOAD_EXPORT device shared_cuda_device(int index = 0) noexcept;
 
 /// Returns the number of CUDA devices. If the number is 0, `why_none` receives the reason, such as

@@ -76,8 +76,8 @@ struct keeper_options {
   /// first model is published. If -1, the keeper creates a socket.
   int listening_socket = -1;
   /// The maximum number of connections. A process holds one connection for each attached model, and
-  /// one for each wait for a version.
-  /// Further processes wait until a connection is closed.
+  /// one connection for each call that waits for a version. Further processes wait until a
+  /// connection is closed.
   std::uint32_t connections_max = 1024;
 };
 
@@ -92,8 +92,8 @@ struct kept_model {
 /// Serves models in a thread of its own. All functions are thread-safe.
 class RINGLOAD_EXPORT keeper {
  public:
-  /// Creates the socket and starts to serve models. If the path exists and is a socket without a
-  /// keeper, the socket is replaced. The path may have at most 107 bytes. If
+  /// Creates the socket and starts to serve models. If the path is a socket at which no program
+  /// listens, the socket is replaced. The path may have at most 107 bytes. If
   /// `options.listening_socket` is set, the path is ignored. Throws `ringload::error`. The error is
   /// EADDRINUSE if another program listens at the path, or if the path exists and is not a socket.
   explicit keeper(std::string_view socket, keeper_options options = {});

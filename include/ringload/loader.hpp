@@ -111,10 +111,10 @@ class RINGLOAD_EXPORT loader_base {
 /// reads of each load in turn. `loader_options::bytes_in_flight` limits the bytes in flight of each
 /// drive. A file system without a block device has a limit of its own.
 ///
-/// If a loader reads from several drives, each drive may use only a share of the slots. With k busy
-/// drives, the share is 1/k of the slots, and at most one half. Therefore a slow drive delays only
-/// the loads that read from this drive. All loads share the same `loader_options::copy_threads` for
-/// reads through the page cache.
+/// If a loader reads from several drives, each drive may use at most half of the slots. If loads
+/// read from more than two drives at the same time, the slots are divided equally among these
+/// drives. Therefore a slow drive delays only the loads that read from this drive. All loads share
+/// the same `loader_options::copy_threads` for reads through the page cache.
 ///
 /// The `_async` functions are Asio initiating functions with the signature `void(error_code, T)`.
 /// They accept any completion token. A handler never runs inside the initiating function. A handler
@@ -123,8 +123,8 @@ class RINGLOAD_EXPORT loader_base {
 /// handler. The handler of `use_future` has an executor of its own, so the future becomes ready
 /// without a run() of the loader's context.
 ///
-/// Each operation has two overloads, without and with options, because a call may omit the options,
-/// the token, or the options and the token.
+/// Each operation has two overloads: one without options, and one with options. Therefore a call
+/// may omit the options, the token, or both.
 ///
 /// A call without a token uses the default token of the executor (`as_default_on`). If the executor
 /// has no default token, the result of the call can be awaited with `co_await`, also as an operand
@@ -245,8 +245,8 @@ class basic_loader : public detail::loader_base {
   /// Loads the tensors that `options.select` selects, by default all tensors. If `origin` is not
   /// open, the load opens the checkpoint as open_async does, and closes the checkpoint at the end.
   ///
-  /// If the load fails or is cancelled, its device memory is freed. With
-  /// `loader_options::cached_bytes`, the loader may keep the memory in its free list.
+  /// If the load fails or is cancelled, its memory is freed. With `loader_options::cached_bytes`,
+  /// the loader may keep the memory in its free list.
   template <token_for<model> CompletionToken = token_by_default>
   auto load_async(source origin, CompletionToken&& token = {}) {
     return load_async(std::move(origin), load_options(), std::forward<CompletionToken>(token));
@@ -276,11 +276,11 @@ class basic_loader : public detail::loader_base {
   }
 
   /// Starts a load that returns the tensors one by one, in the order of the checkpoint. Use this
-  /// function for a model that does not fit in device memory. Completes when the catalog is read
-  /// and the reads are planned.
+  /// function for a model that does not fit in the memory of the device. Completes when the catalog
+  /// is read and the reads are planned.
   ///
-  /// `window_bytes` limits the device memory of all tensors that the stream and the program hold at
-  /// the same time. On the host, the window is at most three quarters of the available memory. The
+  /// `window_bytes` limits the memory of all tensors that the stream and the program hold at the
+  /// same time. On the host, the window is at most three quarters of the available memory. The
   /// loader must have exactly one device, and `load_options::memory` must be `owned`. Fails with
   /// `errc::memory_exceeded` if one tensor is larger than the window.
   template <token_for<basic_tensor_stream<Executor>> CompletionToken = token_by_default>

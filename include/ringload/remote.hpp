@@ -50,8 +50,8 @@ struct remote_options {
   /// multiple of `threads`. All loads with this extension share the connections. Each read in
   /// flight also needs a slot: see loader_options::slots.
   std::uint32_t connections = 16;
-  /// The maximum number of bytes that one request asks for, at least 64 KiB. A read of a loader is
-  /// divided into such requests. The size of a read is at most loader_options::slot_bytes. A
+  /// The maximum number of bytes that one request asks for, at least 64 KiB. A longer read is
+  /// divided into several requests. The size of a read is at most loader_options::slot_bytes. A
   /// smaller value of `chunk_bytes` is faster on links with long round trips. With smaller
   /// requests, more requests wait for each connection, and a connection can send a waiting request
   /// before the current response is complete.
@@ -80,7 +80,7 @@ struct remote_options {
   /// repetition.
   std::uint32_t tries_max = 6;
   /// The delay before the second attempt. Each further attempt doubles the delay, up to
-  /// `retry_delay_max`. Half of each delay is random.
+  /// `retry_delay_max`. A random part, at most one half, is subtracted from each delay.
   std::chrono::milliseconds retry_delay = std::chrono::milliseconds(250);
   /// The maximum delay between two attempts.
   std::chrono::milliseconds retry_delay_max = std::chrono::seconds(8);

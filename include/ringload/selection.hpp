@@ -121,8 +121,8 @@ class RINGLOAD_EXPORT selection {
   selection& matching(std::string glob);
   /// Selects the tensors for which `predicate` returns true. `predicate` is called once for each
   /// tensor of the checkpoint, in a thread of the library, before the first read. `predicate` may
-  /// also be called for an object that cannot be loaded. For an object that cannot be loaded, only
-  /// `name` and `file` are set. If `predicate` throws an exception, the load fails.
+  /// also be called for an object that cannot be loaded. In this case, only `name` and `file` are
+  /// set. If `predicate` throws an exception, the load fails.
   selection& where(std::function<bool(const tensor_info&)> predicate);
 
   /// Removes the tensors that match `glob` from the selected tensors.
@@ -167,8 +167,9 @@ class RINGLOAD_EXPORT selection {
   // If several calls match a tensor, the last call decides. A tensor without a matching call is
   // placed on the first device. A fused tensor is placed on the device of its first joined tensor.
   // If shard(glob, dim) divides one of the joined tensors, every device gets a fused tensor. This
-  // tensor joins the device's range of each divided tensor with the selected elements of the other
-  // tensors. A fill must not use these functions, because each destination determines its device.
+  // tensor concatenates the device's range of each divided tensor and the selected elements of each
+  // other tensor. A fill must not use these functions, because each destination of a fill has a
+  // device.
 
   /// Places each tensor that matches `glob`, as a whole, on the device at the position `device`. If
   /// `device` is `all_devices`, each device gets a copy.
