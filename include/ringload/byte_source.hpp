@@ -162,9 +162,10 @@ class RINGLOAD_EXPORT byte_store {
  public:
   virtual ~byte_store();
 
-  /// Returns true if the store has checkpoints with names like `source`. The loader treats a name
-  /// with "://" as a path only if no store accepts the name. The loader passes any other name to
-  /// the stores only if no path and no model in the local cache has this name.
+  /// Returns true if names of this form belong to the store, for example because `source` begins
+  /// with the prefix of the store. The loader treats a name with "://" as a path only if no store
+  /// accepts the name. The loader passes any other name to the stores only if no path and no model
+  /// in the local cache has this name.
   virtual bool has_name(std::string_view source) const noexcept = 0;
 
   /// Finds the checkpoint `source`. Throws errc::source_not_found if the checkpoint does not exist.

@@ -71,7 +71,7 @@ extern "C" {
 #define RINGLOAD_OF_INT
 #endif
 
-/// The memory for tensors: the host or a GPU.
+/// A device whose memory can hold tensors: the host or a GPU.
 typedef struct ringload_device ringload_device;
 /// An optional feature of a loader: a format or a store.
 typedef struct ringload_extension ringload_extension;
@@ -84,7 +84,7 @@ typedef struct ringload_checkpoint ringload_checkpoint;
 typedef struct ringload_selection ringload_selection;
 /// The digests that the tensors of a checkpoint must have. See `ringload/c_save.h`.
 typedef struct ringload_checksum_list ringload_checksum_list;
-/// An operation that was started, and later its result.
+/// An operation that was started. After its end, the handle provides the result.
 typedef struct ringload_operation ringload_operation;
 /// A load in progress that returns each tensor as soon as the tensor is loaded.
 typedef struct ringload_loading ringload_loading;
@@ -193,7 +193,7 @@ typedef enum ringload_device_kind RINGLOAD_OF_INT {
   RINGLOAD_CUDA = 1
 } ringload_device_kind;
 
-/// Releases a device. Any header of ringload may declare the function that created the device.
+/// Releases a device of ringload_host_device(), ringload_cuda_device() or any other function.
 RINGLOAD_C_EXPORT void ringload_device_release(ringload_device* device);
 
 /// How a loader reads files.

@@ -88,15 +88,16 @@ struct delta_options {
   bool replace = true;
   bool sync = true;  // If true, the file and its folder are flushed to the drive before completion.
   /// Creates hashers for SHA-256 digests in the files of both versions. Digests in files are
-  /// verified, because a delta of damaged bytes would have correct digests. If empty, a version
-  /// with SHA-256 digests fails with `errc::digest_unavailable`.
+  /// verified before the comparison. Otherwise damaged bytes could become part of the delta. If
+  /// empty, a version with SHA-256 digests fails with `errc::digest_unavailable`.
   std::function<hasher()> sha256 = {};
 };
 
 /// The result of save_delta_async. The delta stores each changed tensor in one of three forms:
-/// sparse, dense or whole. save_delta_async chooses the form by the estimated size of each form.
-/// All elements of a whole tensor count as changed. In a delta with an index, tensors with the
-/// encoding `exclusive_or` count as dense, and tensors with the encoding `overwrite` as sparse.
+/// sparse, dense or whole. save_delta_async chooses the form by the estimated size of each form. In
+/// `elements_changed`, all elements of a whole tensor count as changed. In a delta with an index,
+/// tensors with the encoding `exclusive_or` count as dense, and tensors with the encoding
+/// `overwrite` as sparse.
 struct delta_result {
   std::uint64_t bytes = 0;              // The size of the delta.
   std::uint64_t tensors_unchanged = 0;  // The number of unchanged tensors.
@@ -279,8 +280,8 @@ auto update_async(basic_loader<Executor>& host_loader, detail::list_argument<des
 ///
 ///   v7.safetensors, v7.zt, or a folder v7   the full version
 ///   v7.delta.zt                             the delta from version 6
-///   weight_v000007                          a folder, either the full version or a delta with an
-///                                           index, as slime publishes it
+///   weight_v000007                          a folder in the layout of slime: either the full
+///                                           version, or a delta with an index
 ///
 /// A folder such as weight_v000007 is ignored until the folder contains an index or a file
 /// model.safetensors. The base of the first delta must be in the folder, for example as a symlink

@@ -313,8 +313,8 @@ class basic_loader : public detail::loader_base {
   ///
   /// A read of 64 KiB or more can write directly to a host destination if the tensor needs no
   /// conversion and no rearrangement. A buffered read can write to any address. For a direct read,
-  /// the address and the offset in the file must be equal modulo the alignment of the drive, which
-  /// is 512 bytes by default and 4 bytes on many NVMe drives.
+  /// the address and the offset in the file must be equal modulo the alignment of the drive. This
+  /// alignment is 512 bytes by default, and 4 bytes on many NVMe drives.
   ///
   /// Terminal and partial cancellation stop the fill. Total cancellation is ignored, because a
   /// stopped fill may leave destinations that are partly written.
@@ -366,10 +366,10 @@ class basic_loader : public detail::loader_base {
   /// named `.ringload-*`.
   ///
   /// Each tensor must be on the host or on a device of the loader. A dense tensor in host memory is
-  /// written without a copy if the tensor is not converted, and if its address and its offset in
-  /// the file are equal modulo 512. Every other tensor is first copied into a slot. Writes use
-  /// O_DIRECT if the file system supports O_DIRECT. Reads of loads have priority over writes.
-  /// `loader_options::bytes_in_flight` limits the writes in flight as well.
+  /// written without a copy under two conditions: the tensor is not converted, and its address and
+  /// its offset in the file are equal modulo 512. Every other tensor is first copied into a slot.
+  /// Writes use O_DIRECT if the file system supports O_DIRECT. Reads of loads have priority over
+  /// writes. `loader_options::bytes_in_flight` limits the writes in flight as well.
   ///
   /// All tensors and options are checked before the first write. Examples of errors are
   /// `errc::invalid_tensor`, `invalid_saving`, `duplicate_tensor`, `unsupported_dtype` and

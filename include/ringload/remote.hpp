@@ -95,9 +95,13 @@ struct remote_options {
   /// no proxy. A user name and a password, as in "http://user:password@host:port", are sent to the
   /// proxy only (Basic). Characters such as '@' and ':' in them must be percent-encoded.
   std::string proxy = {};
-  /// Hosts that are contacted without the proxy, with the rules of the variable NO_PROXY: "*" means
-  /// all hosts, "example.com" or ".example.com" the host and its sub-domains, "host:80" one port,
-  /// and "10.0.0.0/8" the addresses of a network. The addresses of names are not compared.
+  /// Hosts that are contacted without the proxy. Each text has one of the forms of the variable
+  /// NO_PROXY:
+  ///
+  ///   - "*": all hosts
+  ///   - "example.com", ".example.com": the host and its sub-domains
+  ///   - "host:80": one port of a host
+  ///   - "10.0.0.0/8": the addresses of a network. Host names are not resolved for this rule.
   std::vector<std::string> no_proxy = {};
   /// A PEM file with trusted certificates. The certificates of the system are trusted too.
   std::string ca_file = {};

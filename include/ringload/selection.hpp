@@ -142,8 +142,8 @@ class RINGLOAD_EXPORT selection {
   // are an error.
 
   /// Restricts the tensor `name` to the elements [first, first + count) of dimension `dim`. Also
-  /// selects the tensor, even if except() or experts() removes it. The selection of other tensors
-  /// does not change.
+  /// selects the tensor, even if except() or experts() removes the tensor. The selection of other
+  /// tensors does not change.
   ///
   /// Some quantised tensors can be dequantised (load_options::dtype). For these tensors, `dim` and
   /// `first` refer to tensor_info::original_shape, and a range of the last dimension must consist
