@@ -298,9 +298,10 @@ class basic_loader : public detail::loader_base {
   }
 
   /// Loads tensors into memory of the caller. `destinations` is a vector, or a list in braces. Each
-  /// destination receives the tensor of the same name. Tensors that `options.load.select` does not
-  /// select are ignored. The fill allocates no memory for tensors. If a destination is neither on
-  /// the host nor on a device of the loader, the fill fails with `errc::device_unavailable`.
+  /// destination receives the tensor of the same name. If `options.load.select` does not select a
+  /// tensor, the fill treats the tensor as missing in the checkpoint. The fill allocates no memory
+  /// for tensors. If a destination is neither on the host nor on a device of the loader, the fill
+  /// fails with `errc::device_unavailable`.
   ///
   /// All names, types, shapes, sizes and overlaps are checked before the first byte is written. If
   /// a check fails, the exception is an `error`, and all destinations are unchanged. If the fill

@@ -80,9 +80,9 @@ enum class on_unmappable : std::uint8_t {
 /// Whether to use GPUDirect Storage, which reads from a drive into GPU memory without host memory.
 ///
 /// GPUDirect Storage requires the CUDA library libcufile.so.0, and a loader whose only device is a
-/// GPU. The drive, the file system and the driver must support GPUDirect Storage too. cuFile also
-/// has a compatibility mode, which reads through host memory. ringload does not use the
-/// compatibility mode. A loader with `automatic` or `required` disables this mode for the whole
+/// GPU. The drive, the file system and the driver must support GPUDirect Storage too. The library
+/// cuFile also has a compatibility mode, which reads through host memory. The loader does not use
+/// the compatibility mode. A loader with `automatic` or `required` disables this mode for the whole
 /// process, before the loader opens the driver of cuFile. The process must not fork afterwards.
 enum class gpu_direct : std::uint8_t {
   /// Reads through host memory.

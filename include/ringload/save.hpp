@@ -73,7 +73,8 @@ RINGLOAD_EXPORT std::vector<tensor_ref> refs_of(const model& source);
 enum class save_format : std::uint8_t {
   /// The path determines the format. "x.safetensors" is one safetensors file. "x.zt" is one .zt
   /// file. The output is a folder of safetensors files if the path ends with '/', names an existing
-  /// folder, or has no '.' in its last part.
+  /// folder, or has no '.' in its last part. For any other path, the save fails with
+  /// `errc::invalid_saving`.
   by_name,
   safetensors,  // One file if the path ends with ".safetensors", else a folder of files.
   /// One .zt file without compression, in input order. Several dense tensors with the same memory,

@@ -63,7 +63,7 @@ struct experts_request {
 };
 
 // Chooses the devices of the tensors that match `glob`. If `placement` is `by_function`, the rule
-// applies to every selected tensor, and `device_of` returns the position of its device.
+// applies to every selected tensor, and `device_of` returns the position of the tensor's device.
 struct place_rule {
   enum class way : std::uint8_t { given_device, by_function, spread, sharded };
 
