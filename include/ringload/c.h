@@ -521,8 +521,9 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_fused(ringload_selection* s
 RINGLOAD_C_EXPORT ringload_status ringload_selection_experts(ringload_selection* selection,
                                                              uint64_t rank, uint64_t ranks,
                                                              uint64_t experts);
-/// Ignores names and globs that match no tensor. Without this call, a name or glob that matches no
-/// tensor fails the load with RINGLOAD_NOT_FOUND.
+/// Ignores names and globs that match no tensor, and ringload_selection_experts() if the checkpoint
+/// has no expert. Without this call, the load fails with RINGLOAD_NOT_FOUND, or with
+/// RINGLOAD_INVALID_ARGUMENT if no expert exists.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_allow_missing(ringload_selection* selection);
 
 // --- Loads

@@ -252,7 +252,7 @@ auto apply_async(basic_loader<Executor>& host_loader, model base, source delta,
 }
 
 /// Applies a delta in place, to memory of the caller. `into` must list the tensors of the base
-/// version. Their memory must be host memory, row-major and dense. Fails with
+/// version. All destinations must be row-major and dense, in host memory. Fails with
 /// `errc::unsupported_feature` if the delta adds or removes a tensor, or changes a dtype or a
 /// shape.
 ///

@@ -114,14 +114,14 @@ class RINGLOAD_EXPORT loader_base {
 /// If a loader reads from several drives, each drive may use at most half of the slots. If loads
 /// read from more than two drives at the same time, the slots are divided equally among these
 /// drives. Therefore a slow drive delays only the loads that read from this drive. All loads share
-/// the same `loader_options::copy_threads` for reads through the page cache.
+/// the copy threads (`loader_options::copy_threads`) for reads through the page cache.
 ///
 /// The `_async` functions are Asio initiating functions with the signature `void(error_code, T)`.
-/// They accept any completion token. A handler never runs inside the initiating function. A handler
-/// runs on its associated executor. A handler without an associated executor runs on the loader's
-/// executor. Until the handler runs, the operation holds outstanding work on the executor of the
-/// handler. The handler of `use_future` has an executor of its own, so the future becomes ready
-/// without a run() of the loader's context.
+/// The functions accept any completion token. A handler never runs inside the initiating function.
+/// A handler runs on its associated executor. A handler without an associated executor runs on the
+/// loader's executor. Until the handler runs, the operation holds outstanding work on the executor
+/// of the handler. The handler of `use_future` has an executor of its own, so the future becomes
+/// ready without a run() of the loader's context.
 ///
 /// Each operation has two overloads: one without options, and one with options. Therefore a call
 /// may omit the options, the token, or both.
@@ -334,7 +334,7 @@ class basic_loader : public detail::loader_base {
         std::move(destinations).take(), std::move(options));
   }
 
-  /// Copies a tensor into new memory of its own. The memory of the original load can then be freed.
+  /// Copies a tensor into new memory. The copy does not keep the memory of the original load alive.
   /// The options determine the device and the dtype of the copy. If the device of the tensor or the
   /// device of the copy is neither the host nor a device of the loader, the copy fails with
   /// `errc::device_unavailable`. The tensor may have been loaded by another loader. A copy between
@@ -374,8 +374,7 @@ class basic_loader : public detail::loader_base {
   ///
   /// All tensors and options are checked before the first write. Examples of errors are
   /// `errc::invalid_tensor`, `invalid_saving`, `duplicate_tensor`, `unsupported_dtype` and
-  /// `device_unavailable`. A lack of disk space (`ENOSPC`) is usually detected before the first
-  /// write too.
+  /// `device_unavailable`. A full disk (`ENOSPC`) is usually detected before the first write too.
   template <token_for<save_result> CompletionToken = token_by_default>
   auto save_async(detail::path_argument path, detail::list_argument<tensor_ref> tensors,
                   CompletionToken&& token = {}) {

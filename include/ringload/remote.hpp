@@ -93,7 +93,8 @@ struct remote_options {
   std::vector<std::string> hosts = {};
   /// The address of a proxy, such as "http://host:port". HTTPS uses the CONNECT method. Empty means
   /// no proxy. A user name and a password, as in "http://user:password@host:port", are sent to the
-  /// proxy only (Basic). Characters such as '@' and ':' in them must be percent-encoded.
+  /// proxy only (Basic). Characters such as '@' and ':' in the user name or the password must be
+  /// percent-encoded.
   std::string proxy = {};
   /// Hosts that are contacted without the proxy. Each text has one of the forms of the variable
   /// NO_PROXY:

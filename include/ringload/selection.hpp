@@ -190,8 +190,9 @@ class RINGLOAD_EXPORT selection {
   /// tensors of a fused tensor are divided first and joined afterwards.
   selection& shard(std::string glob, std::uint32_t dim);
 
-  /// Ignores names and globs that match no tensor, and experts() if there is no expert. Without
-  /// this call, the load fails with `errc::no_such_tensor`.
+  /// Ignores names and globs that match no tensor, and experts() if the checkpoint has no expert.
+  /// Without this call, the load fails with `errc::no_such_tensor`, or with
+  /// `errc::invalid_selection` if no expert exists.
   selection& allow_missing();
 
   /// Returns true if the selection has every tensor, as a whole, on the first device.
