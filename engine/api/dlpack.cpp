@@ -25,8 +25,8 @@ struct exported {
   std::vector<std::int64_t> strides;
 };
 
-// Computes row-major strides: each stride is the product of the later dimensions. The product of a
-// tensor without elements may overflow, so the function uses unsigned integers. The strides of a
+// Computes row-major strides: each stride is the product of the later dimensions. If a tensor has
+// no elements, the product may overflow, so the function uses unsigned integers. The strides of a
 // tensor without elements are never used.
 void set_strides(std::vector<std::int64_t>& strides, const std::vector<std::int64_t>& shape) {
   strides.resize(shape.size());

@@ -36,9 +36,9 @@ void post_or_abort(engine& loader_engine, const std::string& source,
 
 }  // namespace
 
-void begin_load(const std::shared_ptr<engine>& loader_engine, const source& from,
+void begin_load(const std::shared_ptr<engine>& loader_engine, const source& origin,
                 load_options options, std::unique_ptr<operation<model>> waiting) {
-  auto load = std::make_shared<job>(loader_engine, load_request(from, std::move(options)));
+  auto load = std::make_shared<job>(loader_engine, load_request(origin, std::move(options)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
                 [load](std::unique_ptr<operation<model>> pending) {
                   load->delivery.deliver_once();
@@ -47,9 +47,9 @@ void begin_load(const std::shared_ptr<engine>& loader_engine, const source& from
                 });
 }
 
-void begin_start(const std::shared_ptr<engine>& loader_engine, const source& from,
+void begin_start(const std::shared_ptr<engine>& loader_engine, const source& origin,
                  load_options options, std::unique_ptr<operation<load_handle>> waiting) {
-  auto load = std::make_shared<job>(loader_engine, load_request(from, std::move(options)));
+  auto load = std::make_shared<job>(loader_engine, load_request(origin, std::move(options)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
                 [load](std::unique_ptr<operation<load_handle>> pending) {
                   load->delivery.await_start(std::move(pending));
@@ -57,7 +57,7 @@ void begin_start(const std::shared_ptr<engine>& loader_engine, const source& fro
                 });
 }
 
-void begin_stream(const std::shared_ptr<engine>& loader_engine, const source& from,
+void begin_stream(const std::shared_ptr<engine>& loader_engine, const source& origin,
                   load_options options, std::uint64_t window_bytes,
                   std::unique_ptr<operation<load_handle>> waiting) {
   if (window_bytes == 0) {
@@ -66,7 +66,7 @@ void begin_stream(const std::shared_ptr<engine>& loader_engine, const source& fr
     waiting->fail(refused);
     return;
   }
-  load_request request(from, std::move(options));
+  load_request request(origin, std::move(options));
   request.window_bytes = window_bytes;
   auto load = std::make_shared<job>(loader_engine, std::move(request));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
@@ -77,9 +77,9 @@ void begin_stream(const std::shared_ptr<engine>& loader_engine, const source& fr
 }
 
 // Opens a checkpoint: starts a load that selects no tensors.
-void begin_open(const std::shared_ptr<engine>& loader_engine, const source& from,
+void begin_open(const std::shared_ptr<engine>& loader_engine, const source& origin,
                 open_options options, std::unique_ptr<operation<checkpoint>> waiting) {
-  load_request request(from, selection().names({}));
+  load_request request(origin, selection().names({}));
   request.options.open = options;
   auto load = std::make_shared<job>(loader_engine, std::move(request));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
@@ -90,11 +90,11 @@ void begin_open(const std::shared_ptr<engine>& loader_engine, const source& from
                 });
 }
 
-void begin_fill(const std::shared_ptr<engine>& loader_engine, const source& from,
+void begin_fill(const std::shared_ptr<engine>& loader_engine, const source& origin,
                 std::vector<destination> into, fill_options options,
                 std::unique_ptr<operation<fill_result>> waiting) {
   fill_request fill(std::move(into), std::move(options));
-  auto load = std::make_shared<job>(loader_engine, load_request(from, std::move(fill)));
+  auto load = std::make_shared<job>(loader_engine, load_request(origin, std::move(fill)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
                 [load](std::unique_ptr<operation<fill_result>> pending) {
                   load->delivery.await_fill(std::move(pending));
@@ -102,16 +102,16 @@ void begin_fill(const std::shared_ptr<engine>& loader_engine, const source& from
                 });
 }
 
-void begin_copy(const std::shared_ptr<engine>& loader_engine, tensor from,
+void begin_copy(const std::shared_ptr<engine>& loader_engine, tensor origin,
                 tensor_copy_options options, std::unique_ptr<operation<tensor>> waiting) {
-  if (!from) {
+  if (!origin) {
     const fault empty_handle(errc::no_such_tensor, "copy_async",
                              "the tensor handle is empty, expected a loaded tensor");
     waiting->fail(empty_handle);
     return;
   }
-  const device target = options.device.value_or(from.device());
-  copy_request request(std::move(from), target, options.dtype);
+  const device target = options.device.value_or(origin.device());
+  copy_request request(std::move(origin), target, options.dtype);
   auto load = std::make_shared<job>(loader_engine, load_request(std::move(request)));
   post_or_abort(*loader_engine, load->source, std::move(waiting),
                 [load](std::unique_ptr<operation<tensor>> pending) {

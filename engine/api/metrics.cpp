@@ -35,10 +35,10 @@ std::string escaped(std::string_view value) {
   return out;
 }
 
-std::string shown(std::integral auto value) { return std::to_string(value); }
+std::string value_text(std::integral auto value) { return std::to_string(value); }
 
 // Returns the shortest decimal text of `value`, independent of the locale.
-std::string shown(double value) {
+std::string value_text(double value) {
   char digits[32];
   const auto end = std::to_chars(std::begin(digits), std::end(digits), value).ptr;
   return {std::begin(digits), end};
@@ -62,7 +62,7 @@ class metric_text {
       text_.append(escaped(entry.value)).append("\"");
     }
     if (labels.size() > 0) text_ += '}';
-    text_.append(" ").append(shown(value)).append("\n");
+    text_.append(" ").append(value_text(value)).append("\n");
     return *this;
   }
 
@@ -92,7 +92,7 @@ std::string loader_metrics(const load_stats& stats, const memory_use& memory,
       .sample(memory.mapped_bytes, {own_name});
   out.gauge("ringload_loader_pinned_bytes", "Host memory of all slots that are allocated so far.")
       .sample(memory.pinned_bytes, {own_name});
-  out.gauge("ringload_loader_bytes_in_flight_limit", "Queue depth in bytes, given or tuned.")
+  out.gauge("ringload_loader_bytes_in_flight_limit", "Limit for the bytes in flight on one drive.")
       .sample(stats.bytes_in_flight, {own_name});
   out.gauge("ringload_loader_threads", "Threads that the loader has started.")
       .sample(stats.threads, {own_name});

@@ -34,8 +34,8 @@ source& source::operator=(source&& original) noexcept = default;
 source::~source() = default;
 
 const detail::source_parts& source::parts() const noexcept {
-  static const detail::source_parts nameless;
-  return parts_ ? *parts_ : nameless;
+  static const detail::source_parts empty_parts;
+  return parts_ ? *parts_ : empty_parts;
 }
 
 }  // namespace ringload::inline v0

@@ -130,22 +130,22 @@ constexpr const char* csv_columns = "timestamp,call,pointer,size,stack\n";
 
 allocation_log::allocation_log(std::string_view file) {
   errno = 0;
-  to_ = std::make_shared<detail::allocation_sink>(std::filesystem::path(file));
-  if (!to_->is_open()) {
+  sink_ = std::make_shared<detail::allocation_sink>(std::filesystem::path(file));
+  if (!sink_->is_open()) {
     throw error({errno == 0 ? EIO : errno, boost::system::system_category()}, std::string(file),
                 "the allocation log cannot be written");
   }
-  to_->write_header(csv_columns);
+  sink_->write_header(csv_columns);
 }
 
 allocation_log::allocation_log(std::ostream& sink)
-    : to_(std::make_shared<detail::allocation_sink>(sink)) {
-  to_->write_header(csv_columns);
+    : sink_(std::make_shared<detail::allocation_sink>(sink)) {
+  sink_->write_header(csv_columns);
 }
 
-bool allocation_log::failed() const noexcept { return to_ && to_->failed; }
+bool allocation_log::failed() const noexcept { return sink_ && sink_->failed; }
 
-allocation_log::pause::pause(const allocation_log& log) noexcept : sink_(log.to_) {
+allocation_log::pause::pause(const allocation_log& log) noexcept : sink_(log.sink_) {
   if (sink_) ++sink_->pauses;
 }
 

@@ -35,7 +35,7 @@ struct ringload_extension {
 
 struct ringload_loader {
   std::shared_ptr<ringload::c::completion_thread> thread;
-  // Shared with operations that have not started yet, and with collective loads.
+  // Shared with operations that have not started yet, and with loads by ranks.
   std::shared_ptr<ringload::loader> value;
 };
 

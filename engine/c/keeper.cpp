@@ -20,9 +20,9 @@ struct ringload_keeper {
 
 namespace {
 
-const char* const no_keeper = "the keeper is null";
-const char* const no_name = "the name is null";
-const char* const no_socket = "the socket's path is null";
+const char* const null_keeper_text = "the keeper is null";
+const char* const null_name_text = "the name is null";
+const char* const null_socket_text = "the socket's path is null";
 
 ringload::keeper_options settings_of(const ringload_keeper_options* from) {
   const ringload_keeper_options c_options = read_struct(from);
@@ -64,8 +64,8 @@ ringload_status ringload_keeper_create(const char* socket, const ringload_keeper
                                        ringload_keeper** result) {
   return guarded([&] {
     required(result, "the output pointer for the keeper is null") = nullptr;
-    *result =
-        new ringload_keeper{ringload::keeper(&required(socket, no_socket), settings_of(options))};
+    *result = new ringload_keeper{
+        ringload::keeper(&required(socket, null_socket_text), settings_of(options))};
     return RINGLOAD_OK;
   });
 }
@@ -75,15 +75,15 @@ void ringload_keeper_release(ringload_keeper* keeper) { delete keeper; }
 ringload_status ringload_keeper_publish(ringload_keeper* keeper, const char* name,
                                         const ringload_model* model) {
   return guarded([&] {
-    required(keeper, no_keeper)
-        .value.publish(&required(name, no_name), required(model, "the model is null").value);
+    required(keeper, null_keeper_text)
+        .value.publish(&required(name, null_name_text), required(model, "the model is null").value);
     return RINGLOAD_OK;
   });
 }
 
 ringload_status ringload_keeper_withdraw(ringload_keeper* keeper, const char* name) {
   return guarded([&] {
-    if (!required(keeper, no_keeper).value.withdraw(&required(name, no_name)))
+    if (!required(keeper, null_keeper_text).value.withdraw(&required(name, null_name_text)))
       throw_not_served(name);
     return RINGLOAD_OK;
   });
@@ -92,8 +92,9 @@ ringload_status ringload_keeper_withdraw(ringload_keeper* keeper, const char* na
 ringload_status ringload_keeper_model(const ringload_keeper* keeper, const char* name,
                                       ringload_kept_model* into) {
   return guarded([&] {
-    const std::string model_name = &required(name, no_name);
-    const std::vector<ringload::kept_model> models = required(keeper, no_keeper).value.models();
+    const std::string model_name = &required(name, null_name_text);
+    const std::vector<ringload::kept_model> models =
+        required(keeper, null_keeper_text).value.models();
     const auto served = std::find_if(models.begin(), models.end(),
                                      [&](const auto& m) { return m.name == model_name; });
     if (served == models.end()) throw_not_served(name);
@@ -110,8 +111,9 @@ ringload_status ringload_attach(const char* socket, const char* name, uint32_t m
                                 ringload_model** attached) {
   return guarded([&] {
     required(attached, "the output pointer for the model is null") = nullptr;
-    *attached = new ringload_model{ringload::attach(
-        &required(socket, no_socket), &required(name, no_name), limit_of(milliseconds))};
+    *attached = new ringload_model{ringload::attach(&required(socket, null_socket_text),
+                                                    &required(name, null_name_text),
+                                                    limit_of(milliseconds))};
     return RINGLOAD_OK;
   });
 }
@@ -128,9 +130,9 @@ ringload_status ringload_attached_version(const ringload_model* attached,
 ringload_status ringload_served_version(const char* socket, const char* name, uint32_t milliseconds,
                                         ringload_kept_version* version) {
   return guarded([&] {
-    write_version(version,
-                  ringload::served_version(&required(socket, no_socket), &required(name, no_name),
-                                           limit_of(milliseconds)));
+    write_version(
+        version, ringload::served_version(&required(socket, null_socket_text),
+                                          &required(name, null_name_text), limit_of(milliseconds)));
     return RINGLOAD_OK;
   });
 }
@@ -142,8 +144,9 @@ ringload_status ringload_attach_next(const char* socket, const char* name,
     required(attached, "the output pointer for the model is null") = nullptr;
     const ringload_kept_version c_version = read_struct(current);
     const ringload::kept_version version = {c_version.keeper, c_version.number};
-    *attached = new ringload_model{ringload::attach_next(
-        &required(socket, no_socket), &required(name, no_name), version, limit_of(milliseconds))};
+    *attached = new ringload_model{ringload::attach_next(&required(socket, null_socket_text),
+                                                         &required(name, null_name_text), version,
+                                                         limit_of(milliseconds))};
     return RINGLOAD_OK;
   });
 }

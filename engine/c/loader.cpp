@@ -15,9 +15,9 @@ using namespace ringload::c;
 
 namespace {
 
-const char* const no_loader = "the loader is null";
-const char* const no_checkpoint = "the checkpoint is null";
-const char* const no_loading = "the handle of the load is null";
+const char* const null_loader_text = "the loader is null";
+const char* const null_checkpoint_text = "the checkpoint is null";
+const char* const null_load_text = "the handle of the load is null";
 
 ringload::selection selection_of(const ringload_selection* from) {
   return from ? from->value : ringload::selection();
@@ -30,7 +30,7 @@ load_settings settings_of(const ringload_selection* selection,
   return settings;
 }
 
-// Functions for both ringload_loading and ringload_tensor_stream.
+// The next functions implement both ringload_loading and ringload_tensor_stream.
 template <class Handle>
 void release(Handle* handle) {
   if (handle) handle->value->cancel();
@@ -40,7 +40,7 @@ void release(Handle* handle) {
 template <class Handle>
 ringload_status progress(const Handle* handle, ringload_stats* into) {
   return guarded([&] {
-    write_struct(into, stats_of(required(handle, no_loading).value->progress()));
+    write_struct(into, stats_of(required(handle, null_load_text).value->progress()));
     return RINGLOAD_OK;
   });
 }
@@ -48,7 +48,7 @@ ringload_status progress(const Handle* handle, ringload_stats* into) {
 template <class Handle>
 ringload_status file_progress(const Handle* handle, size_t position, ringload_file_stats* into) {
   return guarded([&] {
-    const ringload::tensor_stream& stream = *required(handle, no_loading).value;
+    const ringload::tensor_stream& stream = *required(handle, null_load_text).value;
     const auto files = stream.progress_of_files();
     if (position >= files.size()) return RINGLOAD_END;
     write_struct(into, stats_of(files[position], stream.catalog().files[position]));
@@ -59,7 +59,7 @@ ringload_status file_progress(const Handle* handle, size_t position, ringload_fi
 template <class Handle>
 ringload_status next_begin(Handle* handle, ringload_operation** operation) {
   return guarded([&] {
-    const Handle& stream = required(handle, no_loading);
+    const Handle& stream = required(handle, null_load_text);
     return begin_operation<std::optional<ringload::tensor>>(
         stream.thread, operation,
         [shared = stream.value](auto handler) { shared->next_async(std::move(handler)); });
@@ -70,7 +70,7 @@ ringload_status next_begin(Handle* handle, ringload_operation** operation) {
 
 ringload_status ringload_loader_stats(const ringload_loader* loader, ringload_stats* into) {
   return guarded([&] {
-    write_struct(into, stats_of(required(loader, no_loader).value->stats()));
+    write_struct(into, stats_of(required(loader, null_loader_text).value->stats()));
     return RINGLOAD_OK;
   });
 }
@@ -79,7 +79,7 @@ ringload_status ringload_open_begin(ringload_loader* loader, const char* const* 
                                     size_t count, const ringload_open_options* options,
                                     ringload_operation** operation) {
   return guarded([&] {
-    const ringload_loader& handle = required(loader, no_loader);
+    const ringload_loader& handle = required(loader, null_loader_text);
     if (count == 0) throw invalid_argument("the number of sources is 0, expected at least 1");
     required(sources, "the sources are null");
     std::vector<std::string> names;
@@ -113,10 +113,10 @@ ringload_status ringload_load_begin(ringload_loader* loader, const ringload_chec
                                     const ringload_load_options* options,
                                     ringload_operation** operation) {
   return guarded([&] {
-    const ringload_loader& handle = required(loader, no_loader);
+    const ringload_loader& handle = required(loader, null_loader_text);
     return begin_operation<ringload::model>(
         handle.thread, operation,
-        [shared = handle.value, opened = required(from, no_checkpoint).value,
+        [shared = handle.value, opened = required(from, null_checkpoint_text).value,
          settings = settings_of(selection, options)](auto handler) mutable {
           shared->load_async(opened, std::move(settings.options), std::move(handler));
         });
@@ -138,10 +138,10 @@ ringload_status ringload_start_begin(ringload_loader* loader, const ringload_che
                                      const ringload_load_options* options,
                                      ringload_operation** operation) {
   return guarded([&] {
-    const ringload_loader& handle = required(loader, no_loader);
+    const ringload_loader& handle = required(loader, null_loader_text);
     return begin_operation<ringload::load_operation>(
         handle.thread, operation,
-        [shared = handle.value, opened = required(from, no_checkpoint).value,
+        [shared = handle.value, opened = required(from, null_checkpoint_text).value,
          settings = settings_of(selection, options)](auto handler) mutable {
           shared->start_async(opened, std::move(settings.options), std::move(handler));
         });
@@ -165,14 +165,14 @@ ringload_status ringload_fill_begin(ringload_loader* loader, const ringload_chec
                                     const ringload_load_options* options,
                                     ringload_operation** operation) {
   return guarded([&] {
-    // The destinations are converted before the checks, because this call takes ownership of them
-    // even if a check fails.
+    // The destinations are converted before the checks, because this call takes ownership of their
+    // DLPack tensors even if a check fails.
     const ringload::device on = loader ? loader->value->device() : ringload::host();
     std::vector<ringload::destination> destinations = destinations_of(into, count, on);
-    const ringload_loader& handle = required(loader, no_loader);
+    const ringload_loader& handle = required(loader, null_loader_text);
     return begin_operation<ringload::fill_result>(
         handle.thread, operation,
-        [shared = handle.value, opened = required(from, no_checkpoint).value,
+        [shared = handle.value, opened = required(from, null_checkpoint_text).value,
          into = std::move(destinations), fill_options = fill_options_of(rules),
          settings = settings_of(selection, options)](auto handler) mutable {
           fill_options.load = std::move(settings.options);
@@ -196,11 +196,11 @@ ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
                                     const ringload_save_options* options,
                                     ringload_operation** operation) {
   return guarded([&] {
-    // The tensors are converted before the checks, because this call takes ownership of them even
-    // if a check fails.
+    // The tensors are converted before the checks, because this call takes ownership of their
+    // DLPack tensors even if a check fails.
     const ringload::device on = loader ? loader->value->device() : ringload::host();
     std::vector<ringload::tensor_ref> refs = refs_of(tensors, count, on);
-    const ringload_loader& handle = required(loader, no_loader);
+    const ringload_loader& handle = required(loader, null_loader_text);
     return begin_operation<ringload::save_result>(
         handle.thread, operation,
         [shared = handle.value, target = std::string(&required(path, "the path is null")),
@@ -222,7 +222,7 @@ ringload_status ringload_tensor_copy_begin(ringload_loader* loader, const ringlo
                                            const ringload_tensor_copy_options* options,
                                            ringload_operation** operation) {
   return guarded([&] {
-    const ringload_loader& handle = required(loader, no_loader);
+    const ringload_loader& handle = required(loader, null_loader_text);
     return begin_operation<ringload::tensor>(
         handle.thread, operation,
         [shared = handle.value, original = required(tensor, "the tensor is null").value,
@@ -271,7 +271,7 @@ ringload_status ringload_loading_next(ringload_loading* loading, ringload_tensor
 ringload_status ringload_loading_tensor_begin(ringload_loading* loading, const char* name,
                                               ringload_operation** operation) {
   return guarded([&] {
-    const ringload_loading& handle = required(loading, no_loading);
+    const ringload_loading& handle = required(loading, null_load_text);
     return begin_operation<ringload::tensor>(
         handle.thread, operation,
         [shared = handle.value, tensor_name = std::string(&required(name, "the name is null"))](
@@ -291,7 +291,7 @@ ringload_status ringload_loading_tensor(ringload_loading* loading, const char* n
 ringload_status ringload_loading_finish_begin(ringload_loading* loading,
                                               ringload_operation** operation) {
   return guarded([&] {
-    const ringload_loading& handle = required(loading, no_loading);
+    const ringload_loading& handle = required(loading, null_load_text);
     return begin_operation<ringload::model>(
         handle.thread, operation,
         [shared = handle.value](auto handler) { shared->finish_async(std::move(handler)); });
@@ -313,10 +313,10 @@ ringload_status ringload_stream_begin(ringload_loader* loader, const ringload_ch
                                       const ringload_load_options* options,
                                       ringload_operation** operation) {
   return guarded([&] {
-    const ringload_loader& handle = required(loader, no_loader);
+    const ringload_loader& handle = required(loader, null_loader_text);
     return begin_operation<ringload::tensor_stream>(
         handle.thread, operation,
-        [shared = handle.value, opened = required(from, no_checkpoint).value, window_bytes,
+        [shared = handle.value, opened = required(from, null_checkpoint_text).value, window_bytes,
          settings = settings_of(selection, options)](auto handler) mutable {
           shared->stream_async(opened, window_bytes, std::move(settings.options),
                                std::move(handler));

@@ -153,8 +153,8 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   ringload_status status() const noexcept;
   ringload_status wait(std::int64_t milliseconds);
   int descriptor();
-  /// Sets the callback that is called or posted when the operation is complete. Must be called at
-  /// most once.
+  /// Sets the callback that is called or posted when the operation has ended. Throws
+  /// invalid_argument if a pending operation has a callback already.
   void on_end(std::unique_ptr<end_callback> callback);
 
   /// Calls `use` with the result, and returns what `use` returns. If the operation has no result,
@@ -182,8 +182,8 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   const std::shared_ptr<completion_thread>& thread() const noexcept { return thread_; }
   const std::shared_ptr<void>& keep_alive() const noexcept { return keep_alive_; }
 
-  /// Returns the place of the failure. For a failed fill, also returns which tensors are complete
-  /// and which are incomplete. The operation must be complete.
+  /// Returns the place and the cause of the failure. For a failed fill, also returns the names of
+  /// the complete and the incomplete tensors. The operation must have ended.
   const diagnostics& failure() const noexcept { return info_; }
 
   /// Drops the result after the result was moved. Must be called inside with_result(), which locks

@@ -19,9 +19,10 @@ using namespace ringload::c;
 
 namespace ringload::c {
 
-// A collective load of one rank, and its loader. The handle and each operation share the ownership
-// of the rank_load. Therefore no call is pending when the last owner destroys the rank_load, and
-// the destructor of group_load need not wait. The loader is destroyed after the load.
+// A load by a group of ranks, as seen by one rank, and its loader. The handle and each operation
+// share the ownership of the rank_load. Therefore no call is pending when the last owner destroys
+// the rank_load, and the destructor of group_load need not wait. The loader is destroyed after the
+// load.
 struct rank_load {
   std::shared_ptr<ringload::loader> loader;
   ringload::group_load value;
@@ -104,7 +105,7 @@ ringload_status ringload_group_load_begin(ringload_loader* loader, ringload_grou
   return guarded([&] {
     const ringload_loader& handle = required(loader, "the loader is null");
     // options_of() also returns the owner of a checksum list. The owner is not needed, because
-    // collective loads do not support checksum lists.
+    // loads by ranks do not support checksum lists.
     ringload::group_options options;
     options.load = options_of(load_options).options;
     options.reading = reading_of(reading);

@@ -23,7 +23,7 @@ class fixed_text {
   void clear() noexcept { end_ = 0; }
   void append(std::string_view text) noexcept {
     std::size_t kept = std::min(text.size(), bytes_.size() - 1 - end_);
-    // A text that is too long ends before a character of UTF-8, not inside it.
+    // A truncated text ends before a UTF-8 character, not inside the character.
     const auto continues = [&](std::size_t at) { return (text[at] & 0xC0) == 0x80; };
     while (kept > 0 && kept < text.size() && continues(kept)) --kept;
     text.copy(bytes_.data() + end_, kept);
@@ -121,7 +121,7 @@ ringload_status report(const boost::system::error_code& code, std::string_view p
   if (status == RINGLOAD_CANCELLED) {
     set_last({}, "the operation was cancelled", code);
   } else if (place.empty() && cause.empty()) {
-    set_last({}, "out of memory", code);  // Only a lack of memory has no text.
+    set_last({}, "out of memory", code);  // Only memory exhaustion has no text.
   } else {
     set_last(place, cause, code);
   }

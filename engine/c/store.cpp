@@ -34,7 +34,7 @@ struct ringload_store_call {
 namespace {
 
 constexpr std::uint32_t store_threads_by_default = 4;
-constexpr std::uint32_t store_threads_max = 64;
+constexpr std::uint32_t store_threads_max = 64;  // An error text contains this number.
 
 // Converts the status of a store function to an error code.
 boost::system::error_code code_of(ringload_status status) noexcept {
@@ -299,7 +299,8 @@ std::uint32_t check_store(const ringload_store& c_store) {
   if (!c_store.read == !c_store.begin_read) {
     throw invalid_argument("the store needs either 'read' or 'begin_read'");
   }
-  if (c_store.threads > store_threads_max) throw invalid_argument("the store has too many threads");
+  if (c_store.threads > store_threads_max)
+    throw invalid_argument("the number of threads of the store is greater than 64");
   if (c_store.begin_read) return 1;
   return c_store.threads == 0 ? store_threads_by_default : c_store.threads;
 }

@@ -106,8 +106,8 @@ tensor_ref convert_fields(const ringload_saved_tensor& from, const device& on) {
 
 // Converts the elements of an array to type `T`. An element with a DLPack tensor is converted by
 // `describe`. Any other element is converted by convert_fields(). Takes ownership of the DLPack
-// tensors, even if the call throws. If `struct_bytes` is too small, no DLPack tensor can be read,
-// so the caller keeps all of them.
+// tensors, even if the call throws. If `struct_bytes` is too small, the function cannot read the
+// DLPack tensors, and the caller keeps the ownership.
 template <class T, class From, class Describe>
 std::vector<T> all_of(const From* from, std::size_t count, const device& on, Describe describe) {
   if (count > 0) required(from, "the array of tensors is null");

@@ -100,7 +100,8 @@ ringload::copy_options copy_options_of(const ringload_copy_options& c_options) {
 
 // Takes ownership of the DLPack tensor, even if this function throws. Therefore callers must call
 // this function before they check other arguments.
-ringload::tensor_ref view_of(const ringload_writer* handle, const ringload_saved_tensor* from) {
+ringload::tensor_ref tensor_ref_of(const ringload_writer* handle,
+                                   const ringload_saved_tensor* from) {
   const ringload::device on = handle ? handle->on : ringload::host();
   return std::move(refs_of(&required(from, "the tensor is null"), 1, on).front());
 }
@@ -155,7 +156,7 @@ ringload_status ringload_writer_add_begin(ringload_writer* writer,
                                           const ringload_object_options* options,
                                           ringload_operation** operation) {
   return guarded([&] {
-    ringload::tensor_ref ref = view_of(writer, tensor);
+    ringload::tensor_ref ref = tensor_ref_of(writer, tensor);
     return begin_step(writer, operation,
                       [ref = std::move(ref), options = object_options_of(options)](
                           ringload::writer& output, auto handler) mutable {
@@ -193,7 +194,7 @@ ringload_status ringload_writer_add_part_begin(ringload_writer* writer, const ch
                                                const ringload_object_options* options,
                                                ringload_operation** operation) {
   return guarded([&] {
-    ringload::tensor_ref ref = view_of(writer, part);
+    ringload::tensor_ref ref = tensor_ref_of(writer, part);
     return begin_step(
         writer, operation,
         [object = std::string(&required(object, "the object's name is null")), ref = std::move(ref),
@@ -257,7 +258,7 @@ ringload_status ringload_writer_replace_begin(ringload_writer* writer,
                                               const ringload_saved_tensor* tensor,
                                               ringload_operation** operation) {
   return guarded([&] {
-    ringload::tensor_ref ref = view_of(writer, tensor);
+    ringload::tensor_ref ref = tensor_ref_of(writer, tensor);
     return begin_step(writer, operation,
                       [ref = std::move(ref)](ringload::writer& output, auto handler) mutable {
                         output.replace_async(std::move(ref), std::move(handler));

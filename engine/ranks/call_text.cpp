@@ -35,7 +35,7 @@ std::string identity_of(const catalog& contents, const group_options& options) {
 }
 
 std::string text_of(const group_call& call) {
-  using enum group_call::what;
+  using enum group_call::call_kind;
   const char* const names[] = {"tensor", "shard", "fused", "push", "model"};
   std::string text = std::string(names[static_cast<unsigned>(call.kind)]) + "(";
   if (call.kind == fused) text += "'" + call.fused_name + "' of ";

@@ -195,10 +195,10 @@ std::vector<group_job::named_tensor> group_job::find(const group_call& call) con
 }
 
 void group_job::check(const group_call& call, const std::vector<named_tensor>& tensors) const {
-  using enum group_call::what;
+  using enum group_call::call_kind;
   if (tensors.empty() && call.kind == fused)
     throw common_fault{{errc::no_such_tensor, "fused", "the list of names is empty"}};
-  if (call.kind == group_call::what::model) return;
+  if (call.kind == group_call::call_kind::model) return;
   const tensor_info& first = tensors.front().landed;
   if (call.kind == push && call.receiver >= ranks_->size()) {
     throw wrong_call(errc::invalid_selection, first,
@@ -221,11 +221,11 @@ void group_job::check(const group_call& call, const std::vector<named_tensor>& t
 
 tensor group_job::run(const group_call& call, const std::vector<named_tensor>& tensors) {
   switch (call.kind) {
-    case group_call::what::tensor: return make_whole(tensors.front());
-    case group_call::what::push: return make_pushed(tensors.front(), call.receiver);
-    case group_call::what::shard: return make_block(tensors.front(), call.dim);
-    case group_call::what::fused:
-    case group_call::what::model: break;
+    case group_call::call_kind::tensor: return make_whole(tensors.front());
+    case group_call::call_kind::push: return make_pushed(tensors.front(), call.receiver);
+    case group_call::call_kind::shard: return make_block(tensors.front(), call.dim);
+    case group_call::call_kind::fused:
+    case group_call::call_kind::model: break;
   }
   return make_fused(call, tensors);
 }

@@ -16,14 +16,17 @@ namespace detail {
 class allocation_sink;
 }
 
-/// A log that has a CSV row for each allocation and each release of a loader. The log covers
-/// tensors, slots (pinned buffers) and auxiliary GPU memory. The log does not cover C++ objects
-/// such as handles and containers.
+/// A log in CSV. The log has one row for each time that a loader allocates or frees memory. The log
+/// covers tensors, slots (pinned buffers) and auxiliary GPU memory. The log does not cover C++
+/// objects such as handles and containers.
 ///
-/// The columns are `timestamp` (seconds since 1970), `call`, `pointer`, `size` and `stack`. The
-/// values of `call` are `mmap` and `munmap` for host memory, `new` and `delete` for small
-/// allocations in host memory, `pin` and `unpin` for a slot, and `cudaMalloc` and `cudaFree` for
-/// GPU memory. The row of a release contains the size of the allocation.
+/// The columns are `timestamp` (seconds since 1970), `call`, `pointer`, `size` and `stack`. The row
+/// of a release contains the size of the allocation. The column `call` has these values:
+///
+///   - `mmap`, `munmap`: host memory
+///   - `new`, `delete`: small allocations in host memory
+///   - `pin`, `unpin`: a slot
+///   - `cudaMalloc`, `cudaFree`: GPU memory
 ///
 /// The column `stack` contains the stack frames of the calling thread, innermost first, separated
 /// by semicolons. If the C library cannot provide the frames, the column is empty. Memory in the
@@ -31,7 +34,7 @@ class allocation_sink;
 ///
 /// An allocation_log is a handle. Copies write to the same file or stream. The file is closed when
 /// the last copy is destroyed and all logged memory is freed. Tensors may outlive their loader, so
-/// the file may be closed after the loader is destroyed. All functions are thread-safe.
+/// the file may stay open after the loader is destroyed. All functions are thread-safe.
 class RINGLOAD_EXPORT allocation_log {
  public:
   /// Creates an empty handle. An empty handle writes nothing.
@@ -48,7 +51,7 @@ class RINGLOAD_EXPORT allocation_log {
   explicit allocation_log(std::ostream& sink);
 
   /// Returns false for an empty handle.
-  explicit operator bool() const noexcept { return to_ != nullptr; }
+  explicit operator bool() const noexcept { return sink_ != nullptr; }
 
   /// Pauses a log while an object of this class exists. Memory that is allocated during the pause
   /// has no rows. All other memory has a row for its allocation and a row for its release, even if
@@ -69,10 +72,10 @@ class RINGLOAD_EXPORT allocation_log {
   bool failed() const noexcept;
 
   /// Internal: called by the library only.
-  const std::shared_ptr<detail::allocation_sink>& sink() const noexcept { return to_; }
+  const std::shared_ptr<detail::allocation_sink>& sink() const noexcept { return sink_; }
 
  private:
-  std::shared_ptr<detail::allocation_sink> to_;
+  std::shared_ptr<detail::allocation_sink> sink_;
 };
 
 }  // namespace ringload::inline v0

@@ -49,7 +49,7 @@ using default_token = as_exception_t<boost::asio::use_awaitable_t<>>;
 
 namespace detail {
 
-// Returns the exception for `code`, with the place and the cause in `info`. Returns a
+// Returns the exception for `code`. `info` contains the place and the cause. Returns a
 // std::bad_alloc if memory is exhausted.
 RINGLOAD_EXPORT std::exception_ptr exception_of(const boost::system::error_code& code,
                                                 diagnostics& info) noexcept;

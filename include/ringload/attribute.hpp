@@ -40,7 +40,7 @@ class RINGLOAD_EXPORT attribute {
   /// exponent becomes an integer if the number fits in 64 bits. Every other number becomes a
   /// floating-point number. Throws `errc::malformed_header` if the text is not valid JSON.
   static attribute json(std::string_view text);
-  /// Creates an attribute from CBOR. `encoded` must be exactly one complete value. Throws
+  /// Creates an attribute from CBOR. `encoded` must consist of exactly one CBOR value. Throws
   /// `errc::malformed_header` if the CBOR is not valid. Throws `errc::header_not_utf8` if a text in
   /// the value is not UTF-8.
   static attribute cbor(std::string encoded);

@@ -92,8 +92,8 @@ class RINGLOAD_EXPORT byte_source {
   /// `boost::asio::co_spawn(executor, coroutine(request), std::move(done))`.
   virtual void read_async(const source_read& request, read_handler done) = 0;
 
-  /// Returns true if the store has a digest of the object, but loads have read bytes that were not
-  /// compared with this digest. Called at the end of each load, after identity(). See
+  /// Returns true if the store has a digest of the object, and loads have read bytes of the object
+  /// that were not compared with this digest. Called at the end of each load, after identity(). See
   /// `load_stats::files_unverified`. The default implementation returns false.
   virtual bool has_unverified_bytes() const noexcept;
 
@@ -149,9 +149,9 @@ struct found_source {
 ///
 ///   auto m = co_await loader.load_async(ringload::from_memory(bytes, "model.safetensors"));
 ///
-/// `name` appears in errors and in the catalog. Its extension determines the format, as the
-/// extension of a file name does. `owner` keeps the bytes alive as long as they are needed. If
-/// `owner` is null, the caller must keep the bytes alive until the checkpoint and all its loads are
+/// `name` appears in errors and in the catalog. The suffix of `name`, such as ".safetensors",
+/// determines the format. `owner` keeps the bytes alive as long as the bytes are needed. If `owner`
+/// is null, the caller must keep the bytes alive until the checkpoint and all its loads are
 /// destroyed.
 RINGLOAD_EXPORT found_source from_memory(std::span<const std::byte> bytes, std::string name,
                                          std::shared_ptr<const void> owner = nullptr);
@@ -162,9 +162,10 @@ class RINGLOAD_EXPORT byte_store {
  public:
   virtual ~byte_store();
 
-  /// Returns true if the store has checkpoints with names like `source`. The loader treats a name
-  /// with "://" as a path only if no store accepts the name. The loader passes any other name to
-  /// the stores only if no path and no model in the local cache has this name.
+  /// Returns true if names of this form belong to the store, for example because `source` begins
+  /// with the prefix of the store. The loader treats a name with "://" as a path only if no store
+  /// accepts the name. The loader passes any other name to the stores only if no path and no model
+  /// in the local cache has this name.
   virtual bool has_name(std::string_view source) const noexcept = 0;
 
   /// Finds the checkpoint `source`. Throws errc::source_not_found if the checkpoint does not exist.

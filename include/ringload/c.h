@@ -17,8 +17,8 @@
 //     ringload_tensor_view view = RINGLOAD_STRUCT(ringload_tensor_view);
 //     ringload_tensor_look(tensor, &view);
 //
-// Objects are opaque handles. Each kind of handle has a release function, which accepts null.
-// Models, tensors and checkpoints may be used after their loader is released.
+// Objects are opaque handles. Each kind of handle has a release function. A release function
+// accepts null. Models, tensors and checkpoints may be used after their loader is released.
 //
 // A function that can fail returns a ringload_status. After a failure, ringload_last_error()
 // returns the cause as one line of text, with the file, the tensor and the byte offset if known. A
@@ -71,7 +71,7 @@ extern "C" {
 #define RINGLOAD_OF_INT
 #endif
 
-/// The memory for tensors: the host or a GPU.
+/// A device whose memory can hold tensors: the host or a GPU.
 typedef struct ringload_device ringload_device;
 /// An optional feature of a loader: a format or a store.
 typedef struct ringload_extension ringload_extension;
@@ -84,7 +84,7 @@ typedef struct ringload_checkpoint ringload_checkpoint;
 typedef struct ringload_selection ringload_selection;
 /// The digests that the tensors of a checkpoint must have. See `ringload/c_save.h`.
 typedef struct ringload_checksum_list ringload_checksum_list;
-/// An operation that was started, and later its result.
+/// An operation that was started. After its end, the handle provides the result.
 typedef struct ringload_operation ringload_operation;
 /// A load in progress that returns each tensor as soon as the tensor is loaded.
 typedef struct ringload_loading ringload_loading;
@@ -193,7 +193,7 @@ typedef enum ringload_device_kind RINGLOAD_OF_INT {
   RINGLOAD_CUDA = 1
 } ringload_device_kind;
 
-/// Releases a device. Any header of ringload may declare the function that created the device.
+/// Releases a device of ringload_host_device(), ringload_cuda_device() or any other function.
 RINGLOAD_C_EXPORT void ringload_device_release(ringload_device* device);
 
 /// How a loader reads files.
@@ -226,8 +226,8 @@ typedef struct ringload_loader_options {
   uint64_t arena_bytes_max;  // The memory limit for the tensors of one load. 0 means no limit.
   /// The maximum number of bytes of freed tensor memory that each device keeps for later loads.
   uint64_t cached_bytes;
-  /// The number of slots. 0 means 16 for the host, up to 64 if the latency of a mount needs them, or
-  /// 32 for each GPU, but at most 128. If little memory is available, 0 means fewer slots.
+  /// The number of slots. 0 means 16 for the host, or 32 for each GPU, but at most 128.
+  /// `loader_options::slots` in `ringload/options.hpp` describes the exceptions.
   uint32_t slots;
   /// The number of threads that copy bytes from the page cache. 0 means 3 for the host, and 3 or
   /// more for GPUs.
@@ -357,6 +357,7 @@ RINGLOAD_C_EXPORT void ringload_operation_release(ringload_operation* operation)
 // release the result, which is a handle. If the operation did not end with RINGLOAD_OK, the
 // functions return the status of the operation. If the operation has another kind of result, the
 // functions return RINGLOAD_INVALID_ARGUMENT.
+
 /// Returns the checkpoint that ringload_open_begin() or ringload_open_memory_begin() opened.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_checkpoint(ringload_operation* operation,
                                                                 ringload_checkpoint** result);
@@ -438,8 +439,8 @@ RINGLOAD_C_EXPORT size_t ringload_checkpoint_size(const ringload_checkpoint* che
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_tensor(const ringload_checkpoint* checkpoint,
                                                              size_t position,
                                                              ringload_tensor_info* into);
-/// Writes the position of the tensor `name` to `position`. Returns RINGLOAD_NOT_FOUND if no such
-/// tensor exists.
+/// Writes the position of the tensor `name` to `position`. Returns RINGLOAD_NOT_FOUND if the
+/// checkpoint does not have the tensor.
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_find(const ringload_checkpoint* checkpoint,
                                                            const char* name, size_t* position);
 /// Returns the metadata entry at a position. Returns RINGLOAD_END if the position is after the last
@@ -487,10 +488,10 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_matching(ringload_selection
                                                               const char* glob);
 /// Adds the tensors for which `is_wanted` returns a number other than 0. `is_wanted` is called once
 /// for each tensor of the checkpoint, before the first read of a load. `is_wanted` may also be
-/// called for an object that cannot be loaded. For an object that cannot be loaded, only `name` and
-/// `file_position` are set. Several threads may call `is_wanted` at the same time if several loads
-/// use the selection. `tensor` is valid during the call only. `is_wanted` must not call the
-/// library. `context` must stay valid until the selection is released and all its loads have ended.
+/// called for an object that cannot be loaded. In this case, only `name` and `file_position` are
+/// set. Several threads may call `is_wanted` at the same time if several loads use the selection.
+/// `tensor` is valid during the call only. `is_wanted` must not call the library. `context` must
+/// stay valid until the selection is released and all its loads have ended.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_where(
     ringload_selection* selection,
     int (*is_wanted)(void* context, const ringload_tensor_info* tensor), void* context);
@@ -520,8 +521,9 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_fused(ringload_selection* s
 RINGLOAD_C_EXPORT ringload_status ringload_selection_experts(ringload_selection* selection,
                                                              uint64_t rank, uint64_t ranks,
                                                              uint64_t experts);
-/// Ignores names and globs that match no tensor. Without this call, a name or glob that matches no
-/// tensor fails the load with RINGLOAD_NOT_FOUND.
+/// Ignores names and globs that match no tensor, and ringload_selection_experts() if the checkpoint
+/// has no expert. Without this call, the load fails with RINGLOAD_NOT_FOUND, or with
+/// RINGLOAD_INVALID_ARGUMENT if no expert exists.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_allow_missing(ringload_selection* selection);
 
 // --- Loads
@@ -533,14 +535,15 @@ typedef enum ringload_route RINGLOAD_OF_INT {
   RINGLOAD_ROUTE_BUFFERED = 2
 } ringload_route;
 
-/// Which tensors share one allocation. An allocation is freed when its last tensor is released.
+/// The unit of allocation: tensors in the same unit share one allocation. An allocation is freed
+/// when its last tensor is released.
 typedef enum ringload_allocation RINGLOAD_OF_INT {
   RINGLOAD_PER_LOAD = 0,
   RINGLOAD_PER_FILE = 1,
   RINGLOAD_PER_TENSOR = 2
 } ringload_allocation;
 
-/// Whether tensors are verified with the digests that their files store. Only .zt files store
+/// Whether tensors are compared with the digests that their files store. Only .zt files store
 /// digests.
 typedef enum ringload_embedded_digests RINGLOAD_OF_INT {
   RINGLOAD_DIGESTS_IGNORED = 0,
@@ -556,11 +559,12 @@ typedef struct ringload_load_options {
   ringload_dtype dtype;
   /// Whether reads use the page cache.
   ringload_route route;
-  /// Which tensors share one allocation.
+  /// The unit of allocation.
   ringload_allocation allocation;
   /// If not 0, tensors are mapped from their files into host memory, read-only by default.
   int mapped;
-  /// If not 0, a tensor that cannot be mapped is loaded. If 0, the load fails. Requires `mapped`.
+  /// If not 0, a tensor that cannot be mapped is read into memory. If 0, the load fails. Requires
+  /// `mapped`.
   int load_unmappable;
   /// Whether the load verifies digests that files store.
   ringload_embedded_digests embedded_digests;
@@ -591,8 +595,8 @@ typedef struct ringload_load_options {
   uint32_t tensor_alignment;
 } ringload_load_options;
 
-/// Loads the tensors of the checkpoint `from` that the selection selects. If `selection` is
-/// null, loads all tensors. `options` may be null. A load that fails returns no tensors.
+/// Loads the tensors that `selection` selects in the checkpoint `from`. If `selection` is null,
+/// loads all tensors. `options` may be null. A load that fails returns no tensors.
 RINGLOAD_C_EXPORT ringload_status ringload_load_begin(ringload_loader* loader,
                                                       const ringload_checkpoint* from,
                                                       const ringload_selection* selection,
@@ -697,7 +701,7 @@ RINGLOAD_C_EXPORT size_t ringload_model_size(const ringload_model* model);
 /// RINGLOAD_END if the position is after the last tensor.
 RINGLOAD_C_EXPORT ringload_status ringload_model_tensor(const ringload_model* model,
                                                         size_t position, ringload_tensor** tensor);
-/// Returns a handle to the tensor `name`. Returns RINGLOAD_NOT_FOUND if the model has no such
+/// Returns a handle to the tensor `name`. Returns RINGLOAD_NOT_FOUND if the model does not have the
 /// tensor.
 RINGLOAD_C_EXPORT ringload_status ringload_model_find(const ringload_model* model, const char* name,
                                                       ringload_tensor** tensor);
@@ -742,7 +746,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_tensor_look(const ringload_tensor* te
 struct DLManagedTensorVersioned;
 struct DLManagedTensor;
 /// Exports a tensor without a copy, as DLPack. The consumer must call the deleter of `*exported`.
-/// The memory is valid until that call.
+/// The memory stays valid until the deleter is called.
 RINGLOAD_C_EXPORT ringload_status ringload_tensor_to_dlpack(
     const ringload_tensor* tensor, struct DLManagedTensorVersioned** exported);
 /// Exports a tensor for consumers that support DLPack 0.x only.

@@ -73,9 +73,8 @@ typedef struct ringload_unreadable_info {
   const char* reason;      // The invalid value, and the expected value.
   const char* error_name;  // The name of the error, as in ringload_last_error_name().
   ringload_status status;  // The status of a load that selects the object.
-  /// If not 0, a glob that matches this object and also a tensor selects only the tensor. In this
-  /// case, a load fails only if the selection contains the exact name of the object, or a glob that
-  /// matches the object but no tensor.
+  /// If not 0, a selection can omit the object. A load then fails only if the selection contains
+  /// the exact name of the object, or a glob that matches the object but no tensor.
   int is_left_out;
   uint32_t file_position;  // The position of the file: see ringload_checkpoint_file().
 } ringload_unreadable_info;

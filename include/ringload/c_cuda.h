@@ -22,10 +22,10 @@ RINGLOAD_C_EXPORT ringload_status ringload_shared_cuda_device(int index, ringloa
 /// Returns the number of CUDA devices. Returns 0 if the machine has no driver.
 RINGLOAD_C_EXPORT int ringload_cuda_device_count(void);
 
-/// Creates a group that exchanges the memory of the CUDA device `device` with NCCL. All ranks of
-/// `hosts`, which is a group for host memory, must call this function together. Each rank must have
-/// a device of its own. Afterwards, only the new group may use `hosts`. The handle `hosts` may be
-/// released.
+/// Creates a group whose ranks exchange memory of the CUDA device `device` with NCCL. `hosts` must
+/// be a group for host memory. All ranks of `hosts` must call this function together. Each rank
+/// must have a device of its own. Afterwards, only the new group may use `hosts`. The handle
+/// `hosts` may be released.
 ///
 /// Loads by ranks with the new group require a loader for the same device. `stream` is a
 /// cudaStream_t of the device, on which NCCL runs. Null means the default stream. `library` is the

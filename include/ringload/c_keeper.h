@@ -27,12 +27,13 @@ typedef struct ringload_keeper_options {
   size_t users_count;
   /// The file mode of the socket. Only users with write permission can connect. 0 means 0600.
   uint32_t mode;
-  /// The maximum number of connections. Each attached model holds one connection. 0 means 1,024.
+  /// The maximum number of connections. Each attached model, and each call that waits for a
+  /// version, holds one connection. 0 means 1,024.
   uint32_t connections_max;
 } ringload_keeper_options;
 
 /// Creates a keeper with a socket at the path `socket`. A thread of the keeper serves the models.
-/// If the path exists and is a socket without a keeper, the socket is replaced. `options` may be
+/// If the path is a socket at which no program listens, the socket is replaced. `options` may be
 /// null.
 RINGLOAD_C_EXPORT ringload_status ringload_keeper_create(const char* socket,
                                                          const ringload_keeper_options* options,
@@ -82,7 +83,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_attached_version(const ringload_model
                                                             ringload_kept_version* version);
 
 /// Returns the version that the keeper at `socket` serves under `name`, without attaching the
-/// model. Fails like ringload_attach().
+/// model. `milliseconds` and the failures are the same as for ringload_attach().
 RINGLOAD_C_EXPORT ringload_status ringload_served_version(const char* socket, const char* name,
                                                           uint32_t milliseconds,
                                                           ringload_kept_version* version);

@@ -65,10 +65,10 @@ typedef enum ringload_group_reading RINGLOAD_OF_INT {
 } ringload_group_reading;
 
 /// Starts a load by all ranks of the group. The operation ends when all ranks have read their
-/// parts. With RINGLOAD_READING_OWN, the operation ends when all ranks have opened the source.
-/// `loader` must be a loader for the device whose memory the group exchanges: the host, or with
-/// ringload_nccl_group() a GPU. With RINGLOAD_READING_OWN, any device can be used. `source` is a
-/// file, a folder, an index or `owner/model`. The source must have the same tensors on all ranks.
+/// parts. With RINGLOAD_READING_OWN, the operation ends when all ranks have opened the source. The
+/// device of `loader` must be the device of the group: the GPU of a group of ringload_nccl_group(),
+/// and the host for any other group. With RINGLOAD_READING_OWN, any device can be used. `source` is
+/// a file, a folder, an index or `owner/model`. The source must have the same tensors on all ranks.
 /// `options` may be null.
 RINGLOAD_C_EXPORT ringload_status ringload_group_load_begin(ringload_loader* loader,
                                                             ringload_group* group,
@@ -130,13 +130,13 @@ RINGLOAD_C_EXPORT ringload_status ringload_group_loading_push_begin(ringload_gro
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_push(ringload_group_loading* loading,
                                                               const char* name, uint32_t to,
                                                               ringload_tensor** loaded);
-/// Starts a call that gives every rank a model of the `count` tensors `names`, whole, in the memory
-/// of the loader's device. If `names` is null, the model has all tensors. One call for many tensors
-/// is faster than a call for each tensor.
+/// Starts a call whose result on every rank is a model. The model has the `count` tensors `names`,
+/// whole, in the memory of the loader's device. If `names` is null and `count` is 0, the model has
+/// all tensors. One call for many tensors is faster than a call for each tensor.
 RINGLOAD_C_EXPORT ringload_status
 ringload_group_loading_model_begin(ringload_group_loading* loading, const char* const* names,
                                    size_t count, ringload_operation** operation);
-/// Makes the same call and waits for its end.
+/// Makes a call as ringload_group_loading_model_begin() does, and waits for the end of the call.
 RINGLOAD_C_EXPORT ringload_status ringload_group_loading_model(ringload_group_loading* loading,
                                                                const char* const* names,
                                                                size_t count,

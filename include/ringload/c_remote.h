@@ -13,7 +13,7 @@ extern "C" {
 
 /// How the local cache of the hub is used.
 typedef enum ringload_hub_cache RINGLOAD_OF_INT {
-  /// Files that are in the cache are not downloaded. Downloaded files are not cached.
+  /// Files that are in the cache are not downloaded. Downloaded files are not added to the cache.
   RINGLOAD_HUB_CACHE_READ = 0,
   RINGLOAD_HUB_CACHE_OFF = 1,
   /// Like RINGLOAD_HUB_CACHE_READ, but downloaded bytes are also written to the cache.

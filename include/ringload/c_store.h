@@ -35,8 +35,8 @@ typedef struct ringload_store_read ringload_store_read;
 /// The functions of a store. Several threads of the library call the functions at the same time. No
 /// function may throw a C++ exception. A function that is optional may be null.
 ///
-/// RINGLOAD_OK means that the function has succeeded. Any other status fails the load. The load
-/// fails with the same status. However, the load replaces RINGLOAD_PENDING, RINGLOAD_END,
+/// RINGLOAD_OK means that the function has succeeded. If a function returns any other status, the
+/// load fails with the same status. However, the load replaces RINGLOAD_PENDING, RINGLOAD_END,
 /// RINGLOAD_CANCELLED, RINGLOAD_INTERNAL_ERROR and unknown values by RINGLOAD_SYSTEM_ERROR. A
 /// cancelled load ends with RINGLOAD_CANCELLED, even if its reads return another status.
 /// ringload_store_fail() adds a reason to the error text.
@@ -123,11 +123,11 @@ RINGLOAD_C_EXPORT void ringload_store_read_failed(ringload_store_read* read, rin
 /// read soon.
 RINGLOAD_C_EXPORT int ringload_store_read_is_cancelled(const ringload_store_read* read);
 
-/// Opens a checkpoint file in memory. `name` appears in error texts and in the catalog. The
-/// extension of `name` determines the format, as the extension of a file name does. `release` is
-/// called once with `context` when the bytes are no longer needed, also if the call fails. If
-/// `release` is null, the caller must keep the bytes until the checkpoint, its loads and its
-/// operations are released. `options` may be null. The result of the operation is a checkpoint: see
+/// Opens a checkpoint file in memory. `name` appears in error texts and in the catalog. The suffix
+/// of `name`, such as ".safetensors", determines the format. `release` is called once with
+/// `context` when the bytes are no longer needed, also if the call fails. If `release` is null, the
+/// caller must keep the bytes until the checkpoint, its loads and its operations are released.
+/// `options` may be null. The result of the operation is a checkpoint: see
 /// ringload_operation_checkpoint().
 RINGLOAD_C_EXPORT ringload_status
 ringload_open_memory_begin(ringload_loader* loader, const void* bytes, size_t count,

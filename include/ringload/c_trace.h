@@ -49,9 +49,9 @@ typedef struct ringload_trace_event {
   uint32_t stream;  // The index of the compressed stream that was decompressed.
 } ringload_trace_event;
 
-/// Contains a function that a load calls for each step, after the end of the step. The address of
-/// this struct is a field of ringload_load_options. The struct and the context must stay valid
-/// until the load has ended. A struct that outlives the loader meets this condition.
+/// Contains a function that a load calls for each step, after the end of the step.
+/// `ringload_load_options::trace` is the address of this struct. The struct and the context must
+/// stay valid until the load has ended. A struct that outlives the loader meets this condition.
 ///
 /// The engine thread of the loader calls the function, for one event at a time. All loads of the
 /// loader wait while the function runs. Therefore the function should only store the event. The

@@ -119,8 +119,8 @@ RINGLOAD_C_EXPORT void ringload_writer_release(ringload_writer* writer);
 
 // Each of the next functions adds a step. The steps run in the order of the calls, in a thread of
 // the writer. A step may be started before earlier steps have ended. The memory of a tensor must
-// stay valid and unchanged until its step has ended. If a step is cancelled, or fails after it has
-// changed the file, all later steps fail too.
+// stay valid and unchanged until its step has ended. If a step is cancelled, or fails after a
+// change of the file, all later steps fail too.
 
 /// Adds a dense tensor. If `options` is null, the tensor is stored without compression.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add_begin(ringload_writer* writer,

@@ -34,9 +34,9 @@ enum class strictness : std::uint8_t {
 /// memory, opening or writing the checkpoint fails with `errc::header_too_large`.
 inline constexpr std::uint64_t description_bytes_max = std::uint64_t{64} << 20;
 
-/// The dtypes of NumPy arrays whose type has no name in NumPy. Arrays of the package ml_dtypes
-/// store bfloat16 as "V2" and most 8-bit floats as "V1". These names state only the width of an
-/// element. If no dtype is set for the width, opening the file fails with
+/// The dtypes to use for NumPy arrays whose type has no name in NumPy. Arrays of the package
+/// ml_dtypes store bfloat16 as "V2" and most 8-bit floats as "V1". These names state only the width
+/// of an element. If no dtype is set for the width, opening the file fails with
 /// `errc::unsupported_feature`. ml_dtypes stores float8_e5m2 as "f1". The name "f1" is accepted if
 /// `one_byte` or `two_bytes` is set.
 struct unnamed_dtypes {
@@ -53,7 +53,7 @@ struct read_options {
 
   /// How strictly files are validated.
   ringload::strictness strictness = ringload::strictness::strict;
-  unnamed_dtypes nameless;  // The dtypes of NumPy arrays whose type has no name.
+  unnamed_dtypes nameless;  // The dtypes to use for NumPy arrays without a type name.
 };
 
 /// The description of one tensor of a checkpoint.
@@ -76,7 +76,7 @@ struct tensor_info {
   ///   - "strided": the elements are not in row-major order, or have gaps between them
   ///   - "chunked": the file has the tensor in several rectangular parts
   ///   - "inline": the header contains the elements of the tensor
-  ///   - "delta": the file is a delta and contains only the difference, see apply_async
+  ///   - "delta": the file is a delta and contains only the difference, see `ringload/delta.hpp`
   std::string encoding = {};
   /// The number of bytes that a load reads for the tensor. Several tensors may share bytes.
   std::uint64_t stored_bytes = 0;
@@ -111,10 +111,10 @@ struct composite_info {
   std::string name_of(std::string_view part) const { return name + separator + std::string(part); }
 };
 
-/// An object that cannot be loaded. A load that selects this object fails with the error below.
-/// Other loads are not affected. With `strictness::reference`, a load fails only if the selection
-/// contains the exact name of the object, or a glob that matches the object but no tensor. All
-/// other selections omit the object.
+/// An object that cannot be loaded. A load that selects this object fails with the error in `code`,
+/// `place` and `reason`. Other loads are not affected. With `strictness::reference`, a load fails
+/// only if the selection contains the exact name of the object, or a glob that matches the object
+/// but no tensor. All other selections omit the object.
 struct unreadable_info {
   std::string name;                     // The name of the object.
   std::uint32_t file = 0;               // The index of the file in catalog::files.
@@ -131,8 +131,9 @@ struct file_info {
   std::uint64_t bytes = 0;  // The size at the time of opening.
   std::string format = {};  // "safetensors", "npy", "npz", "pytorch", ...
   /// The number of bytes that were read to find the tensors. For safetensors, this is the size of
-  /// the header with its length field. Other formats are read in windows, which can exceed the
-  /// header. 0 for an external data file, and for HDF5, which libhdf5 reads.
+  /// the header with its length field. Headers of other formats are read in larger pieces, which
+  /// can include bytes after the header. 0 for an external data file, and for an HDF5 file, whose
+  /// header libhdf5 reads.
   std::uint64_t header_bytes = 0;
 };
 

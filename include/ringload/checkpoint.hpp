@@ -40,11 +40,12 @@ class RINGLOAD_EXPORT checkpoint {
   /// Returns the catalog. The reference is valid as long as a copy of this handle exists.
   const ringload::catalog& catalog() const noexcept;
 
-  /// Returns the description of the tensor `name`, or null if no such tensor exists. The first call
-  /// builds an index of all names.
+  /// Returns the description of the tensor `name`, or null if the checkpoint does not have the
+  /// tensor. The first call builds an index of all names.
   const tensor_info* find(std::string_view name) const noexcept;
-  /// Returns the description of the tensor `name`. Throws `errc::no_such_tensor` if no such tensor
-  /// exists. If the tensor cannot be loaded, throws the error in `catalog::unreadable`.
+  /// Returns the description of the tensor `name`. Throws `errc::no_such_tensor` if the checkpoint
+  /// does not have the tensor. If the tensor cannot be loaded, throws the error in
+  /// `catalog::unreadable`.
   const tensor_info& at(std::string_view name) const;
   /// Returns true if the checkpoint has the tensor `name`.
   bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }

@@ -15,15 +15,15 @@
 // copies or converts the bytes from the buffer to the tensors. If the device has no memory for the
 // buffers, the kernel reads the slots directly.
 //
-// When a loader is destroyed, threads of the library unpin its memory and destroy its CUDA streams,
-// because these calls may wait for work of the program on the device. The destructor itself waits
-// for the copies of the loader: see `basic_loader`. Therefore do not destroy a loader in a thread
-// that runs an event loop.
+// When a loader is destroyed, threads of the library unpin its memory and destroy its CUDA streams.
+// The destructor does not make these calls itself, because the calls may wait for work of the
+// program on the device. However, the destructor waits for the copies of the loader: see
+// `basic_loader`. Therefore do not destroy a loader in a thread that runs an event loop.
 //
 // Before the last tensor of a load is destroyed, all device work that uses the memory of the load
-// must have completed, except work that was declared with release_after(). A thread of the library
-// frees the memory with cudaFree. CUDA does not guarantee that cudaFree waits for work on the
-// device.
+// must have completed. Only work that was declared with release_after() may still run. A thread of
+// the library frees the memory with cudaFree. CUDA does not guarantee that cudaFree waits for work
+// on the device.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -44,11 +44,11 @@ namespace ringload::inline v0 {
 /// `errc::device_unavailable`. The error text contains the reason.
 RINGLOAD_EXPORT device cuda_device(int index = 0) noexcept;
 
-/// Returns the device cuda_device(index), with memory that a `keeper` can share with other
-/// processes (`ringload/keeper.hpp`). The size of each allocation is a multiple of the device's
-/// granularity, which is usually 2 MiB. Freed memory is not kept for later loads. If the driver
-/// cannot share memory, loads fail with the driver's error. The returned device is equal to
-/// `cuda_device(index)`.
+/// Returns the CUDA device that has the index `index`. Models that are loaded for the returned
+/// device are in memory that a `keeper` can share with other processes (`ringload/keeper.hpp`). The
+/// size of each allocation is a multiple of the device's granularity, which is usually 2 MiB. Freed
+/// memory is not kept for later loads. If the driver cannot share memory, loads fail with the
+/// driver's error. The returned device is equal to `cuda_device(index)`.
 RINGLOAD_EXPORT device shared_cuda_device(int index = 0) noexcept;
 
 /// Returns the number of CUDA devices. If the number is 0, `why_none` receives the reason, such as
@@ -79,8 +79,8 @@ RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t offset,
 /// driver context is used.
 ///
 /// Returns the number of registered bytes of the model, including bytes that were already
-/// registered. Allocations of less than 64 KiB and mapped files are not registered. Tensors in such
-/// memory can still be copied.
+/// registered. Allocations of less than 64 KiB and mapped files are not registered. Tensors in
+/// unregistered memory can still be copied.
 ///
 /// The memory stays registered until the memory is unmapped. With `loader_options::cached_bytes`,
 /// the memory also stays registered in the free list. Registered memory cannot be sealed. Therefore
@@ -89,8 +89,8 @@ RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t offset,
 RINGLOAD_EXPORT std::uint64_t pin(const model& host_model, int device = 0);
 
 /// Declares that no present or later work on the device uses the allocation of the tensor `used`.
-/// The declaration covers all tensors in this allocation. By default, these are all tensors of the
-/// load: see `load_options::allocation`.
+/// The declaration covers all tensors in this allocation. By default, all tensors of a load share
+/// one allocation: see `load_options::allocation`.
 ///
 /// Memory is kept for later loads (`loader_options::cached_bytes`) only after a call of this
 /// function or of release_after(). Thread-safe.

@@ -14,8 +14,8 @@
 // server. The file contains the digests of all tensors of both versions. If a delta is damaged, or
 // belongs to another base version, the operation fails and changes nothing.
 //
-// A delta can also be a folder with an index, the layout of slime, SGLang and ModelExpress: see
-// indexed_delta. All functions read both layouts.
+// A delta can also be a folder with an index: see indexed_delta. The programs SGLang, ModelExpress
+// and slime use this layout. All functions read both layouts.
 
 #include <cstdint>
 #include <functional>
@@ -51,13 +51,14 @@ enum class delta_checksum : std::uint8_t {
 };
 
 /// Describes a delta with an index. The delta is a folder with safetensors files and a file
-/// model.safetensors.index.json. Each changed tensor is one Zstandard stream of type u8. Each
-/// safetensors file has the digests of its changed tensors in `__metadata__`. slime and SGLang read
-/// every such delta. ModelExpress reads `exclusive_or` with `adler32`.
+/// model.safetensors.index.json. Each changed tensor is stored as one Zstandard stream, with the
+/// dtype u8. Each safetensors file has the digests of its changed tensors in `__metadata__`. The
+/// programs slime and SGLang read all deltas in this layout. ModelExpress reads only deltas with
+/// `exclusive_or` and `adler32`.
 ///
-/// The layout has no digest of the base and of unchanged tensors. Therefore an applied delta is
-/// verified for the tensors that it changes, and only by their new digests. The layout has no
-/// metadata of the next version: the applied version keeps the metadata of its base. The layout
+/// The layout has digests of the new bytes of changed tensors only. Therefore, when a delta is
+/// applied, neither the base version nor the unchanged tensors are verified. The layout has no
+/// metadata of the next version, so the result has the metadata of the base version. The layout
 /// cannot add, remove or reshape a tensor.
 struct indexed_delta {
   RINGLOAD_OPTION_STRUCT(indexed_delta)
@@ -69,7 +70,7 @@ struct indexed_delta {
   /// The name of the next version. If empty, the folder must have a name such as "weight_v000007",
   /// and the name of the version is "000007".
   std::string version = {};
-  /// The name of the base version. If empty, the number of the next version minus 1.
+  /// The name of the base version. If empty, the name is the number of the next version minus 1.
   std::string base_version = {};
 };
 
@@ -87,15 +88,16 @@ struct delta_options {
   bool replace = true;
   bool sync = true;  // If true, the file and its folder are flushed to the drive before completion.
   /// Creates hashers for SHA-256 digests in the files of both versions. Digests in files are
-  /// verified, because a delta of damaged bytes would have correct digests. If empty, a version
-  /// with SHA-256 digests fails with `errc::digest_unavailable`.
+  /// verified before the comparison. Otherwise damaged bytes could become part of the delta. If
+  /// empty, a version with SHA-256 digests fails with `errc::digest_unavailable`.
   std::function<hasher()> sha256 = {};
 };
 
 /// The result of save_delta_async. The delta stores each changed tensor in one of three forms:
-/// sparse, dense or whole. save_delta_async chooses the form by the estimated size of each form.
-/// All elements of a whole tensor count as changed. In a delta with an index, tensors with the
-/// encoding `exclusive_or` count as dense, and tensors with the encoding `overwrite` as sparse.
+/// sparse, dense or whole. save_delta_async chooses the form by the estimated size of each form. In
+/// `elements_changed`, all elements of a whole tensor count as changed. In a delta with an index,
+/// tensors with the encoding `exclusive_or` count as dense, and tensors with the encoding
+/// `overwrite` as sparse.
 struct delta_result {
   std::uint64_t bytes = 0;              // The size of the delta.
   std::uint64_t tensors_unchanged = 0;  // The number of unchanged tensors.
@@ -119,11 +121,12 @@ struct apply_options {
   /// are verified. If false, unchanged tensors are not read. A delta with an index has no digests
   /// of unchanged tensors, so the option has no effect.
   bool check_unchanged = true;
-  /// The allocations of changed tensors. `per_tensor` allows each old version to be freed tensor by
-  /// tensor. Otherwise one allocation has all changed tensors, and also the unchanged tensors of
-  /// each older allocation that has less than half of its bytes in use. Therefore a chain of
-  /// versions never has many allocations, and a keeper can publish each version. update_async
-  /// ignores this option.
+  /// The allocations of changed tensors. With `per_tensor`, each changed tensor has its own
+  /// allocation, so that the memory of old versions can be freed tensor by tensor. With any other
+  /// value, one new allocation has all changed tensors. If less than half of an older allocation is
+  /// still in use, the operation also copies its unchanged tensors to the new allocation. Therefore
+  /// a chain of versions never has many allocations, and a keeper can publish each version.
+  /// update_async ignores this option.
   ringload::allocation allocation = ringload::allocation::per_tensor;
 };
 
@@ -142,9 +145,10 @@ struct version_options {
 
   std::optional<std::uint64_t> version = {};  // Empty means the newest version of the folder.
   apply_options apply = {};                   // The options for each applied delta.
-  /// A loaded version of the same folder, which has the number `base_version`. If the chain to the
-  /// requested version contains `base_version`, only the deltas after `base_version` are read.
-  /// Otherwise `base` is not used.
+  /// A loaded version of the same folder. Its number is `base_version`. `base` is used if no
+  /// version after `base_version`, up to the requested version, is a full version. Then only the
+  /// deltas after `base_version` are read. Otherwise the load begins with a full version and
+  /// ignores `base`.
   std::optional<model> base = {};
   std::uint64_t base_version = 0;  // The number of `base`.
 };
@@ -152,7 +156,7 @@ struct version_options {
 /// The files of one version in a version folder. The path of a missing file is empty.
 struct version_info {
   std::uint64_t version = 0;  // The number of the version.
-  std::string full;           // The path of the whole checkpoint.
+  std::string full;           // The path of the full version, which is a whole checkpoint.
   std::string delta;          // The path of the delta from the previous version.
 };
 
@@ -201,13 +205,12 @@ RINGLOAD_EXPORT void begin_update(const engine_ptr& loader_engine, update_reques
 }  // namespace detail
 
 /// Compares two checkpoints and writes their difference to the .zt file `path`, or to the folder
-/// `path` if `options.indexed` is set. The file or the folder becomes visible at its path when it
-/// is complete. Tensors are compared as they are stored: dtypes
-/// are not converted. Tensors with a logical type, such as a quantised type of GGUF, must not be
-/// new and must keep their dtype and shape. Otherwise the operation fails with
-/// `errc::unsupported_feature`. Tensors are compared in host memory, regardless of the loader's
-/// devices. Cancellation of any type cancels the operation. A cancelled operation leaves no new
-/// file.
+/// `path` if `options.indexed` is set. The file or the folder becomes visible at its path when the
+/// operation completes. Tensors are compared in host memory, as they are stored: dtypes are not
+/// converted. Tensors with a logical type, such as a quantised type of GGUF, must not be new and
+/// must keep their dtype and shape. Otherwise the operation fails with `errc::unsupported_feature`.
+/// The loader may have any devices. Cancellation of any type cancels the operation. A cancelled
+/// operation leaves no new file.
 template <class Executor, token_for<delta_result> CompletionToken = default_token>
 auto save_delta_async(basic_loader<Executor>& used_loader, detail::path_argument path, source base,
                       source next, delta_options options, CompletionToken&& token = {}) {
@@ -224,9 +227,9 @@ auto save_delta_async(basic_loader<Executor>& used_loader, detail::path_argument
 }
 
 /// Applies a delta to the model `base`, and completes with the next version. `base` is not changed.
-/// Tensors that the delta does not change share the memory of `base`. Each changed tensor has an
-/// allocation of its own, unless `options.allocation` says otherwise. All tensors of `base` must be
-/// on the first device of the loader. Otherwise the operation fails with
+/// Tensors that the delta does not change share the memory of `base`. By default, each changed
+/// tensor has an allocation of its own: see `apply_options::allocation`. All tensors of `base` must
+/// be on the first device of the loader. Otherwise the operation fails with
 /// `errc::device_unavailable`.
 ///
 /// If the device is a GPU, each changed tensor is copied to the host, changed and verified there,
@@ -280,15 +283,15 @@ auto update_async(basic_loader<Executor>& used_loader, detail::list_argument<des
 ///
 ///   v7.safetensors, v7.zt, or a folder v7   the full version
 ///   v7.delta.zt                             the delta from version 6
-///   weight_v000007                          a folder, either the full version or a delta with an
-///                                           index, as slime publishes it
+///   weight_v000007                          a folder in the layout of slime: either the full
+///                                           version, or a delta with an index
 ///
-/// A folder such as weight_v000007 is ignored until it has its index, or a file model.safetensors.
-/// The base of the first delta must be in the folder, for example as a symlink weight_v000000.
-/// The folder is a local folder, or a folder of a store of `extensions`, such as a prefix of S3 or
-/// a repository of the hub. In a store, a full version is a single file, and folders such as
-/// weight_v000007 are not listed: use load_chain_async with the addresses of their indices.
-/// `extensions` has the same meaning as for a loader.
+/// A folder such as weight_v000007 is ignored until the folder contains an index or a file
+/// model.safetensors. The base of the first delta must be in the folder, for example as a symlink
+/// weight_v000000. The folder is a local folder, or a folder of a store of `extensions`, such as a
+/// prefix of S3 or a repository of the hub. In a store, a full version is a single file. Folders
+/// such as weight_v000007 in a store are not listed: use load_chain_async with the addresses of
+/// their indices. `extensions` has the same meaning as for a loader.
 ///
 /// Throws `ringload::error`. The code is `errc::ambiguous_source` if the folder has two full
 /// versions with the same number, and `errc::unsupported_feature` if the store cannot list the
@@ -303,9 +306,9 @@ RINGLOAD_EXPORT std::vector<version_info> list_versions(
 /// `options.apply.allocation` is also the allocation of the full version. The full version is
 /// loaded into the memory of the first device of the loader.
 ///
-/// If one of these files is missing, the operation fails with `errc::source_not_found`. If a file
-/// is damaged, or belongs to another version or base, the operation fails with `errc::wrong_digest`
-/// or another code. Each error names the file.
+/// If a necessary file is missing, the operation fails with `errc::source_not_found`. If a file is
+/// damaged, or belongs to another version or base, the operation fails with `errc::wrong_digest` or
+/// another code. Each error names the file.
 ///
 /// Cancellation of any type cancels the operation.
 template <class Executor, token_for<model> CompletionToken = default_token>
@@ -324,8 +327,8 @@ auto load_version_async(basic_loader<Executor>& used_loader, detail::path_argume
 }
 
 /// Loads a version from a list of files. The first link is a full version. Each further link is the
-/// delta from the version before. The links can be files of a web server, which cannot list a
-/// folder. Fails like load_version_async. Each error names the link.
+/// delta from the version before. The links can also be files of a web server, although a web
+/// server cannot list a folder. Fails like load_version_async. Each error names the link.
 template <class Executor, token_for<model> CompletionToken = default_token>
 auto load_chain_async(basic_loader<Executor>& used_loader, detail::list_argument<source> links,
                       apply_options options, CompletionToken&& token = {}) {

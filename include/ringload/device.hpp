@@ -57,9 +57,9 @@ class device {
 RINGLOAD_EXPORT device host() noexcept;
 
 /// Returns the number of bytes of host memory that this process can still allocate. The number is
-/// the smallest of three amounts: the memory that remains in the machine, in the control group of
-/// the process, and in the parents of this group. The page cache counts as available. Returns an
-/// empty optional if the system does not provide the numbers.
+/// the smallest of three amounts: the memory left in the machine, in the control group of the
+/// process, and in the parents of this group. The page cache counts as available. Returns an empty
+/// optional if the system does not provide the numbers.
 ///
 /// If the process uses more memory than this number, the kernel may kill the process. The limit
 /// `memory.high` of a group counts too, because the kernel slows the process down above this limit.

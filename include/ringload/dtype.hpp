@@ -53,8 +53,8 @@ RINGLOAD_EXPORT std::string_view name(dtype type) noexcept;
 /// are case-sensitive.
 RINGLOAD_EXPORT std::optional<dtype> dtype_named(std::string_view name) noexcept;
 
-/// Returns the alignment of one element in memory, in bytes: 1, 2, 4, 8 or 16. c128 needs 16,
-/// because PyTorch does.
+/// Returns the alignment of one element in memory, in bytes: 1, 2, 4, 8 or 16. The alignment of
+/// c128 is 16, because PyTorch requires this alignment.
 RINGLOAD_EXPORT unsigned alignment(dtype type) noexcept;
 
 /// Returns true if `load_options::dtype` can convert elements from the dtype `stored` to the dtype

@@ -35,7 +35,8 @@ struct RINGLOAD_EXPORT destination {
   ringload::dtype dtype = dtype::u8;  // The type of the elements in memory.
   std::vector<std::uint64_t> shape;   // The sizes of the dimensions, outermost first.
   /// The strides in elements, one for each dimension. A stride may be negative. Empty means
-  /// row-major without gaps. A type with less than 8 bits must be row-major without gaps.
+  /// row-major without gaps. A tensor with elements of less than 8 bits must be row-major without
+  /// gaps.
   std::vector<std::int64_t> strides;
   /// The size of the memory. If the shape and the strides need more bytes, the fill fails. 0 means
   /// no check.
@@ -107,8 +108,8 @@ struct fill_options {
   on_dtype dtype = on_dtype::exact;
   /// The action if a tensor and its destination have different shapes. `exact`: the fill fails with
   /// `errc::wrong_shape`. `broadcast`: the tensor is broadcast by PyTorch's rule. The rule compares
-  /// the dimensions from last to first. Each size of the tensor must be equal to the size of the
-  /// destination, or must be 1, or must be missing.
+  /// the dimensions from last to first. Each size of the tensor must be 1, or equal to the size of
+  /// the destination. The tensor may have fewer dimensions than the destination.
   on_shape shape = on_shape::exact;
   /// Returns the name of the tensor for the name of a destination. If no function is set, the names
   /// of the tensor and of its destination are equal. Called once for each destination, in a thread

@@ -66,8 +66,8 @@ class RINGLOAD_EXPORT group {
   /// Returns the device whose memory all messages must be in. The default is the host.
   virtual device memory() const noexcept;
   /// Returns a group of the same ranks whose messages are in host memory. The default is this
-  /// group. A class for device memory must override this function if ranks load with the class. The
-  /// reference is valid as long as this object exists.
+  /// group. A class whose messages are in GPU memory must override this function, because loads by
+  /// ranks also exchange host memory. The reference is valid as long as this object exists.
   virtual group& host_group() noexcept;
 
   /// Sends a message to the rank `receiver`. The other rank must receive a message of the same
@@ -126,12 +126,11 @@ RINGLOAD_EXPORT std::vector<std::unique_ptr<group>> make_thread_ranks(
 ///
 /// If `address` is `tcp://host:port` or `tcp://host:port/token`, the ranks are processes on one or
 /// several machines, which connect over TCP. Rank 0 listens at the host and port. The other ranks
-/// connect to rank 0, and may start earlier than rank 0. Each of the other ranks also listens, at a
-/// port that the kernel chooses. Its address is the address from which this rank connects to rank
-/// 0. The other ranks must be able to connect to this address and port. `host` is a name, an IPv4
-/// address, or an IPv6 address in brackets. The token has at most 64 bytes. Rank 0 refuses ranks
-/// with another token. Therefore two jobs that use the same port by mistake do not become one
-/// group.
+/// connect to rank 0, and may start earlier than rank 0. Each of the other ranks also listens, at
+/// the address from which the rank connects to rank 0, and at a port that the kernel chooses. The
+/// other ranks must be able to connect to this address and port. `host` is a name, an IPv4 address,
+/// or an IPv6 address in brackets. The token has at most 64 bytes. Rank 0 refuses ranks with
+/// another token. Therefore two jobs that use the same port by mistake do not become one group.
 ///
 /// TCP connections are neither encrypted nor authenticated, and the token is sent as plain text.
 /// Everybody who can connect to the ports can disturb the group, and everybody who can read the

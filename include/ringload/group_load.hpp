@@ -60,12 +60,17 @@ namespace detail {
 class group_job;
 
 struct group_call {
-  enum class what : std::uint8_t { tensor, shard, fused, push, model };
+  enum class call_kind : std::uint8_t { tensor, shard, fused, push, model };
 
-  group_call(what k, std::vector<std::string> n, std::uint32_t d, std::uint32_t t, std::string a)
-      : kind(k), names(std::move(n)), dim(d), receiver(t), fused_name(std::move(a)) {}
+  group_call(call_kind kind_of_call, std::vector<std::string> tensor_names, std::uint32_t dimension,
+             std::uint32_t receiver_rank, std::string fused_tensor_name)
+      : kind(kind_of_call),
+        names(std::move(tensor_names)),
+        dim(dimension),
+        receiver(receiver_rank),
+        fused_name(std::move(fused_tensor_name)) {}
 
-  what kind;
+  call_kind kind;
   std::vector<std::string> names;
   std::uint32_t dim;
   std::uint32_t receiver;
@@ -86,10 +91,10 @@ RINGLOAD_EXPORT void begin_group_model(const std::shared_ptr<group_job>& job, gr
 /// The tensors are in the memory of the loader's device. Each tensor has its own allocation, except
 /// that all tensors of a model_async() share one allocation.
 ///
-/// With `group_reading::divided`, a rank also holds the part of the checkpoint that it has read,
-/// until the last handle of the load is released: a later call of the ranks can request any tensor
-/// again. `load_options::allocation` does not change this. With `group_reading::own`, a rank holds
-/// only the tensors that the program holds.
+/// With `group_reading::divided`, a rank keeps its part of the checkpoint in memory until the last
+/// handle of the load is released. The part is needed because a later call can request any tensor
+/// again. With `group_reading::own`, a rank holds only the tensors that the program holds.
+/// `load_options::allocation` has no effect on the tensors of a group_load.
 ///
 /// All ranks must make the same calls in the same order. A rank must also make a call whose result
 /// is empty on this rank. A call may be started before earlier calls complete. The calls run in the
@@ -123,17 +128,17 @@ class RINGLOAD_EXPORT group_load {
   /// Completes with the whole tensor on every rank.
   template <token_for<tensor> CompletionToken = default_token>
   auto tensor_async(std::string_view name, CompletionToken&& token = {}) {
-    return call({detail::group_call::what::tensor, {std::string(name)}, 0, 0, {}},
+    return call({detail::group_call::call_kind::tensor, {std::string(name)}, 0, 0, {}},
                 std::forward<CompletionToken>(token));
   }
 
   /// Divides the tensor along `dim` and completes with the range of this rank. A range has
   /// ceil(size / ranks) indices, so the ranges of the last ranks may be shorter or empty. Fails
-  /// with `errc::invalid_selection` if the dimension does not exist, or if one index of the
-  /// dimension is not a whole number of bytes.
+  /// with `errc::invalid_selection` if the dimension does not exist, or if the elements of one
+  /// index of the dimension do not fill a whole number of bytes.
   template <token_for<tensor> CompletionToken = default_token>
   auto shard_async(std::string_view name, std::uint32_t dim, CompletionToken&& token = {}) {
-    return call({detail::group_call::what::shard, {std::string(name)}, dim, 0, {}},
+    return call({detail::group_call::call_kind::shard, {std::string(name)}, dim, 0, {}},
                 std::forward<CompletionToken>(token));
   }
 
@@ -145,7 +150,7 @@ class RINGLOAD_EXPORT group_load {
   auto fused_async(std::string_view name, detail::list_argument<std::string> names,
                    std::uint32_t dim, CompletionToken&& token = {}) {
     return call(
-        {detail::group_call::what::fused, std::move(names).take(), dim, 0, std::string(name)},
+        {detail::group_call::call_kind::fused, std::move(names).take(), dim, 0, std::string(name)},
         std::forward<CompletionToken>(token));
   }
 
@@ -153,13 +158,13 @@ class RINGLOAD_EXPORT group_load {
   /// ranks.
   template <token_for<tensor> CompletionToken = default_token>
   auto push_async(std::string_view name, std::uint32_t receiver, CompletionToken&& token = {}) {
-    return call({detail::group_call::what::push, {std::string(name)}, 0, receiver, {}},
+    return call({detail::group_call::call_kind::push, {std::string(name)}, 0, receiver, {}},
                 std::forward<CompletionToken>(token));
   }
 
   /// Completes with a model that has all tensors of the checkpoint, whole, on every rank. One call
-  /// for many tensors is faster than a call for each tensor: the ranks check the call only once,
-  /// and the bytes that a rank has read are broadcast as one message.
+  /// for many tensors is faster than a call for each tensor, because the ranks compare only one
+  /// call. Each rank then broadcasts its bytes as one message.
   template <token_for<model> CompletionToken = default_token>
   auto model_async(CompletionToken&& token = {}) {
     return call_model(all_names(), std::forward<CompletionToken>(token));
@@ -185,7 +190,7 @@ class RINGLOAD_EXPORT group_load {
   auto call_model(std::vector<std::string> names, CompletionToken&& token) {
     return detail::initiate<model, &detail::begin_group_model, detail::cancel_with_effects>(
         std::forward<CompletionToken>(token), executor_, job_,
-        detail::group_call(detail::group_call::what::model, std::move(names), 0, 0, {}));
+        detail::group_call(detail::group_call::call_kind::model, std::move(names), 0, 0, {}));
   }
 
   template <class CompletionToken>
@@ -204,11 +209,11 @@ class RINGLOAD_EXPORT group_load {
 /// Fails with `errc::mismatched_call` if the checkpoints have different tensors, or if the ranks
 /// request different dtypes or pass different values of `reading`.
 ///
-/// With `group_reading::divided`, the loader's device must be the device whose memory the group
-/// exchanges: `group::memory()`. For a GPU, create the group with `nccl_group()`. If the devices
-/// differ, the load fails with `errc::device_unavailable`. With `group_reading::own`, any group and
-/// any device can be used, because the ranks exchange no tensors. If the loader has several
-/// devices, its first device is used.
+/// With `group_reading::divided`, the loader's device must be equal to `group::memory()`. For a
+/// GPU, create the group with `nccl_group()`. If the devices differ, the load fails with
+/// `errc::device_unavailable`. With `group_reading::own`, any group and any device can be used,
+/// because the ranks exchange no tensors. If the loader has several devices, its first device is
+/// used.
 ///
 /// The loader must outlive the load. The destructor of the last handle waits for the calls that
 /// have started. A cancellation of this operation has the same effect as a cancellation of a call

@@ -12,11 +12,11 @@
 // filters deflate, shuffle and fletcher32 are supported. Attributes of the file and of its groups
 // become metadata.
 //
-// Datasets of other types, such as strings, references and structures, are omitted, with a note.
-// Numbers in an unsupported form are omitted only with `strictness::reference`. With
-// `strictness::strict`, the file is refused. With both values of `strictness`, a file that refers
-// to other files (by links, external storage or virtual datasets) is refused, so that no second
-// file is opened.
+// Datasets of other types, such as strings, references and structures, are omitted, and
+// `catalog::notes` has a note. Numbers in an unsupported form are omitted only with
+// `strictness::reference`. With `strictness::strict`, the file is refused. With both values of
+// `strictness`, a file that refers to other files (by links, external storage or virtual datasets)
+// is refused, so that no second file is opened.
 
 #include <chrono>
 #include <cstdint>
@@ -29,8 +29,8 @@ namespace ringload::inline v0 {
 
 /// Returns an extension that reads HDF5 files with libhdf5 in this process. libhdf5 is called by
 /// one thread at a time. Use this function for trusted files only, because libhdf5 has had many
-/// memory errors on malformed files. If other threads of the program use libhdf5, the library must
-/// be built thread-safe.
+/// memory errors on malformed files. If other threads of the program use libhdf5, libhdf5 must be
+/// built thread-safe.
 RINGLOAD_EXPORT extension hdf5();
 
 /// A separate process that runs libhdf5, and the limits of the process. If libhdf5 crashes, hangs,

@@ -40,7 +40,8 @@ enum class hub_cache : std::uint8_t {
   /// The cache is neither read nor written. However, a name `owner/model` is still loaded from the
   /// cache if the cache has the model.
   off,
-  read,  // Files that are in the cache are not downloaded. Downloaded files are not cached.
+  /// Files that are in the cache are not downloaded. Downloaded files are not added to the cache.
+  read,
   fill,  // Like `read`, but downloaded bytes are also written to the cache.
 };
 

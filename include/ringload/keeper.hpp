@@ -76,8 +76,8 @@ struct keeper_options {
   /// first model is published. If -1, the keeper creates a socket.
   int listening_socket = -1;
   /// The maximum number of connections. A process holds one connection for each attached model, and
-  /// one for each wait for a version.
-  /// Further processes wait until a connection is closed.
+  /// one connection for each call that waits for a version. Further processes wait until a
+  /// connection is closed.
   std::uint32_t connections_max = 1024;
 };
 
@@ -92,8 +92,8 @@ struct kept_model {
 /// Serves models in a thread of its own. All functions are thread-safe.
 class RINGLOAD_EXPORT keeper {
  public:
-  /// Creates the socket and starts to serve models. If the path exists and is a socket without a
-  /// keeper, the socket is replaced. The path may have at most 107 bytes. If
+  /// Creates the socket and starts to serve models. If the path is a socket at which no program
+  /// listens, the socket is replaced. The path may have at most 107 bytes. If
   /// `options.listening_socket` is set, the path is ignored. Throws `ringload::error`. The error is
   /// EADDRINUSE if another program listens at the path, or if the path exists and is not a socket.
   explicit keeper(std::string_view socket, keeper_options options = {});
@@ -151,7 +151,7 @@ RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name,
 /// with default options makes the copy, and each tensor gets an allocation of its own. Afterwards
 /// the keeper's memory is unmapped. If this process has pinned the same model with `pin()` of
 /// `ringload/cuda.hpp`, the GPU copies from the pinned memory without the CPU. An integrated GPU
-/// shares the memory of the host. Such a GPU uses a tensor without a copy if the tensor begins at a
+/// shares the memory of the host, and uses a tensor without a copy if the tensor begins at a
 /// multiple of 256 bytes.
 ///
 /// A GPU model is opened without a copy. Throws `errc::device_unavailable` if `on` is not the GPU

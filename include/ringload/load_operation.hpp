@@ -85,16 +85,16 @@ RINGLOAD_EXPORT void await_finish(const std::shared_ptr<job>& load,
 /// Returns the tensors of a load one by one. If not all tensors are loaded, the destructor cancels
 /// the load.
 ///
-/// A stream of `loader::stream_async` limits its device memory to a window. The window contains the
-/// tensors that the program holds and the tensors that are being read. The stream returns the
-/// tensors in the order of the checkpoint. When the program has destroyed tensors, the next call of
-/// next_async reuses their memory and continues the reads.
+/// A stream of `loader::stream_async` limits the memory of its tensors to a window. The window
+/// contains the tensors that the program holds and the tensors that are being read. The stream
+/// returns the tensors in the order of the checkpoint. When the program has destroyed tensors, the
+/// next call of next_async reuses their memory and continues the reads.
 ///
 /// Neighbouring tensors share one allocation, of at most a sixteenth of the window. A larger tensor
 /// has an allocation of its own. The stream can reuse an allocation when all its tensors are
 /// destroyed. Each tensor may need up to 12 KiB more than its size, because a tensor may begin and
-/// end within a page. The size of an allocation is a multiple of 4 KiB. On a GPU, with
-/// `loader_options::cached_bytes`, or with reserved huge pages, the size is a multiple of 2 MiB.
+/// end within a page. The size of an allocation is a multiple of 4 KiB. The size is a multiple of 2
+/// MiB on a GPU, and also if `loader_options::cached_bytes` or `huge_pages::reserved` is set.
 ///
 /// A handler without an associated executor runs on the loader's executor. All functions are
 /// thread-safe, except for moving and destroying the object.
@@ -188,8 +188,8 @@ class basic_load_operation : public basic_tensor_stream<Executor> {
   /// Completes when the tensor `name` is loaded. The reads of this tensor get priority. If the
   /// tensor is on several devices, the result is the tensor on the first of these devices. The
   /// function may be called several times for the same tensor. Fails with `errc::no_such_tensor` if
-  /// the load has no such tensor. Cancellation of any type cancels this operation, but not the
-  /// load.
+  /// the load does not have the tensor. Cancellation of any type cancels this operation, but not
+  /// the load.
   template <token_for<tensor> CompletionToken = token_by_default>
   auto tensor_async(std::string_view name, CompletionToken&& token = {}) {
     return detail::initiate<tensor, &detail::await_tensor>(

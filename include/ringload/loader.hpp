@@ -111,20 +111,20 @@ class RINGLOAD_EXPORT loader_base {
 /// reads of each load in turn. `loader_options::bytes_in_flight` limits the bytes in flight of each
 /// drive. A file system without a block device has a limit of its own.
 ///
-/// If a loader reads from several drives, each drive may use only a share of the slots. With k busy
-/// drives, the share is 1/k of the slots, and at most one half. Therefore a slow drive delays only
-/// the loads that read from this drive. All loads share the same `loader_options::copy_threads` for
-/// reads through the page cache.
+/// If a loader reads from several drives, each drive may use at most half of the slots. If loads
+/// read from more than two drives at the same time, the slots are divided equally among these
+/// drives. Therefore a slow drive delays only the loads that read from this drive. All loads share
+/// the copy threads (`loader_options::copy_threads`) for reads through the page cache.
 ///
 /// The `_async` functions are Asio initiating functions with the signature `void(error_code, T)`.
-/// They accept any completion token. A handler never runs inside the initiating function. A handler
-/// runs on its associated executor. A handler without an associated executor runs on the loader's
-/// executor. Until the handler runs, the operation holds outstanding work on the executor of the
-/// handler. The handler of `use_future` has an executor of its own, so the future becomes ready
-/// without a run() of the loader's context.
+/// The functions accept any completion token. A handler never runs inside the initiating function.
+/// A handler runs on its associated executor. A handler without an associated executor runs on the
+/// loader's executor. Until the handler runs, the operation holds outstanding work on the executor
+/// of the handler. The handler of `use_future` has an executor of its own, so the future becomes
+/// ready without a run() of the loader's context.
 ///
-/// Each operation has two overloads, without and with options, because a call may omit the options,
-/// the token, or the options and the token.
+/// Each operation has two overloads: one without options, and one with options. Therefore a call
+/// may omit the options, the token, or both.
 ///
 /// A call without a token uses the default token of the executor (`as_default_on`). If the executor
 /// has no default token, the result of the call can be awaited with `co_await`, also as an operand
@@ -245,8 +245,8 @@ class basic_loader : public detail::loader_base {
   /// Loads the tensors that `options.select` selects, by default all tensors. If `origin` is not
   /// open, the load opens the checkpoint as open_async does, and closes the checkpoint at the end.
   ///
-  /// If the load fails or is cancelled, its device memory is freed. With
-  /// `loader_options::cached_bytes`, the loader may keep the memory in its free list.
+  /// If the load fails or is cancelled, its memory is freed. With `loader_options::cached_bytes`,
+  /// the loader may keep the memory in its free list.
   template <token_for<model> CompletionToken = token_by_default>
   auto load_async(source origin, CompletionToken&& token = {}) {
     return load_async(std::move(origin), load_options(), std::forward<CompletionToken>(token));
@@ -276,11 +276,11 @@ class basic_loader : public detail::loader_base {
   }
 
   /// Starts a load that returns the tensors one by one, in the order of the checkpoint. Use this
-  /// function for a model that does not fit in device memory. Completes when the catalog is read
-  /// and the reads are planned.
+  /// function for a model that does not fit in the memory of the device. Completes when the catalog
+  /// is read and the reads are planned.
   ///
-  /// `window_bytes` limits the device memory of all tensors that the stream and the program hold at
-  /// the same time. On the host, the window is at most three quarters of the available memory. The
+  /// `window_bytes` limits the memory of all tensors that the stream and the program hold at the
+  /// same time. On the host, the window is at most three quarters of the available memory. The
   /// loader must have exactly one device, and `load_options::memory` must be `owned`. Fails with
   /// `errc::memory_exceeded` if one tensor is larger than the window.
   template <token_for<basic_tensor_stream<Executor>> CompletionToken = token_by_default>
@@ -298,9 +298,10 @@ class basic_loader : public detail::loader_base {
   }
 
   /// Loads tensors into memory of the caller. `destinations` is a vector, or a list in braces. Each
-  /// destination receives the tensor of the same name. Tensors that `options.load.select` does not
-  /// select are ignored. The fill allocates no memory for tensors. If a destination is neither on
-  /// the host nor on a device of the loader, the fill fails with `errc::device_unavailable`.
+  /// destination receives the tensor of the same name. If `options.load.select` does not select a
+  /// tensor, the fill treats the tensor as missing in the checkpoint. The fill allocates no memory
+  /// for tensors. If a destination is neither on the host nor on a device of the loader, the fill
+  /// fails with `errc::device_unavailable`.
   ///
   /// All names, types, shapes, sizes and overlaps are checked before the first byte is written. If
   /// a check fails, the exception is an `error`, and all destinations are unchanged. If the fill
@@ -313,8 +314,8 @@ class basic_loader : public detail::loader_base {
   ///
   /// A read of 64 KiB or more can write directly to a host destination if the tensor needs no
   /// conversion and no rearrangement. A buffered read can write to any address. For a direct read,
-  /// the address and the offset in the file must be equal modulo the alignment of the drive, which
-  /// is 512 bytes by default and 4 bytes on many NVMe drives.
+  /// the address and the offset in the file must be equal modulo the alignment of the drive. This
+  /// alignment is 512 bytes by default, and 4 bytes on many NVMe drives.
   ///
   /// Terminal and partial cancellation stop the fill. Total cancellation is ignored, because a
   /// stopped fill may leave destinations that are partly written.
@@ -333,7 +334,7 @@ class basic_loader : public detail::loader_base {
         std::move(destinations).take(), std::move(options));
   }
 
-  /// Copies a tensor into new memory of its own. The memory of the original load can then be freed.
+  /// Copies a tensor into new memory. The copy does not keep the memory of the original load alive.
   /// The options determine the device and the dtype of the copy. If the device of the tensor or the
   /// device of the copy is neither the host nor a device of the loader, the copy fails with
   /// `errc::device_unavailable`. The tensor may have been loaded by another loader. A copy between
@@ -366,15 +367,14 @@ class basic_loader : public detail::loader_base {
   /// named `.ringload-*`.
   ///
   /// Each tensor must be on the host or on a device of the loader. A dense tensor in host memory is
-  /// written without a copy if the tensor is not converted, and if its address and its offset in
-  /// the file are equal modulo 512. Every other tensor is first copied into a slot. Writes use
-  /// O_DIRECT if the file system supports O_DIRECT. Reads of loads have priority over writes.
-  /// `loader_options::bytes_in_flight` limits the writes in flight as well.
+  /// written without a copy under two conditions: the tensor is not converted, and its address and
+  /// its offset in the file are equal modulo 512. Every other tensor is first copied into a slot.
+  /// Writes use O_DIRECT if the file system supports O_DIRECT. Reads of loads have priority over
+  /// writes. `loader_options::bytes_in_flight` limits the writes in flight as well.
   ///
   /// All tensors and options are checked before the first write. Examples of errors are
   /// `errc::invalid_tensor`, `invalid_saving`, `duplicate_tensor`, `unsupported_dtype` and
-  /// `device_unavailable`. A lack of disk space (`ENOSPC`) is usually detected before the first
-  /// write too.
+  /// `device_unavailable`. A full disk (`ENOSPC`) is usually detected before the first write too.
   template <token_for<save_result> CompletionToken = token_by_default>
   auto save_async(detail::path_argument path, detail::list_argument<tensor_ref> tensors,
                   CompletionToken&& token = {}) {

@@ -10,7 +10,7 @@
 //   ringload_loader_tensor_allocations{loader}       number of allocations for tensors
 //   ringload_loader_mapped_bytes{loader}             address space of mapped files
 //   ringload_loader_pinned_bytes{loader}             size of all slots allocated so far
-//   ringload_loader_bytes_in_flight_limit{loader}    queue depth in bytes, given or tuned
+//   ringload_loader_bytes_in_flight_limit{loader}    limit for bytes in flight: see load_stats
 //   ringload_loader_threads{loader}                  number of threads of the loader
 //   ringload_loader_longest_submit_seconds{loader}   duration of the longest io_uring submission
 //

@@ -55,9 +55,10 @@ class RINGLOAD_EXPORT model {
   /// Internal: called by the library only.
   explicit model(std::shared_ptr<const detail::model_storage> storage) noexcept;
 
-  /// Returns the tensor `name`. Throws `errc::no_such_tensor` if the model has no such tensor.
+  /// Returns the tensor `name`. Throws `errc::no_such_tensor` if the model does not have the
+  /// tensor.
   tensor at(std::string_view name) const;
-  /// Returns the tensor `name`, or an empty handle if the model has no such tensor.
+  /// Returns the tensor `name`, or an empty handle if the model does not have the tensor.
   tensor find(std::string_view name) const noexcept;
 
   /// Returns the tensor `name` on one device. `device_position` is the index in loader::devices().

@@ -25,10 +25,10 @@ namespace ringload::inline v0 {
 ///
 /// If a process dies, mpirun usually ends all other processes. If mpirun does not end the other
 /// processes, for example with Open MPI's --enable-recovery, their calls fail with
-/// `errc::rank_failed` within `timeout`. MPI does not report which rank died, so the error names
-/// the rank whose message did not arrive, or "another rank" on the root of a broadcast or scatter.
-/// After this failure, the remaining processes must end with _exit or MPI_Abort. MPI_Finalize may
-/// wait forever for the dead process.
+/// `errc::rank_failed` within `timeout`. MPI does not report which rank died. Therefore the error
+/// names the rank whose message did not arrive. On the root of a broadcast or scatter, the error
+/// names "another rank". After this failure, the remaining processes must end with _exit or
+/// MPI_Abort. MPI_Finalize may wait forever for the dead process.
 ///
 /// After a failure, the group cannot be used. MPI may still access the group's buffer of 1 MiB,
 /// because a collective call cannot be cancelled. Therefore the buffer is not freed until the

@@ -2,8 +2,8 @@
 #pragma once
 
 // Creates groups that send messages with NCCL. The messages are in the memory of CUDA devices. This
-// header belongs to the component `cuda`. NCCL 2.14 or later is loaded when a program creates the
-// first such group. The build does not need NCCL. The group has been tested with a replacement
+// header belongs to the component `cuda`. NCCL 2.14 or later is loaded when a program creates its
+// first group for NCCL. The build does not need NCCL. The group has been tested with a replacement
 // library for NCCL, but not on GPUs.
 
 #include <chrono>
@@ -36,7 +36,7 @@ namespace ringload::inline v0 {
 ///
 /// A load by ranks (`ringload/group_load.hpp`) with this group requires a loader for
 /// `cuda_device(device)`. Each rank reads its part into the memory of its device, and the ranks
-/// exchange the bytes with NCCL. The calls are compared with messages of `hosts`. If another rank
+/// exchange the bytes with NCCL. The ranks use `hosts` to compare their calls. If another rank
 /// fails during a call of NCCL, `hosts` reports the failure, and the call ends before `timeout`.
 RINGLOAD_EXPORT std::unique_ptr<group> nccl_group(std::shared_ptr<group> hosts, int device,
                                                   void* stream,

@@ -43,22 +43,23 @@ enum class read_route : std::uint8_t {
 enum class huge_pages : std::uint8_t {
   /// Uses transparent huge pages if the kernel provides them. Never uses reserved pages.
   transparent,
-  /// Allocates slots, and tensors of `shared_host()`, in reserved 2 MiB pages. If too few pages are
-  /// free, or if `slot_bytes` is less than 2 MiB, the slots are allocated as with `transparent`,
-  /// and `load_stats` contains the reason. All other tensors are allocated as with `transparent`.
+  /// Allocates slots, and tensors of `shared_host()`, in reserved 2 MiB pages. All other tensors
+  /// are allocated as with `transparent`. If too few reserved pages are free, slots and tensors are
+  /// allocated as with `transparent`. If `slot_bytes` is less than 2 MiB, the slots do not use
+  /// reserved pages either. `load_stats::page_kind_reason` contains the reason for the slots.
   reserved,
   none,  // Uses small pages only.
 };
 
-/// Which tensors of a load share one allocation. An allocation is freed when its last tensor is
-/// destroyed.
+/// The unit of allocation: tensors in the same unit share one allocation. An allocation is freed
+/// when its last tensor is destroyed.
 enum class allocation : std::uint8_t {
   per_load,    // One allocation for all tensors of the load.
   per_file,    // One allocation for the tensors of each file.
   per_tensor,  // One allocation for each tensor.
 };
 
-/// Where the bytes of loaded tensors are.
+/// The memory of loaded tensors.
 enum class tensor_memory : std::uint8_t {
   owned,   // The load allocates memory and reads the tensors into this memory.
   mapped,  // Tensors are mapped from their files: see `load_options::memory`.
@@ -79,9 +80,9 @@ enum class on_unmappable : std::uint8_t {
 /// Whether to use GPUDirect Storage, which reads from a drive into GPU memory without host memory.
 ///
 /// GPUDirect Storage requires the CUDA library libcufile.so.0, and a loader whose only device is a
-/// GPU. The drive, the file system and the driver must support GPUDirect Storage too. cuFile also
-/// has a compatibility mode, which reads through host memory. ringload does not use the
-/// compatibility mode. A loader with `automatic` or `required` disables this mode for the whole
+/// GPU. The drive, the file system and the driver must support GPUDirect Storage too. The library
+/// cuFile also has a compatibility mode, which reads through host memory. The loader does not use
+/// the compatibility mode. A loader with `automatic` or `required` disables this mode for the whole
 /// process, before the loader opens the driver of cuFile. The process must not fork afterwards.
 enum class gpu_direct : std::uint8_t {
   /// Reads through host memory.
@@ -95,7 +96,8 @@ enum class gpu_direct : std::uint8_t {
   required,
 };
 
-/// The first value of the tuned limit if `loader_options::bytes_in_flight` is 0.
+/// If `loader_options::bytes_in_flight` is 0, the loader tunes the limit for the bytes in flight.
+/// This constant is the first value of the limit.
 inline constexpr std::uint64_t bytes_in_flight_at_first = std::uint64_t{32} << 20;
 
 /// Limits and resources of a loader. No limit depends on the size of a checkpoint.
@@ -106,8 +108,9 @@ struct loader_options {
   /// load allocates all slots.
   ///
   /// 0 means 16 slots for the host, or 32 for each GPU, but at most 128. A loader for the host uses
-  /// up to 64 if the latency of a mount needs them, and fewer slots if little memory is available.
-  /// GPUs need more slots, because a copy to a GPU occupies the slot about as long as the read.
+  /// up to 64 slots if a network file system or FUSE has a high latency. The loader uses fewer
+  /// slots if little memory is available. GPUs need more slots, because a copy to a GPU occupies
+  /// the slot about as long as the read.
   std::uint32_t slots = 0;
   /// The size of one slot: a power of two, 64 KiB to 64 MiB. No read is larger than a slot. The
   /// slots of a loader use at most `slots * slot_bytes` of pinned memory.
@@ -124,8 +127,8 @@ struct loader_options {
   /// at most the size of all slots. The loader doubles the limit if a doubled limit increases the
   /// throughput. The loader halves the limit if a halved limit does not decrease the throughput.
   std::uint64_t bytes_in_flight = 0;
-  /// The limit for the device memory of the tensors of one load, over all allocations and all
-  /// devices. Mapped files do not count.
+  /// The limit for the memory that one load allocates for its tensors, in host and GPU memory
+  /// together. Mapped files do not count.
   std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();
   /// The maximum number of bytes of freed tensor memory that each device keeps in a free list, for
   /// later loads. If 0, memory is freed at once. Host allocations of less than 2 MiB are always
@@ -155,10 +158,10 @@ struct loader_options {
   /// addition to the pinned host memory. The default is `off`, because GPUDirect Storage has not
   /// been tested with ringload on a GPU yet.
   ringload::gpu_direct gpu_direct = ringload::gpu_direct::off;
-  /// Whether a GPU may copy a replicated tensor from another GPU of the loader. If false, or if the
-  /// machine does not connect the two GPUs, each GPU copies the tensor from host memory. Before the
-  /// first copy between two GPUs, the loader sends 64 KiB from one GPU to the other and compares
-  /// the bytes. If the bytes differ, the loader copies from host memory. The comparison is
+  /// If true, a GPU may copy a replicated tensor from another GPU of the loader. If false, or if
+  /// the machine does not connect the two GPUs, each GPU copies the tensor from host memory. Before
+  /// the first copy between two GPUs, the loader sends 64 KiB from one GPU to the other and
+  /// compares the bytes. If the bytes differ, the loader copies from host memory. The comparison is
   /// necessary because, on some machines with an IOMMU, copies between GPUs deliver wrong bytes
   /// without an error.
   bool peer_copies = true;
@@ -173,11 +176,11 @@ RINGLOAD_EXPORT loader_options chosen_options(const loader_options& limits, devi
 struct open_options {
   /// How strictly files are validated.
   ringload::strictness strictness = ringload::strictness::strict;
-  /// If true, each checkpoint file in a folder, an S3 prefix or a model is opened as an independent
-  /// file. Index files, and the numbers of split checkpoints (-00001-of-00002), are ignored.
-  /// Sub-folders are searched, except for hidden folders (".git") and symlinks to folders. Opening
-  /// fails with `errc::duplicate_tensor` if two files have a tensor of the same name. Opening fails
-  /// with ENOTDIR if the source is a single file.
+  /// If true, each checkpoint file in a folder, under an S3 prefix or in a Hugging Face model is
+  /// opened as an independent file. Index files, and the numbers of split checkpoints
+  /// (-00001-of-00002), are ignored. Sub-folders are searched, except for hidden folders (".git")
+  /// and symlinks to folders. Opening fails with `errc::duplicate_tensor` if two files have a
+  /// tensor of the same name. Opening fails with ENOTDIR if the source is a single file.
   bool independent_files = false;
   /// The dtypes to use for NumPy arrays whose element type NumPy does not name, such as "V2".
   unnamed_dtypes nameless = {};
@@ -202,9 +205,9 @@ struct load_options {
   /// Tensors of f64, f32, f16, bf16, f8_e4m3fn and f8_e5m2 are converted. f64 can be converted in
   /// host memory only. On a GPU, f64 fails with `errc::unsupported_dtype`.
   ///
-  /// GGUF tensors with the block types q4_0 to q8_k, iq4_nl, iq4_xs and mxfp4 are dequantised. The
-  /// results are equal to the results of the reference library. These tensors have a
-  /// `tensor_info::original_shape`. Other block types and packed element types fail with
+  /// GGUF tensors with the block types q4_0 to q8_k, iq4_nl, iq4_xs and mxfp4 are dequantised. A
+  /// dequantised tensor has the shape `tensor_info::original_shape`. The results are equal to the
+  /// results of the Python package `gguf`. Other block types and packed element types fail with
   /// `errc::unsupported_dtype`.
   ///
   /// All other tensors, such as tensors of integers, are loaded unchanged. A note in
@@ -216,8 +219,8 @@ struct load_options {
   /// are kept.
   ///
   /// A NaN becomes the quiet NaN with the same sign and without payload: 0x7FC00000 in f32, 0x7E00
-  /// in f16, 0x7FC0 in bf16. Dequantisation to f32 is different: a NaN has the bits that the
-  /// reference library produces on x86-64. Every device produces the same bits.
+  /// in f16, 0x7FC0 in bf16. Dequantisation to f32 is different: a NaN has the bits that the Python
+  /// package `gguf` produces on x86-64. Every device produces the same bits.
   std::optional<ringload::dtype> dtype = std::nullopt;
 
   /// Decides whether a tensor is converted. If empty, all convertible tensors are converted. The
@@ -225,16 +228,16 @@ struct load_options {
   /// called several times for one tensor. If the function throws an exception, the load fails.
   std::function<bool(const tensor_info& tensor)> converts = nullptr;
 
-  /// Which tensors share an allocation. With `per_file`, a fused tensor is in the allocation of the
-  /// file that has the first of its tensors. With `per_tensor`, the host allocates whole pages for
+  /// The unit of allocation. With `per_file`, a fused tensor is in the allocation of the file that
+  /// has the first of the joined tensors. With `per_tensor`, the host allocates whole pages for
   /// each tensor of 64 KiB or more. On a GPU, each tensor is allocated by one cudaMalloc, which
   /// uses at least 2 MiB of device memory. Therefore a load of many tensors needs more time to
   /// allocate and free memory.
   ringload::allocation allocation = ringload::allocation::per_load;
   /// The minimum alignment of the address of each tensor: a power of two up to 4,096. Elements can
   /// require a larger alignment. A GPU aligns tensors to 256 bytes, and a load to a GPU refuses a
-  /// larger value. Host tensors that are not aligned in their file are copied from a slot or
-  /// shifted, and cannot be mapped. Fills and group loads do not support this option, and fail with
+  /// larger value. A host tensor that is not aligned in its file cannot be mapped, and may need an
+  /// additional copy. Fills and group loads do not support this option, and fail with
   /// `errc::invalid_options`.
   std::uint32_t tensor_alignment = 1;
 
@@ -244,11 +247,15 @@ struct load_options {
   /// `errc::device_unavailable`. The load itself reads no bytes of a mapped tensor, unless `verify`
   /// or `populate` is set. The kernel reads each page when the program first uses the page.
   ///
-  /// A tensor cannot be mapped if the load must convert, decompress, byte-swap, fuse or transpose
-  /// the tensor. A tensor also cannot be mapped if a dimension other than the first is sliced, if
-  /// the offset in the file is not aligned for the element type, or if the bytes are in a store
-  /// instead of a file. If a tensor cannot be mapped, `unmappable` determines whether the load
-  /// fails or reads the tensor into memory.
+  /// A tensor cannot be mapped in these cases:
+  ///
+  ///   - The load must convert, decompress, byte-swap, fuse or transpose the tensor.
+  ///   - The elements are stored in several pieces, or a dimension other than the first is sliced.
+  ///   - The offset in the file is not aligned for the element type, or for `tensor_alignment`.
+  ///   - The bytes are in a store instead of a file.
+  ///
+  /// If a tensor cannot be mapped, `unmappable` determines whether the load fails or reads the
+  /// tensor into memory.
   ///
   /// A mapped tensor depends on its file. If another program writes to the file, the tensor may
   /// change at any time, even after its digest was verified. If the file is truncated or its drive
@@ -262,9 +269,9 @@ struct load_options {
   /// (vm.max_map_count). stream_async and fill_async do not support `mapped` and fail with
   /// `errc::invalid_options`.
   tensor_memory memory = tensor_memory::owned;
-  /// Whether a program may write to mapped tensors. `access`, `unmappable` and `populate` apply to
-  /// mapped tensors. If `memory` is `owned` and one of them has another value than its default, the
-  /// load fails with `errc::invalid_options`.
+  /// Whether a program may write to mapped tensors. The options `access`, `unmappable` and
+  /// `populate` apply to mapped tensors only. If `memory` is `owned` and one of these three options
+  /// is not the default, the load fails with `errc::invalid_options`.
   mapped_access access = mapped_access::read_only;
   /// The action for a tensor that cannot be mapped.
   on_unmappable unmappable = on_unmappable::refuse;

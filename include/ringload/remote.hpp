@@ -50,8 +50,8 @@ struct remote_options {
   /// multiple of `threads`. All loads with this extension share the connections. Each read in
   /// flight also needs a slot: see loader_options::slots.
   std::uint32_t connections = 16;
-  /// The maximum number of bytes that one request asks for, at least 64 KiB. A read of a loader is
-  /// divided into such requests. The size of a read is at most loader_options::slot_bytes. A
+  /// The maximum number of bytes that one request asks for, at least 64 KiB. A longer read is
+  /// divided into several requests. The size of a read is at most loader_options::slot_bytes. A
   /// smaller value of `chunk_bytes` is faster on links with long round trips. With smaller
   /// requests, more requests wait for each connection, and a connection can send a waiting request
   /// before the current response is complete.
@@ -80,7 +80,7 @@ struct remote_options {
   /// repetition.
   std::uint32_t tries_max = 6;
   /// The delay before the second attempt. Each further attempt doubles the delay, up to
-  /// `retry_delay_max`. Half of each delay is random.
+  /// `retry_delay_max`. A random part, at most one half, is subtracted from each delay.
   std::chrono::milliseconds retry_delay = std::chrono::milliseconds(250);
   /// The maximum delay between two attempts.
   std::chrono::milliseconds retry_delay_max = std::chrono::seconds(8);
@@ -93,11 +93,16 @@ struct remote_options {
   std::vector<std::string> hosts = {};
   /// The address of a proxy, such as "http://host:port". HTTPS uses the CONNECT method. Empty means
   /// no proxy. A user name and a password, as in "http://user:password@host:port", are sent to the
-  /// proxy only (Basic). Characters such as '@' and ':' in them must be percent-encoded.
+  /// proxy only (Basic). Characters such as '@' and ':' in the user name or the password must be
+  /// percent-encoded.
   std::string proxy = {};
-  /// Hosts that are contacted without the proxy, with the rules of the variable NO_PROXY: "*" means
-  /// all hosts, "example.com" or ".example.com" the host and its sub-domains, "host:80" one port,
-  /// and "10.0.0.0/8" the addresses of a network. The addresses of names are not compared.
+  /// Hosts that are contacted without the proxy. Each text has one of the forms of the variable
+  /// NO_PROXY:
+  ///
+  ///   - "*": all hosts
+  ///   - "example.com", ".example.com": the host and its sub-domains
+  ///   - "host:80": one port of a host
+  ///   - "10.0.0.0/8": the addresses of a network. Host names are not resolved for this rule.
   std::vector<std::string> no_proxy = {};
   /// A PEM file with trusted certificates. The certificates of the system are trusted too.
   std::string ca_file = {};

@@ -37,9 +37,10 @@ struct s3_options {
   std::string access_key_id = {};
   std::string secret_access_key = {};  // The secret of the access key.
   std::string session_token = {};      // The token of temporary credentials. Otherwise empty.
-  /// Returns other credentials for temporary credentials that have expired, or an empty optional.
-  /// Called if a server refuses a signed request (400, 401 or 403). If the function returns other
-  /// credentials, the request is repeated once, and later requests use these credentials.
+  /// Returns new credentials after temporary credentials have expired. Returns an empty optional if
+  /// no other credentials exist. Called if a server refuses a signed request (400, 401 or 403). If
+  /// the function returns other credentials, the request is repeated once, and later requests use
+  /// these credentials.
   ///
   /// Called in a network thread, whose other requests wait meanwhile. Calls do not overlap. If the
   /// function throws an exception, the request fails as if there were no other credentials.

@@ -40,7 +40,8 @@ struct RINGLOAD_EXPORT tensor_ref {
   ringload::dtype dtype = dtype::u8;  // The type of the elements in memory.
   std::vector<std::uint64_t> shape;   // The sizes of the dimensions, outermost first.
   /// The strides in elements, one for each dimension. A stride may be 0 or negative. Empty means
-  /// row-major without gaps. A type with less than 8 bits must be row-major without gaps.
+  /// row-major without gaps. A tensor with elements of less than 8 bits must be row-major without
+  /// gaps.
   std::vector<std::int64_t> strides;
   /// The size of the memory. If the shape and the strides need more bytes, the save fails. 0 means
   /// no check.
@@ -72,7 +73,8 @@ RINGLOAD_EXPORT std::vector<tensor_ref> refs_of(const model& source);
 enum class save_format : std::uint8_t {
   /// The path determines the format. "x.safetensors" is one safetensors file. "x.zt" is one .zt
   /// file. The output is a folder of safetensors files if the path ends with '/', names an existing
-  /// folder, or has no '.' in its last part.
+  /// folder, or has no '.' in its last part. For any other path, the save fails with
+  /// `errc::invalid_saving`.
   by_name,
   safetensors,  // One file if the path ends with ".safetensors", else a folder of files.
   /// One .zt file without compression, in input order. Several dense tensors with the same memory,
@@ -125,8 +127,8 @@ struct save_options {
   /// With an alignment of 4,096 or more, and with the order `reference`, tensors whose size is a
   /// multiple of 4,096 bytes are stored first. Each of these tensors begins at a multiple of 4,096.
   /// Therefore a load can read these tensors directly into their final memory. safetensors allows
-  /// no gaps, so every other tensor begins where the previous tensor ends. The offsets of these
-  /// tensors are aligned for their types only in the order `reference`.
+  /// no gaps, so every other tensor begins where the previous tensor ends. With the order `given`,
+  /// the offset of a tensor may be unaligned for its type.
   ///
   /// In .zt, every tensor begins at a multiple of the alignment. In .zt, an alignment below 64
   /// means 64.

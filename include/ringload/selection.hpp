@@ -63,7 +63,7 @@ struct experts_request {
 };
 
 // Chooses the devices of the tensors that match `glob`. If `placement` is `by_function`, the rule
-// applies to every selected tensor, and `device_of` returns the position of its device.
+// applies to every selected tensor, and `device_of` returns the position of the tensor's device.
 struct place_rule {
   enum class way : std::uint8_t { given_device, by_function, spread, sharded };
 
@@ -121,8 +121,8 @@ class RINGLOAD_EXPORT selection {
   selection& matching(std::string glob);
   /// Selects the tensors for which `predicate` returns true. `predicate` is called once for each
   /// tensor of the checkpoint, in a thread of the library, before the first read. `predicate` may
-  /// also be called for an object that cannot be loaded. For an object that cannot be loaded, only
-  /// `name` and `file` are set. If `predicate` throws an exception, the load fails.
+  /// also be called for an object that cannot be loaded. In this case, only `name` and `file` are
+  /// set. If `predicate` throws an exception, the load fails.
   selection& where(std::function<bool(const tensor_info&)> predicate);
 
   /// Removes the tensors that match `glob` from the selected tensors.
@@ -142,8 +142,8 @@ class RINGLOAD_EXPORT selection {
   // are an error.
 
   /// Restricts the tensor `name` to the elements [first, first + count) of dimension `dim`. Also
-  /// selects the tensor, even if except() or experts() removes it. The selection of other tensors
-  /// does not change.
+  /// selects the tensor, even if except() or experts() removes the tensor. The selection of other
+  /// tensors does not change.
   ///
   /// Some quantised tensors can be dequantised (load_options::dtype). For these tensors, `dim` and
   /// `first` refer to tensor_info::original_shape, and a range of the last dimension must consist
@@ -167,8 +167,9 @@ class RINGLOAD_EXPORT selection {
   // If several calls match a tensor, the last call decides. A tensor without a matching call is
   // placed on the first device. A fused tensor is placed on the device of its first joined tensor.
   // If shard(glob, dim) divides one of the joined tensors, every device gets a fused tensor. This
-  // tensor joins the device's range of each divided tensor with the selected elements of the other
-  // tensors. A fill must not use these functions, because each destination determines its device.
+  // tensor concatenates the device's range of each divided tensor and the selected elements of each
+  // other tensor. A fill must not use these functions, because each destination of a fill has a
+  // device.
 
   /// Places each tensor that matches `glob`, as a whole, on the device at the position `device`. If
   /// `device` is `all_devices`, each device gets a copy.
@@ -189,8 +190,9 @@ class RINGLOAD_EXPORT selection {
   /// tensors of a fused tensor are divided first and joined afterwards.
   selection& shard(std::string glob, std::uint32_t dim);
 
-  /// Ignores names and globs that match no tensor, and experts() if there is no expert. Without
-  /// this call, the load fails with `errc::no_such_tensor`.
+  /// Ignores names and globs that match no tensor, and experts() if the checkpoint has no expert.
+  /// Without this call, the load fails with `errc::no_such_tensor`, or with
+  /// `errc::invalid_selection` if no expert exists.
   selection& allow_missing();
 
   /// Returns true if the selection has every tensor, as a whole, on the first device.

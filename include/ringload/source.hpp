@@ -27,10 +27,10 @@ struct source_parts;
 /// constructors are implicit conversions.
 class RINGLOAD_EXPORT source {
  public:
-  /// Refers to a checkpoint by its name. The name is the path of a file, a folder or a shard index,
-  /// `owner/model[@revision]` in the local Hugging Face cache, or a name in the store of an
-  /// extension. The address of a model page, https://huggingface.co/owner/model, has the same
-  /// meaning as `owner/model`.
+  /// Refers to a checkpoint by its name. The name is the path of a file, a folder or a shard index.
+  /// The name can also be `owner/model[@revision]` in the local Hugging Face cache, or a name in
+  /// the store of an extension. The address of a model page, https://huggingface.co/owner/model,
+  /// has the same meaning as `owner/model`.
   source(std::string name);
   /// Refers to a checkpoint by its name. The name is copied.
   source(std::string_view name);

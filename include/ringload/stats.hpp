@@ -57,8 +57,9 @@ struct load_stats {
   /// The time from the call that began the load until the catalog was read and the reads were
   /// planned.
   double seconds_opening = 0;
-  /// The time during which copies from slots were active, as a sum over all slots. A slot waits for
-  /// the end of its copies. Straight reads need no copy.
+  /// The time during which copies from slots were active, as a sum over all slots. A slot cannot be
+  /// used for another read before its copies end. Reads without staging (`bytes_unstaged`) need no
+  /// copy.
   double seconds_device_wait = 0;
   /// The time during which slots waited until host memory was populated, as a sum over all slots.
   double seconds_memory_wait = 0;
@@ -123,8 +124,8 @@ struct file_stats {
   }
 };
 
-/// The memory that one loader uses at present. Unless stated otherwise, the memory is on the device
-/// of the loader.
+/// The memory that one loader uses at present. Unless stated otherwise, the memory is on the
+/// devices of the loader.
 struct memory_use {
   std::uint64_t tensor_bytes = 0;  // Memory that is held by loads in progress, models and tensors.
   std::uint64_t tensor_bytes_peak = 0;   // The highest value of `tensor_bytes` so far.

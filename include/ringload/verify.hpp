@@ -44,7 +44,7 @@ struct hasher {
   std::function<std::vector<std::byte>()> finish;  // Returns the digest. Called once, at the end.
 };
 
-/// The digest that a tensor must have.
+/// The digest of one tensor.
 struct tensor_digest {
   std::string name;                                       // The name of the tensor.
   digest_algorithm algorithm = digest_algorithm::sha256;  // The algorithm of the digest.
@@ -66,7 +66,7 @@ struct checksum_list {
 };
 
 /// Whether a load verifies the digests that files store for their tensors. Only .zt files store
-/// such digests. These digests are the CRC-32C or the SHA-256 of the stored bytes, before
+/// digests. A digest in a .zt file is the CRC-32C or the SHA-256 of the stored bytes, before
 /// decompression and conversion. If a tensor does not match its digest, the load fails with
 /// `errc::wrong_digest`. The error names the file and the tensor.
 ///

@@ -139,8 +139,8 @@ RINGLOAD_EXPORT void begin_finish(const std::shared_ptr<writer_state>& state,
 }  // namespace detail
 
 /// Finds duplicates. Returns one position for each tensor: the position of the first tensor with
-/// the same memory, type, shape and strides. If no earlier tensor is the same, this is the position
-/// of the tensor itself.
+/// the same memory, type, shape and strides. If no earlier tensor is equal in all four properties,
+/// the result is the position of the tensor itself.
 ///
 /// Use the result for `writer::add_alias_async`. A writer cannot find duplicates, because the
 /// caller may reuse the memory of a tensor after its step.

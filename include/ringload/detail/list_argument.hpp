@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Accepts a list in braces as an argument, also inside a co_await expression. g++ 12 refuses a
-// std::initializer_list there, and a std::vector has such a constructor.
+// Accepts a list in braces as an argument, also inside a co_await expression. In a co_await
+// expression, g++ 12 refuses a std::initializer_list. Therefore a parameter cannot be a
+// std::vector, whose constructor takes a std::initializer_list.
 
 #include <concepts>
 #include <iterator>
@@ -15,9 +16,10 @@ template <class Item, class T>
 concept list_item =
     std::constructible_from<T, const Item&> && (!std::integral<T> || std::integral<Item>);
 
-// A std::vector<T>, or the items of a list in braces. An item in braces of its own, such as
-// {{"a", data}, {"b", data}}, needs a constructor with a fixed number of parameters: lists with
-// such items have at most four items.
+// A std::vector<T>, or the items of a list in braces. If the items are in braces too, the list may
+// have at most four items, because each length of the list needs a constructor. Example:
+//
+//   {{"a", data}, {"b", data}}
 template <class T>
 class list_argument {
  public:

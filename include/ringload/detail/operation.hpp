@@ -148,9 +148,9 @@ class operation final : public pending_operation {
   }
 };
 
-// True for executors that do not support blocking.never, such as any_completion_executor. Such an
-// executor may run a function inline. Therefore the handler is first posted to the loader's
-// executor.
+// True for executors that do not support blocking.never, such as any_completion_executor. An
+// executor of this kind may run a function inline. Therefore the handler is first posted to the
+// loader's executor.
 template <class Executor>
 inline constexpr bool needs_first_executor =
     boost::asio::execution::is_executor<Executor>::value &&
@@ -266,7 +266,7 @@ class handler_body_of final
           value_(std::move(value)),
           memory_(memory) {}
 
-    // If g++ 12 inlines the move of an empty std::optional, g++ 12 warns of an uninitialised value.
+    // Not inlined, because g++ 12 would warn of an uninitialised value in an empty std::optional.
     [[gnu::noinline]] call(call&& source) = default;
 
     allocator_type get_allocator() const noexcept { return memory_; }
@@ -325,7 +325,8 @@ using signature = void(boost::system::error_code, T);
 // The cancellation types that an operation accepts. An operation without side effects accepts all
 // types.
 inline constexpr auto cancel_by_any = boost::asio::cancellation_type::all;
-// A cancelled operation may leave side effects, so total cancellation is ignored.
+// Total cancellation promises that a cancelled operation has no side effects. An operation that
+// cannot keep this promise ignores total cancellation.
 inline constexpr auto cancel_with_effects =
     boost::asio::cancellation_type::terminal | boost::asio::cancellation_type::partial;
 inline constexpr auto cancel_never = boost::asio::cancellation_type::none;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Accepts std::filesystem::path as an argument. <filesystem> is not included, because this header
-// adds a tenth to the compile time of <boost/asio.hpp>.
+// Accepts std::filesystem::path as an argument. <filesystem> is not included, because <filesystem>
+// would add a tenth to the compile time of <boost/asio.hpp>.
 
 #include <concepts>
 #include <string>
