@@ -48,7 +48,7 @@ RINGLOAD_ANYWHERE inline std::uint32_t subtract_implicit_one(
   const float difference = from - less;
   std::uint32_t bits = 0;
   std::memcpy(&bits, &difference, sizeof bits);
-  // The result is 0 without a sign, because x - x is -0 in round-down mode.
+  // Clears the sign, because x - x is -0 in round-down mode.
   return bits & 0x7FFFFFFFU;
 }
 
