@@ -34,8 +34,8 @@ struct stored_item {
   // Index in plan_input::streams. no_index if the bytes are neither decoded nor in memory.
   std::uint32_t stream = no_index;
   conversion cast = {};  // Not used with a map.
-  bool has_own_place =
-      false;                  // True if the tensor has its own place in its arena: see tensor_form.
+  // True if the tensor has its own place in its arena: see tensor_form.
+  bool has_own_place = false;
   bool is_only_item = false;  // True if the tensor has no other item and no fill_op.
 
   // Later steps set the following members.

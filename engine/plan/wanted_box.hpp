@@ -21,8 +21,8 @@ struct wanted_dimension {
   std::int64_t destination_stride;
 };
 
-// If elements have fewer than 8 bits, the box counts bytes instead of elements. In this case, each
-// row of the box consists of whole bytes.
+// If elements have fewer than 8 bits, the innermost dimension of the box counts bytes instead of
+// elements.
 struct wanted_box {
   element_form element;
   std::uint32_t destination_element_bytes = 1;  // Number of bytes of an element in the destination.
