@@ -32,9 +32,8 @@ class footprint {
   bool empty() const noexcept { return begin_ == end_; }
   std::uint64_t runs() const noexcept;
 
-  // Returns true if the two tensors share a byte. The cost is proportional to a product. The first
-  // factor is the number of runs of the tensor with fewer runs. The second factor is the number of
-  // levels of the other tensor.
+  // Returns true if the two tensors share a byte. The time is proportional to the number of runs of
+  // the tensor with fewer runs, times the number of levels of the other tensor.
   bool overlaps(const footprint& peer) const;
 
  private:

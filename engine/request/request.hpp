@@ -56,7 +56,7 @@ struct load_request {
   source_name source;
   checkpoint opened;  // If empty, the source must be opened.
   load_options options;
-  /// The memory limit of a tensor stream. 0 if the request starts no tensor stream.
+  // The memory limit of a tensor stream. 0 if the request starts no tensor stream.
   std::uint64_t window_bytes = 0;
   std::optional<fill_request> fill;  // If empty, the loader allocates the memory of the tensors.
   std::optional<copy_request> copy;  // If set, the request copies a tensor and has no source.
