@@ -220,9 +220,9 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
 }
 
 // Returns the copies of the plan. If an unstaged read had to use the slot, returns one copy of the
-// whole range instead. An unstaged read has copies in the plan if a tensor has several
-// destinations. A read of such a tensor never has to use the slot: the tensor is in an arena and is
-// not shifted, so the destination is aligned.
+// whole range instead. An unstaged read has copies in the plan only if a tensor has several
+// destinations. In this case, the read never uses the slot: the tensor is in an arena and is not
+// shifted, so the destination is aligned.
 std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
   if (!t.read.is_unstaged() || t.unstaged) return t.load.copies(t.read);
   whole.destination_offset = t.read.destination_offset;
