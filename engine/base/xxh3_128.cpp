@@ -27,7 +27,7 @@ constexpr std::uint64_t mixer_1 = 0x165667919E3779F9;
 constexpr std::uint64_t mixer_2 = 0x9FB21C651E98DF25;
 
 constexpr std::size_t stripe_bytes = 64;
-// The distance between the secrets of two consecutive stripes.
+// Distance in `secret` between the keys of two consecutive stripes.
 constexpr std::size_t secret_step = 8;
 constexpr std::size_t block_stripes = 16;
 constexpr std::size_t block_bytes = stripe_bytes * block_stripes;

@@ -48,7 +48,7 @@ job::job(std::shared_ptr<engine> e, load_request request,
       is_window_group(window_counters != nullptr),
       shared_counters(is_window_group ? std::move(window_counters)
                                       : std::make_shared<load_counters>()),
-      request_(with_listed(std::move(request), checksums.get())),
+      request_(with_checksum_list(std::move(request), checksums.get())),
       quiet_waiters_(the_engine->loop) {}
 
 void job::cancel() noexcept {

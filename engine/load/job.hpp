@@ -83,8 +83,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
 
   // ---- All functions below: engine thread only ----
 
-  // Sets the state of a fill. Must be called before begin(). If the load fails before begin(), the
-  // error of the fill is made from this state.
+  // Sets the state of a fill. Must be called before begin(). If the load fails before begin(),
+  // fill_state::failure() computes the error from this state.
   void set_fill(fill_state fill) { fill_ = std::move(fill); }
   // Takes over the opened files and the plan. Afterwards, workers may take reads.
   void begin(opened_load opened);
@@ -223,7 +223,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   void release_storage_if_stopped() noexcept {
     if (stopped()) storage_.reset();
   }
-  // Completes all operations that wait now or start later, with the result or with the failure.
+  // Completes all waiting operations with the result or with the failure. Operations that start
+  // later complete at once.
   void finish() noexcept;
   bool finished() const noexcept { return outcome_.finished(); }
 

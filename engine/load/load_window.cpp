@@ -27,7 +27,7 @@ load_window::load_window(std::shared_ptr<engine> e, load_request request,
       checksums_(request.options.verify.checksums
                      ? std::make_unique<const checksum_list>(*request.options.verify.checksums)
                      : nullptr),
-      request_(with_listed(std::move(request), checksums_.get())),
+      request_(with_checksum_list(std::move(request), checksums_.get())),
       chosen_(std::move(chosen)),
       groups_(std::move(groups)),
       counters_(std::move(counters)) {}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A load that uses at most a given amount of memory, which is called the window. The chosen tensors
-// are divided into groups. Each group is loaded by a job of its own. Groups are started in order.
+// A load that uses a limited amount of memory, which is called the window. The chosen tensors are
+// divided into groups. Each group is loaded by a job of its own. Groups are started in order.
 //
 //   groups    |--0--|--1--|--2--|--3--|--4--|--5--| ...
 //             freed     held      loading    not started

@@ -66,8 +66,8 @@ result<void> check_route(const opened_checkpoint& checkpoint, read_route route,
   return {};
 }
 
-// Adds the name of the tensor to an error of the planner. `failed_tensor` is the index that the
-// planner returned.
+// Adds the name of the tensor to an error of the planner. `failed_tensor` is the index that
+// make_plan() has set, or no_index.
 fault with_tensor_place(fault cause, const std::string& source, const plan_input_builder& builder,
                         const ringload::catalog& chosen, std::uint32_t failed_tensor) {
   if (failed_tensor == no_index) return cause.in(printable_path(source));
@@ -165,8 +165,8 @@ result<mapping_request> requested_mapping(const load_request& request, const dev
       "files are mapped only if the host is the only device, but " + devices.description()};
 }
 
-// Sets `mapping_mode` to `none` if a file is an object of an object store, because these objects
-// cannot be mapped. Fails if a mapping is required.
+// Sets `mapping_mode` to `none` if a file is in an object store, because objects of a store cannot
+// be mapped. Fails if a mapping is required.
 result<void> check_mappable(const opened_checkpoint& checkpoint, const load_options& options,
                             mapping_request& mapping_mode) {
   if (mapping_mode == mapping_request::none) return {};
@@ -188,9 +188,9 @@ plan_limits make_plan_limits(const loader_options& options, mapping_request mapp
   bounds.direct_alignment = 1;
   if (fills) return bounds;
   bounds.arena_bytes_max = options.arena_bytes_max;
-  // Only the planner knows how many bytes cannot be mapped and must be copied, so the planner
-  // enforces the limit. Without a limit, a file that declares very large tensors could exhaust the
-  // memory.
+  // The planner enforces the limit, because only the planner computes the number of bytes that
+  // cannot be mapped and must be copied. Without a limit, a file that declares very large tensors
+  // could exhaust the memory.
   if (mapping_mode == mapping_request::possible) {
     const auto available = available_bytes();
     if (available && *available < bounds.arena_bytes_max) {
@@ -224,7 +224,7 @@ result<void> check_conversions(const plan_input_builder& builder,
   return {};
 }
 
-// Fails before planning if a device has not enough free memory.
+// Fails if a device does not have enough free memory for its tensors.
 result<void> check_devices(const plan_input_builder& builder,
                            const std::vector<chosen_tensor>& tensors, const device_set& devices) {
   const std::vector<std::uint64_t> bytes = builder.loaded_bytes_by_tensor();

@@ -24,8 +24,8 @@ class plan_progress {
 
   static constexpr std::uint32_t no_stream = ~std::uint32_t{0};
 
-  // A part of a tensor. Its bytes are read by `reads`. If `stream` is set, the reads deliver a
-  // compressed stream, and the bytes are decoded from this stream.
+  // A part of a tensor, and the reads that fetch its bytes. If `stream` is set, the reads fetch a
+  // compressed stream, from which the part is decoded.
   struct tensor_part {
     std::uint32_t tensor;
     range reads;

@@ -82,14 +82,14 @@ bool can_skip_slot(const task& t) {
          reinterpret_cast<std::uintptr_t>(to) % t.load.file(t.read).direct_address_alignment == 0;
 }
 
-// Returns the GPUDirect Storage function if the read can use it. The read must be direct, and no
-// byte may need decoding, because bytes are decoded on the host.
+// Returns the function of GPUDirect Storage if the read can use this function. The read must be
+// direct, and no byte may need decoding, because bytes are decoded on the host.
 const byte_supply* storage_of(const task& t) {
   const bool decodes = t.read.feeds_begin != t.read.feeds_end;
   return t.direct && !t.unstaged && !decodes ? t.load.storage_supply(t.read) : nullptr;
 }
 
-// Fails if GPUDirect Storage is required but this read cannot use it.
+// Fails if GPUDirect Storage is required but not possible for this read.
 result<void> check_storage(const engine& e, const task& t) {
   const open_file& file = t.load.file(t.read);
   const bool decodes = t.read.feeds_begin != t.read.feeds_end;

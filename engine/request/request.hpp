@@ -67,8 +67,7 @@ struct load_request {
   std::uint32_t chosen_end = 0;
 };
 
-// Returns the request with the checksum list `checksums`.
-inline load_request with_listed(load_request request, const checksum_list* checksums) {
+inline load_request with_checksum_list(load_request request, const checksum_list* checksums) {
   request.options.verify.checksums = checksums;
   return request;
 }

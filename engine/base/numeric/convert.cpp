@@ -60,7 +60,7 @@ void look_up_all(const std::byte* __restrict from, std::byte* __restrict to, std
 }
 
 #if defined(__x86_64__)
-// Compiles the same code for CPUs with AVX2. AVX2 vectors are twice as wide as SSE2 vectors. AVX2
+// Compiles convert_all() for CPUs with AVX2. AVX2 vectors are twice as wide as SSE2 vectors. AVX2
 // can also shift each element by a different number of bits, which the rounding of subnormal
 // numbers needs.
 template <float_type From, float_type To>

@@ -71,7 +71,7 @@ template <block_type Type, float_type To>
 }
 
 #if defined(__x86_64__)
-// Compiles the same code for CPUs with AVX2.
+// Compiles decode_all() for CPUs with AVX2.
 template <block_type Type, float_type To>
 [[gnu::target("avx2")]] void decode_avx2(const std::byte* from, std::byte* to, std::size_t count) {
   decode_all<Type, To>(from, to, count);
