@@ -21,8 +21,9 @@ inline std::optional<std::uint64_t> checked_multiply(std::uint64_t a, std::uint6
   return product;
 }
 
-// Both functions round to a multiple of `unit`, which must be a power of two. Example: with the
-// unit 4,096, round_down(4,097) is 4,096 and round_up(4,097) is 8,192.
+// round_down() and round_up() round to a multiple of `unit`, which must be a power of two. Neither
+// function checks for overflow. Example: with the unit 4,096, round_down(4,097) is 4,096 and
+// round_up(4,097) is 8,192.
 template <std::unsigned_integral T>
 constexpr T round_down(T value, T unit) noexcept {
   return value & ~(unit - 1);

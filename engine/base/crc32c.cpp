@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Computes CRC-32C. ISA-L selects the fastest instructions of the CPU and reaches 21 to 29 GB/s. A
-// loop with the crc32 instruction reaches 11 GB/s. Builds without ISA-L use a table: 0.4 GB/s.
+// Computes CRC-32C. Builds with ISA-L, a library of Intel, reach 21 to 29 GB/s. Builds without
+// ISA-L use a table and reach 0.4 GB/s. A loop with the crc32 instruction would reach 11 GB/s.
 
 #include <ringload/verify.hpp>
 

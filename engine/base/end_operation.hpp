@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Completes an operation in a library thread. An uncaught exception in a library thread would end
-// the process.
+// Completes an operation in a library thread. Handles std::bad_alloc, because an uncaught exception
+// in a library thread would end the process.
 
 #include <memory>
 #include <new>
@@ -10,8 +10,8 @@
 
 namespace ringload::inline v0::detail {
 
-// Completes the operation `waiting` with `outcome`. If there is no memory to post the handler,
-// destroys the handler without calling the handler. Asio does the same.
+// Completes the operation `waiting` with `outcome`. If there is no memory to post the handler of
+// the operation, destroys the operation without calling the handler.
 template <class Operation, class Result>
 void end_operation(std::unique_ptr<Operation>& waiting, Result outcome) noexcept {
   try {

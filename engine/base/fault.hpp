@@ -23,8 +23,8 @@ struct RINGLOAD_EXPORT fault {
 
   boost::system::error_code code;
 
-  // For example "model-00002.safetensors: tensor 'wte.weight'". The layer that knows the file adds
-  // the place.
+  // For example "model-00002.safetensors: tensor 'wte.weight'". Usually, the code that opened the
+  // file adds the place.
   const std::string& where() const noexcept;
   // For example "the tensor ends at byte 4,096, but the file has 4,000 bytes". Empty if the message
   // of the code is enough.

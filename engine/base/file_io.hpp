@@ -27,7 +27,7 @@ auto uninterrupted(const Call& call) noexcept -> decltype(call()) {
 RINGLOAD_EXPORT result<std::size_t> read_fully(int fd, std::uint64_t offset,
                                                std::span<std::byte> into);
 
-// Returns EIO if pwrite() returns 0.
+// Also returns EIO if pwrite() returns 0.
 RINGLOAD_EXPORT result<void> write_fully(int fd, std::uint64_t offset,
                                          std::span<const std::byte> bytes);
 

@@ -3,7 +3,8 @@
 
 // A mapped range of a file. Used for tensors that are mapped instead of read. An access to a page
 // raises SIGBUS if the page is past the end of the file or cannot be read. The function present()
-// reads the pages in advance. Instead of raising SIGBUS, present() returns an error.
+// reads the pages in advance. For these pages, present() returns an error instead of raising
+// SIGBUS.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -41,8 +42,8 @@ class file_mapping {
 };
 
 // Reads the pages of `memory` from the file, and maps the pages. `memory` must be in a
-// file_mapping. Returns EFAULT if the file has no such pages, or if the pages cannot be read. Does
-// nothing before Linux 5.14. Thread-safe.
+// file_mapping. Returns EFAULT if a page is past the end of the file or cannot be read. Before
+// Linux 5.14, present() only starts readahead. Thread-safe.
 boost::system::error_code present(std::span<const std::byte> memory) noexcept;
 
 }  // namespace ringload::inline v0

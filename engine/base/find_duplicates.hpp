@@ -10,7 +10,8 @@
 namespace ringload::inline v0 {
 
 // Returns a list with one index for each object: the index of the first equal object, which may be
-// the object itself. Calls `same` only for two indices with equal `address_of`.
+// the object itself. Objects are equal if `address_of` returns the same address for their indices,
+// and `same` returns true for their indices.
 template <class Index, class AddressOf, class Same>
 std::vector<Index> find_duplicates(Index count, const AddressOf& address_of, const Same& same) {
   std::unordered_multimap<const void*, Index> by_address;

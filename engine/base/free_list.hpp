@@ -15,7 +15,8 @@
 
 namespace ringload::inline v0 {
 
-// A Block must be movable and have `bytes()`. Its destructor must free the memory. Thread-safe.
+// A Block must be movable and have `bytes()`. The destructor of a Block must free its memory. The
+// list is thread-safe.
 template <class Block>
 class free_list {
  public:
@@ -24,7 +25,7 @@ class free_list {
       : bytes_max_(bytes_max), bytes_min_(bytes_min) {}
 
   // Removes and returns the smallest block that has at least `bytes` bytes and is at most a quarter
-  // larger. Returns an empty optional if there is no such block.
+  // larger. Returns an empty optional if no block has a suitable size.
   std::optional<Block> take(std::uint64_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     auto best = blocks_.end();
@@ -39,7 +40,8 @@ class free_list {
   }
 
   // Adds a block, and frees the oldest blocks if the list would have more than `bytes_max` bytes.
-  // Frees `block` instead if its size is outside the limits, or if memory is exhausted.
+  // If the size of `block` is outside the limits, or if memory is exhausted, frees `block` and does
+  // not change the list.
   void put(Block block) noexcept {
     if (block.bytes() > bytes_max_ || block.bytes() < bytes_min_) return;
     std::vector<Block> evicted;  // Freed after the lock is released, because freeing may take long.

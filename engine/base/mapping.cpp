@@ -153,7 +153,7 @@ boost::system::error_code map_again(std::span<std::byte> memory, page_kind kind)
   return {};
 }
 
-// The kernel clears a huge page in the direction of the address that caused the page fault.
+// When a page fault allocates a huge page, the kernel clears the part at the faulting address last.
 // Therefore populate() first populates the last small page of each huge page. The kernel then
 // clears the huge page from front to back, which takes a sixth less time than from back to front.
 boost::system::error_code populate(std::span<std::byte> memory) noexcept {

@@ -2,9 +2,9 @@
 #pragma once
 
 // Retries a small allocation until the allocation succeeds. Used by code that cannot report
-// std::bad_alloc. Example: a function starts an awaited operation and owns the handler of the
-// coroutine. If the function throws, the destructor of the handler destroys the coroutine. The
-// exception would then resume the destroyed coroutine.
+// std::bad_alloc. Example: a function starts an operation that a coroutine awaits, and owns the
+// handler that resumes the coroutine. If the function throws, the destructor of the handler
+// destroys the coroutine, and the exception then resumes the destroyed coroutine.
 
 #include <new>
 #include <thread>

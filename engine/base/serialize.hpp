@@ -5,8 +5,8 @@
 // and `unpacker` have the same functions, so that one template works with both.
 //
 // An unpacker checks every value. After the first error, the unpacker returns only zeros and empty
-// values, and is_complete() returns false. A list allocates memory in proportion to the received
-// bytes.
+// values, and is_complete() returns false. An unpacked list needs memory in proportion to the
+// received bytes, even if the received count is wrong.
 
 #include <concepts>
 #include <cstddef>
@@ -26,6 +26,7 @@ inline constexpr std::uint64_t any_number = std::numeric_limits<std::uint64_t>::
 template <class T>
 concept packed_number = std::unsigned_integral<T> || std::is_enum_v<T>;
 
+// The limits for numbers and texts have no effect: only an unpacker checks the limits.
 class packer {
  public:
   template <packed_number T>

@@ -25,8 +25,8 @@ class shared_memory {
   // has more than `bytes_max` bytes.
   static result<shared_memory> open_sealed(unique_fd memory, std::uint64_t bytes_max);
 
-  // Makes the memory read-only at the same addresses. The caller must call seal() only once. If a
-  // thread writes to the memory during or after this call, the write is an access violation.
+  // Makes the memory read-only at the same addresses. The caller must call seal() only once. No
+  // thread may write to the memory during or after this call: the write can be an access violation.
   result<void> seal();
 
   std::span<std::byte> span() const noexcept { return memory_.span(); }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The start time, end time and thread of one work item. The working thread writes the record. Only
-// traced loads have records. In other loads, the pointers to records are null.
+// The start time, end time and thread of one work item. The working thread sets the members. Only
+// traced loads have objects of this type. In other loads, the pointers to these objects are null.
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The specification of XXH3 (doc/xxhash_spec.md of xxHash) defines the numbers and the steps. Five
-// ranges of lengths have different steps.
+// The specification of XXH3 (doc/xxhash_spec.md of xxHash) defines the constants and the steps. The
+// steps depend on the number of bytes: see hash_short() for up to 240 bytes, and advance() for more
+// bytes.
 
 #include "base/xxh3_128.hpp"
 
@@ -26,7 +27,8 @@ constexpr std::uint64_t mixer_1 = 0x165667919E3779F9;
 constexpr std::uint64_t mixer_2 = 0x9FB21C651E98DF25;
 
 constexpr std::size_t stripe_bytes = 64;
-constexpr std::size_t secret_step = 8;  // Each stripe of a block uses the secret 8 bytes further.
+// Distance in `secret` between the keys of two consecutive stripes.
+constexpr std::size_t secret_step = 8;
 constexpr std::size_t block_stripes = 16;
 constexpr std::size_t block_bytes = stripe_bytes * block_stripes;
 constexpr std::size_t short_bytes_max = 240;
@@ -72,7 +74,7 @@ std::uint64_t avalanche(std::uint64_t hash) noexcept {
   return hash ^ (hash >> 32);
 }
 
-// The last steps of the older digest XXH64, which XXH3 uses for at most 3 bytes.
+// The last steps of the older digest XXH64. XXH3 uses these steps for at most 3 bytes.
 std::uint64_t old_avalanche(std::uint64_t hash) noexcept {
   hash ^= hash >> 33;
   hash *= prime64_2;
@@ -121,7 +123,7 @@ xxh3_128_value hash_9_to_16(const std::uint8_t* bytes, std::size_t size) noexcep
           avalanche(static_cast<std::uint64_t>(second))};
 }
 
-// The two sums of 17 to 240 bytes.
+// The state of the digest of 17 to 240 bytes: two sums.
 struct pair_mixer {
   void mix(const std::uint8_t* first, const std::uint8_t* second, std::size_t offset) noexcept {
     const auto mixed = [](const std::uint8_t* bytes, std::size_t at_secret) {
@@ -207,8 +209,8 @@ void xxh3_128::add_stripes(std::size_t offset, std::size_t count) noexcept {
 
 void xxh3_128::advance(std::size_t end) noexcept {
   if (region_.size() <= short_bytes_max) return;
-  // A block is only added if a byte follows it, because the last stripe of the region has other
-  // steps.
+  // A block is added only if a byte follows the block, because the last stripe of the region needs
+  // other steps.
   for (; position_ + block_bytes < end; position_ += block_bytes) {
     add_stripes(position_, block_stripes);
     for (std::size_t i = 0; i < lanes_.size(); ++i) {

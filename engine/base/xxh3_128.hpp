@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// XXH3, the digest of 128 bits of the xxHash family, with the seed 0. Deltas of other programs use
+// XXH3-128: the 128-bit digest of the xxHash family, with the seed 0. Deltas of other programs use
 // this digest. The digest detects damage, but not tampering.
 
 #include <array>
@@ -25,9 +25,10 @@ class xxh3_128 {
   // `region` must outlive this object.
   explicit xxh3_128(std::span<const std::byte> region) noexcept : region_(region) {}
 
-  // The bytes before `end` have their final values. Must not be less than in the previous call.
+  // Adds the bytes before `end`, which must have their final values. `end` must not be less than in
+  // the previous call.
   void advance(std::size_t end) noexcept;
-  // All bytes have their final values.
+  // Returns the digest. All bytes of the region must have their final values.
   xxh3_128_value finish() noexcept;
 
  private:
@@ -37,7 +38,7 @@ class xxh3_128 {
   void add_stripes(std::size_t offset, std::size_t count) noexcept;
 
   std::span<const std::byte> region_;
-  std::size_t position_ = 0;  // The number of bytes in whole blocks that were added.
+  std::size_t position_ = 0;  // Number of bytes that were added: always whole blocks.
   std::array<std::uint64_t, lane_count> lanes_ = initial_lanes;
 };
 

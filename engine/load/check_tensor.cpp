@@ -26,7 +26,7 @@ namespace {
 // copied to the host in steps of this size.
 constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
 
-// Task for a check thread. The job keeps the tensor's memory alive until check_work::end() is
+// The task of a check thread. The job keeps the tensor's memory alive until check_work::end() is
 // called.
 struct hashing {
   job& load;

@@ -174,7 +174,7 @@ void load_delivery::finish() noexcept {
   complete_fill();
   model loaded = load_.stopped() ? model() : load_.loaded_model();
   checkpoint opened(load_.release_opened());
-  // If no later operation can ask for a tensor, the load drops its own reference to the memory.
+  // If no later operation can request a tensor, the load drops its own reference to the memory.
   // Then the memory is freed when the caller drops the result.
   if (delivers_once_) load_.release_storage();
   waiters_.end_all(load_.outcome(), std::move(loaded), std::move(opened));

@@ -53,8 +53,9 @@ class load_delivery {
 
   // ---- Called by the load ----
 
-  // Makes finish() drop the job's reference to the tensors. Must not be called if the caller gets a
-  // `load_operation`, because a `load_operation` can ask for tensors later.
+  // Makes finish() drop the job's reference to the tensors. Must not be called if the caller
+  // receives a `load_operation`, because the caller can use the `load_operation` to request tensors
+  // later.
   void deliver_once() noexcept { delivers_once_ = true; }
   void set_window(std::shared_ptr<tensor_sequence> window) { window_ = std::move(window); }
   // Must be called when the catalog and the plan of the load no longer change.

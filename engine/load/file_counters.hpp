@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Counts the bytes that a load reads from each file, and records the times of the reads
-// and copies. The engine
-// thread writes the counters. now() may be called from any thread.
+// Counts the bytes that a load reads from each file, and records the times of the reads and copies.
+// The engine thread writes the counters. stats() may be called from any thread.
 
 #include <atomic>
 #include <chrono>

@@ -45,17 +45,19 @@ job::job(std::shared_ptr<engine> e, load_request request,
       checksums(request.options.verify.checksums
                     ? std::make_unique<const checksum_list>(*request.options.verify.checksums)
                     : nullptr),
-      is_group(window_counters != nullptr),
-      shared_counters(is_group ? std::move(window_counters) : std::make_shared<load_counters>()),
-      request_(with_listed(std::move(request), checksums.get())),
-      quiet_(the_engine->loop) {}
+      is_window_group(window_counters != nullptr),
+      shared_counters(is_window_group ? std::move(window_counters)
+                                      : std::make_shared<load_counters>()),
+      request_(with_checksum_list(std::move(request), checksums.get())),
+      quiet_waiters_(the_engine->loop) {}
 
 void job::cancel() noexcept {
   if (delivery.window()) {
     retry_allocation([&] { the_engine->post([window = delivery.window()] { window->cancel(); }); });
   }
-  // After the end of the load, stop_cancelled() is not posted. A posted handler would keep the
-  // memory alive, and the engine thread would have to free the memory.
+  // After the end of the load, stop_cancelled() is not posted. The posted handler could hold the
+  // last reference to the tensors. The engine thread would then free their memory, which can take
+  // long.
   if (finished()) return;
   retry_allocation(
       [&] { the_engine->post([self = shared_from_this()] { self->stop_cancelled(); }); });
@@ -82,13 +84,13 @@ void job::begin(opened_load opened) {
   progress_.emplace(progress_of(plan_, drives_));
   destination_memory_ = std::move(opened.destination_memory);
   uncached_files_ = std::move(opened.uncached_files);
-  const bool was_kept = std::ranges::any_of(
+  const bool was_cached = std::ranges::any_of(
       opened.memory, [](const taken_arena& a) { return a.memory && a.memory->was_kept(); });
-  if (was_kept) counters.memory_kept = true;
-  auto facts = std::make_shared<const loaded_tensors>(named_, std::move(plan_.tensors));
-  storage_ = std::make_shared<model_storage>(std::move(facts), std::move(opened.memory),
+  if (was_cached) counters.memory_kept = true;
+  auto tensor_table = std::make_shared<const loaded_tensors>(named_, std::move(plan_.tensors));
+  storage_ = std::make_shared<model_storage>(std::move(tensor_table), std::move(opened.memory),
                                              the_engine->memory);
-  if (!is_group) {
+  if (!is_window_group) {
     counters.per_file.emplace(counters.begun(), checkpoint_->files.size());
     for (const file_info& file : named_->catalog().files) {
       counters.header_bytes += file.header_bytes;
@@ -105,15 +107,16 @@ void job::begin(opened_load opened) {
         std::make_unique<storage_reads>(*the_engine->storage, checkpoint_->files.size());
   }
   for (std::uint32_t t = 0; t < progress_->tensors(); ++t) {
-    // These tensors need no read: mapped tensors, tensors of 0 bytes, and tensors of fill values.
-    if (progress_->has_all_bytes(t)) bytes_complete(t);
+    // These tensors need no read: mapped tensors, tensors of 0 bytes, and tensors without stored
+    // bytes (see plan::fills).
+    if (progress_->has_all_bytes(t)) on_bytes_complete(t);
   }
   stored_streams_ = std::move(opened.streams);
   streams_.resize(plan_.streams.size());
   for (std::uint32_t s = 0; s < plan_.streams.size(); ++s) {
     // place_unread() has already written the bytes of streams that are stored in file headers.
-    const bool read = plan_.streams[s].reads_begin != plan_.streams[s].reads_end;
-    if (!read) progress_->decoded(s, [this](std::uint32_t t) { bytes_complete(t); });
+    const bool has_reads = plan_.streams[s].reads_begin != plan_.streams[s].reads_end;
+    if (!has_reads) progress_->set_decoded(s, [this](std::uint32_t t) { on_bytes_complete(t); });
   }
 }
 
@@ -188,7 +191,7 @@ void job::stream_decoded(std::uint32_t s) {
   for (std::uint32_t o = op.outputs_begin; o < op.outputs_end; ++o) {
     if (stored_streams_[op.stream].digest) counters.bytes_verified += plan_.outputs[o].bytes;
   }
-  progress_->decoded(s, [this](std::uint32_t t) { bytes_complete(t); });
+  progress_->set_decoded(s, [this](std::uint32_t t) { on_bytes_complete(t); });
 }
 
 std::string job::stream_place(std::uint32_t s) const {
@@ -228,7 +231,7 @@ void job::end(std::uint32_t read, const result<void>& outcome) {
 
 void job::completed(std::uint32_t read) {
   try {
-    progress_->arrived(read, [this](std::uint32_t t) { bytes_complete(t); });
+    progress_->set_read_complete(read, [this](std::uint32_t t) { on_bytes_complete(t); });
     delivery.deliver_next();
   } catch (const std::bad_alloc&) {
     stop({errc::memory_exceeded, {}});
@@ -236,9 +239,9 @@ void job::completed(std::uint32_t read) {
 }
 
 // Called when all bytes of a tensor are in memory. The tensor is checked next, if necessary.
-void job::bytes_complete(std::uint32_t t) {
+void job::on_bytes_complete(std::uint32_t t) {
   if (!checks_.needed(t)) {
-    tensor_loaded(t);
+    on_tensor_loaded(t);
   } else if (delivery.awaits_tensor(t)) {
     prioritize_check(t);
   } else {
@@ -273,23 +276,23 @@ void job::check_work::end(std::uint32_t tensor, const result<void>& outcome) {
   if (!outcome) {
     load_.stop(outcome.error());
   } else if (!load_.stopped()) {
-    load_.checked(tensor);
+    load_.on_check_passed(tensor);
   }
   load_.wake_if_quiet();
 }
 
-void job::checked(std::uint32_t t) {
+void job::on_check_passed(std::uint32_t t) {
   if (checks_.check_of(t).has_digest())
     counters.bytes_verified += storage_->tensors().info(t).bytes;
   try {
-    tensor_loaded(t);
+    on_tensor_loaded(t);
     delivery.deliver_next();
   } catch (const std::bad_alloc&) {
     stop({errc::memory_exceeded, {}});
   }
 }
 
-void job::tensor_loaded(std::uint32_t t) {
+void job::on_tensor_loaded(std::uint32_t t) {
   const std::uint64_t bytes = storage_->tensors().info(t).bytes;
   progress_->set_loaded(t);
   trace_moment(options(), load_step::landed, storage_->tensors().info(t).name,
@@ -336,14 +339,14 @@ bool job::is_quiet() const noexcept {
 }
 
 void job::wake_if_quiet() {
-  if (is_quiet()) quiet_.wake_all();
+  if (is_quiet()) quiet_waiters_.wake_all();
 }
 
-// Must complete the waiting operations even if memory is exhausted.
+// Completes the waiting operations even if memory is exhausted.
 void job::finish() noexcept {
   outcome_.finish();
   if (drives_.end()) the_engine->read_schedule.wake_all_workers();
-  if (!is_group && !delivery.window()) counters.set_ended();
+  if (!is_window_group && !delivery.window()) counters.set_ended();
   try {
     if (storage_) {
       storage_->stats = progress();

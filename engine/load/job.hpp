@@ -68,7 +68,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // then cancelled.
   const std::stop_token& stop_token() const noexcept { return stop_token_; }
   // True if this job loads one group of a load with a window.
-  const bool is_group;
+  const bool is_window_group;
   const std::shared_ptr<load_counters> shared_counters;
   load_counters& counters = *shared_counters;
   load_delivery delivery{*this};
@@ -83,8 +83,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
 
   // ---- All functions below: engine thread only ----
 
-  // Sets the state of a fill. Must be called before begin(). If the load fails before begin(), the
-  // error of the fill is made from this state.
+  // Sets the state of a fill. Must be called before begin(). If the load fails before begin(),
+  // fill_state::failure() computes the error from this state.
   void set_fill(fill_state fill) { fill_ = std::move(fill); }
   // Takes over the opened files and the plan. Afterwards, workers may take reads.
   void begin(opened_load opened);
@@ -138,13 +138,13 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   void stream_decoded(std::uint32_t s);
   std::string stream_place(std::uint32_t s) const;
 
-  // The interface `work`: the steps of a job are its reads. A read is in flight from take() until
-  // end().
+  // The interface `work`: the steps of a job are its reads. A read is in flight from take_step()
+  // until end().
   offer take_step(bool awaited) override;
   boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
   void end(std::uint32_t read, const result<void>& outcome) override;
-  // Returns the limit on the bytes in flight for the drive of the read. Must not be called if the
-  // bytes of the read are in memory.
+  // Returns the admission control of the read's drive, which limits the bytes in flight. Must not
+  // be called if the bytes of the read are in memory.
   admission_control& admission_of(const read_op& read) const noexcept {
     return drives_.drive_of(read.file)->admission;
   }
@@ -202,7 +202,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   void stop_cancelled() noexcept;
   // Returns true if the load is complete or stopped, and no read, check or prefault is in progress.
   bool is_quiet() const noexcept;
-  boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
+  boost::asio::awaitable<void> until_quiet() { return quiet_waiters_.wait(); }
 
   // Returns the files, or null if no files are open. The caller can close the files in a thread
   // that may block.
@@ -223,7 +223,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   void release_storage_if_stopped() noexcept {
     if (stopped()) storage_.reset();
   }
-  // Completes all operations that wait now or start later, with the result or with the failure.
+  // Completes all waiting operations with the result or with the failure. Operations that start
+  // later complete at once.
   void finish() noexcept;
   bool finished() const noexcept { return outcome_.finished(); }
 
@@ -244,15 +245,15 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   bool all_loaded() const noexcept { return progress_ && progress_->all_loaded(); }
   void wake_if_quiet();
   void completed(std::uint32_t read);
-  void bytes_complete(std::uint32_t t);
-  void checked(std::uint32_t t);
+  void on_bytes_complete(std::uint32_t t);
+  void on_check_passed(std::uint32_t t);
   void prioritize_check(std::uint32_t t);
-  void tensor_loaded(std::uint32_t t);
+  void on_tensor_loaded(std::uint32_t t);
 
   std::stop_source stop_source_;
   const std::stop_token stop_token_ = stop_source_.get_token();
 
-  // Constant, except that `fill` and `copy` are released at the end of the load.
+  // Constant, except that release_borrowed() resets `fill` and `copy`.
   load_request request_;
 
   // begin() sets named_, plan_ and destination_memory_. Afterwards these members are constant.
@@ -261,8 +262,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   plan plan_;
   destinations destination_memory_;
 
-  // Only the engine thread uses the members below. Exceptions are the functions above that any
-  // thread may call.
+  // Only the engine thread uses the members below, except in the functions above that any thread
+  // may call.
   std::shared_ptr<const opened_checkpoint> checkpoint_;  // Null before begin() and after the load.
   // Null before begin(), and after release_storage() or release_storage_if_stopped().
   std::shared_ptr<model_storage> storage_;
@@ -283,7 +284,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   bool direct_refused_ = false;
   bool prefault_begun_ = false;
   bool prefaulting_ = false;
-  wait_queue quiet_;
+  wait_queue quiet_waiters_;
 };
 
 // Starts the coroutine of the load. Engine thread only.

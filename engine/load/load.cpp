@@ -161,8 +161,8 @@ boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> started_load) 
     }
   }
   started_load->release_storage_if_stopped();
-  // If the load has failed, its memory is freed, except the memory of tensors that the caller has
-  // received.
+  // At this point, the memory of a failed load is freed, except the memory of tensors that the
+  // caller has received.
 
   started_load->finish();
   e.remove_user(*started_load);

@@ -53,7 +53,7 @@ class load_counters {
   }
 
   std::chrono::steady_clock::time_point begun() const noexcept { return start_time_; }
-  // Each function records the time of an event of the load.
+  // set_opened(), set_first_tensor() and set_ended() record the times of events of the load.
   void set_opened() noexcept { opened_at_ = nanoseconds_since_begun(); }
   void set_first_tensor() noexcept {
     if (first_tensor_at_ == 0) first_tensor_at_ = nanoseconds_since_begun();
@@ -62,9 +62,9 @@ class load_counters {
     if (ended_at_ == 0) ended_at_ = nanoseconds_since_begun();
   }
 
-  // `reason` says why a file is not read with O_DIRECT. Only the first reason is kept.
+  // Records why a file is not read with O_DIRECT. Only the first reason is kept.
   void set_route_reason(const std::string& reason);
-  // `reason` says why a read does not use GPUDirect Storage. Only the first reason is kept.
+  // Records why a read does not use GPUDirect Storage. Only the first reason is kept.
   void set_gpu_direct_reason(const std::string& reason);
 
   void fill_stats(load_stats& stats) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The drives that the files of one load are on. Each drive has a list of reads, which are taken in
+// The drives that contain the files of one load. Each drive has a list of reads, which are taken in
 // order. If one drive has no free worker (see worker.hpp), the reads from the other drives
 // continue. Engine thread only.
 

@@ -50,9 +50,9 @@ class waiter_list {
   void complete_all(const T& value) {
     while (!list_.empty()) pop()->complete(value);
   }
-  // Completes all operations. If the load was stopped, the operations receive the failure of the
-  // load, otherwise `value`. If a completion throws bad_alloc, its handler is destroyed without a
-  // call, as in Asio. The other operations are still completed.
+  // Completes all operations with `value`, or with the failure of the load if the load was stopped.
+  // If a completion throws std::bad_alloc, the handler of this operation is destroyed without a
+  // call. The other operations are still completed.
   void end_all(const stop_state& outcome, T value) noexcept {
     while (!list_.empty()) {
       const operation_ptr waiting = pop();

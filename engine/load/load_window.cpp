@@ -27,12 +27,12 @@ load_window::load_window(std::shared_ptr<engine> e, load_request request,
       checksums_(request.options.verify.checksums
                      ? std::make_unique<const checksum_list>(*request.options.verify.checksums)
                      : nullptr),
-      request_(with_listed(std::move(request), checksums_.get())),
+      request_(with_checksum_list(std::move(request), checksums_.get())),
       chosen_(std::move(chosen)),
       groups_(std::move(groups)),
       counters_(std::move(counters)) {}
 
-void load_window::started_group::forget_returned() {
+void load_window::started_group::erase_freed_arenas() {
   std::erase_if(memory, [this](const held_arena& arena) {
     const bool is_freed = arena.memory.expired();
     if (is_freed) bytes -= std::min(bytes, arena.bytes);
@@ -40,12 +40,12 @@ void load_window::started_group::forget_returned() {
   });
 }
 
-std::uint64_t load_window::live_bytes() {
+std::uint64_t load_window::erase_freed_groups() {
   release_ended();
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < started_groups_.size();) {
     const bool has_ended = i < front_ && !started_groups_[i].load;
-    if (has_ended) started_groups_[i].forget_returned();
+    if (has_ended) started_groups_[i].erase_freed_arenas();
     if (has_ended && started_groups_[i].memory.empty()) {
       started_groups_.erase(started_groups_.begin() + static_cast<std::ptrdiff_t>(i));
       --front_;
@@ -58,7 +58,7 @@ std::uint64_t load_window::live_bytes() {
 
 void load_window::begin_groups() {
   const std::uint64_t window_bytes = request_.window_bytes;
-  std::uint64_t live = live_bytes();
+  std::uint64_t live = erase_freed_groups();
   while (!failure_ && next_group_ < groups_.size() &&
          live + groups_[next_group_].bytes <= window_bytes) {
     const window_group& group = groups_[next_group_];
@@ -79,13 +79,13 @@ void load_window::next(waiting_ptr waiting) {
   waiting->cancel->arm([weak = weak_from_this(), id] {
     const auto self = weak.lock();
     if (!self) return;
-    retry_allocation([&] { self->engine_->post([self, id] { self->forget(id); }); });
+    retry_allocation([&] { self->engine_->post([self, id] { self->cancel_wait(id); }); });
   });
   waiting_.push_back({id, std::move(waiting)});
   advance();
 }
 
-void load_window::forget(std::uint64_t id) {
+void load_window::cancel_wait(std::uint64_t id) {
   const auto found = std::ranges::find(waiting_, id, &waiter::id);
   if (found == waiting_.end()) return;
   const waiting_ptr cancelled = std::move(found->operation);
@@ -144,11 +144,14 @@ void load_window::serve_waiting() {
 
 // Completion handler of an operation on a job. If no memory is left to post the handler, the
 // handler is destroyed without a call. Its destructor then reports the failure to the window.
-template <class OnSuccess>
+template <class OnCompletion>
 class load_window::job_handler {
  public:
-  job_handler(std::shared_ptr<load_window> window, std::shared_ptr<job> load, OnSuccess on_success)
-      : window_(std::move(window)), load_(std::move(load)), on_success_(std::move(on_success)) {}
+  job_handler(std::shared_ptr<load_window> window, std::shared_ptr<job> load,
+              OnCompletion on_completion)
+      : window_(std::move(window)),
+        load_(std::move(load)),
+        on_completion_(std::move(on_completion)) {}
   job_handler(job_handler&&) noexcept = default;
   ~job_handler() {
     if (window_) window_->fail_for_memory();
@@ -162,7 +165,7 @@ class load_window::job_handler {
       if (failed && !window->failure_) window->failure_ = load_->outcome().cause();
       // Releases the job. Otherwise its memory would count as memory that the caller holds.
       load_.reset();
-      on_success_(*window, std::move(value));
+      on_completion_(*window, std::move(value));
     } catch (const std::bad_alloc&) {
       window->fail_for_memory();
     }
@@ -171,17 +174,17 @@ class load_window::job_handler {
  private:
   std::shared_ptr<load_window> window_;
   std::shared_ptr<job> load_;
-  OnSuccess on_success_;
+  OnCompletion on_completion_;
 };
 
 void load_window::await_front() {
   awaiting_ = true;
-  const auto on_success = [](load_window& self, tensor handed_out) {
-    self.arrived(std::move(handed_out));
+  const auto on_completion = [](load_window& self, tensor loaded_tensor) {
+    self.on_front_tensor(std::move(loaded_tensor));
   };
   const std::shared_ptr<job>& load = started_groups_[front_].load;
   load->delivery.await_tensor(
-      next_tensor_, make_operation<tensor>(job_handler(shared_from_this(), load, on_success),
+      next_tensor_, make_operation<tensor>(job_handler(shared_from_this(), load, on_completion),
                                            engine_->loop.get_executor(), cancel_never));
 }
 
@@ -189,25 +192,25 @@ void load_window::await_front() {
 // started job has finished.
 bool load_window::await_end() {
   const auto ending = std::ranges::find_if(
-      started_groups_, [](const started_group& b) { return b.load != nullptr; });
+      started_groups_, [](const started_group& group) { return group.load != nullptr; });
   if (ending == started_groups_.end()) return false;
   awaiting_ = true;
-  const auto on_success = [](load_window& self, model loaded) {
+  const auto on_completion = [](load_window& self, model loaded) {
     // Releases the model. Otherwise its memory would count as memory that the caller holds.
     loaded = model();
     self.advance();
   };
   ending->load->delivery.await_finish(
-      make_operation<model>(job_handler(shared_from_this(), ending->load, on_success),
+      make_operation<model>(job_handler(shared_from_this(), ending->load, on_completion),
                             engine_->loop.get_executor(), cancel_never));
   return true;
 }
 
-// Waits until jobs that have ended release their memory. Returns false if every ended job has
-// released its memory.
+// If an ended job still exists and may hold memory, posts another call of advance() and returns
+// true. Otherwise returns false.
 bool load_window::await_release() {
   const bool holds_memory = std::ranges::any_of(
-      started_groups_, [](const started_group& b) { return !b.ended.expired(); });
+      started_groups_, [](const started_group& group) { return !group.ended.expired(); });
   if (!holds_memory) return false;
   awaiting_ = true;
   const auto retry = [self = shared_from_this()] {
@@ -224,9 +227,9 @@ void load_window::fail_for_memory() noexcept {
   fail_all();
 }
 
-void load_window::arrived(tensor arrived_tensor) {
+void load_window::on_front_tensor(tensor loaded_tensor) {
   if (failure_) return fail_all();
-  ready_ = std::move(arrived_tensor);
+  ready_ = std::move(loaded_tensor);
   const std::size_t group = next_group_ - (started_groups_.size() - front_);
   ++next_tensor_;
   if (groups_[group].first + next_tensor_ == groups_[group].last) end_front();
@@ -239,19 +242,20 @@ void load_window::end_front() {
   started_group& front = started_groups_[front_];
   const std::uint64_t page_bytes =
       window_page_bytes(engine_->devices.listed().front(), engine_->options);
-  front.bytes = 0;  // Replaced by the real size of the memory below.
+  front.bytes = 0;  // The loop adds the sizes of the arenas.
   for (const auto& storage : front.load->arenas()) {
     if (!storage) continue;
-    const std::uint64_t taken = round_up(storage->memory_bytes(), page_bytes);
-    front.memory.push_back({storage, taken});
-    front.bytes += taken;
+    const std::uint64_t allocated_bytes = round_up(storage->memory_bytes(), page_bytes);
+    front.memory.push_back({storage, allocated_bytes});
+    front.bytes += allocated_bytes;
   }
   ++front_;
   next_tensor_ = 0;
 }
 
-// Releases the finished jobs of groups whose tensors are all delivered. Soon afterwards, only the
-// caller's tensors keep the memory of these groups alive.
+// Releases the finished jobs of groups whose tensors are all delivered. When the last reference to
+// a job is gone (see started_group::ended), only the caller's tensors keep the memory of its group
+// alive.
 void load_window::release_ended() {
   for (std::size_t i = 0; i < front_; ++i) {
     started_group& group = started_groups_[i];

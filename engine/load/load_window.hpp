@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A load that uses at most a given amount of memory, which is called the window. The chosen tensors
-// are divided into groups. Each group is loaded by a job of its own. Groups are started in order.
+// A load that uses a limited amount of memory, which is called the window. The chosen tensors are
+// divided into groups. Each group is loaded by a job of its own. Groups are started in order.
 //
 //   groups    |--0--|--1--|--2--|--3--|--4--|--5--| ...
 //             freed     held      loading    not started
 //
 // While the caller waits for a tensor, the next groups are started if their memory fits into the
 // window. A group occupies memory of the window while the group is loaded, and afterwards while the
-// caller holds tensors of the group. Most groups are much smaller than the window, so that many
-// groups are loaded at the same time. A larger tensor is a group of its own.
+// caller holds tensors of the group. A group of several tensors needs at most a sixteenth of the
+// window, so that many groups are loaded at the same time. A tensor that needs more memory is a
+// group of its own.
 
 #include <cstdint>
 #include <deque>
@@ -59,10 +60,10 @@ class load_window final : public tensor_sequence, public std::enable_shared_from
     // The arenas of the group. Set when all its tensors were delivered.
     std::vector<held_arena> memory;
 
-    void forget_returned();
+    void erase_freed_arenas();
   };
 
-  template <class OnSuccess>
+  template <class OnCompletion>
   class job_handler;
 
   void fail_for_memory() noexcept;
@@ -70,7 +71,7 @@ class load_window final : public tensor_sequence, public std::enable_shared_from
   void serve_waiting();
   void begin_groups();
   void await_front();
-  void arrived(tensor next_tensor);
+  void on_front_tensor(tensor next_tensor);
   void end_front();
   void release_ended();
   bool await_end();
@@ -78,8 +79,9 @@ class load_window final : public tensor_sequence, public std::enable_shared_from
   void deliver(std::optional<tensor> next_tensor);
   void fail_all() noexcept;
   void set_failure(const boost::system::error_code& code) noexcept;
-  void forget(std::uint64_t id);
-  std::uint64_t live_bytes();
+  void cancel_wait(std::uint64_t id);
+  // Erases the groups whose memory is freed. Returns the sum of the sizes of the other groups.
+  std::uint64_t erase_freed_groups();
 
   const std::shared_ptr<engine> engine_;
   // Copy of the checksum list of the options. Null if the options have no list.

@@ -34,7 +34,7 @@ result<void> check_dtype(const load_options& options) {
       "tensors can be converted to F32, F16 and BF16, not to " + std::string(name(*options.dtype))};
 }
 
-// cudaMalloc does not guarantee more.
+// The alignment that cudaMalloc guarantees.
 constexpr std::uint32_t cuda_alignment_max = 256;
 
 result<void> check_alignment(const load_request& request, const device_set& devices) {
@@ -66,8 +66,8 @@ result<void> check_route(const opened_checkpoint& checkpoint, read_route route,
   return {};
 }
 
-// Adds the name of the tensor to an error of the planner. `failed_tensor` is the index that the
-// planner returned.
+// Adds the name of the tensor to an error of the planner. `failed_tensor` is the index that
+// make_plan() has set, or no_index.
 fault with_tensor_place(fault cause, const std::string& source, const plan_input_builder& builder,
                         const ringload::catalog& chosen, std::uint32_t failed_tensor) {
   if (failed_tensor == no_index) return cause.in(printable_path(source));
@@ -165,14 +165,14 @@ result<mapping_request> requested_mapping(const load_request& request, const dev
       "files are mapped only if the host is the only device, but " + devices.description()};
 }
 
-// Sets `views` to `none` if a file is an object of an object store, because such an object cannot
+// Sets `mapping_mode` to `none` if a file is in an object store, because objects of a store cannot
 // be mapped. Fails if a mapping is required.
 result<void> check_mappable(const opened_checkpoint& checkpoint, const load_options& options,
-                            mapping_request& views) {
-  if (views == mapping_request::none) return {};
+                            mapping_request& mapping_mode) {
+  if (mapping_mode == mapping_request::none) return {};
   for (const open_file& file : checkpoint.files) {
     if (!file.object) continue;
-    views = mapping_request::none;
+    mapping_mode = mapping_request::none;
     if (options.unmappable == on_unmappable::copy) return {};
     return fault{errc::not_mappable, printable_path(file.path),
                  "the object is not a file, so it cannot be mapped"};
@@ -180,17 +180,18 @@ result<void> check_mappable(const opened_checkpoint& checkpoint, const load_opti
   return {};
 }
 
-plan_limits make_plan_limits(const loader_options& options, mapping_request views, bool fills) {
+plan_limits make_plan_limits(const loader_options& options, mapping_request mapping_mode,
+                             bool fills) {
   plan_limits bounds = {options.slot_bytes};
   // The plan need not align destinations for direct reads. If the address of a destination is not
   // aligned, the worker reads into its slot and copies the bytes.
   bounds.direct_alignment = 1;
   if (fills) return bounds;
   bounds.arena_bytes_max = options.arena_bytes_max;
-  // Only the planner knows how many bytes cannot be mapped and must be copied, so the planner
-  // enforces the limit. Without a limit, a file that declares very large tensors could exhaust the
-  // memory.
-  if (views == mapping_request::possible) {
+  // The planner enforces the limit, because only the planner computes the number of bytes that
+  // cannot be mapped and must be copied. Without a limit, a file that declares very large tensors
+  // could exhaust the memory.
+  if (mapping_mode == mapping_request::possible) {
     const auto available = available_bytes();
     if (available && *available < bounds.arena_bytes_max) {
       bounds.arena_bytes_max = *available;
@@ -223,7 +224,7 @@ result<void> check_conversions(const plan_input_builder& builder,
   return {};
 }
 
-// Fails before planning if a device has not enough free memory.
+// Fails if a device does not have enough free memory for its tensors.
 result<void> check_devices(const plan_input_builder& builder,
                            const std::vector<chosen_tensor>& tensors, const device_set& devices) {
   const std::vector<std::uint64_t> bytes = builder.loaded_bytes_by_tensor();
@@ -270,8 +271,8 @@ std::vector<placement_rules> arena_rules(const plan_input_builder& builder, cons
       rules.push_back(devices.backend_at(builder.device_of(a)).rules());
     }
   }
-  for (placement_rules& each : rules) {
-    each.tensor_alignment = std::max<std::uint64_t>(each.tensor_alignment, alignment);
+  for (placement_rules& arena_rule : rules) {
+    arena_rule.tensor_alignment = std::max<std::uint64_t>(arena_rule.tensor_alignment, alignment);
   }
   return rules;
 }
@@ -283,8 +284,8 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   const bool fills = request.fill.has_value();
   if (auto valid = check_dtype(options); !valid) return valid.error();
   if (auto valid = check_alignment(request, services.devices); !valid) return valid.error();
-  auto views = requested_mapping(request, services.devices);
-  if (!views) return views.error();
+  auto mapping_mode = requested_mapping(request, services.devices);
+  if (!mapping_mode) return mapping_mode.error();
   if (request.window_bytes > 0 && services.devices.size() > 1) {
     return fault{errc::invalid_options, "stream_async",
                  "a window supports a single device, but " + services.devices.description()};
@@ -294,7 +295,7 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   if (!checkpoint) return checkpoint.error();
   load.checkpoint = std::move(*checkpoint);
   load.opened_at = std::chrono::steady_clock::now();
-  if (auto checked = check_mappable(*load.checkpoint, options, *views); !checked)
+  if (auto checked = check_mappable(*load.checkpoint, options, *mapping_mode); !checked)
     return checked.error();
   if (auto checked = check_route(*load.checkpoint, options.route, load.route_reason); !checked) {
     return checked.error();
@@ -328,17 +329,17 @@ result<opened_load> open_load(const load_request& request, const open_services& 
     return load;
   }
   // With the option `populate`, mapped tensors also need memory.
-  if (!fills && (*views == mapping_request::none || options.populate)) {
+  if (!fills && (*mapping_mode == mapping_request::none || options.populate)) {
     auto fits = check_devices(builder, chosen->tensors, services.devices);
     if (!fits) return fits.error().in(printable_path(source));
   }
   std::uint32_t failed_tensor = no_index;
   plan_input input = builder.input();
-  input.mapping = *views;
+  input.mapping = *mapping_mode;
   input.populates_mappings = options.populate;
   auto plan =
       make_plan(input, arena_rules(builder, input, services.devices, options.tensor_alignment),
-                make_plan_limits(services.options, *views, fills), &failed_tensor);
+                make_plan_limits(services.options, *mapping_mode, fills), &failed_tensor);
   if (!plan)
     return with_tensor_place(plan.error(), source, builder, load.named->catalog(), failed_tensor);
   load.plan = std::move(*plan);

@@ -15,10 +15,10 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Returns true if tensors in the memory of `on` can be converted. GPU kernels support fewer pairs
-// of types than the host.
-bool converts(dtype from, dtype to, const device& on) {
-  return on == host() ? fill_converts(from, to) : kernels_convert(from, to);
+// Returns true if a copy into memory of the device `target` can convert the type. GPU kernels
+// support fewer pairs of types than the host.
+bool converts(dtype from, dtype to, const device& target) {
+  return target == host() ? fill_converts(from, to) : kernels_convert(from, to);
 }
 
 result<void> check(const copy_request& request, const device_set& devices) {

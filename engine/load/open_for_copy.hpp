@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Prepares a copy of a tensor to another device or dtype. Such a copy is a load whose source is a
+// Prepares a copy of a tensor to another device or dtype. The copy is a load whose source is a
 // tensor in memory instead of a file.
 
 #include "base/fault.hpp"

@@ -24,8 +24,8 @@ class plan_progress {
 
   static constexpr std::uint32_t no_stream = ~std::uint32_t{0};
 
-  // A part of a tensor. Its bytes are read by `reads`. If `stream` is set, the reads deliver a
-  // compressed stream, and the bytes are decoded from this stream.
+  // A part of a tensor, and the reads that fetch its bytes. If `stream` is set, the reads fetch a
+  // compressed stream, from which the part is decoded.
   struct tensor_part {
     std::uint32_t tensor;
     range reads;
@@ -46,7 +46,7 @@ class plan_progress {
 
   // ---- Reads ----
 
-  // Moves the remaining reads of a tensor to the front of the sequence. Returns false if no
+  // Makes take_prioritized() return the remaining reads of a tensor. Returns false if no
   // prioritized read is left. The result true does not guarantee that a prioritized read is left.
   bool prioritize(std::uint32_t tensor);
   std::optional<std::uint32_t> take_prioritized(std::uint32_t drive = 0) {
@@ -68,7 +68,7 @@ class plan_progress {
   // Must be called once for each read, when its bytes are in their destinations. Calls
   // `complete(tensor)` for each tensor that now has all its bytes.
   template <class Complete>
-  void arrived(std::uint32_t read, const Complete& complete) {
+  void set_read_complete(std::uint32_t read, const Complete& complete) {
     const range parts = parts_of_read_[read];
     for (std::uint32_t p = parts.begin; p < parts.end; ++p) {
       const std::uint32_t tensor = parts_[p].tensor;
@@ -79,7 +79,7 @@ class plan_progress {
   // Must be called when the stream has been decoded and the decoded bytes are in the tensors. Calls
   // `complete(tensor)` for each tensor that now has all its bytes.
   template <class Complete>
-  void decoded(std::uint32_t stream, const Complete& complete) {
+  void set_decoded(std::uint32_t stream, const Complete& complete) {
     const auto [first, last] = std::ranges::equal_range(
         stream_parts_, stream, {}, [this](std::uint32_t p) { return parts_[p].stream; });
     for (auto p = first; p != last; ++p) {

@@ -82,14 +82,14 @@ bool can_skip_slot(const task& t) {
          reinterpret_cast<std::uintptr_t>(to) % t.load.file(t.read).direct_address_alignment == 0;
 }
 
-// Returns the GPUDirect Storage function if the read can use it. The read must be direct, and no
-// byte may need decoding, because bytes are decoded on the host.
+// Returns the function of GPUDirect Storage if the read can use this function. The read must be
+// direct, and no byte may need decoding, because bytes are decoded on the host.
 const byte_supply* storage_of(const task& t) {
   const bool decodes = t.read.feeds_begin != t.read.feeds_end;
   return t.direct && !t.unstaged && !decodes ? t.load.storage_supply(t.read) : nullptr;
 }
 
-// Fails if GPUDirect Storage is required but this read cannot use it.
+// Fails if GPUDirect Storage is required but not possible for this read.
 result<void> check_storage(const engine& e, const task& t) {
   const open_file& file = t.load.file(t.read);
   const bool decodes = t.read.feeds_begin != t.read.feeds_end;
@@ -220,9 +220,9 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
 }
 
 // Returns the copies of the plan. If an unstaged read had to use the slot, returns one copy of the
-// whole range instead. An unstaged read has copies in the plan if a tensor has several
-// destinations. A read of such a tensor never has to use the slot: the tensor is in an arena and is
-// not shifted, so the destination is aligned.
+// whole range instead. An unstaged read has copies in the plan only if a tensor has several
+// destinations. In this case, the read never uses the slot: the tensor is in an arena and is not
+// shifted, so the destination is aligned.
 std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
   if (!t.read.is_unstaged() || t.unstaged) return t.load.copies(t.read);
   whole.destination_offset = t.read.destination_offset;

@@ -28,13 +28,13 @@ void* storage_reads::register_once(registered_file& file, int descriptor,
   if (!std::exchange(file.was_tried, true)) {
     auto added = catch_as_fault([&] { return storage_.add_file(descriptor); });
     if (added) {
-      file.file = std::move(*added);
+      file.handle = std::move(*added);
     } else {
-      file.refused = added.error().code;
+      file.registration_error = added.error().code;
     }
   }
-  if (!file.file) problem = file.refused;
-  return file.file.get();
+  if (!file.handle) problem = file.registration_error;
+  return file.handle.get();
 }
 
 }  // namespace ringload::inline v0::detail

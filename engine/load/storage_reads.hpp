@@ -33,8 +33,8 @@ class storage_reads {
     std::mutex mutex;
     // Guarded by `mutex`.
     bool was_tried = false;
-    std::shared_ptr<void> file;
-    boost::system::error_code refused;
+    std::shared_ptr<void> handle;
+    boost::system::error_code registration_error;
   };
 
   void* register_once(registered_file& file, int descriptor, boost::system::error_code& problem);

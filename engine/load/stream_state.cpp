@@ -27,8 +27,8 @@ bool is_whole(std::span<const stream_output> outputs, const stored_stream& store
 std::byte* direct_target(std::span<const stream_output> outputs, std::byte* memory) {
   if (memory == nullptr || outputs.size() != 1) return nullptr;
   const stream_output& only = outputs.front();
-  const bool as_they_are = only.map == no_index && !only.cast.needed();
-  return as_they_are ? memory + only.destination_offset : nullptr;
+  const bool is_unchanged = only.map == no_index && !only.cast.needed();
+  return is_unchanged ? memory + only.destination_offset : nullptr;
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 // and the decoded bytes are copied to the tensors of the stream. The decoding threads call decode()
 // through running_stream::decode.
 //
-// Bytes are decoded directly into the output if three conditions hold: the stream has a single
-// output, the elements of the output are neither converted nor reordered, and the host can write to
-// the memory of the output. Otherwise bytes are decoded into a small buffer, and the device copies
-// the buffer to the tensors.
+// Bytes are decoded directly into the output if the stream has a single output whose elements are
+// neither converted nor reordered. In addition, the host must be able to write to the memory of the
+// output. Otherwise bytes are decoded into a small buffer, and the device copies the buffer to the
+// tensors.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>

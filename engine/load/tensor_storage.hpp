@@ -109,7 +109,7 @@ class model_storage {
   bool mapped(std::uint32_t destination) const noexcept { return arenas_[destination]->mapped(); }
 
   // Written once, before the first model is delivered.
-  kept_version version;  // Set for attached models only.
+  kept_version version;  // Set only for models that a keeper holds in its memory.
   load_stats stats;
   std::vector<file_stats> stats_of_files;
 

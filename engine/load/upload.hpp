@@ -32,7 +32,7 @@ class upload {
   // std::bad_alloc.
   boost::system::error_code copy(const std::byte* from, std::span<const copy_op> copies);
 
-  // Waits until all copies have ended, and returns all uploaders to their devices.
+  // Waits until all copies have ended, and returns all uploaders to their backends.
   boost::system::error_code wait() noexcept;
 
  private:

@@ -22,11 +22,11 @@ struct window_group {
 // Returns the page size. Each allocation of tensor memory is a multiple of this size.
 std::uint64_t window_page_bytes(const device& on, const loader_options& options) noexcept;
 
-// Divides the tensors into groups in their order. `bytes` contains the size of each loaded tensor.
-// Memory is allocated in multiples of `page_bytes`. The sizes of groups include padding, because a
-// long run of adjacent tensors may begin at a multiple of `slot_bytes`. If a tensor does not fit
-// into the window, fails with errc::memory_exceeded and sets `failed_tensor` to the index of the
-// tensor.
+// Divides the tensors into groups without changing their order. `bytes` contains the size of each
+// loaded tensor. Memory is allocated in multiples of `page_bytes`. The sizes of groups include
+// padding, because a long run of adjacent tensors may begin at a multiple of `slot_bytes`. If a
+// tensor does not fit into the window, fails with errc::memory_exceeded and sets `failed_tensor` to
+// the index of the tensor.
 result<std::vector<window_group>> make_window_groups(const std::vector<std::uint64_t>& bytes,
                                                      std::uint64_t window_bytes,
                                                      std::uint64_t page_bytes,

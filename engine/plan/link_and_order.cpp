@@ -11,7 +11,7 @@ namespace ringload::inline v0 {
 namespace {
 
 // Sets the range [parts_begin, parts_end) of each read, so that the range contains all parts that
-// need the read.
+// need the read. Also computes plan::bytes_read.
 void join_parts(plan& new_plan) {
   for (read_op& read : new_plan.reads) {
     read.parts_begin = no_index;

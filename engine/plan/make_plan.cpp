@@ -145,7 +145,7 @@ result<void> planner::place_blocks() {
 }
 
 // Returns the number of bytes by which a tensor is shifted so that its elements are aligned, or 0.
-// Tensors in NumPy archives need these shifts. A shift is about half a block. A tensor is not
+// For example, many tensors in NumPy archives need a shift. A shift is about 2 KiB. A tensor is not
 // shifted if the tensor is too short for its own reads or is replicated. No tensor is shifted if
 // tensors are mapped, or if direct reads need an alignment.
 std::uint32_t planner::shift_of(const stored_item& item) const {
@@ -218,8 +218,8 @@ result<void> planner::place_tensors(std::uint32_t first, std::uint32_t last) {
       continue;
     }
     const unstaged_run run = run_from(i, last, items_);
-    // If a short run ends because a tensor of another arena follows, the run is staged together
-    // with that tensor.
+    // If a run is short and ends because the next tensor is in another arena, the run is staged
+    // together with that tensor.
     const bool unstaged = input_.mapping != mapping_request::none || !run.is_cut ||
                           run.end - items_[i].begin >= unstaged_bytes_min;
     if (unstaged) {
@@ -230,8 +230,8 @@ result<void> planner::place_tensors(std::uint32_t first, std::uint32_t last) {
       read_body(i);
     }
   }
-  // Staged tensors whose bytes are contiguous in the file and not encoded are placed first, in file
-  // order, with only padding between them.
+  // Among the staged tensors, the tensors whose bytes are contiguous in the file and not encoded
+  // are placed first. These tensors have file order in the arena, with only padding between them.
   for (std::uint32_t i = first; i < last; ++i) {
     if (items_[i].is_only_item && items_[i].map == no_index && items_[i].stream == no_index) {
       if (auto status = reserve_for(items_[i]); !status) return status;
@@ -262,8 +262,8 @@ result<void> planner::reserve_for(const stored_item& item) {
   return {};
 }
 
-// Reserves arena memory for tensors without stored bytes. Other tensors with fill values already
-// have a place.
+// Reserves arena memory for tensors without stored bytes. Other tensors with a fill_op already have
+// a place.
 result<void> planner::place_filled(std::uint32_t* failed_tensor) {
   for (const fill_op& fill : plan_.fills) {
     if (input_.mapping == mapping_request::all) {

@@ -11,8 +11,8 @@
 namespace ringload::inline v0 {
 
 // Returns an error text if the item's tensor can be neither mapped nor read without staging.
-// Returns an empty string if the tensor can be mapped or read without staging. An unstaged read
-// moves the tensor by `stored_item::shift`. `alignment` is the alignment of the tensor's elements.
+// Returns an empty string if the tensor can be mapped or read without staging. `alignment` is the
+// required alignment of the tensor after the shift by `item.shift`.
 std::string obstacle_to_mapping(const stored_item& item, std::uint64_t alignment);
 
 }  // namespace ringload::inline v0

@@ -16,10 +16,10 @@ struct placement_rules {
   // a larger alignment.
   std::uint64_t tensor_alignment = 1;
   bool unstaged = false;  // True if reads can write directly to the arena.
-  // Straight reads are split at arena offsets that are multiples of the slot size. A run of tensors
-  // with at least `aligned_run_bytes` begins at a multiple of the slot size, so that its reads fill
-  // whole huge pages. Shorter runs are not aligned. With slots of 4 MiB, the alignment therefore
-  // wastes at most a sixteenth of the memory.
+  // Unstaged reads are split at arena offsets that are multiples of the slot size. A run is a
+  // sequence of tensors that share unstaged reads. A run of at least `aligned_run_bytes` begins at
+  // a multiple of the slot size, so that its reads fill whole huge pages. Shorter runs are not
+  // aligned. With slots of 4 MiB, the alignment therefore wastes at most a sixteenth of the memory.
   std::uint64_t aligned_run_bytes = std::uint64_t{64} << 20;
 };
 

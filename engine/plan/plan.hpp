@@ -10,12 +10,12 @@
 //
 // An unstaged read writes to its destination directly. The destination is an arena or caller
 // memory. In an arena, the tensor has the same offset within a 4 KiB block as in the file. If the
-// elements would be misaligned at that offset, the tensor is shifted (make_plan.cpp). Caller memory
-// must have an address that allows direct reads. All other bytes are staged: the load reads the
-// bytes into a slot, and copies the bytes from the slot. A tensor is also staged if the tensor is
-// converted, or if its elements are not contiguous, because the copies convert and reorder
-// elements. Bytes for several arenas are also staged, or are read into the first arena and copied
-// from the first arena.
+// elements would be misaligned at that offset, the tensor is shifted (see shift_of() in
+// make_plan.cpp). Caller memory must have an address that allows direct reads. All other bytes are
+// staged: the load reads the bytes into a slot, and copies the bytes from the slot. A tensor is
+// also staged if the tensor is converted, or if its elements are not contiguous, because the copies
+// convert and reorder elements. Bytes for several arenas are staged, or are read into one arena and
+// copied from this arena to the other arenas.
 //
 // An arena is an allocation for tensors. Caller memory is memory that exists before the load. A
 // block of an arena is memory that several tensors share. Tensors that load the same stored bytes
@@ -32,9 +32,9 @@
 // A compressed stream is decoded from its first byte to its last, so its reads are taken in file
 // order. If a read completes early, the read keeps its slot until the previous read is decoded. A
 // stream that fits in one read may share that read with other bytes. A longer stream is a chain:
-// its reads contain no other bytes. The earliest waiting read of a chain waits only for a read that
-// was already taken. Therefore every taken read is eventually decoded, with any number of slots and
-// any order of chains.
+// its reads contain no other bytes. A read of a chain waits only for earlier reads of the same
+// chain, which were taken before. Therefore every taken read is eventually decoded, with any number
+// of slots and any order of chains.
 
 #include <cstddef>
 #include <cstdint>
@@ -56,8 +56,7 @@ struct read_op {
   std::uint32_t destination;         // Used only for an unstaged read.
   std::uint32_t file;
   std::uint32_t bytes;  // Number of requested bytes: a multiple of block_bytes, at most one slot.
-  // Number of bytes up to the last wanted byte. The file may have no bytes after the last wanted
-  // byte.
+  // Number of bytes up to the last wanted byte. The file may end after the last wanted byte.
   std::uint32_t bytes_needed;
   // The copies of this read are plan::copies[copies_begin, copies_end).
   std::uint32_t copies_begin;
@@ -93,7 +92,7 @@ struct feed_op {
   std::uint32_t stream;  // Index in plan::streams.
   std::uint32_t slot_offset;
   std::uint32_t bytes;
-  // Offset in the stored stream. The range is decoded after all bytes before it.
+  // Offset in the stored stream. The range is decoded after all earlier bytes of the stream.
   std::uint64_t stream_offset;
 };
 
@@ -124,7 +123,8 @@ struct stream_op {
   bool is_chain() const noexcept { return reads_end - reads_begin > 1; }
 };
 
-// Elements that have no stored bytes. These elements are written before the first read is taken.
+// Elements that have no stored bytes: all elements have the same value. The load writes these
+// elements before the first read is taken.
 struct fill_op {
   std::uint64_t destination_offset;
   std::uint32_t destination;
@@ -193,7 +193,7 @@ struct plan {
   // Indexed like plan_input::blocks: the offset of the block in its arena.
   std::vector<std::uint64_t> blocks;
   // The order in which reads are taken. Chains take turns, and all other reads follow file order.
-  // If empty, the order is that of `reads`.
+  // If this list is empty, reads are taken in the order of `reads`.
   std::vector<std::uint32_t> order;
   std::vector<planned_arena> arenas;
   // Sum of all allocations. A single arena without a mapping request has at least one 4 KiB block,

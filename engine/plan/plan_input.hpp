@@ -4,9 +4,9 @@
 // The input of make_plan(): the stored bytes of each tensor, the wanted elements, and their
 // destination.
 //
-// A wanted_tensor without a `form` is contiguous, and is loaded as a whole into an arena. Every
-// other tensor has a tensor_form. The caller must keep all spans and pointers valid until
-// make_plan() returns.
+// A wanted_tensor without a `form` is contiguous, and is loaded as a whole into an arena (an
+// allocation for tensors). Every other tensor has a tensor_form. The caller must keep all spans and
+// pointers valid until make_plan() returns.
 
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,7 @@ struct stored_box {
   std::uint64_t first_byte = 0;  // Offset of the element at `origin` in the decoded stream.
   std::span<const std::uint64_t> origin;
   std::span<const std::uint64_t> extent;
-  // A stride of 0 repeats an element. Ignored if elements have fewer than 8 bits.
+  // A stride of 0 repeats an element. The strides are ignored if elements have fewer than 8 bits.
   std::span<const std::uint64_t> stride_bytes;
 };
 
@@ -49,8 +49,8 @@ struct tensor_form {
   // The stored shape. Used only with pieces, a box, strides or a byte swap. If quantised blocks are
   // converted, one dimension counts blocks instead of elements.
   std::span<const std::uint64_t> shape;
-  // Number of bits of an element or of a quantised block. If an element has 4 or 6 bits, each row
-  // of a box must begin and end on a whole byte.
+  // Number of bits of an element or of a quantised block. If an element has 4 or 6 bits, each
+  // contiguous run of wanted elements must begin and end on a whole byte.
   std::uint32_t element_bits = 8;
   // Size of the units whose bytes are swapped: 2, 4 or 8. 0 for no swap.
   std::uint8_t swap_bytes = 0;
@@ -86,7 +86,8 @@ struct wanted_tensor {
   conversion cast = {};
   const tensor_form* form = nullptr;
   std::uint32_t arena = 0;  // Index of the arena. Ignored if `form` has another destination.
-  // True if other tensors have the same stored bytes, which must be read only once.
+  // True if other tensors may load the same stored bytes into other arenas. The plan then reads
+  // these bytes only once.
   bool replicated = false;
 };
 
@@ -120,11 +121,12 @@ struct plan_input {
   mapping_request mapping = mapping_request::none;
   bool populates_mappings = false;  // True if reads must make the pages of mapped tensors present.
   // Indexed by tensor: the index of the tensor in plan::tensors. Consecutive tensors with the same
-  // index are parts of a fused tensor. The indices begin at 0 and increase by at most 1. If empty,
-  // the indices do not change.
+  // index are parts of a fused tensor. The indices begin at 0 and increase by at most 1. If the
+  // span is empty, each tensor keeps its index.
   std::span<const std::uint32_t> result_of = {};
 
-  // Converts the index of an arena to its destination number. arena_of() converts back.
+  // Converts the index of an arena to its destination number (see plan.hpp). arena_of() converts
+  // back.
   std::uint32_t destination_of(std::uint32_t arena) const noexcept {
     return arena == 0 ? 0 : static_cast<std::uint32_t>(destinations.size()) + arena;
   }

@@ -22,9 +22,9 @@ std::vector<range> rows_of(const strided_map& map, std::uint64_t max) {
   for (std::uint32_t d = map.rank; d > 0; --d) {
     const strided_dimension& dim = map.dimensions[d - 1];
     const bool interleaved = dim.source_stride < span;
-    const bool near = rows == d && !interleaved && dim.source_stride - span < gap_bytes_max;
+    const bool is_near = rows == d && !interleaved && dim.source_stride - span < gap_bytes_max;
     span += (dim.count - 1) * dim.source_stride;
-    if (!near && !interleaved) continue;
+    if (!is_near && !interleaved) continue;
     rows = d - 1;
     row_bytes = span;
   }

@@ -28,14 +28,14 @@ struct file_segments {
   std::vector<std::uint32_t> chains;
 };
 
-// Maximum number of rows in a plan that need their own reads. A row needs its own read if the rows
-// of a slice are too far apart for one read.
+// Limit for the number of rows of all slices in a plan. A slice has several rows if its stored
+// bytes are too far apart for one read. Each row needs its own read.
 inline constexpr std::uint64_t rows_max = std::uint64_t{1} << 22;
 
 // Returns the segments of items[first, last). All these items must be in one file. The parts of
-// `new_plan` must have their stream indices. If n rows of an item need their own reads, reduces
-// `rows_left` by n - 1. If too few rows are left, returns errc::memory_exceeded and sets
-// `failed_tensor` to the index of the tensor.
+// `new_plan` must have their stream indices. If an item has n rows, reduces `rows_left` by n - 1.
+// If too few rows are left, returns errc::memory_exceeded and sets `failed_tensor` to the index of
+// the tensor.
 result<file_segments> segments_of(std::uint32_t first, std::uint32_t last,
                                   std::span<const stored_item> items, const plan& new_plan,
                                   std::uint64_t slot_bytes, std::uint64_t& rows_left,

@@ -10,7 +10,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Splits items in caller memory and in arena blocks, if a direct read may write to this memory. A
+// Splits items in caller memory and in arena blocks, if a direct read may write to this memory. An
 // unstaged read fetches the whole 4 KiB blocks of the item. A read must never write an unwanted
 // byte, so the bytes before and after the whole blocks are staged.
 void split_unstaged(std::vector<stored_item>& items, const plan_input& input,

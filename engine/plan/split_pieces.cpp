@@ -46,8 +46,8 @@ result<std::vector<base>> bases_of(std::span<const strided_dimension> outer, bas
   return bases;
 }
 
-// Splits tensors into items. If the elements of a tensor have fewer than 8 bits, its dimensions are
-// first converted to dimensions that count bytes instead of elements.
+// Splits tensors into items. If the elements of a tensor have fewer than 8 bits, the innermost
+// dimension counts bytes instead of elements: see wanted_box.
 class piece_splitter {
  public:
   piece_splitter(const plan_input& input, split_tensors& output) : input_(input), output_(output) {}

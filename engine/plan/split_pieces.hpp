@@ -34,8 +34,8 @@ struct stored_item {
   // Index in plan_input::streams. no_index if the bytes are neither decoded nor in memory.
   std::uint32_t stream = no_index;
   conversion cast = {};  // Not used with a map.
-  bool has_own_place =
-      false;                  // True if the tensor has its own place in its arena: see tensor_form.
+  // True if the tensor has its own place in its arena: see tensor_form.
+  bool has_own_place = false;
   bool is_only_item = false;  // True if the tensor has no other item and no fill_op.
 
   // Later steps set the following members.
@@ -53,8 +53,8 @@ struct stored_item {
   std::uint32_t replica_of = no_index;
 };
 
-// Returns the item whose reads also fetch the bytes of `item`. Returns no_index if there is no such
-// item.
+// Returns the index of the item whose reads also fetch the bytes of `item`. Returns no_index if
+// `item` needs its own reads.
 inline std::uint32_t reused_item(const stored_item& item, std::span<const stored_item> items) {
   if (item.same_as != no_index) return item.same_as;
   const bool copied = item.replica_of != no_index && items[item.replica_of].unstaged;

@@ -11,10 +11,10 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The offsets at which stored bytes may be split between two reads: the multiples of `bytes`. If
-// `unaligned` is set, elements may begin at any byte, and a split may be at any byte. The next read
-// then begins `bytes` - 1 bytes before the split, so that the next read contains every element that
-// the split divides.
+// The stored bytes of an item may be split between two reads at multiples of `bytes` from the first
+// byte of the item. If `unaligned` is set, elements may begin at any byte, and a split may be at
+// any byte. The next read then begins `bytes` - 1 bytes before the split, so that the next read
+// contains every element that the split divides.
 struct cut_unit {
   std::uint32_t bytes = 1;
   bool unaligned = false;
@@ -50,8 +50,8 @@ class staged_reader {
   void take_stream(const segment& current, remainder remaining);
   void take_item(const segment& current, remainder remaining);
   void add_copy(const segment& current, std::uint64_t from, std::uint32_t bytes);
-  bool joins(const stored_item& item, const copy_op& copy) const;
-  void reach(std::uint64_t end);
+  bool can_extend_last_copy(const stored_item& item, const copy_op& copy) const;
+  void extend_read_to(std::uint64_t end);
 
   read_op& current_read() { return plan_.reads.back(); }
   std::uint32_t read_index() const { return static_cast<std::uint32_t>(plan_.reads.size() - 1); }
@@ -69,7 +69,7 @@ class staged_reader {
 
 void staged_reader::run() {
   const auto count = static_cast<std::uint32_t>(segments_.size());
-  std::vector<remainder> unfinished;
+  std::vector<remainder> continued;
   for (std::uint32_t next = 0; next < count || !unfinished_.empty();) {
     std::uint64_t first = next < count ? segments_[next].begin : ~std::uint64_t{0};
     for (const remainder& remaining : unfinished_) first = std::min(first, remaining.next);
@@ -77,13 +77,13 @@ void staged_reader::run() {
     reached_ = first;
     last_item_ = no_index;
 
-    unfinished.clear();
-    unfinished.swap(unfinished_);
-    for (const remainder& remaining : unfinished) take(remaining);
+    continued.clear();
+    continued.swap(unfinished_);
+    for (const remainder& remaining : continued) take(remaining);
     for (; next < count; ++next) {
       const std::uint64_t begin = segments_[next].begin;
-      const bool near = begin <= reached_ || begin - reached_ < gap_bytes_max;
-      if (!near || begin >= limit()) break;
+      const bool is_near = begin <= reached_ || begin - reached_ < gap_bytes_max;
+      if (!is_near || begin >= limit()) break;
       take({next, begin});
     }
   }
@@ -106,12 +106,13 @@ void staged_reader::take_stream(const segment& current, remainder remaining) {
   current_read().feeds_end += 1;
   plan_.streams[current.index].reads_begin = read_index();
   plan_.streams[current.index].reads_end = read_index() + 1;
-  reach(current.end);
+  extend_read_to(current.end);
 }
 
 // Adds bytes of the item to the current read, from `remaining.next` on, until the read is full or
-// the item ends. If an element would end after the slot, the next read fetches this element. In
-// this case, the next read begins one block earlier, so one block is read twice.
+// the item ends. If an element would end after the slot, the next read fetches this element. The
+// next read begins at the 4 KiB block that contains the start of this element, so both reads
+// contain this block.
 void staged_reader::take_item(const segment& current, remainder remaining) {
   const stored_item& item = items_[current.index];
   const cut_unit unit = unit_of(item, plan_);
@@ -122,35 +123,35 @@ void staged_reader::take_item(const segment& current, remainder remaining) {
     return;
   }
   add_copy(current, remaining.next, static_cast<std::uint32_t>(end - remaining.next));
-  reach(end);
+  extend_read_to(end);
   if (end < current.end)
     unfinished_.push_back({remaining.segment, unit.unaligned ? end - (unit.bytes - 1) : end});
 }
 
-// Returns true if a copy can extend the previous copy. The extended copy also writes the bytes
-// between the two copies. In an arena, staged tensors that are copied unchanged are placed in file
-// order. If two of these tensors have the same distance in the arena as in the file, the bytes
-// between them are padding. In other memory, a copy must not write unwanted bytes.
-bool staged_reader::joins(const stored_item& item, const copy_op& copy) const {
+// Returns true if a copy can extend the last copy. The extended copy also writes the bytes between
+// the two copies. If `has_own_place` and `is_only_item` are set, an item is a whole tensor in an
+// arena. The arena has these tensors in file order. If two consecutive tensors have the same
+// distance in the arena and in the file, only padding of the arena is between them. In other
+// memory, a copy must not write unwanted bytes.
+bool staged_reader::can_extend_last_copy(const stored_item& item, const copy_op& copy) const {
   const read_op& read = plan_.reads.back();
   if (read.copies_end == read.copies_begin || copy.map != no_index || copy.cast.needed())
     return false;
-  const copy_op& before = plan_.copies.back();
-  if (before.map != no_index || before.cast.needed() || before.destination != copy.destination) {
+  const copy_op& last = plan_.copies.back();
+  if (last.map != no_index || last.cast.needed() || last.destination != copy.destination) {
     return false;
   }
   if (item.has_own_place && items_[last_item_].has_own_place && item.is_only_item &&
       items_[last_item_].is_only_item) {
-    return copy.destination_offset - before.destination_offset ==
-           copy.slot_offset - before.slot_offset;
+    return copy.destination_offset - last.destination_offset == copy.slot_offset - last.slot_offset;
   }
-  return before.slot_offset + before.bytes == copy.slot_offset &&
-         before.destination_offset + before.bytes == copy.destination_offset;
+  return last.slot_offset + last.bytes == copy.slot_offset &&
+         last.destination_offset + last.bytes == copy.destination_offset;
 }
 
 void staged_reader::add_copy(const segment& current, std::uint64_t from, std::uint32_t bytes) {
   const stored_item& item = items_[current.index];
-  const std::uint64_t before = from - item.begin;
+  const std::uint64_t item_offset = from - item.begin;
   copy_op copy = {
       .destination_offset = item.destination_offset,
       .slot_offset = static_cast<std::uint32_t>(from - current_read().file_offset),
@@ -161,15 +162,16 @@ void staged_reader::add_copy(const segment& current, std::uint64_t from, std::ui
       .cast = item.cast,
   };
   if (item.map != no_index) {
-    copy.source_offset = before;
+    copy.source_offset = item_offset;
   } else if (item.cast.needed()) {
-    copy.destination_offset += before / item.cast.from_bytes() * item.cast.to_bytes();
+    copy.destination_offset += item_offset / item.cast.from_bytes() * item.cast.to_bytes();
   } else {
-    copy.destination_offset += before;
+    copy.destination_offset += item_offset;
   }
-  // Consecutive rows of one map in the same read become one copy.
-  const bool next_row = item.map != no_index && last_item_ == current.index;
-  if (next_row || joins(item, copy)) {
+  // If a read has several rows of a slice, one copy with the map of the slice copies all these
+  // rows.
+  const bool is_next_row = item.map != no_index && last_item_ == current.index;
+  if (is_next_row || can_extend_last_copy(item, copy)) {
     copy_op& longer = plan_.copies.back();
     longer.bytes = copy.slot_offset + copy.bytes - longer.slot_offset;
   } else {
@@ -182,7 +184,7 @@ void staged_reader::add_copy(const segment& current, std::uint64_t from, std::ui
   item_part.reads_end = read_index() + 1;
 }
 
-void staged_reader::reach(std::uint64_t end) {
+void staged_reader::extend_read_to(std::uint64_t end) {
   reached_ = std::max(reached_, end);
   const auto needed = static_cast<std::uint32_t>(end - current_read().file_offset);
   current_read().bytes_needed = std::max(current_read().bytes_needed, needed);

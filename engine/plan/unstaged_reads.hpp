@@ -14,10 +14,9 @@
 
 namespace ringload::inline v0 {
 
-// Straight tensors that share reads. The tensors of a run are in the same arena, have the same
-// shift, and are close together in the file. The tensors are the unstaged items in [first, last)
-// whose place the planner chooses. Items in caller memory or in an arena block do not belong to a
-// run.
+// Unstaged tensors that share reads. The tensors of a run are in the same arena, have the same
+// shift, and are close together in the file. The run consists of the items in [first, last) for
+// which takes() returns true. Items in caller memory or in an arena block do not belong to a run.
 struct unstaged_run {
   std::uint32_t first;
   std::uint32_t last;

@@ -21,8 +21,8 @@ struct wanted_dimension {
   std::int64_t destination_stride;
 };
 
-// If elements have fewer than 8 bits, the box counts bytes instead of elements. In this case, each
-// row of the box consists of whole bytes.
+// If elements have fewer than 8 bits, the innermost dimension of the box counts bytes instead of
+// elements.
 struct wanted_box {
   element_form element;
   std::uint32_t destination_element_bytes = 1;  // Number of bytes of an element in the destination.
@@ -34,8 +34,8 @@ struct wanted_box {
 
 fault bytes_overflow();
 
-// Returns errc::size_overflow if a size exceeds 64 bits. Returns errc::fractional_bytes if a row
-// does not begin and end on a whole byte.
+// Returns errc::size_overflow if a size exceeds 64 bits. Returns errc::fractional_bytes if a
+// contiguous run of wanted elements does not begin and end on a whole byte.
 result<wanted_box> box_of(const tensor_form& form, const conversion& cast);
 
 // Returns errc::memory_exceeded if a byte of the box would be outside of the destination. The

@@ -108,7 +108,7 @@ result<void> chooser::cut() {
     if (auto status = cut(**t, request.dim, {request.begin, *end}); !status) return status.error();
   }
   for (const detail::shard_request& request : context_.requests.shards) {
-    if (request.rank >= request.ranks) return context_.no_rank(request.rank, request.ranks);
+    if (request.rank >= request.ranks) return context_.invalid_rank(request.rank, request.ranks);
     bool is_matched = false;
     for (std::uint32_t t = 0; t < context_.tensors(); ++t) {
       if (!taken_.is_taken(t) || !matches(request.glob, context_.name(t))) continue;
@@ -116,7 +116,8 @@ result<void> chooser::cut() {
       auto status = cut(t, request.dim, shard_of(t, request.dim, request.rank, request.ranks));
       if (!status) return status.error();
     }
-    if (auto status = context_.found_any(is_matched, request.glob); !status) return status.error();
+    if (auto status = context_.check_any_found(is_matched, request.glob); !status)
+      return status.error();
   }
   return {};
 }
@@ -234,7 +235,7 @@ result<chosen_tensor> chooser::fuse(const detail::fuse_request& request) {
 
 result<std::vector<chosen_tensor>> chooser::put_together() {
   std::vector<chosen_tensor> out;
-  // The fused tensors. The key is the catalog index of their first part.
+  // The fused tensors. The key is the catalog index of the first part of a fused tensor.
   std::unordered_map<std::uint32_t, std::vector<chosen_tensor>> fused;
   for (const detail::fuse_request& request : context_.requests.fused) {
     auto tensor = fuse(request);
@@ -278,8 +279,8 @@ result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index&
   auto taken = take_tensors(context);
   if (!taken) return taken.error();
   auto tensors = chooser(context, std::move(*taken)).run(devices);
-  // Names can only be equal if the selection has fused tensors. All other names are from the
-  // catalog. Therefore these names are unique on each device.
+  // Two names can be equal only if the selection has fused tensors. All other names are from the
+  // catalog, and are unique on each device.
   if (tensors && !requests.fused.empty()) {
     if (auto status = check_names_once(*tensors); !status) return status.error();
   }

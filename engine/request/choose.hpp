@@ -39,8 +39,8 @@ struct chosen_tensor {
 //
 // Ranges and shapes refer to tensor_info::shape. For a quantised tensor that is selected in part or
 // fused, ranges and shapes refer to tensor_info::original_shape, which counts elements (see
-// block_tensors.hpp). If an error does not belong to one tensor, the place of the error is
-// `source`. `devices` is the number of devices. If `devices` is 0, no devices are chosen.
+// block_tensors.hpp). `source` is the name of the checkpoint in error texts, and may be empty.
+// `devices` is the number of devices. If `devices` is 0, no devices are chosen.
 result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
                                           const detail::requests& requests,
                                           const std::string& source = {},

@@ -24,8 +24,8 @@ struct device_choice {
 };
 
 // Returns one element per tensor of the catalog. If `is_chosen(t)` returns false, element t has no
-// meaning. A tensor without a rule is placed on the first device. If an error does not belong to
-// one tensor, the place of the error is `source`.
+// meaning. A tensor that matches no rule is placed on the first device. `source` is the place of an
+// error that does not belong to one tensor.
 result<std::vector<device_choice>> choose_devices(
     const catalog& from, const detail::requests& requests,
     const std::function<bool(std::uint32_t)>& is_chosen, std::uint32_t devices,

@@ -133,9 +133,9 @@ void add_indices(const ringload::catalog& contents, const std::vector<chosen_ten
 }
 
 // Adds checks of the digests that the checkpoint's files contain, and of the indices of sparse
-// objects. The digests of tensors without elements are verified here.
+// objects. Verifies the digests of tensors without elements.
 result<void> add_stored(const opened_checkpoint& from, const std::vector<chosen_tensor>& chosen,
-                        const plan_input_builder& builder, const verification& verify, bool fills,
+                        const plan_input_builder& builder, const verification& verify, bool is_fill,
                         std::vector<tensor_check>& checks) {
   const ringload::catalog& contents = from.named->catalog();
   const plan_input_builder::digests& stored = builder.file_digests();
@@ -162,7 +162,7 @@ result<void> add_stored(const opened_checkpoint& from, const std::vector<chosen_
     checks[i].algorithm = stored.of_loaded[i]->algorithm;
     checks[i].digest = stored.of_loaded[i]->bytes;
   }
-  if (!fills) add_indices(contents, chosen, checks);
+  if (!is_fill) add_indices(contents, chosen, checks);
   return {};
 }
 
@@ -171,14 +171,14 @@ result<void> add_stored(const opened_checkpoint& from, const std::vector<chosen_
 result<std::vector<tensor_check>> choose_digests(const opened_checkpoint& from,
                                                  const std::vector<chosen_tensor>& chosen,
                                                  const plan_input_builder& builder,
-                                                 const verification& verify, bool fills) {
+                                                 const verification& verify, bool is_fill) {
   std::vector<tensor_check> checks;
   if (verify.checksums != nullptr) {
     auto status = add_listed(from, chosen, builder, *verify.checksums, checks);
     if (!status) return status.error();
   }
   if (verify.stored != embedded_digests::none) {
-    auto status = add_stored(from, chosen, builder, verify, fills, checks);
+    auto status = add_stored(from, chosen, builder, verify, is_fill, checks);
     if (!status) return status.error();
   }
   return checks;

@@ -19,8 +19,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Keeps a composite object only if all its parts are loaded as a whole. Otherwise its parts are
-// ordinary tensors.
+// Returns the composite objects whose parts are all loaded as a whole. The parts of the other
+// composite objects become ordinary tensors.
 std::vector<composite_info> composites_of(const catalog& from,
                                           const std::vector<chosen_tensor>& tensors) {
   std::unordered_set<std::string_view> whole;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The memory of each destination of a plan, and the backend (host or GPU) that copies into the
-// memory.
+// The destinations of a plan: for each destination, its memory and the backend (host or GPU) that
+// copies into this memory.
 //
 // If several devices need the same bytes, the first device copies the bytes from the slot (I/O
-// buffer). The backend of each other device chooses between two sources: the memory of an earlier
-// device, and the slot.
+// buffer). Each other device copies from the slot or from the memory of an earlier device. The
+// backend of the device chooses the source.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +22,8 @@ class destinations {
  public:
   // Adds memory that a load has allocated. `copier` may be null if nothing is copied to the memory.
   void add_arena(std::byte* memory, backend* copier) { add(memory, copier, true); }
-  // Adds memory of the caller. Other devices do not copy from this memory, because they may have no
-  // access.
+  // Adds memory of the caller. Other devices never copy from this memory, because these devices may
+  // have no access.
   void add_callers(std::byte* memory, backend* copier) { add(memory, copier, false); }
 
   std::span<std::byte* const> memory() const noexcept { return memory_; }
@@ -48,9 +48,9 @@ class destinations {
       return whole;
     }
   };
-  // Divides the copies by backend. Copies between devices are last, because they must start after
-  // all other copies have ended. `order` receives the copies in the order of the shares. The shares
-  // refer to the elements of `order`.
+  // Divides the copies by backend. Copies between devices are last, because these copies must start
+  // after all other copies have ended. `order` receives the copies in the order of the shares. The
+  // shares refer to the elements of `order`.
   std::vector<share> split_copies_by_backend(std::span<const copy_op> copies,
                                              std::vector<copy_op>& order) const;
   // Divides the copies by backend, without copies between devices. All shares may run at the same

@@ -15,9 +15,9 @@ hasher begin_digest(digest_algorithm algorithm, const verification& verify) {
   return verify.sha256 ? verify.sha256() : verify.checksums->sha256();
 }
 
-result<void> end_digest(const hasher& stream, digest_algorithm algorithm,
+result<void> end_digest(const hasher& digest_hasher, digest_algorithm algorithm,
                         std::span<const std::byte> expected, const std::string& digest_source) {
-  const std::vector<std::byte> actual = stream.finish();
+  const std::vector<std::byte> actual = digest_hasher.finish();
   if (std::ranges::equal(actual, expected)) return {};
   return fault{errc::wrong_digest, "",
                "its " + std::string(name(algorithm)) + " is " + hex(actual) +

@@ -20,15 +20,16 @@ inline bool has_sha256(const verification& verify) noexcept {
 hasher begin_digest(digest_algorithm algorithm, const verification& verify);
 
 // Compares the digest of the hashed bytes with `expected`. If the digests differ, fails with
-// errc::wrong_digest. The error has no place. `digest_source` names the origin of the expected
-// digest in the error text, for example "the file".
-result<void> end_digest(const hasher& stream, digest_algorithm algorithm,
+// errc::wrong_digest. The caller must add the file and the tensor to the error. `digest_source`
+// names the origin of the expected digest in the error text, for example "the file".
+result<void> end_digest(const hasher& digest_hasher, digest_algorithm algorithm,
                         std::span<const std::byte> expected, const std::string& digest_source);
 
 // A function that fills `into` with the bytes of a file from `offset`.
 using read_function = std::function<result<void>(std::uint64_t offset, std::span<std::byte> into)>;
 
-// Reads stored bytes that the load does not read, and checks their digest. Blocks.
+// Reads the stored bytes that `expected` describes, and verifies their digest. Used for bytes that
+// the load does not read. Blocks.
 result<void> verify_unread_bytes(const read_function& read, const stored_digest& expected,
                                  const verification& verify);
 

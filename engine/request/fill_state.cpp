@@ -60,7 +60,7 @@ result<void> check_blocks(const tensor_info& t, const chosen_tensor& selected,
                "only a part is selected, but a fill needs a quantised tensor as a whole"};
 }
 
-// Returns the target of a fill. The sums cannot overflow, because match() has checked the
+// Returns the target of a fill. The additions cannot overflow, because match() has checked the
 // destination.
 fill_target target_of(const destination& target, matched_tensor matched) {
   fill_target out;

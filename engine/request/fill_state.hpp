@@ -23,7 +23,8 @@ namespace ringload::inline v0::detail {
 
 // The destination of one tensor.
 struct fill_target {
-  caller_memory memory;  // All bytes that the elements cover.
+  // From the first to the last byte of the elements, with the gaps between elements.
+  caller_memory memory;
   // The offset in `memory` of the element whose indices are all 0.
   std::uint64_t first_element = 0;
   ringload::dtype dtype = dtype::u8;

@@ -77,8 +77,8 @@ bool footprint::overlaps(std::uint64_t from, std::uint64_t to, std::size_t level
                          std::uint64_t start) const noexcept {
   if (level == repetitions_.size()) return from < start + run_bytes_ && start < to;
   const auto [count, pitch] = repetitions_[level];
-  // The loop begins with the last repetition that begins before `from`. Earlier repetitions end
-  // before `from`.
+  // The loop begins with the last repetition that does not begin after `from`. Earlier repetitions
+  // have no byte in the range.
   const std::uint64_t first = from <= start ? 0 : std::min((from - start) / pitch, count - 1);
   for (std::uint64_t i = first; i < count && start + i * pitch < to; ++i) {
     if (overlaps(from, to, level + 1, start + i * pitch)) return true;

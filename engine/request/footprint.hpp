@@ -21,8 +21,9 @@ class footprint {
   };
 
   // Returns an empty optional if an address exceeds 64 bits or if two elements share a byte. Also
-  // returns an empty optional if the dimensions are not nested. For example, {3, 2} elements of 1
-  // byte with the strides {2, 3} are not nested. A stride may be negative.
+  // returns an empty optional if the dimensions are not nested. For example, the dimensions of the
+  // shape {3, 2} with the strides {2, 3} and 1-byte elements are not nested. A stride may be
+  // negative.
   static std::optional<footprint> make(std::uint64_t address, std::uint64_t element_bytes,
                                        std::span<const std::uint64_t> shape,
                                        std::span<const std::int64_t> stride_bytes);
@@ -32,9 +33,8 @@ class footprint {
   bool empty() const noexcept { return begin_ == end_; }
   std::uint64_t runs() const noexcept;
 
-  // Returns true if the two tensors share a byte. The cost is proportional to a product. The first
-  // factor is the number of runs of the tensor with fewer runs. The second factor is the number of
-  // levels of the other tensor.
+  // Returns true if the two tensors share a byte. The time is proportional to the number of runs of
+  // the tensor with fewer runs, times the number of levels of the other tensor.
   bool overlaps(const footprint& peer) const;
 
  private:

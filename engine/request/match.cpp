@@ -31,41 +31,46 @@ struct strided {
   std::vector<std::int64_t> stride_bytes;
 };
 
-// Returns an empty optional if a size exceeds 64 bits or is not a whole number of bytes.
-std::optional<strided> in_memory(const destination& target) {
+fault invalid(const destination& target, std::string cause) {
+  return {errc::invalid_destination, destination_place(target), std::move(cause)};
+}
+
+fault invalid_size(const destination& target) {
+  return invalid(target, "its size in bits must be a multiple of 8 and less than 2^64");
+}
+
+fault invalid_stride(const destination& target, std::size_t dimension) {
+  return invalid(target, "the stride of dimension " + grouped(dimension) +
+                             " does not fit in 64 bits as a number of bytes");
+}
+
+result<strided> layout_in_bytes(const destination& target) {
   const std::uint64_t width = bits(target.dtype);
   std::optional<std::uint64_t> total_bits = width;
   for (const std::uint64_t size : target.shape) {
     total_bits = total_bits ? checked_multiply(*total_bits, size) : total_bits;
   }
-  if (!total_bits) return std::nullopt;
-  if (width % 8 != 0) {
-    if (*total_bits % 8 != 0) return std::nullopt;
-    return strided{1, {*total_bits / 8}, {1}};
-  }
+  if (!total_bits || *total_bits % 8 != 0) return invalid_size(target);
+  if (width % 8 != 0) return strided{1, {*total_bits / 8}, {1}};
   strided out = {width / 8, target.shape, std::vector<std::int64_t>(target.shape.size())};
   std::uint64_t dense = out.element_bytes;
   for (std::size_t d = target.shape.size(); d-- > 0;) {
     std::int64_t step = 0;
     if (target.strides.empty()) {
-      // `dense` exceeds 63 bits only if another dimension is 0, because the total size fits in 64
-      // bits.
+      // The total size in bits fits in 64 bits. Therefore `dense` can exceed the range of int64
+      // only if a dimension is 0.
       if (dense > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-        return std::nullopt;
+        return invalid_stride(target, d);
       }
       step = static_cast<std::int64_t>(dense);
       dense *= std::max<std::uint64_t>(target.shape[d], 1);
     } else if (__builtin_mul_overflow(target.strides[d],
                                       static_cast<std::int64_t>(out.element_bytes), &step)) {
-      return std::nullopt;
+      return invalid_stride(target, d);
     }
     out.stride_bytes[d] = step;
   }
   return out;
-}
-
-fault invalid(const destination& target, std::string cause) {
-  return {errc::invalid_destination, destination_place(target), std::move(cause)};
 }
 
 class matcher {
@@ -100,9 +105,8 @@ result<void> matcher::check_memory(std::uint32_t d) {
   if (!target.strides.empty() && bits(target.dtype) % 8 != 0) {
     return invalid(target, "elements of less than a byte cannot have strides");
   }
-  auto memory = in_memory(target);
-  if (!memory)
-    return invalid(target, "its size must be a whole number of bytes that fits in 64 bits");
+  auto memory = layout_in_bytes(target);
+  if (!memory) return memory.error();
   const auto address = reinterpret_cast<std::uintptr_t>(target.data);
   auto covered =
       footprint::make(address, memory->element_bytes, memory->shape, memory->stride_bytes);

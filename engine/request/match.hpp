@@ -19,9 +19,9 @@ namespace ringload::inline v0 {
 struct matched_tensor {
   std::uint32_t destination;  // Index in the list of destinations.
   std::uint32_t tensor;       // Index in catalog::tensors.
-  // The vectors are indexed by dimension of the destination. If the tensor has fewer dimensions,
-  // dimensions of size 1 are added in front. If the elements have less than a byte, the destination
-  // is contiguous, and `shape` has one dimension, which counts bytes.
+  // The vectors are indexed by dimension of the destination. A tensor with fewer dimensions is
+  // treated as if dimensions of size 1 were added in front. If the elements have less than a byte,
+  // the destination is contiguous, and `shape` has one dimension, which counts bytes.
   std::vector<std::uint64_t> shape;
   std::vector<std::int64_t> stride_bytes;  // The strides of the destination in bytes.
   // An element is true if the tensor has size 1 in the dimension and the destination has another

@@ -147,9 +147,9 @@ bool plan_input_builder::is_whole(const box& source_box) const {
 }
 
 // Returns the file's digest of a box if the stored bytes must be hashed during decoding. Otherwise
-// returns null, because no digest is verified or the digest is verified elsewhere. Check threads
-// hash tensors whose stored bytes are unchanged in memory. choose_digests() verifies tensors
-// without elements.
+// returns null, because no digest is verified or the digest is verified elsewhere. If the stored
+// bytes are unchanged in memory after the load, the check threads hash the tensor in memory.
+// choose_digests() verifies tensors without elements.
 const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
                                                           const chosen_tensor& chosen,
                                                           bool converted) {
@@ -347,8 +347,8 @@ void plan_input_builder::add_fused(const chosen_tensor& chosen) {
     std::uint64_t along = range_of(source_box, chosen.dim).count();
     if (blocks && chosen.dim + 1 == shape.size()) along /= size_of(*blocks).elements;
     offset += along * static_cast<std::uint64_t>(memory.strides[chosen.dim]);
-    // At this point, `stride` is the size of the fused tensor in bytes, which is the same for every
-    // box.
+    // After the loop over the dimensions, `stride` is the size of the fused tensor in bytes. The
+    // size is the same for every box.
     blocks_.resize(block_of_[tensor] + 1);
     blocks_.back() = {stride, w.alignment, w.arena};
   }

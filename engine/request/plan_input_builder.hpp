@@ -26,13 +26,13 @@ namespace ringload::inline v0::detail {
 class plan_input_builder {
  public:
   // The arguments must outlive the builder. `into` has one target for each tensor of a fill, and is
-  // empty for all other loads. Calls `options.converts`.
+  // empty for all other loads. The constructor calls `options.converts`.
   plan_input_builder(const opened_checkpoint& from, const std::vector<chosen_tensor>& chosen,
                      const load_options& options, std::span<const fill_target> into = {});
   plan_input_builder(const plan_input_builder&) = delete;
   plan_input_builder& operator=(const plan_input_builder&) = delete;
 
-  // Returns the input of make_plan(). The plan has one entry for each chosen tensor, also if the
+  // Returns the input of make_plan(). The plan has one tensor for each chosen tensor, even if the
   // tensor is fused from several boxes.
   plan_input input() const noexcept;
   // Returns the device of an arena, as an index in the loader's list of devices.
@@ -40,9 +40,9 @@ class plan_input_builder {
     return arena < devices_.size() ? devices_[arena] : 0;
   }
 
-  // Returns the error of the first tensor that prevents the load: a tensor of packed elements that
-  // should be converted, or a fused tensor whose parts are converted differently. Empty if no
-  // tensor prevents the load.
+  // Returns the error of the first tensor that prevents the load, or an empty optional. Two kinds
+  // of tensors prevent a load: a tensor of packed elements that should be converted, and a fused
+  // tensor whose parts are converted differently.
   const std::optional<fault>& refused() const noexcept { return refused_; }
   // Returns the catalog indices of the tensors that keep their dtype, because they cannot be
   // converted to load_options::dtype.
@@ -77,8 +77,8 @@ class plan_input_builder {
   // Returns the index of the chosen tensor to which tensor `w` of the input belongs.
   std::uint32_t tensor_of(std::uint32_t w) const noexcept { return tensor_of_[w]; }
 
-  // The stored stream of each element of plan_input::streams. `element_bytes` is an argument of
-  // stream_decoder::make().
+  // The stored stream of one element of plan_input::streams. `element_bytes` is an argument of
+  // stream_decoder::make(). The result of take_streams() is indexed like plan_input::streams.
   struct stream {
     const stored_stream* stored;  // If null, the bytes of the file are used unchanged.
     std::uint32_t element_bytes;
@@ -94,8 +94,8 @@ class plan_input_builder {
     std::vector<stored_box> pieces;
     std::vector<range> box;
     std::vector<std::int64_t> strides;
-    // The shape of the tensor in quantisation blocks, or after a broadcast to the destination.
-    // Empty if the shape is the shape in the catalog.
+    // The shape of the tensor in quantised blocks, or the shape after a broadcast to the
+    // destination. Empty if the shape in the catalog is used.
     std::vector<std::uint64_t> shape;
     // The origins, extents and strides of the pieces that the builder creates.
     std::deque<std::vector<std::uint64_t>> dimensions;
@@ -150,7 +150,7 @@ class plan_input_builder {
   std::vector<std::uint32_t> unconverted_;
   digests digests_;
   std::vector<arena_block> blocks_;
-  std::vector<std::uint32_t> block_of_;  // Indexed by chosen tensor. An element can be no_block.
+  std::vector<std::uint32_t> block_of_;  // The arena block of each chosen tensor, or no_block.
   std::uint32_t arenas_ = 1;
   // The key consists of device and file. The file is 0 unless each file has its own arena.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> arena_indices_;

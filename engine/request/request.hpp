@@ -56,7 +56,7 @@ struct load_request {
   source_name source;
   checkpoint opened;  // If empty, the source must be opened.
   load_options options;
-  /// The memory limit of a tensor stream. 0 if the request starts no tensor stream.
+  // The memory limit of a tensor stream. 0 if the request starts no tensor stream.
   std::uint64_t window_bytes = 0;
   std::optional<fill_request> fill;  // If empty, the loader allocates the memory of the tensors.
   std::optional<copy_request> copy;  // If set, the request copies a tensor and has no source.
@@ -67,8 +67,7 @@ struct load_request {
   std::uint32_t chosen_end = 0;
 };
 
-// Returns the request with the checksum list `checksums`.
-inline load_request with_listed(load_request request, const checksum_list* checksums) {
+inline load_request with_checksum_list(load_request request, const checksum_list* checksums) {
   request.options.verify.checksums = checksums;
   return request;
 }

@@ -29,8 +29,8 @@ selection::operator load_options() const {
 selection& selection::names(detail::list_argument<std::string> names) {
   std::vector<std::string> list = std::move(names).take();
   for (std::string& name : list) requests_.names.push_back(std::move(name));
-  // An empty list must select no tensor. Without this predicate, the selection would select all
-  // tensors.
+  // An empty list must select no tensor. Without this predicate, a selection with an empty list
+  // would select all tensors.
   if (list.empty()) requests_.predicates.emplace_back([](const tensor_info&) { return false; });
   return *this;
 }

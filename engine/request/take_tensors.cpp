@@ -43,7 +43,7 @@ result<void> take_chosen(const selection_context& context, std::vector<bool>& ta
       if (!matches(glob, context.name(t))) continue;
       taken[t] = is_matched = true;
     }
-    if (auto status = context.found_any(is_matched, glob); !status) return status.error();
+    if (auto status = context.check_any_found(is_matched, glob); !status) return status.error();
   }
   for (const auto& predicate : context.requests.predicates) {
     for (std::uint32_t t = 0; t < context.tensors(); ++t) {
@@ -58,10 +58,11 @@ result<void> take_chosen(const selection_context& context, std::vector<bool>& ta
   return {};
 }
 
-result<void> leave_experts_of_others(const selection_context& context, std::vector<bool>& taken) {
+result<void> drop_experts_of_other_ranks(const selection_context& context,
+                                         std::vector<bool>& taken) {
   if (context.requests.experts.empty()) return {};
   const auto [rank, ranks, stated] = context.requests.experts.back();
-  if (rank >= ranks) return context.no_rank(rank, ranks);
+  if (rank >= ranks) return context.invalid_rank(rank, ranks);
   std::uint64_t experts = stated;
   bool has_experts = false;
   for (const tensor_info& tensor : context.from.tensors) {
@@ -73,10 +74,10 @@ result<void> leave_experts_of_others(const selection_context& context, std::vect
     return fault{errc::invalid_selection, context.place(),
                  "the checkpoint has no routed experts, expected names with '.experts.<n>.'"};
   }
-  const std::uint64_t whole = experts / ranks;
+  const std::uint64_t experts_per_rank = experts / ranks;
   const std::uint64_t remainder = experts % ranks;
-  const std::uint64_t begin = rank * whole + std::min(rank, remainder);
-  const std::uint64_t end = begin + whole + (rank < remainder ? 1 : 0);
+  const std::uint64_t begin = rank * experts_per_rank + std::min(rank, remainder);
+  const std::uint64_t end = begin + experts_per_rank + (rank < remainder ? 1 : 0);
   for (std::uint32_t t = 0; t < context.tensors(); ++t) {
     const auto n = expert_of(context.name(t));
     if (n && (*n < begin || *n >= end)) taken[t] = false;
@@ -84,8 +85,8 @@ result<void> leave_experts_of_others(const selection_context& context, std::vect
   return {};
 }
 
-// Marks the parts of fused tensors. A part is also loaded separately only if a name, a glob or a
-// predicate of the selection selects the part.
+// Marks the parts of fused tensors. A part that no name, glob or predicate selects is not loaded as
+// a separate tensor.
 result<void> take_fused_parts(const selection_context& context, taken_tensors& taken) {
   for (const detail::fuse_request& request : context.requests.fused) {
     for (const std::string& part_name : request.names) {
@@ -101,7 +102,7 @@ result<void> take_fused_parts(const selection_context& context, taken_tensors& t
 
 }  // namespace
 
-fault selection_context::no_rank(std::uint64_t rank, std::uint64_t ranks) const {
+fault selection_context::invalid_rank(std::uint64_t rank, std::uint64_t ranks) const {
   return {errc::invalid_selection, place(),
           "there is no rank " + grouped(rank) + " of " + grouped(ranks)};
 }
@@ -113,7 +114,7 @@ result<std::optional<std::uint32_t>> selection_context::find(const std::string& 
   return fault{errc::no_such_tensor, place(tensor_place(name))};
 }
 
-result<void> selection_context::found_any(bool is_matched, const std::string& glob) const {
+result<void> selection_context::check_any_found(bool is_matched, const std::string& glob) const {
   if (is_matched) return {};
   for (const unreadable_info& object : from.unreadable) {
     if (matches(glob, object.name) || glob.starts_with(object.name + "/")) return fault_of(object);
@@ -127,7 +128,7 @@ result<taken_tensors> take_tensors(const selection_context& context) {
   taken_tensors taken = {std::vector<bool>(context.tensors(), is_everything),
                          std::vector<bool>(context.tensors())};
   if (auto status = take_chosen(context, taken.separate); !status) return status.error();
-  if (auto status = leave_experts_of_others(context, taken.separate); !status)
+  if (auto status = drop_experts_of_other_ranks(context, taken.separate); !status)
     return status.error();
   if (auto status = take_fused_parts(context, taken); !status) return status.error();
   return taken;

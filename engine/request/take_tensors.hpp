@@ -25,19 +25,20 @@ struct selection_context {
   std::uint32_t tensors() const { return static_cast<std::uint32_t>(from.tensors.size()); }
   const std::string& name(std::uint32_t t) const { return from.tensors[t].name; }
 
-  // Returns the place of an error. Without `subject`, the error does not belong to one tensor.
+  // Returns the place of an error. The overload without `subject` is for errors that do not belong
+  // to one tensor.
   std::string place() const { return place("selection"); }
   std::string place(const std::string& subject) const {
     return source.empty() ? subject : source + ": " + subject;
   }
-  fault no_rank(std::uint64_t rank, std::uint64_t ranks) const;
+  fault invalid_rank(std::uint64_t rank, std::uint64_t ranks) const;
 
   // Returns the index of the tensor `name`. If the tensor does not exist and missing names are
   // allowed, returns an empty optional.
   result<std::optional<std::uint32_t>> find(const std::string& name) const;
   // Fails if `is_matched` is false, which means that `glob` matches no tensor. If missing names are
   // allowed, fails only if `glob` matches an unreadable object.
-  result<void> found_any(bool is_matched, const std::string& glob) const;
+  result<void> check_any_found(bool is_matched, const std::string& glob) const;
 };
 
 // Both lists are indexed by tensor of the catalog. Both elements of a tensor can be true.

@@ -19,8 +19,8 @@ fault fault_of(const unreadable_info& object);
 // this name. Returns null if no unreadable object matches.
 const unreadable_info* unreadable_named(const catalog& from, std::string_view name) noexcept;
 
-// Returns an error if the selection contains an unreadable object, unless selections may omit the
-// object (unreadable_info::is_left_out). The function does not check the names in the selection,
+// Returns an error if the selection contains an unreadable object. Ignores objects that selections
+// may omit (unreadable_info::is_left_out). The function does not check the names in the selection,
 // because selection_context::find() checks these names.
 std::optional<fault> unreadable_chosen(const catalog& from, const detail::requests& requests);
 

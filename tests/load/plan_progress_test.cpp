@@ -40,7 +40,7 @@ plan_progress four_reads() {
 // The tensors that this read completes.
 numbers completed_by(plan_progress& of, std::uint32_t read) {
   numbers complete;
-  of.arrived(read, [&](std::uint32_t t) { complete.push_back(t); });
+  of.set_read_complete(read, [&](std::uint32_t t) { complete.push_back(t); });
   return complete;
 }
 
@@ -214,9 +214,9 @@ TEST_CASE("plan_progress: tensors of a stream are whole when it is decoded, not 
   for (const std::uint32_t read : {1U, 2U, 3U, 0U, 5U}) CHECK(completed_by(progress, read).empty());
   CHECK(!progress.has_all_bytes(1));
   numbers complete;
-  progress.decoded(0, [&](std::uint32_t t) { complete.push_back(t); });
+  progress.set_decoded(0, [&](std::uint32_t t) { complete.push_back(t); });
   CHECK(complete == numbers{1, 2});
   CHECK(completed_by(progress, 4).empty());
-  progress.decoded(1, [&](std::uint32_t t) { complete.push_back(t); });
+  progress.set_decoded(1, [&](std::uint32_t t) { complete.push_back(t); });
   CHECK(complete == numbers{1, 2, 0});
 }

@@ -244,7 +244,10 @@ TEST_CASE("match: memory that is not what it says is refused") {
         "destination 'b': its shape and strides cover 16 bytes, but its memory has 15");
   small.bytes = 16;
   CHECK(matched(two, {small}).has_value());
-  CHECK(code(two, {at("b", 0, {~0ULL, 8})}) == errc::invalid_destination);
+  CHECK(refusal(two, {at("b", 0, {~0ULL, 8})}) ==
+        "destination 'b': its size in bits must be a multiple of 8 and less than 2^64");
+  CHECK(refusal(two, {strided("b", 0, {4}, {std::int64_t{1} << 61})}) ==
+        "destination 'b': the stride of dimension 0 does not fit in 64 bits as a number of bytes");
   const catalog nibbles = catalog_with({{"n", {3}}}, dtype::f4);
   CHECK(code(nibbles, {at("n", 0, {3}, dtype::f4)}) == errc::invalid_destination);
   const catalog empty = catalog_with({{"e", {0, 3}}});

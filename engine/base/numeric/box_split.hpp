@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Splits a range of stored bytes into boxes of elements. A strided map describes the stored bytes.
-// Every box is completely in the range, so that callers copy boxes without checking the range.
+// Splits the elements in a range of stored bytes into boxes. A strided map describes the stored
+// bytes. Every box is completely in the range, so callers copy boxes without checking the range.
 
 #include <algorithm>
 #include <cstddef>
@@ -46,10 +46,10 @@ class range_walk {
     }
   }
 
-  // Visits the sub-box of the dimensions [d, rank). `source` is the stored offset of its first
-  // element, and `to` is the destination offset. Dimensions are sorted by descending source stride.
-  // Therefore at most two indices of a dimension are only partly in the range. These are the
-  // indices at the start and at the end of the range.
+  // Visits the sub-box of the dimensions [d, rank). `source` is the stored offset of the first
+  // element, and `to` is its destination offset. Dimensions are sorted by descending source stride.
+  // Therefore usually only two indices of a dimension are partly in the range: the first and the
+  // last index that the range touches.
   void descend(std::uint32_t d, std::uint64_t source, std::ptrdiff_t to) const {
     if (source >= first_ && source + span_[d] <= last_) return copy(d, 0, count_of(d), source, to);
     if (d == map_.rank || source >= last_ || source + span_[d] <= first_) return;

@@ -60,7 +60,7 @@ void look_up_all(const std::byte* __restrict from, std::byte* __restrict to, std
 }
 
 #if defined(__x86_64__)
-// Compiles the same code for CPUs with AVX2. AVX2 vectors are twice as wide as SSE2 vectors. AVX2
+// Compiles convert_all() for CPUs with AVX2. AVX2 vectors are twice as wide as SSE2 vectors. AVX2
 // can also shift each element by a different number of bits, which the rounding of subnormal
 // numbers needs.
 template <float_type From, float_type To>
@@ -95,9 +95,9 @@ void convert_by_f32(const std::byte* from, std::byte* to, std::size_t elements, 
   with_types(kinds, work);
 }
 
-// Number of elements in the buffer of convert_by_f64(). That function converts the pairs of types
-// for which no faster function exists. Elements are widened to f64 and then narrowed, with one loop
-// for each source type and one loop for each target type.
+// Number of elements in the buffer of convert_by_f64(). convert_by_f64() converts the pairs of
+// types for which no faster function exists. Elements are widened to f64 and then narrowed, with
+// one loop for each source type and one loop for each target type.
 constexpr std::size_t wide_elements = 256;
 
 template <element_kind From>

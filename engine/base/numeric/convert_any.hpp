@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Converts any element kind, except quantised blocks, to any other: widens to f64, then narrows to
-// the target with one rounding. Produces the same bits in any rounding mode.
+// Converts elements of any kind to any other kind, except quantised blocks: widens to f64, then
+// narrows to the target with one rounding. Produces the same bits in any rounding mode.
 //
-// An f64 has the exact value of every kind except the 64-bit integers. A 64-bit integer that does
-// not fit is rounded to odd: if any dropped bit is set, the last kept bit is set. If the result is
-// rounded again, to at most 24 significant bits, the value is the same as after a single rounding.
-// Conversions from i64 or u64 to i64, u64 or f64 use integer arithmetic: see converted_integer().
+// An f64 can represent the elements of all kinds exactly, except 64-bit integers. A 64-bit integer
+// that does not fit is rounded to odd: if any dropped bit is set, the last kept bit is set. If the
+// result is rounded again, to at most 24 significant bits, the value is the same as after a single
+// rounding. Conversions from i64 or u64 to i64, u64 or f64 use integer arithmetic: see
+// converted_integer().
 
 #include <type_traits>
 

@@ -32,11 +32,12 @@ namespace f32_bits {
 constexpr std::uint32_t infinity = 0x7F800000U;
 constexpr std::uint32_t quiet_nan = 0x7FC00000U;
 
-// Corrects the f32 word `moved` if the source number is subnormal. A normal f32 number has an
-// implicit leading 1, but a subnormal number has no implicit leading 1. Therefore the function
-// subtracts `smallest_normal`, the smallest normal number of the source format. The exponent of
-// `moved` must have the bias of f32. The subtraction is exact. For a normal number, the function
-// subtracts 0. Loops therefore have no branch and can be vectorised.
+// Corrects `moved` if the source number is subnormal. `moved` is the source number without its
+// sign, with exponent and fraction at the bit positions of f32, and with the exponent bias of f32.
+// As a normal f32 number, `moved` has an implicit leading 1, but a subnormal source number does
+// not. Therefore the function subtracts `smallest_normal`, the smallest normal number of the source
+// format. The subtraction is exact. For a normal number, the function subtracts 0. Loops therefore
+// have no branch and can be vectorised.
 RINGLOAD_ANYWHERE inline std::uint32_t subtract_implicit_one(
     bool subnormal, std::uint32_t moved, std::uint32_t smallest_normal) noexcept {
   const std::uint32_t from_bits = moved + (subnormal ? 1U << 23U : 0U);
@@ -48,7 +49,7 @@ RINGLOAD_ANYWHERE inline std::uint32_t subtract_implicit_one(
   const float difference = from - less;
   std::uint32_t bits = 0;
   std::memcpy(&bits, &difference, sizeof bits);
-  // The result is 0 without a sign, because x - x is -0 in round-down mode.
+  // Clears the sign, because x - x is -0 in round-down mode.
   return bits & 0x7FFFFFFFU;
 }
 

@@ -30,8 +30,8 @@ template <block_type Type, class Run>
     to[i] = blocks::bits_of(value_of<Type>(r, numbers[i]));
 }
 
-// Decodes a block whose scale or minimum is infinite or NaN. These blocks are rare, so the
-// vectorised loop does not handle such a block.
+// Decodes a block whose scale or minimum is infinite or NaN. These blocks are rare. Therefore the
+// vectorised loop does not handle these blocks.
 template <block_type Type>
 [[gnu::noinline]] void decode_not_finite(blocks::byte_pointer block, std::uint32_t* to) {
   using format = block_format<Type>;
@@ -71,7 +71,7 @@ template <block_type Type, float_type To>
 }
 
 #if defined(__x86_64__)
-// Compiles the same code for CPUs with AVX2.
+// Compiles decode_all() for CPUs with AVX2.
 template <block_type Type, float_type To>
 [[gnu::target("avx2")]] void decode_avx2(const std::byte* from, std::byte* to, std::size_t count) {
   decode_all<Type, To>(from, to, count);

@@ -13,8 +13,8 @@ struct row {
   unsigned alignment;
 };
 
-// A C64 number consists of two f32 numbers, so C64 needs only the alignment of f32.
-// PyTorch reads C128 with instructions that need 16 bytes, and a misaligned tensor ends the
+// A C64 number consists of two f32 numbers, so C64 needs only the alignment of f32. PyTorch reads
+// C128 with instructions that need an alignment of 16 bytes. A misaligned tensor would end the
 // process.
 constexpr std::array<row, dtype_count> dtype_rows = {{
     {"BOOL", 8, 1},    {"F4", 4, 1},          {"F6_E2M3", 6, 1},     {"F6_E3M2", 6, 1},

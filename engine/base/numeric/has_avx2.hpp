@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Tells whether the processor has AVX2. Loops that are compiled twice use the answer.
+// Returns true if the processor has AVX2. Used by loops that are compiled with and without AVX2.
 
 namespace ringload::inline v0 {
 

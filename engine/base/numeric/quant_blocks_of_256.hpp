@@ -20,10 +20,10 @@ struct block_format<block_type::q2_k> {
   static constexpr unsigned elements = blocks::elements_of(block_type::q2_k);
   static constexpr unsigned bytes = blocks::bytes_of(block_type::q2_k);
   static constexpr unsigned run_elements = 16;
-  static constexpr bool adds = true;
+  static constexpr bool has_minimum = true;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
-    return {blocks::half_at(block + 80), blocks::half_at(block + 82)};
+    return {blocks::f16_at(block + 80), blocks::f16_at(block + 82)};
   }
   RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared common,
                                            unsigned index) noexcept {
@@ -48,10 +48,10 @@ struct block_format<block_type::q3_k> {
   static constexpr unsigned elements = blocks::elements_of(block_type::q3_k);
   static constexpr unsigned bytes = blocks::bytes_of(block_type::q3_k);
   static constexpr unsigned run_elements = 16;
-  static constexpr bool adds = false;
+  static constexpr bool has_minimum = false;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
-    return {blocks::half_at(block + 108), 0};
+    return {blocks::f16_at(block + 108), 0};
   }
   RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared common,
                                            unsigned index) noexcept {
@@ -73,24 +73,27 @@ struct block_format<block_type::q3_k> {
   }
 };
 
+// A block begins with two f16: the scale and the minimum of the block. Then the block has 12 bytes
+// with the 6-bit scales and minimums of its 8 runs: see scale_and_minimum. The block ends with 128
+// bytes with two elements in each byte.
 template <>
 struct block_format<block_type::q4_k> {
   static constexpr unsigned elements = blocks::elements_of(block_type::q4_k);
   static constexpr unsigned bytes = blocks::bytes_of(block_type::q4_k);
   static constexpr unsigned run_elements = 32;
-  static constexpr bool adds = true;
+  static constexpr bool has_minimum = true;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
-    return {blocks::half_at(block), blocks::half_at(block + 2)};
+    return {blocks::f16_at(block), blocks::f16_at(block + 2)};
   }
-  // Returns a run of a q4_k or q5_k block with its scale, minimum and `low_shift`. The caller must
-  // set `low`. For q5_k, the caller must also set `high` and `high_shift`.
+  // Returns a run of a q4_k or q5_k block. Sets only the scale, the minimum and `low_shift`. The
+  // caller must set `low`. For q5_k, the caller must also set `high` and `high_shift`.
   RINGLOAD_ANYWHERE static blocks::run scaled(blocks::byte_pointer block, blocks::shared common,
                                               unsigned index) noexcept {
-    const blocks::scale_and_minimum six = blocks::six_bits(block + 4, index);
+    const blocks::scale_and_minimum scales = blocks::scale_and_minimum_at(block + 4, index);
     blocks::run r;
-    r.scale = blocks::product(common.scale, static_cast<float>(six.scale));
-    r.minimum = -blocks::product(common.minimum, static_cast<float>(six.minimum));
+    r.scale = blocks::product(common.scale, static_cast<float>(scales.scale));
+    r.minimum = -blocks::product(common.minimum, static_cast<float>(scales.minimum));
     r.low_shift = index % 2 * 4;
     return r;
   }
@@ -105,17 +108,17 @@ struct block_format<block_type::q4_k> {
   }
 };
 
-// Like q4_k, but with 32 additional bytes before the low bits. The additional bytes have the fifth
-// bit of each element. Bit n of an additional byte belongs to run n.
+// Like q4_k, but with 32 additional bytes before the last 128 bytes. The additional bytes have the
+// fifth bit of each element. Bit n of an additional byte belongs to run n.
 template <>
 struct block_format<block_type::q5_k> {
   static constexpr unsigned elements = blocks::elements_of(block_type::q5_k);
   static constexpr unsigned bytes = blocks::bytes_of(block_type::q5_k);
   static constexpr unsigned run_elements = 32;
-  static constexpr bool adds = true;
+  static constexpr bool has_minimum = true;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
-    return {blocks::half_at(block), blocks::half_at(block + 2)};
+    return {blocks::f16_at(block), blocks::f16_at(block + 2)};
   }
   RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared common,
                                            unsigned index) noexcept {
@@ -138,10 +141,10 @@ struct block_format<block_type::q6_k> {
   static constexpr unsigned elements = blocks::elements_of(block_type::q6_k);
   static constexpr unsigned bytes = blocks::bytes_of(block_type::q6_k);
   static constexpr unsigned run_elements = 16;
-  static constexpr bool adds = false;
+  static constexpr bool has_minimum = false;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
-    return {blocks::half_at(block + 208), 0};
+    return {blocks::f16_at(block + 208), 0};
   }
   RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared common,
                                            unsigned index) noexcept {
@@ -162,13 +165,14 @@ struct block_format<block_type::q6_k> {
   }
 };
 
-// The scale is an f32. The block ends with sums of the numbers, which dequantisation does not need.
+// A block begins with an f32 scale. Then the block has one byte for each element. The block ends
+// with sums of the numbers, which dequantisation does not need.
 template <>
 struct block_format<block_type::q8_k> {
   static constexpr unsigned elements = blocks::elements_of(block_type::q8_k);
   static constexpr unsigned bytes = blocks::bytes_of(block_type::q8_k);
   static constexpr unsigned run_elements = 32;
-  static constexpr bool adds = false;
+  static constexpr bool has_minimum = false;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
     return {blocks::float_of(blocks::u32_at(block)), 0};
@@ -193,10 +197,10 @@ struct block_format<block_type::iq4_xs> {
   static constexpr unsigned elements = blocks::elements_of(block_type::iq4_xs);
   static constexpr unsigned bytes = blocks::bytes_of(block_type::iq4_xs);
   static constexpr unsigned run_elements = 16;
-  static constexpr bool adds = false;
+  static constexpr bool has_minimum = false;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
-    return {blocks::half_at(block), 0};
+    return {blocks::f16_at(block), 0};
   }
   RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared common,
                                            unsigned index) noexcept {

@@ -30,10 +30,10 @@ struct nibbles_of_32 {
 template <>
 struct block_format<block_type::q4_0> : nibbles_of_32 {
   static constexpr unsigned bytes = blocks::bytes_of(block_type::q4_0);
-  static constexpr bool adds = false;
+  static constexpr bool has_minimum = false;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
-    return {blocks::half_at(block), 0};
+    return {blocks::f16_at(block), 0};
   }
   RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared common,
                                            unsigned index) noexcept {
@@ -47,10 +47,10 @@ struct block_format<block_type::q4_0> : nibbles_of_32 {
 template <>
 struct block_format<block_type::q4_1> : nibbles_of_32 {
   static constexpr unsigned bytes = blocks::bytes_of(block_type::q4_1);
-  static constexpr bool adds = true;
+  static constexpr bool has_minimum = true;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
-    return {blocks::half_at(block), blocks::half_at(block + 2)};
+    return {blocks::f16_at(block), blocks::f16_at(block + 2)};
   }
   RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared common,
                                            unsigned index) noexcept {
@@ -91,10 +91,10 @@ struct fifth_bits_of_32 : nibbles_of_32 {
 template <>
 struct block_format<block_type::q5_0> : fifth_bits_of_32 {
   static constexpr unsigned bytes = blocks::bytes_of(block_type::q5_0);
-  static constexpr bool adds = false;
+  static constexpr bool has_minimum = false;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
-    return {blocks::half_at(block), 0};
+    return {blocks::f16_at(block), 0};
   }
   RINGLOAD_ANYWHERE static spread_run run(blocks::byte_pointer block, blocks::shared common,
                                           unsigned index) noexcept {
@@ -109,10 +109,10 @@ struct block_format<block_type::q5_0> : fifth_bits_of_32 {
 template <>
 struct block_format<block_type::q5_1> : fifth_bits_of_32 {
   static constexpr unsigned bytes = blocks::bytes_of(block_type::q5_1);
-  static constexpr bool adds = true;
+  static constexpr bool has_minimum = true;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
-    return {blocks::half_at(block), blocks::half_at(block + 2)};
+    return {blocks::f16_at(block), blocks::f16_at(block + 2)};
   }
   RINGLOAD_ANYWHERE static spread_run run(blocks::byte_pointer block, blocks::shared common,
                                           unsigned index) noexcept {
@@ -130,10 +130,10 @@ struct block_format<block_type::q8_0> {
   static constexpr unsigned elements = 32;
   static constexpr unsigned bytes = blocks::bytes_of(block_type::q8_0);
   static constexpr unsigned run_elements = 32;
-  static constexpr bool adds = false;
+  static constexpr bool has_minimum = false;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
-    return {blocks::half_at(block), 0};
+    return {blocks::f16_at(block), 0};
   }
   RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared common,
                                            unsigned) noexcept {
@@ -150,10 +150,10 @@ struct block_format<block_type::q8_0> {
 template <>
 struct block_format<block_type::iq4_nl> : nibbles_of_32 {
   static constexpr unsigned bytes = blocks::bytes_of(block_type::iq4_nl);
-  static constexpr bool adds = false;
+  static constexpr bool has_minimum = false;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
-    return {blocks::half_at(block), 0};
+    return {blocks::f16_at(block), 0};
   }
   RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared common,
                                            unsigned index) noexcept {
@@ -164,11 +164,12 @@ struct block_format<block_type::iq4_nl> : nibbles_of_32 {
   }
 };
 
-// The scale is 2^(e - 128), half of the E8M0 value, because e2m1_number() doubles its result.
+// The first byte e of a block is an E8M0 scale: 2^(e - 127). The scale of the run is half of this
+// value, because e2m1_number() returns twice the number.
 template <>
 struct block_format<block_type::mxfp4> : nibbles_of_32 {
   static constexpr unsigned bytes = blocks::bytes_of(block_type::mxfp4);
-  static constexpr bool adds = false;
+  static constexpr bool has_minimum = false;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
     const std::uint32_t e = block[0];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Dequantises elements of quantised blocks, as GGUF files store them. Each element is stored as a
-// small integer, which is called its number. Several elements share a scale. ggml defines the
-// layouts.
+// Dequantises elements of the quantised blocks of GGUF files. Each element is stored as a small
+// integer, which is called the number of the element. Several elements share a scale. The library
+// ggml defines the layouts.
 //
 // A block consists of runs with 16 or 32 elements. A run has one scale and a regular bit layout:
 //
@@ -27,7 +27,7 @@ inline namespace v0 {
 template <block_type Type>
 RINGLOAD_ANYWHERE inline float value_of(const blocks::run& r, std::int32_t number) noexcept {
   const float scaled = blocks::product(r.scale, static_cast<float>(number));
-  return block_format<Type>::adds ? blocks::sum(scaled, r.minimum) : scaled;
+  return block_format<Type>::has_minimum ? blocks::sum(scaled, r.minimum) : scaled;
 }
 
 // Returns the bits of an element. If the element is NaN, returns `nan` or `nan_of_zero` of the run.

@@ -41,7 +41,7 @@ RINGLOAD_ANYWHERE inline bool is_nan(std::uint32_t bits) noexcept {
 }
 
 // Converts an f16 to f32, and keeps the payload of a NaN.
-RINGLOAD_ANYWHERE inline float half_at(byte_pointer bytes) noexcept {
+RINGLOAD_ANYWHERE inline float f16_at(byte_pointer bytes) noexcept {
   const std::uint32_t half = u16_at(bytes);
   const std::uint32_t wide = float_bits<float_type::f16>::widen(static_cast<std::uint16_t>(half));
   return float_of(is_nan(wide) ? wide | (half & 0x3FFU) << 13U : wide);
@@ -83,8 +83,8 @@ struct run {
   std::uint32_t high_shift = 0;
   float scale = 0;
   float minimum = 0;  // Added to each element.
-  // The result for an element that is NaN. `nan_of_zero` is the result if the stored number of the
-  // element, before scaling, is 0. `nan` is the result for all other numbers.
+  // The bits of the result if an element is NaN. `nan_of_zero` is the result if the stored number
+  // of the element, before scaling, is 0. `nan` is the result for all other numbers.
   std::uint32_t nan = 0;
   std::uint32_t nan_of_zero = 0;
 };
@@ -130,14 +130,15 @@ RINGLOAD_ANYWHERE inline std::int32_t high_bits(const run& r, unsigned i,
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(r.high[i]) >> r.high_shift & mask);
 }
 
-// Returns `a` if `second` is 0, and `b` if `second` is -1. iq4_number() and e2m1_number() select
-// their results with this function, because compilers cannot vectorise a table.
-RINGLOAD_ANYWHERE inline std::int32_t either(std::int32_t second, std::int32_t a,
+// Returns `a` if `selector` is 0, and `b` if `selector` is -1. iq4_number() and e2m1_number()
+// select their results with this function, because compilers cannot vectorise a table.
+RINGLOAD_ANYWHERE inline std::int32_t either(std::int32_t selector, std::int32_t a,
                                              std::int32_t b) noexcept {
-  return a ^ ((a ^ b) & second);
+  return a ^ ((a ^ b) & selector);
 }
 
-// Maps 0 to 15 to -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113.
+// Returns the entry with the index `bits` of this table: -127 -104 -83 -65 -49 -35 -22 -10 1 13 25
+// 38 53 69 89 113.
 RINGLOAD_ANYWHERE inline std::int32_t iq4_number(std::int32_t bits) noexcept {
   const std::int32_t bit0 = -(bits & 1);
   const std::int32_t bit1 = -(bits >> 1 & 1);
@@ -169,7 +170,8 @@ struct scale_and_minimum {
   std::uint32_t minimum;
 };
 
-RINGLOAD_ANYWHERE inline scale_and_minimum six_bits(byte_pointer packed, unsigned index) noexcept {
+RINGLOAD_ANYWHERE inline scale_and_minimum scale_and_minimum_at(byte_pointer packed,
+                                                                unsigned index) noexcept {
   if (index < 4) return {packed[index] & 63U, packed[index + 4] & 63U};
   const std::uint32_t low = packed[index + 4];
   return {(low & 15U) | (packed[index - 4] >> 2U & 0x30U),

@@ -47,7 +47,7 @@ constexpr unsigned elements_of(block_type type) noexcept {
 //
 // - the number of elements and bytes of a block
 // - the number of elements of a run, at most 32
-// - `adds`, which is true if the minimum of a run is added to each element after scaling
+// - `has_minimum`, which is true if the minimum of a run is added to each element after scaling
 // - shared(), which returns the values that all runs of a block share
 // - run(), which returns one run of a block
 // - number(), which returns the quantised integer of one element of a run, before scaling

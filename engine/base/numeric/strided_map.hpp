@@ -38,7 +38,7 @@ inline bool operator==(const strided_dimension& a, const strided_dimension& b) n
 // The function coalesced() builds maps: the function removes dimensions of size 1, sorts the other
 // dimensions by descending source stride, and merges contiguous dimensions. If elements are
 // contiguous, and are neither swapped nor converted, their bytes become one dimension with both
-// strides 1. A copy of a part of such a map can begin and end at any byte.
+// strides 1. A copy of a part of this map can begin and end at any byte.
 struct strided_map {
   static constexpr std::uint32_t dimensions_max = 8;
 
