@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds and checks GGUF models in several files. Each file stores its number and the file count.
+// Finds and checks the files of a GGUF model that is split into several files. Each file stores its
+// own number and the number of files.
 
 #include <optional>
 #include <span>
