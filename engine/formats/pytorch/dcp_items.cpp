@@ -18,7 +18,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// A box of a tensor that is read from an item.
+// A box whose range is still the range of its whole item.
 struct pending_box {
   entry* tensor;
   piece* box;

@@ -23,10 +23,11 @@ constexpr std::size_t end64_locator_bytes = 20;
 constexpr std::size_t end64_bytes = 56;
 constexpr std::size_t comment_bytes_max = 65'535;
 // If a number of the 32-bit record has this value, the 64-bit record contains the number.
-constexpr std::uint32_t in_end64 = 0xFFFFFFFF;
+constexpr std::uint32_t end64_marker = 0xFFFFFFFF;
 
-// Reads the 64-bit record if the archive has one. Each number of the 32-bit record must be equal to
-// the same number of the 64-bit record, or must have all bits set.
+// Reads the 64-bit record into `place` and returns true. Returns false if the archive has no 64-bit
+// record. Each number of the 32-bit record must be equal to the same number of the 64-bit record,
+// or must have all bits set.
 result<bool> read_end64(input& from, std::uint64_t end_at, zip_directory_place& place) {
   if (end_at < end64_locator_bytes + end64_bytes) return false;
   const std::uint64_t locator_at = end_at - end64_locator_bytes;
@@ -39,7 +40,7 @@ result<bool> read_end64(input& from, std::uint64_t end_at, zip_directory_place& 
     return malformed_at(locator_at, "the archive has several volumes");
   }
   if (record_offset > locator_at - end64_bytes) {
-    return malformed_at(locator_at, "the zip64 end record would begin after this byte");
+    return malformed_at(locator_at, "the zip64 end record would end after this byte");
   }
   auto record = from.read(record_offset, end64_bytes);
   if (!record) return record.error();
@@ -53,17 +54,18 @@ result<bool> read_end64(input& from, std::uint64_t end_at, zip_directory_place& 
       little_endian<std::uint64_t>(*record, 24) != little_endian<std::uint64_t>(*record, 32)) {
     return malformed_at(record_offset, "the archive has several volumes");
   }
-  const zip_directory_place wide = {little_endian<std::uint64_t>(*record, 32),
-                                    little_endian<std::uint64_t>(*record, 40),
-                                    little_endian<std::uint64_t>(*record, 48), record_offset};
+  const zip_directory_place end64_place = {
+      little_endian<std::uint64_t>(*record, 32), little_endian<std::uint64_t>(*record, 40),
+      little_endian<std::uint64_t>(*record, 48), record_offset};
   const auto differs = [](std::uint64_t narrow, std::uint64_t all_ones, std::uint64_t in_64) {
     return narrow != all_ones && narrow != in_64;
   };
-  if (differs(place.members, 0xFFFF, wide.members) || differs(place.bytes, in_end64, wide.bytes) ||
-      differs(place.offset, in_end64, wide.offset)) {
+  if (differs(place.members, 0xFFFF, end64_place.members) ||
+      differs(place.bytes, end64_marker, end64_place.bytes) ||
+      differs(place.offset, end64_marker, end64_place.offset)) {
     return malformed_at(record_offset, "the two end records contradict each other");
   }
-  place = wide;
+  place = end64_place;
   return true;
 }
 
@@ -104,15 +106,15 @@ result<zip_directory_place> find_zip_directory(input& from) {
   }
   const auto record = tail->subspan(*record_at, end_bytes);
   const std::uint64_t end_at = file_bytes - tail_bytes + *record_at;
-  const bool volumes =
+  const bool has_several_volumes =
       little_endian<std::uint16_t>(record, 4) != 0 ||
       little_endian<std::uint16_t>(record, 6) != 0 ||
       little_endian<std::uint16_t>(record, 8) != little_endian<std::uint16_t>(record, 10);
   zip_directory_place place = {little_endian<std::uint16_t>(record, 10),
                                little_endian<std::uint32_t>(record, 12),
                                little_endian<std::uint32_t>(record, 16), end_at};
-  if (volumes) return malformed_at(end_at, "the archive has several volumes");
-  if (auto wide = read_end64(from, end_at, place); !wide) return wide.error();
+  if (has_several_volumes) return malformed_at(end_at, "the archive has several volumes");
+  if (auto status = read_end64(from, end_at, place); !status) return status.error();
 
   if (place.offset > place.end || place.bytes != place.end - place.offset) {
     return malformed_at(end_at, "the directory would have " + grouped(place.bytes) +
