@@ -228,8 +228,8 @@ result<merged_catalog> assemble_all(std::vector<file_content> files) {
 }
 
 // Marks the tensors of unreadable objects as present, so that these tensors are not reported as
-// missing. `objects` are the unreadable objects of `shard`. A tensor of the index belongs to an
-// object if the tensor is in this shard and has the object's name or a name such as "object/part".
+// missing. `objects` are the unreadable objects of `shard`. A tensor of the index belongs to the
+// object "x" if the index states this shard and the name of the tensor is "x" or begins with "x/".
 // Removes objects without a tensor in the index.
 void match_unreadable(std::vector<unreadable_object>& objects, std::uint32_t shard,
                       const shard_index& index, std::vector<bool>& is_present) {

@@ -3,7 +3,7 @@
 
 // Converts the shards of a delta that has an index (see formats/shard_index.hpp) to the contents of
 // a catalog. Each changed tensor becomes an object (`composite`) with one part, the compressed
-// difference. Therefore a program that looks for the tensor does not find the difference instead.
+// difference. Therefore no program can mistake the difference for the tensor.
 
 #include <string_view>
 #include <vector>
@@ -32,9 +32,9 @@ inline constexpr std::string_view changed_digest_key = "digest";
 
 // Adds an object for each tensor of the shards, and renames the tensor to "<name>/frame", also in
 // `index`. `index.delta` must be set. `shards` must be in the order of `index.shards`. Fails if the
-// index does not list a tensor for its shard, if a tensor is not a compressed difference, or if a
-// digest is missing. Fails with errc::unsupported_feature or errc::digest_unavailable if the index
-// names an unknown encoding, compression or checksum.
+// index does not list a tensor for its shard, or if a digest is missing. Also fails if a tensor
+// cannot be a compressed difference. Fails with errc::unsupported_feature or
+// errc::digest_unavailable if the index names an unknown encoding, compression or checksum.
 result<void> describe_indexed_delta(std::vector<file_content>& shards, shard_index& index);
 
 // Returns the metadata that describes the delta in a catalog.

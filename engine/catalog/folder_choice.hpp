@@ -20,8 +20,8 @@ struct folder_choice {
   std::vector<std::string> files;
 };
 
-// Returns the first of these candidates that the folder has. A series is a set of files with the
-// numbers 1 to y of the same total y.
+// Returns the first of the candidates below that the folder has. A series is a set of files whose
+// names have the same total y and the numbers 1 to y.
 //
 // 1. `model.safetensors.index.json`, then `model.safetensors`, then the complete series
 //    `model-0000x-of-0000y.safetensors`

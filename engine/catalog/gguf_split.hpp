@@ -20,7 +20,7 @@ namespace ringload::inline v0 {
 // load the whole series.
 std::vector<std::string> gguf_series(std::string_view name);
 
-// Returns a fault if the files do not match their keys `split.no`, `split.count` and
+// Returns a fault if the files contradict their metadata: `split.no`, `split.count` and
 // `split.tensors.count`. Ignores files of other formats, and files without these keys.
 std::optional<fault> check_gguf_split(std::span<const file_content> files);
 

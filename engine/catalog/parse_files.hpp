@@ -34,7 +34,7 @@ struct parsed_source {
 struct opened_files {
   std::vector<file_content> contents;
   std::vector<source_file> files;            // One element for each element of `contents`.
-  std::optional<description_budget> budget;  // Limits the descriptions of all files.
+  std::optional<description_budget> budget;  // Limits the metadata of all files.
   // External data files (file_entries::external_files), in the order of `files`.
   std::vector<source_file> external_files;
 };

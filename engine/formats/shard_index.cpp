@@ -36,7 +36,7 @@ class index_reader {
   std::vector<listing>& listings() noexcept { return listings_; }
   std::optional<std::uint64_t> total_bytes() const noexcept { return total_bytes_; }
   bool is_delta() const noexcept { return texts_.contains(encoding_key); }
-  // Returns the description of a delta. Fails if a text is missing.
+  // Returns the description of a delta. Fails if a key is missing.
   result<index_delta> delta() const;
   fault parse_fault() const {
     return {errc::malformed_index, "byte " + grouped(in_.position()), in_.cause()};

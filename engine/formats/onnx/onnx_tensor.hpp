@@ -74,7 +74,7 @@ struct onnx_tensor {
   std::vector<std::uint64_t> dims;
   std::uint64_t data_type = 0;
   std::optional<onnx_run> raw;
-  // Number of the field with the values, such as float_data. 0 if there is no such field.
+  // Number of the field with the values, such as float_data. 0 if no field has values.
   std::uint32_t typed_field = 0;
   std::vector<onnx_run> typed;
   bool external = false;

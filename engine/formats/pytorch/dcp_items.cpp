@@ -18,7 +18,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// A box whose range is still the range of its whole item.
+// A box of `tensor`. The stored range of the box is the whole item until locate() replaces the
+// range.
 struct pending_box {
   entry* tensor;
   piece* box;
