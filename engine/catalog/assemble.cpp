@@ -21,8 +21,8 @@ namespace {
 
 using listed_tensor = std::pair<std::string, std::uint32_t>;
 
-// Keeps the first of several pairs with the same key and the same value. Sorts indices, because a
-// set would need as much memory as the pairs.
+// Keeps the first of several pairs with the same key and the same value. Sorts indices instead of
+// building a set of the pairs, because the set would need as much memory as the pairs.
 void drop_equal_pairs(attributes& pairs) {
   std::vector<std::uint32_t> order(pairs.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
@@ -52,13 +52,13 @@ class collector {
     entries_.push_back(catalog_entry_of(std::move(tensor), numbers_[file]));
   }
   void add_note(std::string note) { result_.catalog.notes.push_back(std::move(note)); }
-  assembled finish();
+  merged_catalog finish();
 
  private:
   void add_metadata(std::vector<file_content>& files);
-  void add_composites(std::uint32_t file, file_entries& from);
+  void add_composites(std::uint32_t file, file_entries& entries);
 
-  assembled result_;
+  merged_catalog result_;
   std::vector<catalog_entry> entries_;
   // Indexed by file: the numbers of the file and of its external data files in the catalog.
   std::vector<std::vector<std::uint32_t>> numbers_;
@@ -111,17 +111,17 @@ void collector::add_metadata(std::vector<file_content>& files) {
   drop_equal_pairs(out);
 }
 
-void collector::add_composites(std::uint32_t file, file_entries& from) {
-  for (composite& composite : from.composites) {
+void collector::add_composites(std::uint32_t file, file_entries& entries) {
+  for (composite& composite : entries.composites) {
     result_.catalog.composites.push_back(
         {std::move(composite.name), std::move(composite.layout), std::move(composite.type),
          std::move(composite.shape), std::move(composite.parts), file,
          std::move(composite.attributes), std::move(composite.separator)});
   }
-  from.composites = {};
+  entries.composites = {};
 }
 
-assembled collector::finish() {
+merged_catalog collector::finish() {
   std::vector<std::uint32_t> order(entries_.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
   std::ranges::sort(order, {}, [&](std::uint32_t i) {
@@ -165,7 +165,7 @@ std::optional<fault> check_external_extents(const std::vector<file_content>& fil
   return std::nullopt;
 }
 
-std::optional<fault> check_names_once(const catalog& contents) {
+std::optional<fault> check_unique_names(const catalog& contents) {
   std::vector<std::uint32_t> order(contents.tensors.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
   const auto name = [&](std::uint32_t i) -> const std::string& { return contents.tensors[i].name; };
@@ -195,7 +195,7 @@ std::optional<fault> check_all_found(const catalog& contents, const shard_index&
 
 // Returns the size of all tensors. Counts the bytes of tied weights (tensors that share the same
 // bytes) once, as the shard indices of PyTorch do.
-std::uint64_t bytes_once(const catalog& contents) {
+std::uint64_t distinct_bytes(const catalog& contents) {
   using place = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
   std::set<place> seen;
   std::uint64_t sum = 0;
@@ -212,7 +212,7 @@ std::string total_note(std::uint64_t stated, std::uint64_t tensor_bytes) {
 
 }  // namespace
 
-result<assembled> assemble_all(std::vector<file_content> files) {
+result<merged_catalog> assemble_all(std::vector<file_content> files) {
   if (auto problem = check_external_extents(files)) return *problem;
   collector collected(files);
   for (std::uint32_t file = 0; file < files.size(); ++file) {
@@ -220,16 +220,16 @@ result<assembled> assemble_all(std::vector<file_content> files) {
       collected.add(file, std::move(tensor));
     }
   }
-  assembled complete = collected.finish();
+  merged_catalog complete = collected.finish();
   if (files.size() > 1) {
-    if (auto problem = check_names_once(complete.catalog)) return *problem;
+    if (auto problem = check_unique_names(complete.catalog)) return *problem;
   }
   return complete;
 }
 
 // Marks the tensors of unreadable objects as present, so that these tensors are not reported as
-// missing. `objects` are the unreadable objects of `shard`. A tensor of the index belongs to an
-// object if the tensor is in this shard and has the object's name or a name such as "object/part".
+// missing. `objects` are the unreadable objects of `shard`. A tensor of the index belongs to the
+// object "x" if the index states this shard and the name of the tensor is "x" or begins with "x/".
 // Removes objects without a tensor in the index.
 void match_unreadable(std::vector<unreadable_object>& objects, std::uint32_t shard,
                       const shard_index& index, std::vector<bool>& is_present) {
@@ -250,7 +250,7 @@ void match_unreadable(std::vector<unreadable_object>& objects, std::uint32_t sha
   });
 }
 
-result<assembled> assemble_listed(std::vector<file_content> files, const shard_index& index) {
+result<merged_catalog> assemble_listed(std::vector<file_content> files, const shard_index& index) {
   if (auto problem = check_external_extents(files)) return *problem;
   std::vector<bool> is_present(index.tensors.size());
   for (std::uint32_t file = 0; file < files.size(); ++file) {
@@ -279,11 +279,11 @@ result<assembled> assemble_listed(std::vector<file_content> files, const shard_i
         "first is " +
         first_unlisted);
   }
-  assembled complete = collected.finish();
+  merged_catalog complete = collected.finish();
   if (auto problem = check_all_found(complete.catalog, index, is_present)) return *problem;
   const std::uint64_t tensor_bytes = complete.catalog.size_bytes();
   if (index.total_bytes && *index.total_bytes != tensor_bytes &&
-      *index.total_bytes != bytes_once(complete.catalog)) {
+      *index.total_bytes != distinct_bytes(complete.catalog)) {
     complete.catalog.notes.push_back(total_note(*index.total_bytes, tensor_bytes));
   }
   return complete;

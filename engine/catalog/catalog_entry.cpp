@@ -93,8 +93,8 @@ std::string encoding_of(const stored_form& form, const entry& tensor) {
   return words;
 }
 
-// Returns the sum of the sizes of all streams. Counts each stream once, even if several pieces
-// share the stream.
+// Returns the sum of the sizes of all streams in files. Counts each stream once, even if several
+// pieces share the stream.
 std::uint64_t stored_bytes_of(const stored_form& form) {
   using key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
   std::vector<key> streams;

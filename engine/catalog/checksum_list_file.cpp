@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads a checksum list from a file. The user chooses the file, so any regular file that can be
-// read is accepted.
+// Reads a checksum list from a file. The user chooses the file, so the path is not restricted to a
+// folder.
 
 #include <fcntl.h>
 

@@ -17,13 +17,13 @@ enum class file_format : std::uint8_t {
   safetensors,
   gguf,
   npy,
-  zip,     // PyTorch since 1.6, NPZ, or Keras 3. The names of the members show which format.
+  zip,     // PyTorch since 1.6, NPZ, or Keras 3. The names of the members show the format.
   pickle,  // PyTorch before 1.6.
   onnx,
   hdf5,
   zt,      // zTensor 1.x: "ZTEN1000".
   zt_0_1,  // zTensor 0.1: "ZTEN0001".
-  zt_2,    // zTensor 2.x. Only the file extension is the same as in version 1.x.
+  zt_2,    // zTensor 2.x. Shares only the file extension with version 1.x.
   tar,
   gzip,
   zstd,

@@ -3,8 +3,8 @@
 
 // Reads a file for a parser. Keeps the bytes of the last read, and some of the following bytes, in
 // a window. While a parser reads forward, the window grows. After a jump, the window is small
-// again. Therefore 100,000 headers that are close together need only a few hundred reads. A header
-// between gigabytes of data needs one read of 4 KiB.
+// again. Therefore 100,000 headers that are close together need only a few hundred reads. A small
+// header between gigabytes of tensor data needs only one read of 4 KiB.
 
 #include <cstddef>
 #include <cstdint>

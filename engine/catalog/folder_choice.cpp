@@ -168,7 +168,7 @@ folder_choice the_index(std::string_view name) { return {std::string(name), {}};
 folder_choice the_file(std::string_view name) { return {{}, {std::string(name)}}; }
 
 // Returns the files that have the usual name of a model on the hub. Returns an empty optional if
-// the folder has no such files.
+// the folder has no file with the usual name.
 std::optional<result<folder_choice>> choose_model(const sorted_names& sorted,
                                                   const file_kind& kind) {
   if (kind.model_stem.empty()) return std::nullopt;
@@ -202,7 +202,7 @@ result<folder_choice> choose_only(const sorted_names& sorted) {
 }  // namespace
 
 result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
-  // In a version folder, the only full file is often the oldest version.
+  // In a version folder, the only full file is often the oldest version, so no file is chosen.
   for (const std::string& name : names) {
     if (!version_named(name, delta_ending)) continue;
     return fault{errc::ambiguous_source, "",

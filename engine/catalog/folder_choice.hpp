@@ -20,8 +20,8 @@ struct folder_choice {
   std::vector<std::string> files;
 };
 
-// Returns the first of these candidates that the folder has. A series is a set of files with the
-// numbers 1 to y of the same total y.
+// Returns the first of the candidates below that the folder has. A series is a set of files whose
+// names have the same total y and the numbers 1 to y.
 //
 // 1. `model.safetensors.index.json`, then `model.safetensors`, then the complete series
 //    `model-0000x-of-0000y.safetensors`
@@ -33,8 +33,8 @@ struct folder_choice {
 // In steps 2 and 4, an index is preferred to series and files. Fails with errc::ambiguous_source if
 // two candidates are equal in rank, or if tensor files of several kinds are left for step 4. A
 // series in step 1 or 3 is ambiguous if there is another series, or a variant such as
-// `model.fp16.safetensors`. `.metadata` is ambiguous if there are other tensor files. A folder with
-// deltas, such as "v1.delta.zt", is always ambiguous.
+// `model.fp16.safetensors`. `.metadata` is ambiguous if there are other tensor files. A folder that
+// contains deltas, such as "v1.delta.zt", is always ambiguous.
 RINGLOAD_EXPORT result<folder_choice> choose_checkpoint(const std::vector<std::string>& names);
 
 // Returns only the names of tensor files. Omits files in hidden sub-folders (".git"). Returns

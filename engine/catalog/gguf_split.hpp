@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Finds and checks GGUF models in several files. Each file stores its number and the file count.
+// Finds and checks the files of a GGUF model that is split into several files. Each file stores its
+// own number and the number of files.
 
 #include <optional>
 #include <span>
@@ -19,7 +20,7 @@ namespace ringload::inline v0 {
 // load the whole series.
 std::vector<std::string> gguf_series(std::string_view name);
 
-// Returns a fault if the files do not match their keys `split.no`, `split.count` and
+// Returns a fault if the files contradict their metadata: `split.no`, `split.count` and
 // `split.tensors.count`. Ignores files of other formats, and files without these keys.
 std::optional<fault> check_gguf_split(std::span<const file_content> files);
 

@@ -80,8 +80,7 @@ result<unique_fd> openat_beneath(int root, const std::string& path, int flags) {
 
 result<unique_fd> openat_beneath_by_location(int root, const std::string& path, int flags) {
   if (leaves_lexically(path)) return outside("the path leads outside the model's folder");
-  // With O_PATH, the kernel finds a file without checkpoint_services it, so devices and FIFOs are
-  // not affected.
+  // With O_PATH, the kernel finds a device or a FIFO but does not open it.
   const unique_fd checked_fd(::openat(root, path.c_str(), O_PATH | O_CLOEXEC));
   if (!checked_fd) return open_fault(errno);
   auto location = location_of(checked_fd.get());

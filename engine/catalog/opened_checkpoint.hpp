@@ -43,7 +43,7 @@ struct open_file {
   std::uint64_t bytes = 0;
   ::timespec modified = {};        // Modification time when the file was opened.
   std::uint64_t drive = no_drive;  // The result of block_device_id().
-  byte_supply supply;              // Reads the file if the file is memory. Otherwise empty.
+  byte_supply supply;              // Supplies the bytes of a file in memory. Otherwise empty.
   // The memory that `supply` reads, if this memory is registered with a device. Otherwise null.
   const std::byte* memory = nullptr;
   const memory_registration* registration = nullptr;
@@ -62,8 +62,7 @@ struct opened_checkpoint {
   std::vector<open_file> files;  // Indexed by file of the catalog.
 };
 
-// Services for checkpoint_services a checkpoint. A stop request of `stop` ends blocking calls to a
-// store.
+// A stop request of `stop` ends blocking calls to a store.
 struct checkpoint_services {
   std::span<const extension> extensions;
   std::stop_token stop;
@@ -82,7 +81,7 @@ result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(
 // object of a store may report another fault, such as errc::wrong_digest.
 result<void> check_unchanged(const opened_checkpoint& checkpoint);
 
-// Returns load_stats::files_unverified.
+// Returns the value of load_stats::files_unverified.
 std::uint64_t count_unverified(const opened_checkpoint& checkpoint) noexcept;
 
 }  // namespace ringload::inline v0::detail

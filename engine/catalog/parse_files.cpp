@@ -40,7 +40,8 @@ bool is_content_error(const boost::system::error_code& code) noexcept {
          std::ranges::find(other_codes, code) == std::end(other_codes);
 }
 
-// If the local copy of an object is invalid, the copy is deleted and the object is read again.
+// Parses a file. If the local copy of an object is invalid, deletes the copy and reads the object
+// again.
 result<parsed_file> parse_file(const source_file& file, const std::string& path,
                                const source_options& options) {
   auto parsed = read_entries(file, path, options);
@@ -65,7 +66,7 @@ result<void> add_file(opened_files& opened, source_file file, std::string path,
   return {};
 }
 
-// Finds the tensors in the items of a torch.distributed.checkpoint (DCP) folder.
+// Finds the positions of the tensors in the data files of a torch.distributed.checkpoint (DCP).
 result<void> locate_items(file_content& content, std::span<const source_file> external_files,
                           const source_options& options) {
   std::deque<file_input> inputs;
@@ -152,7 +153,8 @@ bool is_folder(const unique_fd& fd) noexcept {
 
 }  // namespace
 
-result<parsed_source> assemble_source(opened_files opened, result<assembled> assembled_source) {
+result<parsed_source> assemble_source(opened_files opened,
+                                      result<merged_catalog> assembled_source) {
   if (!assembled_source) return assembled_source.error();
   std::ranges::move(opened.external_files, std::back_inserter(opened.files));
   return parsed_source{std::move(assembled_source->catalog), std::move(assembled_source->stored),
@@ -214,7 +216,7 @@ result<parsed_source> parse_index(const source_folder& folder, source_file index
       const fault& failure = described.error();
       return failure.where() == "metadata" ? failure.in(printable_path(index_path)) : failure;
     }
-    // A delta without changes has no other file.
+    // The index is also a file of the catalog, because a delta without changes has no other file.
     opened.contents.push_back(
         {{index_path, index_file.bytes, "delta index", text->size()}, {}, {}});
     opened.files.push_back(std::move(index_file));

@@ -23,8 +23,8 @@ namespace ringload::inline v0 {
 
 struct parsed_source {
   ringload::catalog catalog;
-  std::vector<std::shared_ptr<const stored_form>> stored;     // See assembled::stored.
-  std::vector<std::shared_ptr<const stored_digest>> digests;  // See assembled::digests.
+  std::vector<std::shared_ptr<const stored_form>> stored;     // See merged_catalog::stored.
+  std::vector<std::shared_ptr<const stored_digest>> digests;  // See merged_catalog::digests.
   // One element for each element of catalog.files. The files are open for buffered reads.
   std::vector<source_file> files;
 };
@@ -34,19 +34,19 @@ struct parsed_source {
 struct opened_files {
   std::vector<file_content> contents;
   std::vector<source_file> files;            // One element for each element of `contents`.
-  std::optional<description_budget> budget;  // Limits the descriptions of all files.
+  std::optional<description_budget> budget;  // Limits the metadata of all files.
   // External data files (file_entries::external_files), in the order of `files`.
   std::vector<source_file> external_files;
 };
 
 // Combines the merged catalog with the open files.
-result<parsed_source> assemble_source(opened_files opened, result<assembled> assembled_source);
+result<parsed_source> assemble_source(opened_files opened, result<merged_catalog> assembled_source);
 
 // Parses a file that the user named. Also opens its external data files.
 result<void> add_named_file(opened_files& opened, source_file file, const std::string& path,
                             const source_options& options);
 
-// Parses a file of a folder whose files form one checkpoint. Also opens its external data files.
+// Parses the file `name` of a folder. Also opens its external data files.
 result<void> add_part(opened_files& opened, const source_folder& folder, source_file file,
                       const std::string& name, const source_options& options);
 
@@ -59,7 +59,8 @@ result<parsed_source> parse_index(const source_folder& folder, source_file index
 
 result<std::vector<std::string>> list_independent_files(const source_folder& folder);
 
-// Returns the fault for a `path` to a single file if independent files of a folder are requested.
+// Returns the fault for a single file at `path` if the user requested the independent files of a
+// folder.
 fault folder_expected(const std::string& path);
 
 // Chooses and parses the checkpoint of the folder: an index, the files that form one checkpoint, or

@@ -24,8 +24,8 @@ struct parsed_file {
 };
 
 // Reads and parses only the header. `name` is the name or path of the file, and is used to guess
-// the format. If no parser matches, the fault names the probable kind of the file. The place of a
-// fault is the position within the file. The caller must add the name of the file.
+// the format. If no parser matches, the fault names the probable kind of the file. The `where()` of
+// a fault is the position within the file. The caller must add the name of the file.
 result<parsed_file> read_entries(const source_file& file, std::string_view name,
                                  const source_options& options);
 

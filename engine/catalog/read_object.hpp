@@ -10,8 +10,8 @@
 
 namespace ringload::inline v0 {
 
-// Blocks until the source no longer uses the memory. Returns operation_aborted if the read succeeds
-// after a stop was requested.
+// Blocks until the source no longer uses the memory of the request. Returns operation_aborted if
+// the read succeeds after a stop was requested.
 RINGLOAD_EXPORT result<void> read_object(byte_source& object, const source_read& request);
 
 }  // namespace ringload::inline v0

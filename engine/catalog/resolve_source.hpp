@@ -20,7 +20,7 @@ namespace ringload::inline v0 {
 // - a file, a folder or an index file
 // - `owner/model[@revision]` in the local Hugging Face cache
 // - the address of a model, or of one of its files, on the Hugging Face hub: see hub_address.hpp
-// - a name that a store of the options recognises
+// - a name that a store of `options.extensions` recognises
 // The call blocks on the file system and on the store.
 result<parsed_source> resolve_source(std::string_view source, const source_options& options);
 

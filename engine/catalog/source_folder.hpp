@@ -19,7 +19,7 @@ class source_folder {
  public:
   virtual ~source_folder() = default;
 
-  // `name` may contain sub-folders. A file outside of the folder is refused.
+  // `name` may be a path with sub-folders. A file outside of the folder is refused.
   virtual result<source_file> open_file(const std::string& name) const = 0;
   // Returns the sorted names of all entries of the folder. Includes entries that cannot be opened.
   virtual result<std::vector<std::string>> names() const = 0;
@@ -28,7 +28,8 @@ class source_folder {
   // Returns the path of a file in this folder, for messages and for the catalog.
   virtual std::string path_of(const std::string& name) const = 0;
   virtual std::string shown() const = 0;
-  // Announces the files that the caller will open next.
+  // Announces the files that the caller will open next, so that a store can open the files in
+  // parallel.
   virtual void expect(std::span<const std::string>) const {}
 };
 

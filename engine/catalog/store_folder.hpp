@@ -33,7 +33,7 @@ class store_folder final : public source_folder {
   const std::stop_token stop_;
 };
 
-// Returns the store that recognises the name. Returns null if there is no such store.
+// Returns the store that recognises the name. Returns null if no store recognises the name.
 byte_store* store_of(std::string_view source, const source_options& options) noexcept;
 
 result<found_source> find_in(byte_store& store, std::string_view source,

@@ -81,7 +81,7 @@ struct composite {
 struct unreadable_object {
   std::string name;
   fault cause;
-  bool is_left_out = false;
+  bool is_left_out = false;  // As in unreadable_info.
 };
 
 struct file_entries {

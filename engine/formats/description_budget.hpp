@@ -34,7 +34,7 @@ class description_budget {
   bool take_unreadable(std::size_t name_bytes) noexcept {
     return take(unreadable_bytes + 4 * name_bytes);
   }
-  // Takes the cost of all items in `entries`.
+  // Takes the cost of all items in `entries`. Returns false if the limit is exceeded.
   bool take(const file_entries& entries) noexcept;
 
   // Returns the cause for a fault with the code errc::header_too_large.

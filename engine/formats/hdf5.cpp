@@ -84,7 +84,7 @@ result<void> add_left_out(const std::vector<hdf5_left_out>& objects, strictness 
   return {};
 }
 
-result<void> check_names_once(std::vector<std::string_view> names) {
+result<void> check_unique_names(std::vector<std::string_view> names) {
   std::ranges::sort(names);
   const auto duplicate = std::ranges::adjacent_find(names);
   if (duplicate == names.end()) return {};
@@ -121,7 +121,7 @@ result<file_entries> parse_hdf5(hdf5_contents contents, std::uint64_t file_bytes
   }
   std::vector<std::string_view> names;
   for (const entry& tensor : out.tensors) names.push_back(tensor.name);
-  if (auto status = check_names_once(std::move(names)); !status) return status.error();
+  if (auto status = check_unique_names(std::move(names)); !status) return status.error();
   if (auto status = add_left_out(contents.left_out, strictness, out); !status)
     return status.error();
   std::ranges::sort(out.tensors, {}, [](const entry& e) { return std::tie(e.offset, e.name); });

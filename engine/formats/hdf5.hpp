@@ -105,7 +105,7 @@ class hdf5_library {
   virtual ~hdf5_library() = default;
 
   // Describes the open file with the descriptor `file`, and ignores its file position. Thread-safe.
-  // Faults state the place in the file.
+  // The `where()` of a fault is the place in the file.
   virtual result<hdf5_contents> describe(int file) const = 0;
 };
 

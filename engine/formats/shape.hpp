@@ -27,7 +27,7 @@ std::shared_ptr<const stored_form> one_stream(stored_stream stream,
                                               std::uint64_t element_bytes,
                                               std::uint8_t swap_bytes = 0);
 
-// Returns a text such as "[2, 3]". Shows only the first few dimensions.
+// Returns a text such as "[2, 3]". Shows at most the first 8 dimensions.
 std::string shape_text(std::span<const std::uint64_t> shape);
 
 }  // namespace ringload::inline v0

@@ -36,7 +36,7 @@ class index_reader {
   std::vector<listing>& listings() noexcept { return listings_; }
   std::optional<std::uint64_t> total_bytes() const noexcept { return total_bytes_; }
   bool is_delta() const noexcept { return texts_.contains(encoding_key); }
-  // Returns the description of a delta. Fails if a text is missing.
+  // Returns the description of a delta. Fails if a key is missing.
   result<index_delta> delta() const;
   fault parse_fault() const {
     return {errc::malformed_index, "byte " + grouped(in_.position()), in_.cause()};
@@ -49,7 +49,8 @@ class index_reader {
   json_reader in_;
   std::vector<listing> listings_;
   std::optional<std::uint64_t> total_bytes_;
-  std::map<std::string, std::string, std::less<>> texts_;  // The texts of the metadata.
+  // The string values of the metadata, by key.
+  std::map<std::string, std::string, std::less<>> texts_;
 };
 
 result<index_delta> index_reader::delta() const {
@@ -98,7 +99,8 @@ bool index_reader::read_first_metadata() {
          read_metadata();
 }
 
-// The metadata of whole tensors is informative, so any well-formed JSON is accepted.
+// If the index is no delta index, the metadata is only informative, so any well-formed JSON is
+// accepted.
 bool index_reader::read_metadata() {
   std::string_view key;
   std::string_view text;

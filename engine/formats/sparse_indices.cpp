@@ -90,7 +90,7 @@ result<void> index_checker::take_one(std::uint64_t value) {
     const auto dimension = static_cast<std::size_t>(position / rule_.run % rule_.bounds.size());
     if (value < rule_.bounds[dimension]) return {};
     return wrong("element " + grouped(position) + " is " + grouped(value) +
-                 ", but the dimension has " + grouped(rule_.bounds[dimension]));
+                 ", expected less than " + grouped(rule_.bounds[dimension]));
   }
   if (position == 0 && value != 0)
     return wrong("the first element is " + grouped(value) + ", expected 0");

@@ -24,7 +24,7 @@ struct index_rule {
   // Element i must be less than bounds[i / run % bounds.size()]. If `bounds` is empty, the rule for
   // `last` applies.
   std::vector<std::uint64_t> bounds;
-  std::uint64_t run = 1;
+  std::uint64_t run = 1;  // Number of consecutive elements with the same bound.
   // If `bounds` is empty, the first element must be 0, the elements must never decrease, and the
   // last element must be `last`.
   std::uint64_t last = 0;
@@ -42,7 +42,8 @@ class index_checker {
   explicit index_checker(const index_rule& rule) noexcept : rule_(rule) {}
 
   // take() checks the next elements, which must be whole and little-endian. The caller must call
-  // finish() after the last element. Faults have the code errc::wrong_indices and no place.
+  // finish() after the last element. Faults have the code errc::wrong_indices and an empty
+  // `where()`.
   result<void> take(std::span<const std::byte> bytes);
   result<void> finish() const;
 

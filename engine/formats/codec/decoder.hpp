@@ -26,7 +26,7 @@ enum class decoded_into : std::uint8_t {
 
   // Consecutive calls fill one buffer. Each call must pass all bytes of the buffer that are not yet
   // written. The caller must not change the decoded bytes in the buffer, because a codec may read
-  // them again.
+  // the decoded bytes again.
   one_memory,
 };
 

@@ -36,17 +36,20 @@ class chain_decoder final : public decoder {
 
  private:
   result<void> undo_all() {
-    // Number of checksums that are not yet removed. The output of zlib includes these checksums.
-    auto sums = static_cast<std::uint64_t>(
+    // Number of checksums that are not yet removed. If the writer added a checksum before zlib, the
+    // decompressed bytes include the checksum.
+    auto checksums_left = static_cast<std::uint64_t>(
         std::ranges::count(filters_, chain_filter::kind::fletcher32, &chain_filter::filter));
     for (std::size_t i = filters_.size(); i-- > 0;) {
       result<void> status;
       switch (filters_[i].filter) {
         case chain_filter::kind::shuffle: undo_shuffle(filters_[i].element_bytes); break;
-        case chain_filter::kind::zlib: status = inflate(decoded_bytes_ + sums * sum_bytes); break;
+        case chain_filter::kind::zlib:
+          status = inflate(decoded_bytes_ + checksums_left * checksum_bytes);
+          break;
         case chain_filter::kind::fletcher32:
-          status = check_sum();
-          --sums;
+          status = verify_and_remove_checksum();
+          --checksums_left;
           break;
       }
       if (!status) return status;
@@ -88,17 +91,17 @@ class chain_decoder final : public decoder {
     return {};
   }
 
-  result<void> check_sum() {
-    if (chunk_.size() < sum_bytes) {
+  result<void> verify_and_remove_checksum() {
+    if (chunk_.size() < checksum_bytes) {
       return malformed_stream("it has " + grouped(chunk_.size()) + " bytes, expected at least " +
-                              grouped(sum_bytes) + " for its checksum");
+                              grouped(checksum_bytes) + " for its checksum");
     }
     const std::span<const std::byte> chunk = chunk_;
-    const std::size_t summed = chunk.size() - sum_bytes;
+    const std::size_t summed = chunk.size() - checksum_bytes;
     fletcher32 sum;
     sum.take(chunk.first(summed));
     std::uint32_t stated = 0;
-    for (std::size_t i = 0; i < sum_bytes; ++i) {
+    for (std::size_t i = 0; i < checksum_bytes; ++i) {
       stated |= static_cast<std::uint32_t>(chunk[summed + i]) << (8U * i);
     }
     if (!same_fletcher32(sum.value(), stated)) return malformed_stream("wrong Fletcher checksum");
@@ -106,7 +109,7 @@ class chain_decoder final : public decoder {
     return {};
   }
 
-  static constexpr std::size_t sum_bytes = 4;
+  static constexpr std::size_t checksum_bytes = 4;
 
   const filter_chain filters_;
   const std::uint64_t stored_bytes_;

@@ -55,8 +55,8 @@ class fletcher32 {
   bool half_ = false;
 };
 
-// Returns true if the checksums are equal. Also accepts a checksum with swapped bytes in each half,
-// because HDF5 up to 1.6.2 wrote checksums in this form on some machines.
+// Returns true if the checksums are equal. Also accepts a checksum with swapped bytes in each
+// 16-bit half, because HDF5 up to 1.6.2 wrote checksums in this form on some machines.
 inline bool same_fletcher32(std::uint32_t sum, std::uint32_t stated) noexcept {
   return sum == stated || ((sum & 0x00FF00FFU) << 8U | (sum & 0xFF00FF00U) >> 8U) == stated;
 }

@@ -13,8 +13,9 @@ namespace ringload::inline v0 {
 
 namespace detail {
 
-// `Width` is the element width, or 0 if the width is not known at compile time. `width` is always
-// the element width.
+// Writes the original elements [first, first + elements) to `to`. `planes` is a shuffled chunk of
+// `count` elements. `Width` is the element width, or 0 if the width is not known at compile time.
+// `width` is always the element width.
 template <std::size_t Width>
 void gather_elements(const std::byte* planes, std::size_t count, std::size_t first,
                      std::size_t elements, std::byte* to, std::size_t width) noexcept {

@@ -5,8 +5,8 @@
 // By default, libzstd decodes into its own window (2 MiB for level 3) and then copies the bytes to
 // the output. The copy takes a tenth of the decoding time, or a seventh if the output is newly
 // allocated memory. If all outputs are parts of one buffer, libzstd can refer to earlier bytes in
-// this buffer, and needs no window. The parameter for this mode, ZSTD_d_stableOutBuffer, is not
-// part of the stable interface. If libzstd refuses the parameter, libzstd uses the window.
+// this buffer instead of a window. The parameter for this mode, ZSTD_d_stableOutBuffer, is not part
+// of libzstd's stable interface. If libzstd refuses the parameter, the decoder uses the window.
 
 #include "formats/codec/decoder.hpp"
 

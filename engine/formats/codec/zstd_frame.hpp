@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Encodes bytes as one Zstandard frame. Saves split a long stream into pieces, and encode each
-// piece as a frame. Therefore several threads can encode one stream, and the result does not depend
-// on the number of threads.
+// Encodes bytes as one Zstandard frame. To save a long stream, the caller splits the stream into
+// pieces and encodes each piece as a frame. Therefore several threads can encode one stream, and
+// the result does not depend on the number of threads.
 
 #include <cstddef>
 #include <memory>
@@ -26,8 +26,8 @@ class zstd_frame_encoder {
   static result<std::unique_ptr<zstd_frame_encoder>> make(int level, bool has_content_size = false);
   virtual ~zstd_frame_encoder() = default;
 
-  // Replaces the contents of `out` with the frame. As .zt files require, the frame has no checksum,
-  // and usually no content size. The index of the file has the content size and the checksum.
+  // Replaces the contents of `out` with the frame. The frame has no checksum, because the index of
+  // a .zt file has the checksum and the content size.
   virtual result<void> encode(std::span<const std::byte> in, std::vector<std::byte>& out) = 0;
 };
 

@@ -2,8 +2,9 @@
 #pragma once
 
 // Parses GGUF files of version 2 and 3, in either byte order. A file has counts, key-value pairs,
-// tensor infos, padding, and then the data of the tensors in the order of the infos. As in ggml's
-// reader 0.21, there must be no gaps and no overlaps between tensors. All data must be in the file.
+// tensor infos, padding, and then the data of the tensors in the order of the infos. As in version
+// 0.21 of ggml's reader, tensors must have no overlaps and, apart from padding, no gaps. All data
+// must be in the file.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -29,9 +30,10 @@ inline constexpr std::uint64_t gguf_strings_max = 2'000'000;  // Limit for the s
 // with a note.
 inline constexpr std::uint64_t gguf_metadata_bytes_max = std::uint64_t{16} << 20;
 
-// A tensor of quantised blocks becomes a one-dimensional u8 tensor of its stored bytes. Its `type`
-// is the type of the blocks ("q4_k"), and its `original_shape` is the shape in elements. A fault
-// has the tensor and the byte offset. The caller must add the name of the file.
+// A tensor of quantised blocks becomes a one-dimensional u8 tensor of its stored bytes.
+// `entry::type` is the type of the blocks ("q4_k"), and `entry::original_shape` is the shape in
+// elements. A fault states the tensor and the byte offset. The caller must add the name of the
+// file.
 result<file_entries> parse_gguf(input& from, strictness strictness);
 
 }  // namespace ringload::inline v0

@@ -78,7 +78,7 @@ int addresses_count_from_block_end() {
 
 }  // namespace
 
-result<std::uint64_t> unseen_user_block(hid_t file) {
+result<std::uint64_t> chunk_address_base(hid_t file) {
   const handle creation(::H5Fget_create_plist(file), &::H5Pclose);
   hsize_t bytes = 0;
   if (!creation || ::H5Pget_userblock(creation.get(), &bytes) < 0) return refused("");

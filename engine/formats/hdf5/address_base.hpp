@@ -17,6 +17,6 @@ namespace ringload::inline v0::h5 {
 
 // Returns the number that must be added to the chunk addresses of this file. The sums are file
 // offsets.
-result<std::uint64_t> unseen_user_block(hid_t file);
+result<std::uint64_t> chunk_address_base(hid_t file);
 
 }  // namespace ringload::inline v0::h5

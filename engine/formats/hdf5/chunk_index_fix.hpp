@@ -22,12 +22,12 @@ struct chunk_places {
   std::size_t stride;  // Number of elements of hdf5_dataset::chunk_origins for one chunk.
 
   // Returns true if libhdf5 finds a chunk of the right size at each position. If positions are
-  // wrong, no chunk has the last wrong position, so the lookup of this position fails.
+  // wrong, at least one lookup fails, because there is no chunk at the last wrong position.
   bool are_correct(const hdf5_dataset& description) const;
 
   // Corrects the positions in `origins`. In the array, the unlimited dimension is first, but
-  // libhdf5 computed the positions in the order of the dimensions. Returns false if the positions
-  // cannot be corrected.
+  // libhdf5 computed the positions as if the dimensions had their usual order. Returns false if the
+  // positions cannot be corrected.
   bool reorder(std::vector<std::uint64_t>& origins) const;
 };
 

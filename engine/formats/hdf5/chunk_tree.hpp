@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads the chunks of a dataset from its B-tree of version 1. Files that every version of libhdf5
-// can read have these trees.
+// Reads the chunks of a dataset from its B-tree of version 1. Files in the oldest format, which
+// every version of libhdf5 can read, have these trees.
 //
 // libhdf5 before 1.14 reads the tree from its beginning for each requested chunk: 16,384 chunks
 // take 2.6 s, and four times as many chunks take sixteen times as long. This code reads the tree

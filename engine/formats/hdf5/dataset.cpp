@@ -223,9 +223,9 @@ result<void> describer::read_chunks() {
 
 #else
 
-// Adds the chunks from the tree. Returns false if the caller must use libhdf5 instead. This is the
-// case if there are few chunks, or if no tree can be read. This is also the case if libhdf5 reports
-// another number of chunks or another first chunk than the tree has.
+// Adds the chunks from the tree. Returns false if there are few chunks, or if no tree can be read.
+// Also returns false if libhdf5 reports another number of chunks or another first chunk than the
+// tree has. If the result is false, the caller must use libhdf5.
 result<bool> describer::read_tree(std::uint64_t count) {
   // Up to this number of chunks, libhdf5 is as fast as read_chunk_tree().
   constexpr std::uint64_t few_chunks = 256;

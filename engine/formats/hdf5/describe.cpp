@@ -204,7 +204,7 @@ result<void> walker::visit_dataset(hid_t group, const link& item, const object_k
 
 result<hdf5_contents> walker::walk() {
   if (!access_ || ::H5Pset_elink_cb(access_.get(), never_follow, nullptr) < 0) return refused("");
-  auto block = unseen_user_block(file_);
+  auto block = chunk_address_base(file_);
   if (!block) return block.error();
   limits_.user_block = *block;
   const handle creation(::H5Fget_create_plist(file_), &::H5Pclose);

@@ -13,7 +13,8 @@
 namespace ringload::inline v0::h5 {
 
 // The first argument of the process. The second argument is the memory limit in bytes. The process
-// reads the file from its standard input, and writes a message to its standard output.
+// reads the file from its standard input, and writes a message to its standard output (see
+// pipe_protocol.hpp).
 inline constexpr const char* process_argument = "--ringload-hdf5-parse";
 
 // Runs `settings.program` for the open file. Thread-safe. When the function returns, the process

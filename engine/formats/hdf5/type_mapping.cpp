@@ -13,9 +13,9 @@ namespace ringload::inline v0::h5 {
 
 namespace {
 
-constexpr unsigned types_in_types_max = 4;
+constexpr unsigned type_nesting_max = 4;
 
-element_form readable(dtype type, H5T_order_t order) {
+element_form make_readable_form(dtype type, H5T_order_t order) {
   element_form out;
   out.is_read = true;
   out.dtype = type;
@@ -23,10 +23,10 @@ element_form readable(dtype type, H5T_order_t order) {
   return out;
 }
 
-element_form unreadable(std::string reason, bool numbers) {
+element_form make_unreadable_form(std::string reason, bool is_numeric) {
   element_form out;
   out.reason = std::move(reason);
-  out.numbers = numbers;
+  out.numbers = is_numeric;
   return out;
 }
 
@@ -39,17 +39,18 @@ bool has_plain_order(hid_t type) {
 element_form integer_form(hid_t type, bool is_signed) {
   const std::size_t bytes = ::H5Tget_size(type);
   const std::size_t precision = ::H5Tget_precision(type);
-  const bool whole = precision == bytes * 8 && ::H5Tget_offset(type) == 0 && has_plain_order(type);
+  const bool uses_all_bits =
+      precision == bytes * 8 && ::H5Tget_offset(type) == 0 && has_plain_order(type);
   const H5T_order_t order = ::H5Tget_order(type);
-  switch (whole ? bytes : 0) {
-    case 1: return readable(is_signed ? dtype::i8 : dtype::u8, order);
-    case 2: return readable(is_signed ? dtype::i16 : dtype::u16, order);
-    case 4: return readable(is_signed ? dtype::i32 : dtype::u32, order);
-    case 8: return readable(is_signed ? dtype::i64 : dtype::u64, order);
+  switch (uses_all_bits ? bytes : 0) {
+    case 1: return make_readable_form(is_signed ? dtype::i8 : dtype::u8, order);
+    case 2: return make_readable_form(is_signed ? dtype::i16 : dtype::u16, order);
+    case 4: return make_readable_form(is_signed ? dtype::i32 : dtype::u32, order);
+    case 8: return make_readable_form(is_signed ? dtype::i64 : dtype::u64, order);
     default:
-      return unreadable("it holds integers of " + std::to_string(precision) + " bits in " +
-                            std::to_string(bytes) + " bytes",
-                        true);
+      return make_unreadable_form("it holds integers of " + std::to_string(precision) +
+                                      " bits in " + std::to_string(bytes) + " bytes",
+                                  true);
   }
 }
 
@@ -83,22 +84,24 @@ element_form float_form(hid_t type) {
     if (known && layout.bytes == bytes && layout.exponent_at == exponent &&
         layout.exponent_bits == exponent_bits && layout.mantissa_bits == mantissa_bits &&
         layout.bias == ::H5Tget_ebias(type)) {
-      return readable(layout.type, ::H5Tget_order(type));
+      return make_readable_form(layout.type, ::H5Tget_order(type));
     }
   }
-  return unreadable("it holds floats of " + std::to_string(::H5Tget_precision(type)) + " bits in " +
-                        std::to_string(bytes) + " bytes, which no supported type matches",
-                    true);
+  return make_unreadable_form("it holds floats of " + std::to_string(::H5Tget_precision(type)) +
+                                  " bits in " + std::to_string(bytes) +
+                                  " bytes, which no supported type matches",
+                              true);
 }
 
 element_form complex_of(const element_form& part) {
   if (part.is_read && part.dimensions.empty()) {
     if (part.dtype == dtype::f32)
-      return readable(dtype::c64, part.big_endian ? H5T_ORDER_BE : H5T_ORDER_LE);
+      return make_readable_form(dtype::c64, part.big_endian ? H5T_ORDER_BE : H5T_ORDER_LE);
     if (part.dtype == dtype::f64)
-      return readable(dtype::c128, part.big_endian ? H5T_ORDER_BE : H5T_ORDER_LE);
+      return make_readable_form(dtype::c128, part.big_endian ? H5T_ORDER_BE : H5T_ORDER_LE);
   }
-  return unreadable("it holds complex numbers with parts that are neither F32 nor F64", true);
+  return make_unreadable_form("it holds complex numbers with parts that are neither F32 nor F64",
+                              true);
 }
 
 std::string member_name(hid_t type, unsigned index) {
@@ -110,16 +113,18 @@ std::string member_name(hid_t type, unsigned index) {
 
 // h5py and PyTables write a complex number as {r, i}. Both parts are floats of the same type.
 element_form compound_form(hid_t type) {
-  const element_form compound = unreadable("its elements are structures (compound)", false);
-  if (::H5Tget_nmembers(type) != 2) return compound;
-  if (member_name(type, 0) != "r" || member_name(type, 1) != "i") return compound;
+  const element_form other_compound =
+      make_unreadable_form("its elements are structures (compound)", false);
+  if (::H5Tget_nmembers(type) != 2) return other_compound;
+  if (member_name(type, 0) != "r" || member_name(type, 1) != "i") return other_compound;
   const handle real(::H5Tget_member_type(type, 0), &::H5Tclose);
   const handle imaginary(::H5Tget_member_type(type, 1), &::H5Tclose);
-  if (!real || !imaginary || ::H5Tget_class(real.get()) != H5T_FLOAT) return compound;
+  if (!real || !imaginary || ::H5Tget_class(real.get()) != H5T_FLOAT) return other_compound;
   const std::size_t bytes = ::H5Tget_size(real.get());
-  const bool dense = ::H5Tget_member_offset(type, 0) == 0 &&
-                     ::H5Tget_member_offset(type, 1) == bytes && ::H5Tget_size(type) == 2 * bytes;
-  if (!dense || ::H5Tequal(real.get(), imaginary.get()) <= 0) return compound;
+  const bool is_dense = ::H5Tget_member_offset(type, 0) == 0 &&
+                        ::H5Tget_member_offset(type, 1) == bytes &&
+                        ::H5Tget_size(type) == 2 * bytes;
+  if (!is_dense || ::H5Tequal(real.get(), imaginary.get()) <= 0) return other_compound;
   return complex_of(float_form(real.get()));
 }
 
@@ -138,10 +143,10 @@ bool is_bool(hid_t type) {
 element_form form_of(hid_t type, unsigned depth);
 
 element_form enum_form(hid_t type) {
-  if (is_bool(type)) return readable(dtype::boolean, H5T_ORDER_LE);
+  if (is_bool(type)) return make_readable_form(dtype::boolean, H5T_ORDER_LE);
   const handle base(::H5Tget_super(type), &::H5Tclose);
   if (!base || ::H5Tget_class(base.get()) != H5T_INTEGER) {
-    return unreadable("its elements are an enumeration without an integer base", false);
+    return make_unreadable_form("its elements are an enumeration without an integer base", false);
   }
   return integer_form(base.get(), ::H5Tget_sign(base.get()) == H5T_SGN_2);
 }
@@ -151,7 +156,7 @@ element_form array_form(hid_t type, unsigned depth) {
   std::array<hsize_t, H5S_MAX_RANK> sizes = {};
   const int rank = ::H5Tget_array_ndims(type);
   if (!base || rank < 1 || rank > H5S_MAX_RANK || ::H5Tget_array_dims2(type, sizes.data()) < 0) {
-    return unreadable("its elements are arrays that cannot be read", false);
+    return make_unreadable_form("its elements are arrays that cannot be read", false);
   }
   element_form out = form_of(base.get(), depth + 1);
   out.dimensions.insert(out.dimensions.begin(), sizes.begin(), sizes.begin() + rank);
@@ -159,7 +164,7 @@ element_form array_form(hid_t type, unsigned depth) {
 }
 
 element_form form_of(hid_t type, unsigned depth) {
-  if (depth > types_in_types_max) return unreadable("its type is nested too deeply", false);
+  if (depth > type_nesting_max) return make_unreadable_form("its type is nested too deeply", false);
   switch (::H5Tget_class(type)) {
     case H5T_INTEGER: return integer_form(type, ::H5Tget_sign(type) == H5T_SGN_2);
     case H5T_BITFIELD: return integer_form(type, false);
@@ -167,18 +172,18 @@ element_form form_of(hid_t type, unsigned depth) {
     case H5T_ENUM: return enum_form(type);
     case H5T_COMPOUND: return compound_form(type);
     case H5T_ARRAY: return array_form(type, depth);
-    case H5T_STRING: return unreadable("it holds strings", false);
-    case H5T_VLEN: return unreadable("its elements have different lengths (vlen)", false);
-    case H5T_REFERENCE: return unreadable("it holds references", false);
-    case H5T_OPAQUE: return unreadable("its elements are opaque", false);
-    case H5T_TIME: return unreadable("it holds times", false);
+    case H5T_STRING: return make_unreadable_form("it holds strings", false);
+    case H5T_VLEN: return make_unreadable_form("its elements have different lengths (vlen)", false);
+    case H5T_REFERENCE: return make_unreadable_form("it holds references", false);
+    case H5T_OPAQUE: return make_unreadable_form("its elements are opaque", false);
+    case H5T_TIME: return make_unreadable_form("it holds times", false);
 #if H5_VERSION_GE(2, 0, 0)
     case H5T_COMPLEX: {
       const handle base(::H5Tget_super(type), &::H5Tclose);
       return complex_of(base ? float_form(base.get()) : element_form());
     }
 #endif
-    default: return unreadable("its elements are of an unknown class", false);
+    default: return make_unreadable_form("its elements are of an unknown class", false);
   }
 }
 

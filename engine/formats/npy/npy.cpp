@@ -18,8 +18,8 @@ namespace {
 constexpr std::string_view member_suffix = ".npy";
 constexpr std::size_t usual_header_bytes = 128;
 
-// Returns the entry of an array whose elements are the decoded bytes of `stream` after
-// `first_byte`. The caller must set the tensor's name.
+// Returns the entry of an array whose elements are the decoded bytes of `stream` from `first_byte`
+// on. The caller must set the tensor's name.
 entry entry_of(npy_header header, stored_stream stream, std::uint64_t first_byte) {
   entry out;
   out.dtype = header.dtype;
@@ -59,7 +59,7 @@ entry entry_of(npy_header header, stored_stream stream, std::uint64_t first_byte
   return out;
 }
 
-// Checks that the array fits in its file or in its archive member.
+// Checks that the array fits in its file or in its archive member, which has `holder_bytes` bytes.
 result<void> check_bytes(std::uint64_t header_bytes, std::uint64_t data_bytes,
                          std::uint64_t holder_bytes, strictness strictness) {
   const std::uint64_t available = holder_bytes - header_bytes;

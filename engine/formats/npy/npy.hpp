@@ -36,7 +36,7 @@ struct npy_header {
 result<std::size_t> npy_header_end(std::span<const std::byte> prefix);
 
 // `header` must be exactly the bytes before the elements. Returns errc::unsupported_feature for
-// objects, text, dates and structures. A fault has the byte offset in the array.
+// objects, text, dates and structures. A fault states the byte offset in the array.
 result<npy_header> parse_npy_header(std::span<const std::byte> header, const read_options& options);
 
 // Reads a file with one array. `name` is the name of the tensor. With `strictness::strict`, the

@@ -20,11 +20,12 @@
 namespace ringload::inline v0 {
 
 // If the elements of a tensor have fewer than 8 bits, the shape is one dimension of stored bytes.
-// The entry's `type` (such as "u4") and `original_shape` describe the elements. In each byte, the
+// `entry::type` (such as "u4") and `entry::original_shape` describe the elements. In each byte, the
 // first element is in the lowest bits. Tensors of strings are left out with a note.
 // `external_files` lists the files with external data. The ranges in these files are checked when
-// the catalog is assembled. `strictness` affects only the description budget. A fault has the
-// tensor and the byte offset. The caller must add the name of the file.
+// the catalog is assembled. `strictness` affects only the limit for names, shapes and metadata (see
+// description_budget). A fault states the tensor and the byte offset. The caller must add the name
+// of the file.
 result<file_entries> parse_onnx(input& from, strictness strictness);
 
 }  // namespace ringload::inline v0

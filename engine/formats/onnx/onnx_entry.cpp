@@ -19,8 +19,8 @@ namespace ringload::inline v0 {
 namespace {
 
 // In raw_data, four elements of six bits use three bytes. In int32_data, each of these elements is
-// a separate integer. For elements of two or four bits, each integer in int32_data is one byte of
-// raw_data.
+// a separate integer. For elements of two or four bits, each integer in int32_data has the value of
+// one byte of raw_data.
 constexpr unsigned six_bits = 6;
 
 struct onnx_type_row {
@@ -191,8 +191,8 @@ std::optional<fault> tensor_converter::check_varints(std::uint64_t stored) {
       stored / varint_bytes_max + (stored % varint_bytes_max == 0 ? 0 : 1);
   if (count_min <= count && count <= stored) return std::nullopt;
   return onnx_fault(tensor_, errc::wrong_tensor_bytes,
-                    "it has " + grouped(count) + " elements, but " + grouped(stored) +
-                        " bytes of base-128 integers cannot encode this number");
+                    "it needs " + grouped(count) + " base-128 integers, but " + grouped(stored) +
+                        " bytes cannot encode this number");
 }
 
 std::optional<fault> tensor_converter::gather() {
@@ -201,9 +201,9 @@ std::optional<fault> tensor_converter::gather() {
   for (const onnx_run& run : tensor_.typed) stored += run.bytes;
   if (stored > onnx_values_bytes_max || out_.bytes > onnx_values_bytes_max) {
     return onnx_fault(tensor_, errc::unsupported_feature,
-                      "its values are in " + grouped(tensor_.typed.size()) +
-                          " ranges instead of one packed field; such values may have at most " +
-                          grouped(onnx_values_bytes_max) + " bytes");
+                      "its values must be read into memory, because they are in several ranges or "
+                      "have six bits; expected at most " +
+                          grouped(onnx_values_bytes_max) + " bytes of values");
   }
   const std::size_t width = bits(out_.dtype) / 8;
   const bool integers = tensor_.typed_field != onnx_field::float_data &&

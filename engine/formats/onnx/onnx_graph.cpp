@@ -31,7 +31,7 @@ namespace sparse_field {
 enum field : std::uint32_t { values = 1, indices = 2, dims = 3 };
 }
 
-// Rank that the budget assumes for a tensor, because the shape is read later.
+// The budget assumes this rank for every tensor, because named() does not know the shape.
 constexpr std::size_t onnx_rank_usual = 4;
 
 class graph_walker {

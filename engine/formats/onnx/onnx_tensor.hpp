@@ -74,7 +74,7 @@ struct onnx_tensor {
   std::vector<std::uint64_t> dims;
   std::uint64_t data_type = 0;
   std::optional<onnx_run> raw;
-  // Number of the field with the values, such as float_data. 0 if there is no such field.
+  // Number of the field with the values, such as float_data. 0 if no field has values.
   std::uint32_t typed_field = 0;
   std::vector<onnx_run> typed;
   bool external = false;
@@ -93,9 +93,9 @@ fault onnx_fault(const onnx_tensor& tensor, errc code, std::string cause);
 // Reads the tensor in a message that in.next() has returned.
 bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_tensor& out);
 
-// Some attributes state the value of a Constant node as numbers or texts. Returns the number of the
-// field with this value if `attribute_name` is the name of such an attribute. Otherwise, for
-// example for a tensor, returns 0.
+// Some attributes, for example `value_float`, state the value of a Constant node as numbers or
+// texts. If `attribute_name` is the name of one of these attributes, returns the number of the
+// field that has the value. Otherwise returns 0, for example for `value`, which is a tensor.
 std::uint32_t onnx_value_field(std::string_view attribute_name) noexcept;
 
 // Reads the value of an attribute for which onnx_value_field() has returned `field`. Reads from the

@@ -28,7 +28,7 @@ inline constexpr std::string_view dcp_format = "dcp";  // The value of file_info
 inline constexpr std::string_view dcp_metadata_name = ".metadata";
 inline constexpr std::string_view dcp_item_suffix = ".distcp";
 
-// Limits for `.metadata`. A box needs about 110 values of the pickle.
+// Limits for `.metadata`. The pickle has about 110 values for each box.
 inline constexpr std::uint64_t dcp_metadata_bytes_max = 128'000'000;
 inline constexpr std::uint64_t dcp_values_max = 20'000'000;
 

@@ -18,7 +18,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// A box of a tensor that is read from an item.
+// A box of `tensor`. The stored range of the box is the whole item until locate() replaces the
+// range.
 struct pending_box {
   entry* tensor;
   piece* box;

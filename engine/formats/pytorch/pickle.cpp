@@ -15,7 +15,8 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::size_t globals_max = 10'000;  // Pickles of PyTorch name some dozens of globals.
-constexpr std::size_t state_values = 6;      // One state counts as this number of values.
+// The state of an object counts as this number of values.
+constexpr std::size_t state_values = 6;
 constexpr unsigned protocol_min = 2;
 constexpr unsigned protocol_max = 5;
 

@@ -22,7 +22,8 @@ pickle_machine::pickle_machine(std::string_view bytes, std::uint64_t first_byte,
   parsed_.bytes = bytes.substr(0, limits_.bytes_max);
   exceeds_limit_ = bytes.size() > limits_.bytes_max;
   // Reserves the maximum sizes, so that these four vectors never reallocate. A pickle has at most
-  // one value for each of its bytes. The kernel provides no pages for unused memory.
+  // one value for each of its bytes. Reserved memory without values costs nothing, because the
+  // kernel provides no pages for unused memory.
   const std::size_t values_max = std::min(parsed_.bytes.size(), limits_.values_max);
   stack_.reserve(std::min(values_max, pickle_stack_max));
   parsed_.items.reserve(values_max);
@@ -69,7 +70,7 @@ bool pickle_machine::charge(std::size_t values) {
 bool pickle_machine::check_height(std::size_t height) {
   if (height < pickle_stack_max) return true;
   return fail(errc::header_too_large,
-              "the pickle's stack has more than " + grouped(pickle_stack_max) + " values");
+              "the pickle's stack has more than " + grouped(pickle_stack_max) + " values or marks");
 }
 
 bool pickle_machine::push(pickle_value v) {

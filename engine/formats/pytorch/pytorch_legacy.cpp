@@ -23,7 +23,7 @@ constexpr std::string_view magic_number = "\x6C\xFC\x9C\x46\xF9\x20\x6A\xA8\x50\
 constexpr std::int64_t protocol_version = 1001;
 constexpr std::size_t window_bytes_min = std::size_t{256} << 10;
 constexpr std::size_t window_growth = 64;
-constexpr std::size_t count_bytes = 8;  // The element count before each storage.
+constexpr std::size_t count_bytes = 8;  // Size of the element count before each storage.
 
 // The five pickles at the beginning of the file, and their positions.
 struct pickles {

@@ -18,8 +18,8 @@ constexpr std::string_view object_name = "/data.pkl";
 // Limit for the member "byteorder", whose content is "little" or "big".
 constexpr std::uint64_t record_bytes_max = 64;
 
-// Returns the folder of the archive. All members are in one folder, which has the original name of
-// the file.
+// Returns the folder of the archive. All members are in one folder, which usually has the original
+// name of the file.
 std::string_view folder_of(const zip_directory& members) noexcept {
   if (members.members.empty()) return {};
   const std::string_view first = members.members.front().name;

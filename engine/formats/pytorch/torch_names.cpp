@@ -19,8 +19,8 @@ struct role_row {
 
 constexpr std::string_view utils = "torch._utils";
 
-// The functions and classes above the blank line do not build tensors. The list has these names,
-// because PyTorch's loader with weights_only=True accepts these names.
+// The names above the blank line do not build tensors, but PyTorch's loader with weights_only=True
+// accepts these names.
 constexpr std::array<role_row, 33> roles = {{
     {"collections", "OrderedDict", torch_role::plain},
     {"collections", "Counter", torch_role::plain},

@@ -30,10 +30,10 @@ struct torch_state_source {
 inline constexpr std::uint64_t torch_repeated_bytes_usual = std::uint64_t{64} << 20;
 
 // `strictness::strict` refuses a file that names an unknown class or function. Unsupported tensors
-// are listed as unreadable, and the other tensors are read. With `strictness::reference`, unknown
-// objects are also listed as unreadable, and selections may omit all listed objects. Values without
-// tensors are always omitted. One note reports the omitted values, and another note the unreadable
-// objects.
+// are added to file_entries::unreadable, and the other tensors are read. With
+// `strictness::reference`, unknown objects are also added to this list, and a selection may omit
+// the objects of the list. Values without tensors are always omitted. One note reports the omitted
+// values, and another note the unreadable objects.
 result<file_entries> tensors_of_state(const pickle& in, const torch_storages& storages,
                                       const torch_state_source& from);
 

@@ -28,8 +28,8 @@ result<std::uint64_t> natural(pickle_value v, std::string_view number) {
   return static_cast<std::uint64_t>(v.integer());
 }
 
-// Returns true for {"conj": True} and {"neg": True}. A reader must conjugate or negate the elements
-// of this tensor.
+// Returns true for {"conj": True} and {"neg": True}: the stored elements of the tensor must be
+// conjugated or negated.
 bool is_lazy(const pickle& in, pickle_value metadata) {
   if (!metadata.has_kind(pickle_kind::dict)) return false;
   const auto& items = in.container(metadata);

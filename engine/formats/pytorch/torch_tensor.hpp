@@ -35,7 +35,7 @@ struct torch_identity {
   std::uint8_t element_bytes = 1;
   std::uint64_t elements = 0;
   pickle_global type;
-  // Offset of a view of the storage. Only PyTorch before 0.4 writes views.
+  // Offset of a view of the storage, in elements. Only PyTorch before 0.4 writes views.
   std::uint64_t view_offset = 0;
 };
 result<torch_identity> identity_of(const pickle& in, pickle_value persistent);

@@ -17,7 +17,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The client of the Hugging Face Hub refuses larger headers over the network.
+// The client of the Hugging Face Hub refuses to read larger headers over the network.
 constexpr std::uint64_t header_bytes_usual = 25'000'000;
 
 std::string_view text_of(std::span<const std::byte> bytes) noexcept {

@@ -216,8 +216,8 @@ bool header_reader::check_unknown_keys() {
   return in_.fail("duplicate key '" + printable(*duplicate) + "' in one entry");
 }
 
-// Reads ["U8", [1], [0, 1]]. The documentation of the format does not allow this entry, but the
-// reference implementation accepts it.
+// Reads ["U8", [1], [0, 1]]. The documentation of the format does not allow this form of an entry,
+// but the reference implementation accepts the form.
 bool header_reader::read_array(entry& tensor, claim& bytes) {
   const auto item = [&] { return in_.next_item() || in_.fail("the entry has too few items"); };
   if (!in_.enter_array()) return false;

@@ -25,7 +25,7 @@ struct claim {
 };
 
 struct safetensors_json {
-  std::vector<entry> tensors;  // In the order of the header. Offset and bytes are not set.
+  std::vector<entry> tensors;  // In the order of the header. `offset` and `bytes` are not set.
   // One claim for each tensor name. With `strictness::reference`, `tensors` may have several
   // tensors of the same name. Only the last of these tensors has a claim.
   std::vector<claim> claims;

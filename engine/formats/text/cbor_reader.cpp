@@ -271,8 +271,8 @@ bool cbor_reader::json_scalar(std::string& out) {
   return true;
 }
 
-// Refuses an array or a map as a key, because each level of nesting would double the JSON text of
-// the key.
+// Refuses an array or a map as a key. The JSON text of the key would be escaped once for each level
+// of nesting, so its length could double with each level.
 bool cbor_reader::json_key(std::string& out, std::size_t bytes_max) {
   if (!peek()) return false;
   if (head_.major == cbor::text || head_.major == cbor::bytes) return json(out, bytes_max);

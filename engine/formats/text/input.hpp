@@ -22,7 +22,7 @@ class input {
 
   // Returns exactly `count` bytes, which are valid until the next call. Returns
   // errc::truncated_file if these bytes end past the end of the file. The parser must limit
-  // `count`.
+  // `count`, because all `count` bytes are in memory at the same time.
   virtual result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) = 0;
 
   virtual result<void> read_into(std::uint64_t offset, std::span<std::byte> into) {

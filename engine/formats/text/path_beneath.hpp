@@ -7,8 +7,8 @@
 
 namespace ringload::inline v0 {
 
-// Normalises a path in a checkpoint file. The path is relative to the folder of this file. Returns
-// an empty path if the path could leave the folder.
+// Normalises a path that a checkpoint file contains. The path is relative to the folder of the
+// file. Returns an empty path if the path could leave the folder.
 inline std::string path_beneath(std::string_view path) {
   if (path.empty() || path.front() == '/' ||
       path.find_first_of(std::string_view("\0\\", 2)) != std::string_view::npos) {

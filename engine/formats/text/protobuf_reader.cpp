@@ -12,7 +12,7 @@ constexpr std::uint64_t field_number_max = (std::uint64_t{1} << 29) - 1;
 
 }  // namespace
 
-bool protobuf_reader::varint(std::uint64_t& out) {
+bool protobuf_reader::read_varint(std::uint64_t& out) {
   const std::uint64_t begin = in_.position();
   out = 0;
   for (unsigned i = 0; i < varint_bytes_max; ++i) {
@@ -31,7 +31,7 @@ bool protobuf_reader::next(protobuf_field& out) {
   if (in_.left() == 0) return false;
   out.begin = in_.position();
   std::uint64_t key = 0;
-  if (!varint(key)) return false;
+  if (!read_varint(key)) return false;
   const std::uint64_t number = key >> 3U;
   out.type = static_cast<wire_type>(key & 7U);
   if (number == 0 || number > field_number_max) {
@@ -41,13 +41,13 @@ bool protobuf_reader::next(protobuf_field& out) {
   out.offset = in_.position();
   switch (out.type) {
     case wire_type::varint:
-      if (!varint(out.value)) return false;
+      if (!read_varint(out.value)) return false;
       out.bytes = in_.position() - out.offset;
       break;
     case wire_type::fixed64: out.bytes = 8; break;
     case wire_type::fixed32: out.bytes = 4; break;
     case wire_type::bytes:
-      if (!varint(out.bytes)) return false;
+      if (!read_varint(out.bytes)) return false;
       out.offset = in_.position();
       break;
     default:
@@ -119,7 +119,7 @@ bool protobuf_reader::integers(const protobuf_field& field, std::size_t count_ma
   in_.seek(field.offset);
   while (in_.position() < field.offset + field.bytes) {
     if (out.size() == count_max) return too_many();
-    if (!varint(out.emplace_back())) return false;
+    if (!read_varint(out.emplace_back())) return false;
   }
   return in_.position() == field.offset + field.bytes ||
          fail(field, errc::malformed_header, "the packed integers end inside an integer");

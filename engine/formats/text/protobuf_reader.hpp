@@ -66,7 +66,7 @@ class protobuf_reader {
     std::uint64_t end_outside = 0;  // End of the enclosing message.
   };
 
-  bool varint(std::uint64_t& out);
+  bool read_varint(std::uint64_t& out);
 
   input_cursor& in_;
   // Position from which next() reads the next field. 0 before the first call.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Inflates the bytes that a parser needs: the header inside a deflated member, or a small member.
-// The decoders of a load inflate tensors.
+// Inflates the bytes that a parser needs: the header inside a deflated member, or a small member. A
+// load inflates its tensors with other code: the decoders of formats/codec.
 
 #include <cstddef>
 #include <cstdint>

@@ -56,7 +56,7 @@ struct zip_directory {
 // Supports stored and deflated members, and zip64. Refuses archives that readers may interpret
 // differently: archives with a prefix, with contradicting headers, or with members that overlap or
 // have the same name. Also refuses encryption, several volumes, other compression methods, and
-// names that leave the folder.
+// names that could lead out of the folder of an extracted archive.
 result<zip_directory> read_zip_directory(input& from);
 
 // Returns a text such as "member 'data.pkl'".

@@ -19,6 +19,6 @@ struct zip_directory_place {
 };
 
 // Refuses archives with several volumes, or with bytes between the directory and the end records.
-result<zip_directory_place> find_zip_directory(input& from);
+result<zip_directory_place> find_zip_directory(input& archive);
 
 }  // namespace ringload::inline v0

@@ -20,7 +20,7 @@ struct zt_element {
 // Returns an empty optional for types with fewer than 8 bits, which .zt does not support.
 std::optional<zt_element> zt_element_of(ringload::dtype type) noexcept;
 
-// Returns a name such as "bf16". Returns an empty string if .zt has no such dtype.
+// Returns a name such as "bf16". Returns an empty string if .zt does not have the dtype.
 std::string_view zt_dtype_name(ringload::dtype stored) noexcept;
 
 // The dtypes of a logical type such as "f8_e5m2": `stored` in the file, and `logical` in ringload.

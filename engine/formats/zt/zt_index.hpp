@@ -25,9 +25,9 @@ inline constexpr std::uint64_t zt_index_bytes_max = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t zt_alignment = 64;
 inline constexpr std::size_t zt_rank_max = 64;
 
-// Keys of attributes of a u8 object that has quantised blocks, or elements of fewer than 8 bits.
-// The attributes state the type and the original shape. zTensor uses the key gguf_type for blocks
-// from GGUF.
+// Attribute keys for a u8 object that contains quantised blocks or elements of fewer than 8 bits.
+// The type of the elements has one of the zt_type_keys, and the original shape has
+// zt_original_shape_key. zTensor uses the key gguf_type for blocks from GGUF.
 inline constexpr std::array<std::string_view, 2> zt_type_keys = {"gguf_type", "logical_type"};
 inline constexpr std::string_view zt_original_shape_key = "original_shape";
 

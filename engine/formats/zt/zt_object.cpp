@@ -167,8 +167,8 @@ std::optional<fault> add_zt_object(zt_object object, const zt_blob_rules& blobs,
     return zt_fault(object, errc::malformed_header,
                     "it must have a shape, a format and components");
   }
-  // add_dense() and add_parts() move some members of `object`. The converter does not read these
-  // members.
+  // add_dense() and add_parts() move some members of `object`. The converter does not read a member
+  // after its move.
   const zt_object& whole = object;
   const zt_component_converter part_converter(whole, blobs, entries);
   return *object.format == "dense" ? add_dense(object, part_converter, entries)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Computes the blob offsets and the manifest of a .zt 1.2 file. Used by saves and by writers of .zt
-// files.
+// Computes the blob offsets and the manifest of a .zt 1.2 file. Used by save jobs and by writers of
+// .zt files.
 //
 //   |ZTEN1000|0...|blob|0..|blob|manifest|its size|ZTEN1000|
 //   0        8    64       k * 64        |<--- zt_tail() --->|
@@ -26,8 +26,8 @@ inline constexpr std::string_view zt_version_written = "1.2.0";
 // `digest` must be first.
 std::string zt_digest_text(digest_algorithm algorithm, std::span<const std::byte> digest);
 
-// Returns the offset of the next blob if the file ends at `end`. `alignment` must be a power of two
-// of at least 64. Returns an empty optional if the offset does not fit in 63 bits.
+// Returns the offset of the next blob if the last blob ends at `end`. `alignment` must be a power
+// of two of at least 64. Returns an empty optional if the offset does not fit in 63 bits.
 std::optional<std::uint64_t> zt_blob_offset(std::uint64_t end, std::uint64_t alignment) noexcept;
 
 // Checks that add_zt_object() accepts the object, and that its text is UTF-8. The offsets of the
