@@ -83,7 +83,7 @@ asio::const_buffer piece_of(const tensor& of, byte_range range, std::vector<std:
                             beast::error_code& failed) {
   const std::uint64_t size = range.end - range.begin;
   try {
-    return asio::buffer(tool::readable(of, range.begin, size, room), size);
+    return asio::buffer(tool::host_address_of(of, range.begin, size, room), size);
   } catch (const error& problem) {
     // The head is already sent, so only the end of the connection can report the error.
     tool::complain("model-server", std::string("error: ") + problem.what());

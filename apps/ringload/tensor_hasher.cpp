@@ -92,11 +92,11 @@ asio::awaitable<void> hashing::one_async() {
 void hashing::hash(const tensor& landed, tensor_digest& to) {
   const hasher pass =
       to.algorithm == digest_algorithm::crc32c ? begin_crc32c() : openssl_hasher(::EVP_sha256());
-  std::vector<std::byte> room;
+  std::vector<std::byte> buffer;
   for (std::uint64_t at = 0; at < landed.size_bytes();) {
     if (stop_) return;
     const std::uint64_t step = std::min(landed.size_bytes() - at, step_bytes);
-    const void* bytes = readable(landed, at, step, room);
+    const void* bytes = host_address_of(landed, at, step, buffer);
     pass.update({static_cast<const std::byte*>(bytes), static_cast<std::size_t>(step)});
     at += step;
     bytes_hashed_ += step;
