@@ -40,7 +40,7 @@ struct group_files {
   const char* folder;  // Relative to the root folder.
   const char* limit;
   // Name of the file with the usage above which the kernel slows the group down. Null if the
-  // version has no such limit.
+  // version has no limit of this kind.
   const char* throttle;
   const char* usage;
   const char* inactive_cache;  // Key of the inactive page cache in memory.stat.
