@@ -26,8 +26,8 @@ std::string_view take_line(std::string_view& text) noexcept {
   return line;
 }
 
-// Returns the name of a section, without the comment and with single blanks. For example, the name
-// of "[profile  x ]" is "profile x".
+// Returns the name of the section that begins in this line. Several blanks become one blank: the
+// name of "[profile  x ]" is "profile x".
 std::string section_of(std::string_view line) {
   std::string_view name = trimmed(line.substr(1, line.find(']') - 1));
   std::string out;
@@ -56,8 +56,8 @@ std::map<std::string, std::string> aws_section(std::string_view text, std::strin
     const std::size_t equals = content.find('=');
     if (!inside || equals == content.npos) continue;
     const std::string key = lower(trimmed(content.substr(0, equals)));
-    // A comment begins with a blank before its '#' or ';'. Without the blank, the character belongs
-    // to the value, for example to a secret.
+    // A '#' or ';' begins a comment only after a blank. Otherwise the character belongs to the
+    // value, for example to a secret.
     std::string_view value = content.substr(equals + 1);
     for (const std::string_view mark : {" #", " ;", "\t#", "\t;"}) {
       value = value.substr(0, value.find(mark));

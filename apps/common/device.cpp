@@ -67,33 +67,34 @@ device shareable_device_named(std::string_view name) {
 }
 
 bool are_device_names(std::string_view names) {
-  for (const std::string_view one : parts_of(names)) {
-    if (!is_device_name(one)) return false;
+  for (const std::string_view name : parts_of(names)) {
+    if (!is_device_name(name)) return false;
   }
   return true;
 }
 
 std::vector<device> devices_named(std::string_view names) {
   std::vector<device> out;
-  for (const std::string_view one : parts_of(names)) out.push_back(device_named(one));
+  for (const std::string_view name : parts_of(names)) out.push_back(device_named(name));
   return out;
 }
 
-const void* readable(const tensor& of, std::uint64_t from, [[maybe_unused]] std::uint64_t bytes,
-                     [[maybe_unused]] std::vector<std::byte>& room) {
+const void* host_address_of(const tensor& source, std::uint64_t offset,
+                            [[maybe_unused]] std::uint64_t bytes,
+                            [[maybe_unused]] std::vector<std::byte>& buffer) {
 #ifdef RINGLOAD_WITH_CUDA
-  if (of.device().kind() == device_kind::cuda) {
-    room.resize(static_cast<std::size_t>(bytes));
-    copy_to_host(of, from, room);
-    return room.data();
+  if (source.device().kind() == device_kind::cuda) {
+    buffer.resize(static_cast<std::size_t>(bytes));
+    copy_to_host(source, offset, buffer);
+    return buffer.data();
   }
 #endif
-  return static_cast<const std::byte*>(of.data()) + from;
+  return static_cast<const std::byte*>(source.data()) + offset;
 }
 
-void release([[maybe_unused]] const tensor& of) noexcept {
+void release([[maybe_unused]] const tensor& source) noexcept {
 #ifdef RINGLOAD_WITH_CUDA
-  if (of.device().kind() == device_kind::cuda) ringload::release(of);
+  if (source.device().kind() == device_kind::cuda) ringload::release(source);
 #endif
 }
 

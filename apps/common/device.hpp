@@ -23,17 +23,17 @@ device device_named(std::string_view name);
 /// Returns the same device as device_named(), with memory that a keeper can publish.
 device shareable_device_named(std::string_view name);
 
-/// The same functions for a list of names, separated by commas.
+/// The same functions for several names, which are separated by commas.
 bool are_device_names(std::string_view names);
 std::vector<device> devices_named(std::string_view names);
 
-/// Returns the address of `bytes` bytes of a tensor, starting at the offset `from`. The host can
-/// read this address. If the tensor is on another device, the bytes are copied to `room`.
-const void* readable(const tensor& of, std::uint64_t from, std::uint64_t bytes,
-                     std::vector<std::byte>& room);
+/// Returns the host address of `bytes` bytes of a tensor, starting at `offset`. If the tensor is in
+/// GPU memory, copies the bytes to `buffer` and returns the address of the copy.
+const void* host_address_of(const tensor& source, std::uint64_t offset, std::uint64_t bytes,
+                            std::vector<std::byte>& buffer);
 
-/// Declares that no work on the device uses the memory of the tensor's load. The next load may then
-/// reuse the memory.
-void release(const tensor& of) noexcept;
+/// Declares that no work on the device uses the memory of the load of this tensor. The next load
+/// may then reuse the memory.
+void release(const tensor& source) noexcept;
 
 }  // namespace ringload::tool

@@ -25,14 +25,14 @@ namespace ringload::tool {
 #ifdef RINGLOAD_WITH_REMOTE
 namespace {
 
-void tell_of_cache(const hub_cached_file& file) {
+void report_cache_error(const hub_cached_file& file) {
   if (file.error_text.empty()) return;
   std::fprintf(stderr, "ringload: %s is not written into the cache: %s\n", file.name.c_str(),
                file.error_text.c_str());
 }
 
-// Refuses every address, because the proxy of the environment is of another kind than HTTP. Files
-// of this machine can still be loaded.
+// Refuses every network source, because the proxy in the environment is invalid or not supported.
+// Local files can still be loaded.
 class refused_network final : public byte_store {
  public:
   explicit refused_network(error reason) : reason_(std::move(reason)) {}
@@ -47,13 +47,14 @@ class refused_network final : public byte_store {
 
 // Returns the extension for the network. If an option is invalid, the error names the option as the
 // user wrote it.
-extension network(const remote_options& how, const remote_wish& wish, const surroundings& here) {
+extension network(const remote_options& options, const remote_wish& wish,
+                  const surroundings& environment) {
   try {
-    return remote(how);
+    return remote(options);
   } catch (const error& refused) {
     if (refused.place().empty()) throw;
     const std::string cause = std::string(refused.what()).substr(refused.place().size() + 2);
-    error named(refused.code(), setting_of(refused.place(), wish, here), cause);
+    error named(refused.code(), setting_of(refused.place(), wish, environment), cause);
     const bool from_environment = refused.place() == "remote_options::proxy" && wish.proxy.empty();
     if (!from_environment) throw named;
     return extension(std::make_shared<refused_network>(std::move(named)));
@@ -74,22 +75,22 @@ std::vector<extension> extensions([[maybe_unused]] const std::optional<remote_wi
 #endif
 #ifdef RINGLOAD_WITH_REMOTE
   if (wish) {
-    const surroundings here = process_surroundings();
-    remote_options how;
-    how.hub = hub_settings(*wish, here);
-    how.hub.on_cached = &tell_of_cache;
-    how.s3 = s3_settings(*wish, here);
-    how.offline = is_offline(*wish, here);
-    if (wish->connections) how.connections = *wish->connections;
-    if (wish->chunk_bytes) how.chunk_bytes = *wish->chunk_bytes;
+    const surroundings environment = process_surroundings();
+    remote_options options;
+    options.hub = hub_settings(*wish, environment);
+    options.hub.on_cached = &report_cache_error;
+    options.s3 = s3_settings(*wish, environment);
+    options.offline = is_offline(*wish, environment);
+    if (wish->connections) options.connections = *wish->connections;
+    if (wish->chunk_bytes) options.chunk_bytes = *wish->chunk_bytes;
     if (wish->stall_seconds_max) {
-      how.stall_time_max = std::chrono::seconds(*wish->stall_seconds_max);
+      options.stall_time_max = std::chrono::seconds(*wish->stall_seconds_max);
     }
-    how.ca_file = wish->ca_file;
-    proxy_settings proxies = find_proxy(*wish, here);
-    how.proxy = std::move(proxies.proxy);
-    how.no_proxy = std::move(proxies.no_proxy);
-    all.push_back(network(how, *wish, here));
+    options.ca_file = wish->ca_file;
+    proxy_settings proxies = find_proxy(*wish, environment);
+    options.proxy = std::move(proxies.proxy);
+    options.no_proxy = std::move(proxies.no_proxy);
+    all.push_back(network(options, *wish, environment));
   }
 #endif
   return all;
@@ -97,10 +98,10 @@ std::vector<extension> extensions([[maybe_unused]] const std::optional<remote_wi
 
 #ifdef RINGLOAD_WITH_REMOTE
 extension network_of(const std::vector<std::string>& hosts) {
-  remote_options how;
-  how.hosts = hosts;
-  how.hub.cache = hub_cache::off;
-  return remote(how);
+  remote_options options;
+  options.hosts = hosts;
+  options.hub.cache = hub_cache::off;
+  return remote(options);
 }
 #else
 extension network_of(const std::vector<std::string>&) {

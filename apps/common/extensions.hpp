@@ -12,9 +12,9 @@
 
 namespace ringload::tool {
 
-/// Returns all extensions. HDF5 files are parsed by ringload-hdf5-parse, which is in the folder of
-/// the program. If `remote` is empty, nothing is read from the network. Errors of the hub's cache
-/// are written to standard error.
+/// Returns all extensions. HDF5 files are parsed by the program ringload-hdf5-parse in the folder
+/// of this program. If `remote` is empty, nothing is read from the network. If a file cannot be
+/// written to the hub's cache, prints the error to standard error.
 std::vector<extension> extensions(const std::optional<remote_wish>& remote = std::nullopt);
 
 /// Returns an extension that reads only from these hosts, without credentials. Throws

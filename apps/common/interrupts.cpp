@@ -58,7 +58,7 @@ void watch_for_interrupts() {
   struct ::sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  // The handler is installed even if the signal was ignored. Reason: shell scripts start background
+  // The handler is installed even if SIGINT was ignored, because shell scripts start background
   // jobs with SIGINT ignored.
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);

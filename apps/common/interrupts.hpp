@@ -2,9 +2,9 @@
 #pragma once
 
 // Handles the signals SIGINT (Ctrl-C), SIGTERM and SIGHUP. The first signal requests a clean
-// shutdown. Commands poll for the request, or wait for the request. The second signal ends the
-// process at once, even if all threads are blocked. Therefore a plain signal handler ends the
-// process, because the thread of an event loop could be blocked too.
+// shutdown. Commands poll for this request or wait for it. The second signal ends the process at
+// once. The signal handler itself ends the process, because all threads, including the thread of an
+// event loop, could be blocked.
 
 #include <chrono>
 #include <optional>

@@ -11,13 +11,13 @@
 
 namespace ringload::tool {
 
-/// The value of the field `schema_version` in every output. The number increases when a field is
-/// removed or changes its meaning. The number does not increase when a field is added. The schemas
-/// are in apps/*/schemas.
+/// The value of the field `schema_version` in every JSON output. The number increases when a field
+/// is removed or changes its meaning. The number does not increase when a field is added. The
+/// schemas are in apps/*/schemas.
 inline constexpr std::uint64_t schema_version = 1;
 
-/// Appends `text` as a JSON string. Bytes that are not valid UTF-8 become U+FFFD. File names may
-/// contain such bytes.
+/// Appends `text` as a JSON string. A file name may contain bytes that are not valid UTF-8. These
+/// bytes become U+FFFD.
 void append_json(std::string& to, std::string_view text);
 void append_json(std::string& to, std::uint64_t number);
 /// Appends a number in decimal notation, with at most nine decimal places. Infinity and NaN become
@@ -25,7 +25,7 @@ void append_json(std::string& to, std::uint64_t number);
 void append_json(std::string& to, double number);
 void append_json(std::string& to, std::same_as<bool> auto truth) { to += truth ? "true" : "false"; }
 
-/// Appends a list. append_json() must accept the elements of the list.
+/// Appends a list. There must be an overload of append_json() for the elements.
 template <class List>
 void append_json_list(std::string& to, const List& list) {
   to += '[';

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The type and the size that a tensor has after a load. They differ from the catalog's values if
-// `load_options::dtype` converts the tensor.
+// The type and the size that a tensor has after a load. Both differ from the values in the catalog
+// if `load_options::dtype` converts the tensor.
 
 #include <cstdint>
 #include <optional>

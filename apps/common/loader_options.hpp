@@ -58,8 +58,8 @@ inline void add_dtype(CLI::App& to, std::optional<dtype>& target) {
                     "Default: no conversion");
 }
 
-/// Adds options for the memory of tensors: allocated or mapped from files, and the division into
-/// allocations.
+/// Adds options that choose whether the memory of tensors is allocated or mapped, and how it is
+/// divided into allocations.
 inline void add_memory(CLI::App& to, load_options& how) {
   to.add_flag_callback(
       "--mapped", [&how] { how.memory = tensor_memory::mapped; },
@@ -98,10 +98,10 @@ inline void add_memory(CLI::App& to, load_options& how) {
 }
 
 /// Adds --window, for a load in bounded memory. A windowed load cannot map tensors.
-inline void add_window(CLI::App& to, std::uint64_t& bytes, const std::string& what_is_done) {
+inline void add_window(CLI::App& to, std::uint64_t& bytes, const std::string& use_of_tensors) {
   add_size(to, "--window", bytes,
            "Load tensor by tensor in the order of the files with this much memory,\n" +
-               what_is_done + ". 0: load the whole checkpoint at once. Default: 0");
+               use_of_tensors + ". 0: load the whole checkpoint at once. Default: 0");
   to.get_option("--window")->excludes(to.get_option("--mapped"));
 }
 
@@ -137,13 +137,12 @@ inline void add_gpu_direct(CLI::App& to, gpu_direct& how) {
 }
 
 inline void add_loader_options(CLI::App& to, loader_options& options) {
-  constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
-  add_number(
-      to, "--slots", options.slots, most,
-      "Number of read buffers, which is also the limit of reads at once:\n1 to 1024. "
-      "0: automatic (16, up to 64 if the latency of a mount needs them,\nor 32 for each GPU up "
-      "to 128). Default: " +
-          std::to_string(options.slots));
+  constexpr std::uint64_t number_max = std::numeric_limits<std::uint32_t>::max();
+  add_number(to, "--slots", options.slots, number_max,
+             "Number of read buffers, which is also the limit of reads at once:\n1 to 1024. "
+             "0: automatic (16, up to 64 for a mount with a high latency,\nor 32 for each GPU up "
+             "to 128). Default: " +
+                 std::to_string(options.slots));
   add_size(to, "--slot-bytes", options.slot_bytes,
            "Size of each read buffer, a power of two from 64K to 64M. Default: " +
                binary_size(options.slot_bytes));
@@ -151,12 +150,12 @@ inline void add_loader_options(CLI::App& to, loader_options& options) {
            "Limit of bytes that are read at once (queue depth in bytes).\n0: tuned while loading. "
            "Default: " +
                std::to_string(options.bytes_in_flight));
-  add_number(to, "--copy-threads", options.copy_threads, most,
+  add_number(to, "--copy-threads", options.copy_threads, number_max,
              "Number of threads that copy from the page cache: 1 to 64. 0: automatic\n(3, or for "
              "GPUs half of the "
              "processors, 3 to 8 for each GPU). Default: " +
                  std::to_string(options.copy_threads));
-  add_number(to, "--reader-threads", options.reader_threads, most,
+  add_number(to, "--reader-threads", options.reader_threads, number_max,
              "Number of threads that read if io_uring is not used: 1 to 64. Default: " +
                  std::to_string(options.reader_threads));
   add_huge_pages(to, options.huge_pages);

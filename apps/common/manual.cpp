@@ -82,8 +82,8 @@ std::string first_sentence(const std::string& text) {
 
 // --- man(7)
 
-// Escapes text for roff. Dashes are escaped so that a reader can copy them. No line begins with a
-// control character of roff.
+// Escapes text for roff. Escaped dashes remain ASCII dashes, so that a reader can copy an option.
+// No line begins with a control character of roff.
 std::string roff(std::string_view text) {
   std::string out;
   bool begins_line = true;
@@ -107,8 +107,8 @@ std::string roff(std::string_view text) {
   return out;
 }
 
-// Returns the paragraphs of `text` for roff. Empty lines separate the paragraphs in `text`. A
-// paragraph that was already printed is omitted.
+// Returns the paragraphs of `text` for roff. Empty lines separate the paragraphs in `text`. Omits
+// the paragraphs in `printed`, and adds the others to `printed`.
 std::string roff_paragraphs(const std::string& text, std::set<std::string>& printed) {
   std::string out;
   for (std::size_t begin = 0; begin < text.size();) {

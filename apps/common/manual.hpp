@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Returns the manual page and the shell completions of a program. Both are derived from the
-// definitions of the command line. Pure functions.
+// Creates the manual page and the shell completions of a program from the definitions of its
+// command line. All functions except write_manual() are pure.
 
 #include <span>
 #include <string>
@@ -25,7 +25,7 @@ struct environment_variable {
   std::string_view effect;
 };
 
-/// The text of a manual page that the definitions of the command line do not contain.
+/// Text for the manual page that the definitions of the command line do not contain.
 struct manual_extras {
   std::string_view summary;  // For the section NAME, without a full stop.
   std::span<const environment_variable> environment;
@@ -37,8 +37,8 @@ struct manual_extras {
 /// with all its options.
 std::string man_page(const CLI::App& root, const manual_extras& extras);
 
-/// Return the shell completions. The shell then completes subcommands, options, and the values of
-/// an option with a fixed set of values. Everything else is completed as a file name.
+/// Return scripts for shell completion. The shell then completes subcommands, options, and the
+/// values of options with a fixed set of values. The shell completes any other word as a file name.
 std::string bash_completion(const CLI::App& root);
 std::string zsh_completion(const CLI::App& root);
 std::string fish_completion(const CLI::App& root);

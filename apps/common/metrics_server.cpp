@@ -26,7 +26,7 @@ using boost::system::error_code;
 
 namespace {
 
-// The limits of a request, which consists of one line and a few fields.
+// The limits of a request, which consists of a request line and a few header fields.
 constexpr std::size_t request_bytes_max = 8192;
 constexpr std::chrono::seconds request_time_max{10};
 constexpr std::size_t connections_max = 16;

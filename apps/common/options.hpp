@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Adds options to a CLI11 command line, for the kinds of values that the programs have. An invalid
-// value is an error of the command line, and the error names the option.
+// Adds options to a CLI11 command line: options for sizes, for numbers, and for values with names.
+// An invalid value throws CLI::ValidationError, and the error names the option.
 
 #include <CLI/CLI.hpp>
 #include <concepts>
@@ -34,8 +34,8 @@ inline CLI::Option* add_size(CLI::App& to, const std::string& option, std::uint6
   return to.add_option_function<std::string>(option, take, help)->type_name("SIZE");
 }
 
-/// Adds an option for a number. `Target` must be an unsigned integer type, or a std::optional of
-/// such a type.
+/// Adds an option for a number. `Target` must be an unsigned integer type, or a std::optional of an
+/// unsigned integer type.
 template <class Target>
 CLI::Option* add_number(CLI::App& to, const std::string& option, Target& target,
                         std::uint64_t largest, const std::string& help) {
@@ -63,8 +63,8 @@ std::string names_of(const choices<Enum>& among) {
   return names;
 }
 
-/// Returns the value with the name `text`. If there is no such name, refuses the text with an error
-/// that names `option`.
+/// Returns the value with the name `text`. If no value has this name, throws CLI::ValidationError
+/// for `option`.
 template <class Enum>
 Enum chosen(const std::string& option, const std::string& text, const choices<Enum>& among) {
   for (const auto& [name, value] : among) {
@@ -74,7 +74,7 @@ Enum chosen(const std::string& option, const std::string& text, const choices<En
                              "'" + text + "' is invalid, expected one of " + names_of(among));
 }
 
-/// Adds an option for a value with a name. `Target` must be the enum, or a std::optional of the
+/// Adds an option whose values have names. `Target` must be the enum, or a std::optional of the
 /// enum.
 template <class Enum, class Target>
 CLI::Option* add_choice(CLI::App& to, const std::string& option, Target& target,

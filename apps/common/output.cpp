@@ -49,7 +49,7 @@ void complain(std::string_view program, std::string_view text) noexcept {
   try {
     write_all(STDERR_FILENO, std::string(program) + ": " + printable(text) + "\n");
   } catch (const std::exception&) {
-    // The memory was not sufficient for the message. This message needs no memory.
+    // There was no memory for the message. The text below needs no allocation.
     write_all(STDERR_FILENO, "error: memory: out of memory\n");
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Writes to standard output and checks each write. If the disk is full, the program must fail.
-// Otherwise the program would print an incomplete list.
+// Writes to standard output and checks each write. If the disk is full, the program must fail, and
+// must not silently leave an incomplete list.
 
 #include <string>
 #include <string_view>
@@ -13,7 +13,7 @@ namespace ringload::tool {
 /// without a message.
 struct reader_gone {};
 
-/// Buffers text and writes it to standard output. The functions throw `ringload::error`, or
+/// Buffers text and writes it to standard output. Both functions throw `ringload::error` or
 /// `reader_gone`. The destructor does not write the buffered text, so each command must call
 /// flush() at its end.
 class output {

@@ -26,18 +26,18 @@ constexpr variables proxies = {"https_proxy", "HTTPS_PROXY", "http_proxy",
 
 // Returns the name of the first variable that is set and not empty. Returns an empty string if
 // there is none.
-std::string set_of(variables names, const surroundings& of) {
+std::string set_of(variables names, const surroundings& environment) {
   for (const char* name : names) {
-    const auto value = of.variable(name);
+    const auto value = environment.variable(name);
     if (value && !value->empty()) return name;
   }
   return {};
 }
 
 // Returns the value of the first variable that is set and not empty.
-std::string first_of(variables names, const surroundings& of) {
-  const std::string name = set_of(names, of);
-  return name.empty() ? name : of.variable(name).value_or("");
+std::string first_of(variables names, const surroundings& environment) {
+  const std::string name = set_of(names, environment);
+  return name.empty() ? name : environment.variable(name).value_or("");
 }
 
 bool is_true(std::string text) {
@@ -47,35 +47,37 @@ bool is_true(std::string text) {
   return text == "1" || text == "ON" || text == "YES" || text == "TRUE";
 }
 
-std::string at_home(std::string path, const surroundings& of) {
-  if (path == "~" || path.starts_with("~/")) path.replace(0, 1, first_of({"HOME"}, of));
+std::string at_home(std::string path, const surroundings& environment) {
+  if (path == "~" || path.starts_with("~/")) path.replace(0, 1, first_of({"HOME"}, environment));
   return path;
 }
 
 std::string value_of(const values& in, const std::string& key) {
-  const auto at = in.find(key);
-  return at == in.end() ? std::string() : at->second;
+  const auto found = in.find(key);
+  return found == in.end() ? std::string() : found->second;
 }
 
-std::string hub_home(const surroundings& of) {
-  if (auto home = first_of({"HF_HOME"}, of); !home.empty()) return at_home(home, of);
-  if (auto home = first_of({"XDG_CACHE_HOME"}, of); !home.empty()) {
-    return at_home(home, of) + "/huggingface";
+std::string hub_home(const surroundings& environment) {
+  if (auto home = first_of({"HF_HOME"}, environment); !home.empty())
+    return at_home(home, environment);
+  if (auto home = first_of({"XDG_CACHE_HOME"}, environment); !home.empty()) {
+    return at_home(home, environment) + "/huggingface";
   }
-  return at_home("~/.cache/huggingface", of);
+  return at_home("~/.cache/huggingface", environment);
 }
 
-std::string hub_token(const surroundings& of) {
-  if (is_true(first_of({"HF_HUB_DISABLE_IMPLICIT_TOKEN"}, of))) return {};
-  const std::string token(trimmed(first_of({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}, of)));
+std::string hub_token(const surroundings& environment) {
+  if (is_true(first_of({"HF_HUB_DISABLE_IMPLICIT_TOKEN"}, environment))) return {};
+  const std::string token(trimmed(first_of({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}, environment)));
   if (!token.empty()) return token;
-  std::string path = at_home(first_of({"HF_TOKEN_PATH"}, of), of);
-  if (path.empty()) path = hub_home(of) + "/token";
-  return std::string(trimmed(of.file(path).value_or("")));
+  std::string path = at_home(first_of({"HF_TOKEN_PATH"}, environment), environment);
+  if (path.empty()) path = hub_home(environment) + "/token";
+  return std::string(trimmed(environment.file(path).value_or("")));
 }
 
-values section_of(const std::string& path, const std::string& section, const surroundings& of) {
-  return aws_section(of.file(at_home(path, of)).value_or(""), section);
+values section_of(const std::string& path, const std::string& section,
+                  const surroundings& environment) {
+  return aws_section(environment.file(at_home(path, environment)).value_or(""), section);
 }
 
 }  // namespace
@@ -100,24 +102,24 @@ surroundings process_surroundings() {
   return out;
 }
 
-hub_options hub_settings(const remote_wish& wish, const surroundings& of) {
+hub_options hub_settings(const remote_wish& wish, const surroundings& environment) {
   hub_options out;
-  const std::string endpoint = first_of({"HF_ENDPOINT"}, of);
+  const std::string endpoint = first_of({"HF_ENDPOINT"}, environment);
   if (!endpoint.empty()) out.endpoint = endpoint;
   if (!wish.endpoint.empty()) out.endpoint = wish.endpoint;
-  if (!wish.anonymous) out.token = hub_token(of);
+  if (!wish.anonymous) out.token = hub_token(environment);
   if (wish.cache) out.cache = *wish.cache;
   return out;
 }
 
-proxy_settings find_proxy(const remote_wish& wish, const surroundings& here) {
+proxy_settings find_proxy(const remote_wish& wish, const surroundings& environment) {
   proxy_settings out;
   out.proxy = wish.proxy;
   if (!out.proxy.empty()) return out;
-  out.proxy = first_of(proxies, here);
+  out.proxy = first_of(proxies, environment);
   if (out.proxy.empty()) return out;
   if (out.proxy.find("://") == std::string::npos) out.proxy.insert(0, "http://");
-  const std::string exempt = first_of({"no_proxy", "NO_PROXY"}, here);
+  const std::string exempt = first_of({"no_proxy", "NO_PROXY"}, environment);
   for (std::size_t begin = 0; begin < exempt.size();) {
     const std::size_t end = std::min(exempt.find(',', begin), exempt.size());
     out.no_proxy.push_back(exempt.substr(begin, end - begin));
@@ -126,33 +128,34 @@ proxy_settings find_proxy(const remote_wish& wish, const surroundings& here) {
   return out;
 }
 
-bool is_offline(const remote_wish& wish, const surroundings& of) {
-  return wish.offline || is_true(first_of({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}, of));
+bool is_offline(const remote_wish& wish, const surroundings& environment) {
+  return wish.offline || is_true(first_of({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}, environment));
 }
 
-s3_options s3_settings(const remote_wish& wish, const surroundings& of) {
-  std::string profile = first_of(profile_names, of);
+s3_options s3_settings(const remote_wish& wish, const surroundings& environment) {
+  std::string profile = first_of(profile_names, environment);
   if (profile.empty()) profile = "default";
-  const std::string keys_file = first_of({"AWS_SHARED_CREDENTIALS_FILE"}, of);
-  const std::string config_file = first_of({"AWS_CONFIG_FILE"}, of);
-  const values keys = section_of(keys_file.empty() ? "~/.aws/credentials" : keys_file, profile, of);
+  const std::string keys_file = first_of({"AWS_SHARED_CREDENTIALS_FILE"}, environment);
+  const std::string config_file = first_of({"AWS_CONFIG_FILE"}, environment);
+  const values keys =
+      section_of(keys_file.empty() ? "~/.aws/credentials" : keys_file, profile, environment);
   const values config = section_of(config_file.empty() ? "~/.aws/config" : config_file,
-                                   aws_config_section(profile), of);
+                                   aws_config_section(profile), environment);
 
   s3_options out;
-  out.region = first_of({"AWS_REGION", "AWS_DEFAULT_REGION"}, of);
+  out.region = first_of({"AWS_REGION", "AWS_DEFAULT_REGION"}, environment);
   if (out.region.empty()) out.region = value_of(config, "region");
   out.endpoint = wish.endpoint;
-  if (out.endpoint.empty()) out.endpoint = first_of(s3_endpoints, of);
+  if (out.endpoint.empty()) out.endpoint = first_of(s3_endpoints, environment);
   if (out.endpoint.empty()) out.endpoint = value_of(config, "endpoint_url");
   const std::string style = value_of(config, "s3.addressing_style");
   if (style == "path") out.path_style = true;
   if (style == "virtual") out.path_style = false;
   if (wish.anonymous) return out;
 
-  out.access_key_id = first_of({"AWS_ACCESS_KEY_ID"}, of);
-  out.secret_access_key = first_of({"AWS_SECRET_ACCESS_KEY"}, of);
-  out.session_token = first_of({"AWS_SESSION_TOKEN"}, of);
+  out.access_key_id = first_of({"AWS_ACCESS_KEY_ID"}, environment);
+  out.secret_access_key = first_of({"AWS_SECRET_ACCESS_KEY"}, environment);
+  out.session_token = first_of({"AWS_SESSION_TOKEN"}, environment);
   const bool from_file = out.access_key_id.empty() || out.secret_access_key.empty();
   // The three values must come from the same source, because a secret belongs to one key.
   for (const values* from : {&keys, &config}) {
@@ -163,26 +166,28 @@ s3_options s3_settings(const remote_wish& wish, const surroundings& of) {
   }
   if (out.secret_access_key.empty()) out.access_key_id.clear();
   if (from_file && !out.access_key_id.empty()) {
-    // Another program writes new keys into the file before the old keys expire.
-    out.renew = [wish, of]() -> std::optional<s3_keys> {
-      const s3_options now = s3_settings(wish, of);
+    // Reads the files again, because another program writes new keys to them before the old keys
+    // expire.
+    out.renew = [wish, environment]() -> std::optional<s3_keys> {
+      const s3_options now = s3_settings(wish, environment);
       return s3_keys{now.access_key_id, now.secret_access_key, now.session_token};
     };
   }
   if (!out.access_key_id.empty()) return out;
   out.session_token.clear();
-  if (set_of(profile_names, of).empty()) return out;
+  if (set_of(profile_names, environment).empty()) return out;
   const bool absent = keys.empty() && config.empty();
   out.missing_keys_reason =
       (absent ? "there is no profile '" : "there are no keys in the profile '") +
-      printable(profile) + "' of " + set_of(profile_names, of);
+      printable(profile) + "' of " + set_of(profile_names, environment);
   return out;
 }
 
-std::string setting_of(const std::string& option, const remote_wish& wish, const surroundings& of) {
+std::string setting_of(const std::string& option, const remote_wish& wish,
+                       const surroundings& environment) {
   if (option == "remote_options::ca_file") return "--ca-file";
   if (option == "remote_options::proxy") {
-    const std::string variable = set_of(proxies, of);
+    const std::string variable = set_of(proxies, environment);
     return wish.proxy.empty() && !variable.empty() ? variable : "--proxy";
   }
   if (option == "remote_options::connections") return "--connections";
@@ -194,7 +199,7 @@ std::string setting_of(const std::string& option, const remote_wish& wish, const
   if (!hub && option != "s3_options::endpoint") return option;
   if (!wish.endpoint.empty()) return "--endpoint";
   if (hub) return "HF_ENDPOINT";
-  const std::string variable = set_of(s3_endpoints, of);
+  const std::string variable = set_of(s3_endpoints, environment);
   return variable.empty() ? "endpoint_url of the profile of AWS" : variable;
 }
 

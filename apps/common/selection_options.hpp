@@ -22,7 +22,7 @@ CLI::Option* add_repeatable(CLI::App& to, const std::string& option, const std::
   };
   return to
       .add_option_function<std::vector<std::string>>(option, take_all, help)
-      // Otherwise the option would also take the next argument, which is the source.
+      // Otherwise the option would also take the next argument, which may be the source.
       ->allow_extra_args(false)
       ->type_name(type);
 }
@@ -79,7 +79,7 @@ inline void add_ranges(CLI::App& to, selection_text& wanted) {
       ->type_name("R/N");
 }
 
-/// Adds options that choose the devices of tensors.
+/// Adds --place, which chooses the devices of tensors.
 inline void add_places(CLI::App& to, selection_text& wanted) {
   add_repeatable(
       to, "--place", "[GLOB:]WHERE",

@@ -35,8 +35,7 @@ index_range parse_range(std::string_view text) {
   index_range out;
   if (colon == std::string_view::npos) {
     out.begin = parse_index(trimmed(text));
-    // For the index -1, the end stays empty: -1 + 1 would be 0, which is not the end of the
-    // dimension.
+    // For the index -1, the end stays empty, because the index 0 is not the end of the dimension.
     if (out.begin != -1) out.end = out.begin + 1;
     return out;
   }
@@ -50,8 +49,8 @@ index_range parse_range(std::string_view text) {
   return out;
 }
 
-// Returns the position of an index, counted from the beginning. Returns empty if the index is
-// outside the dimension.
+// Returns the index counted from the beginning of a dimension of `size` indices, which may be
+// `size`. Returns an empty optional if the index is outside the dimension.
 std::optional<std::uint64_t> position_of(std::int64_t index, std::uint64_t size) {
   const auto unsigned_index = static_cast<std::uint64_t>(index);
   if (index >= 0) return unsigned_index <= size ? std::optional(unsigned_index) : std::nullopt;
@@ -84,10 +83,9 @@ void add_slice(selection& to, const slice_text& slice, const shapes& by_name) {
     const auto end = range.end ? position_of(*range.end, shape[d]) : shape[d];
     if (!begin || !end || *begin > *end) {
       fail(slice, errc::invalid_selection,
-           begin && end
-               ? fmt::format("the range of dimension {} ends before it begins", d)
-               : fmt::format("the range of dimension {} ends outside of it: its size is {}", d,
-                             grouped(shape[d])));
+           begin && end ? fmt::format("the range of dimension {} ends before it begins", d)
+                        : fmt::format("the range is not within dimension {}, whose size is {}", d,
+                                      grouped(shape[d])));
     }
     // A range that covers the whole dimension is not added, so that a shard can still divide this
     // dimension.

@@ -19,7 +19,7 @@
 
 namespace ringload::tool {
 
-/// A range of elements in one dimension. As in Python, a negative number counts from the end.
+/// A range of indices in one dimension. As in Python, a negative number counts from the end.
 struct index_range {
   std::int64_t begin = 0;
   std::optional<std::int64_t> end;  // Empty: the end of the dimension.
@@ -86,9 +86,9 @@ rank_text parse_rank(std::string_view text);
 /// `prefix` is the text before the name of an option, such as "--".
 void check_complete(const selection_text& of, const std::string& prefix);
 
-/// Returns the selection for a checkpoint with the catalog `in`. Throws `ringload::error` if a
-/// slice names a tensor that does not exist, or is outside its tensor. The error contains the text
-/// of the slice.
+/// Returns the selection for a checkpoint with the catalog `in`. Throws `ringload::error` if the
+/// tensor of a slice does not exist, or if the slice is not within the tensor. The error contains
+/// the text of the slice.
 selection selection_of(const selection_text& from, const catalog& in);
 
 }  // namespace ringload::tool

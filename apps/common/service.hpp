@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The communication between systemd and a service. The service sends datagrams to the socket
-// NOTIFY_SOCKET, as in sd_notify(3). systemd passes open sockets to the service (LISTEN_FDS), as in
-// sd_listen_fds(3).
+// The communication between systemd and this program as a service. The service sends datagrams to
+// the socket NOTIFY_SOCKET, like sd_notify(3). systemd passes open sockets to the service
+// (LISTEN_FDS), like for sd_listen_fds(3).
 
 #include <string>
 #include <string_view>

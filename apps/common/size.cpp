@@ -77,15 +77,15 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
 
 std::string grouped(std::uint64_t number) {
   std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3;) {
-    at -= 3;
-    digits.insert(at, 1, ',');
+  for (std::size_t position = digits.size(); position > 3;) {
+    position -= 3;
+    digits.insert(position, 1, ',');
   }
   return digits;
 }
 
-std::string counted(std::uint64_t number, std::string_view what) {
-  return fmt::format("{} {}{}", grouped(number), what, number == 1 ? "" : "s");
+std::string counted(std::uint64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped(number), noun, number == 1 ? "" : "s");
 }
 
 std::string binary_size(std::uint64_t bytes) {

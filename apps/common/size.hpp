@@ -23,7 +23,7 @@ std::optional<std::uint64_t> parse_number(std::string_view text);
 std::string grouped(std::uint64_t number);
 
 /// Returns the number with a noun, such as "1 file" or "1,200 files".
-std::string counted(std::uint64_t number, std::string_view what);
+std::string counted(std::uint64_t number, std::string_view noun);
 
 /// Returns the size with a binary unit, such as "1.4 MiB", or "17 B" for a size below 1,024.
 std::string binary_size(std::uint64_t bytes);

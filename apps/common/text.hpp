@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Escapes names from a checkpoint for a terminal or for a checksum list, because such names are
-// untrusted. Also measures and trims text.
+// Escapes names from a checkpoint, which are untrusted, for a terminal or for a checksum list. Also
+// measures and trims text.
 
 #include <cstddef>
 #include <string>

@@ -20,18 +20,18 @@ namespace ringload::tool {
 
 class worker_threads {
  public:
-  /// Starts `wanted` threads, but at least one. If the system refuses a thread, the pool has fewer
+  /// Starts `count` threads, but at least one. If the system refuses a thread, the pool has fewer
   /// threads. Throws ringload::error if the system refuses the first thread.
-  explicit worker_threads(unsigned wanted) {
-    wanted = std::max(1U, wanted);
-    all_.reserve(wanted);
+  explicit worker_threads(unsigned count) {
+    count = std::max(1U, count);
+    threads_.reserve(count);
     try {
-      while (all_.size() < wanted) all_.emplace_back([this] { context_.run(); });
+      while (threads_.size() < count) threads_.emplace_back([this] { context_.run(); });
     } catch (const std::system_error& refused) {
-      if (!all_.empty()) return;
+      if (!threads_.empty()) return;
       throw error({refused.code().value(), boost::system::system_category()}, {},
                   "a thread could not be started: " + refused.code().message() +
-                      ": a limit may be reached: of threads (ulimit -u), of addresses (ulimit -v)");
+                      ": the limit of threads (ulimit -u) or of memory (ulimit -v) may be reached");
     }
   }
   worker_threads(const worker_threads&) = delete;
@@ -40,8 +40,8 @@ class worker_threads {
   /// Waits until all posted functions have run.
   ~worker_threads() {
     stay_.reset();
-    for (std::thread& one : all_) {
-      if (one.joinable()) one.join();
+    for (std::thread& thread : threads_) {
+      if (thread.joinable()) thread.join();
     }
   }
 
@@ -50,15 +50,15 @@ class worker_threads {
   /// Waits for the functions that are running. Functions that have not started are dropped.
   void stop() {
     context_.stop();
-    for (std::thread& one : all_) one.join();
-    all_.clear();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
   }
 
  private:
   boost::asio::io_context context_;
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> stay_{
       context_.get_executor()};
-  std::vector<std::thread> all_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace ringload::tool

@@ -63,7 +63,7 @@ allowed_sources::allowed_sources(const std::vector<std::string>& roots, bool hub
 }
 
 std::optional<std::string> allowed_sources::resolve(std::string_view name) const {
-  // The kernel would read a path with a NUL only up to the NUL.
+  // For the kernel, a path ends at its first NUL.
   if (name.empty() || name.size() > name_bytes_max || name.find('\0') != std::string_view::npos) {
     return std::nullopt;
   }
@@ -77,7 +77,8 @@ std::optional<std::string> allowed_sources::resolve(std::string_view name) const
     fs::path path = fs::canonical(root / fs::path(name), failed);
     if (!failed && is_beneath(path, root)) return path.string();
   }
-  // The loader would prefer a path with this name in the working directory.
+  // If the working directory contains a path with this name, the loader would load this path
+  // instead of the model of the hub.
   std::error_code failed;
   if (hub_cache_ && is_hub_name(name) && !fs::exists(fs::path(name), failed) && !failed) {
     return std::string(name);

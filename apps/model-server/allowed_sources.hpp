@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides which checkpoints a client may load. The name is resolved to the real path, and that path
-// must be beneath a root. A user who can write beneath a root can replace a file between this check
-// and the load, so such users must be trusted. Network sources must be on one of the allowed hosts,
-// and the loader refuses redirects to other hosts.
+// Decides which checkpoints a client may load. The name is resolved to a path without symlinks,
+// which must be beneath a root. A user who can write beneath a root can replace a file between this
+// check and the load. Therefore every user with this permission must be trusted. Network sources
+// must be on one of the allowed hosts, and the loader refuses redirects to other hosts.
 
 #include <filesystem>
 #include <optional>
@@ -20,9 +20,9 @@ class allowed_sources {
   allowed_sources(const std::vector<std::string>& roots, bool hub_cache,
                   std::vector<std::string> hosts = {});
 
-  /// Returns the source for the loader. Returns an empty optional if the name is not allowed or
-  /// does not exist. Both cases have the same result, so that a client cannot probe for files
-  /// outside the roots.
+  /// Returns the source for the loader. Returns an empty optional if the name is not allowed, or if
+  /// it does not exist. These two cases have the same result, so that a client cannot find out
+  /// which files exist outside the roots.
   std::optional<std::string> resolve(std::string_view name) const;
 
  private:
@@ -31,7 +31,8 @@ class allowed_sources {
   std::vector<std::string> hosts_;  // In lower case.
 };
 
-/// Both paths must be absolute and without symlinks. A path counts as beneath itself.
+/// Returns true if `path` is in the folder `root`, in a sub-folder, or equal to `root`. Both paths
+/// must be absolute and without symlinks.
 bool is_beneath(const std::filesystem::path& path, const std::filesystem::path& root);
 
 /// Returns the host of an HTTP or HTTPS address, in lower case, without port and brackets. Returns

@@ -50,17 +50,19 @@ bool reads(const request& asked) {
   return asked.method() == http::verb::get || asked.method() == http::verb::head;
 }
 
-response list_models(const services& with) {
+response list_models(const services& context) {
   json::object out;
   json::array& list = out["models"].emplace_array();
-  for (const auto& [id, of] : with.loads.all()) list.push_back(describe(*of));
+  for (const auto& [id, model_entry] : context.loads.all()) list.push_back(describe(*model_entry));
   return in_json(http::status::ok, out);
 }
 
-// Returns the result of `parse`, which is called with the body, or the response to a wrong body.
+// Calls `parse` with the body of the request. Returns the result, or a response that refuses the
+// body.
 template <class Wish>
 std::variant<Wish, response> parse_wish(const request& asked, Wish (*parse)(std::string_view)) {
-  // A page of another site can send a form, but needs permission (CORS) to send this content type.
+  // A web page of another site can send forms to this server. To send this content type, the page
+  // would need the permission of this server (CORS).
   if (!accepts(view(asked[http::field::content_type]), "application/json")) {
     return problem(http::status::unsupported_media_type, "the body must be application/json");
   }
@@ -71,8 +73,8 @@ std::variant<Wish, response> parse_wish(const request& asked, Wish (*parse)(std:
   }
 }
 
-response begin_load(const services& with, const std::string& id, load_order order) {
-  switch (with.loads.start(id, std::move(order))) {
+response begin_load(const services& context, const std::string& id, load_order order) {
+  switch (context.loads.start(id, std::move(order))) {
     case start_result::started: break;
     case start_result::too_many_models:
       return problem(http::status::service_unavailable,
@@ -86,34 +88,34 @@ response begin_load(const services& with, const std::string& id, load_order orde
     case start_result::closing:
       return problem(http::status::service_unavailable, "the server is shutting down");
   }
-  response out = in_json(http::status::accepted, describe(*with.loads.find(id)));
+  response out = in_json(http::status::accepted, describe(*context.loads.find(id)));
   out.set(http::field::location, "/models/" + id);
   return out;
 }
 
-response start_load(const services& with, const request& asked) {
+response start_load(const services& context, const request& asked) {
   auto parsed = parse_wish(asked, parse_load_wish);
   if (response* refused = std::get_if<response>(&parsed)) return std::move(*refused);
   load_request& wish = std::get<load_request>(parsed);
 
-  auto source = with.allowed.resolve(wish.order.source);
+  auto source = context.allowed.resolve(wish.order.source);
   if (!source) {
     return problem(http::status::forbidden, "no such source beneath the folders that are served");
   }
-  if (wish.id.empty()) wish.id = with.loads.free_id();
+  if (wish.id.empty()) wish.id = context.loads.free_id();
   wish.order.source = std::move(*source);
-  return begin_load(with, wish.id, std::move(wish.order));
+  return begin_load(context, wish.id, std::move(wish.order));
 }
 
-// Replaces the served model by the version that a delta leads to.
-response start_version(const services& with, const std::string& id, const request& asked) {
+// Begins to load the next version of a served model, which results from a delta.
+response start_version(const services& context, const std::string& id, const request& asked) {
   auto parsed = parse_wish(asked, parse_version_wish);
   if (response* refused = std::get_if<response>(&parsed)) return std::move(*refused);
-  auto delta = with.allowed.resolve(std::get<std::string>(parsed));
+  auto delta = context.allowed.resolve(std::get<std::string>(parsed));
   if (!delta) {
     return problem(http::status::forbidden, "no such delta beneath the folders that are served");
   }
-  const std::shared_ptr<entry> named = with.loads.find(id);
+  const std::shared_ptr<entry> named = context.loads.find(id);
   if (!named) return problem(http::status::not_found, "no such model");
   if (!named->served) return problem(http::status::conflict, "the model is not loaded");
   if (named->latest->under_way()) {
@@ -121,21 +123,21 @@ response start_version(const services& with, const std::string& id, const reques
   }
   load_order order(std::move(*delta));
   order.base = named->served->loaded;
-  return begin_load(with, id, std::move(order));
+  return begin_load(context, id, std::move(order));
 }
 
-response remove_model(const services& with, const std::string& id) {
-  switch (with.loads.remove(id)) {
+response remove_model(const services& context, const std::string& id) {
+  switch (context.loads.remove(id)) {
     case remove_result::absent: break;
     case remove_result::cancelling:
-      return in_json(http::status::accepted, describe(*with.loads.find(id)));
+      return in_json(http::status::accepted, describe(*context.loads.find(id)));
     case remove_result::removed: return response(http::status::no_content, 11);
   }
   return problem(http::status::not_found, "no such model");
 }
 
-response nothing_known(const entry& of) {
-  if (of.latest->state != load_state::opening) {
+response no_catalog(const entry& model_entry) {
+  if (model_entry.latest->state != load_state::opening) {
     return problem(http::status::conflict, "no tensor of this model is loaded or being loaded");
   }
   response out = problem(http::status::service_unavailable, "the model is being opened");
@@ -143,43 +145,43 @@ response nothing_known(const entry& of) {
   return out;
 }
 
-response list_tensors(const services& with, const entry& of, const target& where) {
-  const catalog* known = of.catalog();
+response list_tensors(const services& context, const entry& model_entry, const target& where) {
+  const catalog* known = model_entry.catalog();
   if (known == nullptr) {
-    return nothing_known(of);
+    return no_catalog(model_entry);
   }
   const auto offset = number_in(where, "offset", 0);
   const auto limit = number_in(where, "limit", listed_tensors);
   if (!offset || !limit) {
     return problem(http::status::bad_request, "offset and limit must be numbers");
   }
-  return in_json(http::status::ok,
-                 describe(*known, {*offset, std::min(*limit, listed_tensors_max)}, with.how.dtype));
+  return in_json(http::status::ok, describe(*known, {*offset, std::min(*limit, listed_tensors_max)},
+                                            context.how.dtype));
 }
 
-// Returns the tensor when it is loaded. Returns an empty handle after a timeout, or if the load has
-// ended.
-asio::awaitable<tensor> landed_tensor(std::shared_ptr<entry> of, std::string name,
-                                      std::chrono::seconds wait) {
+// Waits for a tensor, and returns it. Returns an empty handle after the timeout, or if the tensor
+// cannot be loaded.
+asio::awaitable<tensor> await_tensor(std::shared_ptr<entry> model_entry, std::string name,
+                                     std::chrono::seconds wait) {
   using namespace asio::experimental::awaitable_operators;
   tensor out;
-  if (of->served) {
-    out = of->served->loaded.find(name);
+  if (model_entry->served) {
+    out = model_entry->served->loaded.find(name);
     co_return out;
   }
-  const std::shared_ptr<attempt> from = of->latest;
+  const std::shared_ptr<attempt> from = model_entry->latest;
   if (from->state != load_state::loading) co_return out;
   auto executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor, wait);
   try {
-    // Waiting for the tensor gives priority to its reads. The operation that completes last is
-    // cancelled. A cancelled wait for the tensor does not cancel the load.
+    // The reads of an awaited tensor have priority. `||` cancels the operation that has not
+    // completed first. If the wait for the tensor is cancelled, the load continues.
     auto race =
         from->load.tensor_async(name, asio::use_awaitable) || timer.async_wait(asio::use_awaitable);
     auto first = co_await std::move(race);
     if (first.index() == 0) out = std::get<0>(std::move(first));
   } catch (const boost::system::system_error&) {
-    // A failure of the load is reported by the model's state.
+    // The state of the model reports the failure of the load.
   }
   co_return out;
 }
@@ -208,12 +210,12 @@ reply bytes_of(tensor bytes, const request& asked) {
   return out;
 }
 
-asio::awaitable<reply> tensor_answer(const services& with, std::shared_ptr<entry> of,
+asio::awaitable<reply> tensor_answer(const services& context, std::shared_ptr<entry> model_entry,
                                      std::string name, const request& asked) {
   reply out;
-  const catalog* known = of->catalog();
+  const catalog* known = model_entry->catalog();
   if (known == nullptr) {
-    out.head = nothing_known(*of);
+    out.head = no_catalog(*model_entry);
     co_return out;
   }
   const auto info = std::ranges::find(known->tensors, name, &tensor_info::name);
@@ -222,10 +224,10 @@ asio::awaitable<reply> tensor_answer(const services& with, std::shared_ptr<entry
     co_return out;
   }
   if (!accepts(view(asked[http::field::accept]), "application/octet-stream")) {
-    out.head = in_json(http::status::ok, describe(*info, with.how.dtype));
+    out.head = in_json(http::status::ok, describe(*info, context.how.dtype));
     co_return out;
   }
-  auto bytes = co_await landed_tensor(std::move(of), std::move(name), with.how.timeout);
+  auto bytes = co_await await_tensor(std::move(model_entry), std::move(name), context.how.timeout);
   if (bytes) {
     out = bytes_of(std::move(bytes), asked);
   } else {
@@ -235,8 +237,9 @@ asio::awaitable<reply> tensor_answer(const services& with, std::shared_ptr<entry
   co_return out;
 }
 
-// Answers all requests except those for a tensor, which may have to wait.
-reply answer_at_once(const services& with, const request& asked, const target& where) {
+// Answers the requests that need not wait: all requests except requests for one tensor and requests
+// for a save.
+reply answer_at_once(const services& context, const request& asked, const target& where) {
   reply out;
   const std::string first = where.parts.empty() ? std::string() : where.parts[0];
   const std::size_t depth = where.parts.size();
@@ -250,7 +253,7 @@ reply answer_at_once(const services& with, const request& asked, const target& w
       out.head = in_json(http::status::ok, {{"status", "ok"}});
     } else {
       out.head = with_body(http::status::ok, "text/plain; version=0.0.4; charset=utf-8",
-                           metrics_text(with.loads, with.counted));
+                           metrics_text(context.loads, context.counted));
     }
     return out;
   }
@@ -262,17 +265,17 @@ reply answer_at_once(const services& with, const request& asked, const target& w
   }
   if (depth == 1) {
     const bool starts = asked.method() == http::verb::post;
-    out.head = starts         ? start_load(with, asked)
-               : reads(asked) ? list_models(with)
+    out.head = starts         ? start_load(context, asked)
+               : reads(asked) ? list_models(context)
                               : not_allowed("GET, HEAD, POST");
     return out;
   }
   if (depth == 2 && asked.method() == http::verb::delete_) {
-    out.head = remove_model(with, where.parts[1]);
+    out.head = remove_model(context, where.parts[1]);
     return out;
   }
   if (is_version) {
-    out.head = asked.method() == http::verb::put ? start_version(with, where.parts[1], asked)
+    out.head = asked.method() == http::verb::put ? start_version(context, where.parts[1], asked)
                                                  : not_allowed("PUT");
     return out;
   }
@@ -280,31 +283,31 @@ reply answer_at_once(const services& with, const request& asked, const target& w
     out.head = not_allowed(depth == 2 ? "GET, HEAD, DELETE" : "GET, HEAD");
     return out;
   }
-  const std::shared_ptr<entry> of = with.loads.find(where.parts[1]);
-  if (!of) {
+  const std::shared_ptr<entry> model_entry = context.loads.find(where.parts[1]);
+  if (!model_entry) {
     out.head = problem(http::status::not_found, "no such model");
   } else if (depth == 3) {
-    out.head = list_tensors(with, *of, where);
+    out.head = list_tensors(context, *model_entry, where);
   } else if (accepts(view(asked[http::field::accept]), "text/event-stream")) {
     out.head = with_body(http::status::ok, "text/event-stream", {});
-    out.events = of;
+    out.events = model_entry;
   } else {
-    out.head = in_json(http::status::ok, describe(*of));
+    out.head = in_json(http::status::ok, describe(*model_entry));
   }
   return out;
 }
 
 // Returns the response if a save cannot begin. Otherwise sets `path` to the target of the save.
-std::optional<response> refusal_of_save(const services& with, const entry* of,
+std::optional<response> refusal_of_save(const services& context, const entry* model_entry,
                                         const save_request& wish, std::string& path) {
-  auto target = with.targets.resolve(wish.path);
+  auto target = context.targets.resolve(wish.path);
   if (!target) {
     return problem(http::status::forbidden, "no such target beneath the folders for saving");
   }
   path = std::move(*target);
-  if (of == nullptr) return problem(http::status::not_found, "no such model");
-  if (!of->served) return problem(http::status::conflict, "the model is not loaded");
-  if (with.counted.saving) {
+  if (model_entry == nullptr) return problem(http::status::not_found, "no such model");
+  if (!model_entry->served) return problem(http::status::conflict, "the model is not loaded");
+  if (context.counted.saving) {
     response busy = problem(http::status::service_unavailable, "another model is being saved");
     busy.set(http::field::retry_after, "1");
     return busy;
@@ -312,8 +315,8 @@ std::optional<response> refusal_of_save(const services& with, const entry* of,
   return std::nullopt;
 }
 
-// Completes when the file is complete.
-asio::awaitable<reply> save_answer(const services& with, std::string id, const request& asked) {
+// Completes when the saved file is complete.
+asio::awaitable<reply> save_answer(const services& context, std::string id, const request& asked) {
   reply out;
   save_request wish;
   try {
@@ -326,14 +329,14 @@ asio::awaitable<reply> save_answer(const services& with, std::string id, const r
     out.head = problem(http::status::bad_request, wrong.what());
     co_return out;
   }
-  const std::shared_ptr<entry> of = with.loads.find(id);
+  const std::shared_ptr<entry> model_entry = context.loads.find(id);
   std::string path;
-  if (auto refused = refusal_of_save(with, of.get(), wish, path)) {
+  if (auto refused = refusal_of_save(context, model_entry.get(), wish, path)) {
     out.head = std::move(*refused);
     co_return out;
   }
-  with.counted.saving = true;
-  const model what = of->served->loaded;
+  context.counted.saving = true;
+  const model what = model_entry->served->loaded;
   try {
     auto done = co_await save_model(what, wish, path);
     json::object body;
@@ -341,23 +344,23 @@ asio::awaitable<reply> save_answer(const services& with, std::string id, const r
     body["bytes"] = done.bytes;
     out.head = in_json(http::status::created, body);
   } catch (const boost::system::system_error& failed) {
-    const bool there = failed.code() == boost::system::errc::file_exists;
-    out.head = problem(there ? http::status::conflict : http::status::internal_server_error,
+    const bool exists = failed.code() == boost::system::errc::file_exists;
+    out.head = problem(exists ? http::status::conflict : http::status::internal_server_error,
                        failed.what());
   }
-  with.counted.saving = false;
+  context.counted.saving = false;
   co_return out;
 }
 
 }  // namespace
 
-response problem(http::status status, std::string_view words) {
+response problem(http::status status, std::string_view text) {
   json::object body;
-  body["error"] = std::string(words);
+  body["error"] = std::string(text);
   return in_json(status, body);
 }
 
-asio::awaitable<reply> answer(const services& with, const request& asked) {
+asio::awaitable<reply> answer(const services& context, const request& asked) {
   reply out;
   const auto where = parse_target(view(asked.target()));
   if (!where) {
@@ -371,10 +374,10 @@ asio::awaitable<reply> answer(const services& with, const request& asked) {
                                  : "the request has no Host header, which HTTP/1.1 requires");
     co_return out;
   }
-  // Prevents DNS rebinding: a web page whose host name resolves to 127.0.0.1 must not reach this
-  // server through the user's browser.
+  // Prevents DNS rebinding: if the host name of a web page resolves to 127.0.0.1, the page must not
+  // reach this server through the browser of a user.
   const std::string_view host = view(asked[http::field::host]);
-  if (is_loopback_host(with.how.address) && !host.empty() && !is_loopback_host(host)) {
+  if (is_loopback_host(context.how.address) && !host.empty() && !is_loopback_host(host)) {
     out.head = problem(http::status::misdirected_request,
                        "the Host header must be localhost or a loopback address");
     co_return out;
@@ -384,7 +387,7 @@ asio::awaitable<reply> answer(const services& with, const request& asked) {
   const bool saves =
       where->parts.size() == 3 && where->parts[0] == "models" && where->parts[2] == "save";
   if (saves && asked.method() == http::verb::post) {
-    auto saved = co_await save_answer(with, where->parts[1], asked);
+    auto saved = co_await save_answer(context, where->parts[1], asked);
     out = std::move(saved);
     co_return out;
   }
@@ -393,16 +396,16 @@ asio::awaitable<reply> answer(const services& with, const request& asked) {
     co_return out;
   }
   if (!one_tensor) {
-    out = answer_at_once(with, asked, *where);
+    out = answer_at_once(context, asked, *where);
     co_return out;
   }
-  const std::shared_ptr<entry> of = with.loads.find(where->parts[1]);
+  const std::shared_ptr<entry> model_entry = context.loads.find(where->parts[1]);
   if (!reads(asked)) {
     out.head = not_allowed("GET, HEAD");
-  } else if (!of) {
+  } else if (!model_entry) {
     out.head = problem(http::status::not_found, "no such model");
   } else {
-    auto found = co_await tensor_answer(with, of, where->parts[3], asked);
+    auto found = co_await tensor_answer(context, model_entry, where->parts[3], asked);
     out = std::move(found);
   }
   co_return out;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Turns a request into a reply. No socket I/O.
+// Turns a request into a reply, without any I/O on the socket.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/beast/http/message.hpp>
@@ -24,7 +24,7 @@ namespace ringload::server {
 using request = boost::beast::http::request<boost::beast::http::string_body>;
 using response = boost::beast::http::response<boost::beast::http::string_body>;
 
-/// The data of all replies. Must outlive all connections.
+/// The objects that the replies to all requests use. Must outlive all connections.
 struct services {
   const settings& how;
   const allowed_sources& allowed;
@@ -43,11 +43,12 @@ struct reply {
   std::shared_ptr<entry> events;
 };
 
-/// Returns a response in JSON with the member "error".
-response problem(boost::beast::http::status status, std::string_view words);
+/// Returns a response whose body is a JSON object with the member "error".
+response problem(boost::beast::http::status status, std::string_view text);
 
-/// Returns the reply to a request. May wait up to `how.timeout` for a tensor, or until a model is
-/// saved. `asked` must outlive the coroutine.
-boost::asio::awaitable<reply> answer(const services& with, const request& asked);
+/// Returns the reply to a request. If the request is for a tensor, waits up to `settings::timeout`.
+/// If the request is for a save, waits until the model is saved. Both arguments must outlive the
+/// coroutine.
+boost::asio::awaitable<reply> answer(const services& context, const request& asked);
 
 }  // namespace ringload::server

@@ -24,7 +24,7 @@ constexpr auto about_end =
 
 using preload = std::pair<std::string, std::string>;
 
-// Parses "ID=SOURCE", or a source alone. The id of a source alone is "main".
+// Parses "ID=SOURCE". If the text has no "=", the text is the source, and the id is "main".
 preload parse_preload(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) return {"main", text};
@@ -43,7 +43,7 @@ void add_preload(settings& to, const std::string& text) {
   to.preload.push_back(added);
 }
 
-// Checks that all models can be loaded at once.
+// Checks that all models of the command line can be loaded at the same time.
 void check_room(const settings& of) {
   const std::size_t count = of.preload.size();
   if (count > of.models_max) throw tool::usage_error("--model: more models than --models-max");
@@ -89,7 +89,7 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
   tool::add_size(app, "--cached-bytes", out.options.cached_bytes,
                  "Bytes of freed model memory to keep for the next model. Default: " +
                      std::to_string(out.options.cached_bytes));
-  // CLI11 shows the defaults of the other options in the help text.
+  // For the options below, CLI11 adds the default to the help text.
   app.option_defaults()->always_capture_default();
   app.add_option("--address", out.address, "The address to listen on");
   app.add_option("--port", out.port, "The port; 0 chooses a free port");

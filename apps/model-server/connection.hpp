@@ -17,12 +17,12 @@ struct connection {
   explicit connection(boost::asio::ip::tcp::socket socket) : stream(std::move(socket)) {}
 
   boost::beast::tcp_stream stream;
-  bool between_requests = true;  // True if the connection is idle and may be closed now.
+  bool between_requests = true;  // True if no request is being processed.
   bool last_answer = false;      // True if the connection must be closed after the current reply.
 };
 
-/// Returns when the client disconnects or times out, or the server stops. Network errors are not
-/// thrown.
-boost::asio::awaitable<void> serve(const services& with, std::shared_ptr<connection> client);
+/// Serves one client. Returns when the client disconnects or times out, or when the server stops.
+/// Network errors are not thrown.
+boost::asio::awaitable<void> serve(const services& context, std::shared_ptr<connection> client);
 
 }  // namespace ringload::server

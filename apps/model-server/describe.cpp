@@ -22,11 +22,11 @@ namespace json = boost::json;
 
 namespace {
 
-// Appends numbers in decimal notation. Boost.JSON writes 9.5 as 95E-1, which is valid but hard to
-// read.
-void append_plain(std::string& to, const json::value& of) {
+// Appends a JSON value, with numbers in decimal notation. Boost.JSON would write 9.5 as 95E-1,
+// which is valid but hard to read.
+void append_plain(std::string& to, const json::value& value_ref) {
   const char* before = "";
-  if (const json::object* object = of.if_object()) {
+  if (const json::object* object = value_ref.if_object()) {
     to += '{';
     for (const auto& [key, value] : *object) {
       to += std::exchange(before, ",");
@@ -35,33 +35,35 @@ void append_plain(std::string& to, const json::value& of) {
       append_plain(to, value);
     }
     to += '}';
-  } else if (const json::array* array = of.if_array()) {
+  } else if (const json::array* array = value_ref.if_array()) {
     to += '[';
     for (const json::value& value : *array) {
       to += std::exchange(before, ",");
       append_plain(to, value);
     }
     to += ']';
-  } else if (const json::string* text = of.if_string()) {
+  } else if (const json::string* text = value_ref.if_string()) {
     tool::append_json(to, std::string_view(*text));
-  } else if (const double* number = of.if_double()) {
+  } else if (const double* number = value_ref.if_double()) {
     tool::append_json(to, *number);
   } else {
-    to += json::serialize(of);
+    to += json::serialize(value_ref);
   }
 }
 
 }  // namespace
 
-json::object describe(const entry& of) {
-  const attempt& last = *of.latest;
+json::object describe(const entry& model_entry) {
+  const attempt& last = *model_entry.latest;
   const load_stats stats = last.progress();
   json::object out;
-  out["id"] = of.id;
+  out["id"] = model_entry.id;
   out["state"] = std::string(name(last.state));
   out["source"] = std::string(last.order.source);
-  out["serving"] = of.served ? json::value(std::string(of.served->order.source)) : json::value();
-  out["next"] = of.next ? json::value(std::string(of.next->source)) : json::value();
+  out["serving"] = model_entry.served ? json::value(std::string(model_entry.served->order.source))
+                                      : json::value();
+  out["next"] =
+      model_entry.next ? json::value(std::string(model_entry.next->source)) : json::value();
   out["bytes"] = stats.bytes_arrived();
   out["bytes_total"] = stats.bytes_total;
   out["tensors"] = stats.tensors;
@@ -74,31 +76,32 @@ json::object describe(const entry& of) {
   return out;
 }
 
-json::object describe(const tensor_info& of, std::optional<dtype> converted_to) {
-  const tool::loaded_form served = tool::as_loaded(of, converted_to);
+json::object describe(const tensor_info& info, std::optional<dtype> converted_to) {
+  const tool::loaded_form served = tool::as_loaded(info, converted_to);
   json::object out;
-  out["name"] = std::string(of.name);
+  out["name"] = std::string(info.name);
   out["dtype"] = std::string(name(served.dtype));
-  out["shape"] = json::array(of.shape.begin(), of.shape.end());
+  out["shape"] = json::array(info.shape.begin(), info.shape.end());
   out["bytes"] = served.bytes;
   return out;
 }
 
-json::object describe(const catalog& of, const list_window& window,
+json::object describe(const catalog& contents, const list_window& window,
                       std::optional<dtype> converted_to) {
   json::object out;
-  out["total"] = of.tensors.size();
+  out["total"] = contents.tensors.size();
   out["offset"] = window.offset;
   json::array& list = out["tensors"].emplace_array();
-  const std::uint64_t begin = std::min<std::uint64_t>(window.offset, of.tensors.size());
-  const std::uint64_t count = std::min<std::uint64_t>(window.limit, of.tensors.size() - begin);
+  const std::uint64_t begin = std::min<std::uint64_t>(window.offset, contents.tensors.size());
+  const std::uint64_t count =
+      std::min<std::uint64_t>(window.limit, contents.tensors.size() - begin);
   for (std::uint64_t i = begin; i < begin + count; ++i) {
-    list.push_back(describe(of.tensors[i], converted_to));
+    list.push_back(describe(contents.tensors[i], converted_to));
   }
   return out;
 }
 
-std::string metrics_text(const models& of, const counters& counted) {
+std::string metrics_text(const models& loads_of_server, const counters& counted) {
   std::string out;
   auto to = std::back_inserter(out);
   const auto head = [&to](std::string_view name, std::string_view type, std::string_view help) {
@@ -106,12 +109,13 @@ std::string metrics_text(const models& of, const counters& counted) {
   };
 
   std::array<unsigned, 6> states{};
-  for (const auto& [id, one] : of.all()) ++states[static_cast<std::size_t>(one->latest->state)];
+  for (const auto& [id, one] : loads_of_server.all())
+    ++states[static_cast<std::size_t>(one->latest->state)];
   head("model_server_models", "gauge", "Models by the state of their latest load.");
   for (std::size_t i = 0; i < states.size(); ++i) {
     fmt::format_to(to, "model_server_models{{state=\"{}\"}} {}\n", name(load_state(i)), states[i]);
   }
-  const load_counts& loads = of.counts();
+  const load_counts& loads = loads_of_server.counts();
   head("model_server_loads_total", "counter", "Loads that have ended.");
   fmt::format_to(to, "model_server_loads_total{{result=\"ready\"}} {}\n", loads.ready);
   fmt::format_to(to, "model_server_loads_total{{result=\"failed\"}} {}\n", loads.failed);
@@ -128,7 +132,7 @@ std::string metrics_text(const models& of, const counters& counted) {
   head("model_server_connections", "gauge", "Clients that are connected.");
   fmt::format_to(to, "model_server_connections {}\n", counted.connections);
 
-  const load_stats loader = of.loader_stats();
+  const load_stats loader = loads_of_server.loader_stats();
   head("ringload_engine", "gauge", "Read engine in use (value 1).");
   fmt::format_to(to, "ringload_engine{{engine=\"{}\"}} 1\n",
                  loader.engine == read_engine::ring ? "ring" : "threads");
@@ -139,9 +143,9 @@ std::string metrics_text(const models& of, const counters& counted) {
   return out;
 }
 
-std::string json_text(const json::object& of) {
+std::string json_text(const json::object& object) {
   std::string text;
-  append_plain(text, of);
+  append_plain(text, object);
   return text + "\n";
 }
 

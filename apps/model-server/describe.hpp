@@ -17,18 +17,20 @@
 namespace ringload::server {
 
 /// Returns the state and the progress of one model.
-boost::json::object describe(const entry& of);
+boost::json::object describe(const entry& model_entry);
 
-/// Returns the name, shape, type and size of a tensor, after conversion.
-boost::json::object describe(const tensor_info& of, std::optional<dtype> converted_to);
+/// Returns the name, shape, type and size of a tensor. The type and the size are the values after
+/// the conversion.
+boost::json::object describe(const tensor_info& info, std::optional<dtype> converted_to);
 
 struct list_window {
   std::uint64_t offset = 0;
   std::uint64_t limit = 0;
 };
 
-/// Returns the tensors from `window.offset` on, at most `window.limit` of them.
-boost::json::object describe(const catalog& of, const list_window& window,
+/// Returns the number of all tensors, and a list of at most `window.limit` tensors from
+/// `window.offset` on.
+boost::json::object describe(const catalog& contents, const list_window& window,
                              std::optional<dtype> converted_to);
 
 /// Counters of the server.
@@ -40,9 +42,10 @@ struct counters {
 };
 
 /// Returns the metrics in the text format of Prometheus, version 0.0.4.
-std::string metrics_text(const models& of, const counters& counted);
+std::string metrics_text(const models& loads_of_server, const counters& counted);
 
-/// Returns one line, with numbers in plain decimal. Bytes that are not UTF-8 become U+FFFD.
-std::string json_text(const boost::json::object& of);
+/// Returns the object as one line, with numbers in decimal notation. Bytes that are not UTF-8
+/// become U+FFFD.
+std::string json_text(const boost::json::object& object);
 
 }  // namespace ringload::server

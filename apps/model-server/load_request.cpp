@@ -45,7 +45,8 @@ auto parsed_field(const char* key, const std::string& text, const Parse& parse) 
 tool::selection_text selection_in(const json::object& fields) {
   tool::selection_text out;
   out.select = texts_in(fields, "select");
-  if (fields.contains("select") && out.select.empty()) {  // Without this check, all tensors.
+  // An empty list would select all tensors.
+  if (fields.contains("select") && out.select.empty()) {
     throw std::invalid_argument("\"select\" must have at least one glob");
   }
   out.except = texts_in(fields, "except");
@@ -68,7 +69,7 @@ tool::selection_text selection_in(const json::object& fields) {
   return out;
 }
 
-// Returns the source in the field `key`. Refuses a NUL, which would end the path.
+// Returns the source in the field `key`. Refuses a source with a NUL, because a path ends at a NUL.
 std::string source_in(const json::object& fields, const char* key) {
   const json::string& source = fields.at(key).get_string();
   if (source.find('\0') != json::string::npos) {

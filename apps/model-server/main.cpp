@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // model-server: an HTTP server that answers requests while it loads models, in one thread. Read
-// models.cpp first, because it contains all uses of ringload. The other files are a server on
+// models.cpp first, because it contains the loads. The other files implement a server with
 // Boost.Beast.
 
 #include "command_line.hpp"

@@ -23,18 +23,18 @@ namespace asio = boost::asio;
 
 namespace {
 
-// A new thread inherits the niceness of its creator. Therefore a thread with the niceness for the
-// loader's threads creates the loader.
+// Creates the loader in a temporary thread with the niceness `from.load_nice`, because the threads
+// of the loader inherit the niceness of the thread that starts them.
 std::unique_ptr<loader> make_loader(const settings& from) {
-  auto made = std::async(std::launch::async, [&from] {
+  auto created = std::async(std::launch::async, [&from] {
     // On Linux, niceness is a property of a thread. An increase needs no privilege.
     (void)::nice(from.load_nice);
     const device target = from.keep.empty() ? tool::device_named(from.device) : shared_host();
-    std::vector<extension> with = tool::extensions();
-    if (!from.allowed_hosts.empty()) with.push_back(tool::network_of(from.allowed_hosts));
-    return std::make_unique<loader>(target, from.options, with);
+    std::vector<extension> extensions = tool::extensions();
+    if (!from.allowed_hosts.empty()) extensions.push_back(tool::network_of(from.allowed_hosts));
+    return std::make_unique<loader>(target, from.options, extensions);
   });
-  return made.get();
+  return created.get();
 }
 
 load_options options_from(const settings& from) {
@@ -47,47 +47,50 @@ std::unique_ptr<keeper> make_keeper(const settings& from) {
   return from.keep.empty() ? nullptr : std::make_unique<keeper>(from.keep);
 }
 
-// The seal takes milliseconds, so it is made in another thread while the server's thread answers
-// requests.
+// Must run in another thread than the thread of the server, because sealing the memory takes
+// milliseconds.
 asio::awaitable<void> publish(keeper& to, std::string id, model loaded) {
-  keeper& keeps = to;
-  keeps.publish(id, loaded);
+  keeper& model_keeper = to;
+  model_keeper.publish(id, loaded);
   co_return;
 }
 
-asio::awaitable<model> load_source(loader& with, load_options how, std::shared_ptr<attempt> into) {
-  const std::string source = into->order.source;
-  auto file = co_await with.open_async(source);
-  how.select = tool::selection_of(into->order.wanted, file.catalog());
-  auto started = co_await with.start_async(file, how);
-  into->load = std::move(started);
-  // The catalog is known, and clients may ask for single tensors from now on.
-  if (into->state == load_state::opening) into->state = load_state::loading;
-  auto loaded = co_await into->load.finish_async();
+asio::awaitable<model> load_source(loader& model_loader, load_options how,
+                                   std::shared_ptr<attempt> load_attempt) {
+  const std::string source = load_attempt->order.source;
+  auto file = co_await model_loader.open_async(source);
+  how.select = tool::selection_of(load_attempt->order.wanted, file.catalog());
+  auto started = co_await model_loader.start_async(file, how);
+  load_attempt->load = std::move(started);
+  // From here on, clients may request single tensors, because the catalog is known.
+  if (load_attempt->state == load_state::opening) load_attempt->state = load_state::loading;
+  auto loaded = co_await load_attempt->load.finish_async();
   co_return loaded;
 }
 
-asio::awaitable<model> load_version(loader& with, std::shared_ptr<attempt> into) {
-  const std::string delta = into->order.source;
+asio::awaitable<model> load_version(loader& model_loader, std::shared_ptr<attempt> load_attempt) {
+  const std::string delta = load_attempt->order.source;
   apply_options options;
   options.allocation = allocation::per_load;  // The keeper serves models with few allocations.
-  auto next = co_await apply_async(with, *into->order.base, delta, options);
+  auto next = co_await apply_async(model_loader, *load_attempt->order.base, delta, options);
   co_return next;
 }
 
-asio::awaitable<void> load_model(loader& with, load_options how, std::shared_ptr<attempt> into,
-                                 keeper* keeps, std::string id) {
-  const bool is_version = into->order.base.has_value();
-  auto pending = is_version ? load_version(with, into) : load_source(with, how, into);
+asio::awaitable<void> load_model(loader& model_loader, load_options how,
+                                 std::shared_ptr<attempt> load_attempt, keeper* model_keeper,
+                                 std::string id) {
+  const bool is_version = load_attempt->order.base.has_value();
+  auto pending = is_version ? load_version(model_loader, load_attempt)
+                            : load_source(model_loader, how, load_attempt);
   auto loaded = co_await std::move(pending);
-  if (keeps != nullptr) {
-    co_await asio::co_spawn(asio::system_executor(), publish(*keeps, id, loaded),
+  if (model_keeper != nullptr) {
+    co_await asio::co_spawn(asio::system_executor(), publish(*model_keeper, id, loaded),
                             asio::use_awaitable);
   }
-  into->loaded = std::move(loaded);
+  load_attempt->loaded = std::move(loaded);
 }
 
-std::string words_of(const std::exception_ptr& failure) {
+std::string text_of(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const std::exception& problem) {
@@ -140,38 +143,38 @@ models::models(asio::any_io_executor executor, const settings& from)
       keeper_(make_keeper(from)),
       loader_(make_loader(from)) {}
 
-start_result models::start(const std::string& id, load_order what) {
+start_result models::start(const std::string& id, load_order new_order) {
   if (closing_) return start_result::closing;
   const auto found = entries_.find(id);
   if (found != entries_.end() && found->second->latest->under_way()) {
-    // The successor is counted in loads_ instead of this load.
-    found->second->next = std::move(what);
+    // `loads_` does not change, because the new load begins when the old load has ended.
+    found->second->next = std::move(new_order);
     found->second->removed = false;
     stop(*found->second);
     return start_result::started;
   }
   if (loads_ == loads_max_) return start_result::too_many_loads;
   if (found != entries_.end()) {
-    run(found->second, std::move(what));
+    run(found->second, std::move(new_order));
     return start_result::started;
   }
   if (entries_.size() == models_max_) return start_result::too_many_models;
   auto added = std::make_shared<entry>(id);
   entries_.emplace(id, added);
-  run(added, std::move(what));
+  run(added, std::move(new_order));
   return start_result::started;
 }
 
 remove_result models::remove(const std::string& id) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return remove_result::absent;
-  const std::shared_ptr<entry> of = found->second;
+  const std::shared_ptr<entry> model_entry = found->second;
   if (keeper_) keeper_->withdraw(id);
-  of->served.reset();
-  of->next.reset();
-  of->removed = true;
-  if (of->latest->under_way()) {
-    stop(*of);
+  model_entry->served.reset();
+  model_entry->next.reset();
+  model_entry->removed = true;
+  if (model_entry->latest->under_way()) {
+    stop(*model_entry);
     return remove_result::cancelling;
   }
   entries_.erase(found);
@@ -195,24 +198,25 @@ std::string models::free_id() {
 void models::close(std::function<void()> when_idle) {
   closing_ = true;
   when_idle_ = std::move(when_idle);
-  for (const auto& [id, of] : entries_) {
-    of->next.reset();
-    stop(*of);
+  for (const auto& [id, model_entry] : entries_) {
+    model_entry->next.reset();
+    stop(*model_entry);
   }
 }
 
-void models::run(const std::shared_ptr<entry>& of, load_order what) {
+void models::run(const std::shared_ptr<entry>& model_entry, load_order new_order) {
   ++loads_;
-  of->latest = std::make_shared<attempt>(std::move(what));
+  model_entry->latest = std::make_shared<attempt>(std::move(new_order));
   asio::co_spawn(
-      executor_, load_model(*loader_, how_, of->latest, keeper_.get(), of->id),
-      asio::bind_cancellation_slot(of->latest->cancel.slot(),
-                                   [this, of](std::exception_ptr failure) { ended(of, failure); }));
+      executor_, load_model(*loader_, how_, model_entry->latest, keeper_.get(), model_entry->id),
+      asio::bind_cancellation_slot(
+          model_entry->latest->cancel.slot(),
+          [this, model_entry](std::exception_ptr failure) { ended(model_entry, failure); }));
 }
 
-void models::ended(const std::shared_ptr<entry>& of, const std::exception_ptr& failure) {
-  attempt& last = *of->latest;
-  // A cancellation that arrives after the end of the load is still obeyed.
+void models::ended(const std::shared_ptr<entry>& model_entry, const std::exception_ptr& failure) {
+  attempt& last = *model_entry->latest;
+  // A load that was cancelled counts as cancelled, even if it has succeeded before.
   const bool cancelled = last.state == load_state::cancelling;
   --loads_;
   if (cancelled) {
@@ -221,35 +225,35 @@ void models::ended(const std::shared_ptr<entry>& of, const std::exception_ptr& f
     ++counts_.cancelled;
   } else if (failure) {
     last.state = load_state::failed;
-    last.problem = words_of(failure);
+    last.problem = text_of(failure);
     ++counts_.failed;
-    // This line is for the operator of the server. Clients see the state of the model.
-    tool::complain("model-server", "error: " + of->id + ": " + last.problem);
+    // Prints the error for the operator of the server. Clients see it in the state of the model.
+    tool::complain("model-server", "error: " + model_entry->id + ": " + last.problem);
   } else {
     last.state = load_state::ready;
     last.end = last.loaded.stats();
     // Replies copy the tensors to the host, so no work on the device uses them.
     if (last.loaded.size() > 0) tool::release(last.loaded[0]);
     // The previous model is freed when the last reply that uses it has been sent.
-    of->served = of->latest;
+    model_entry->served = model_entry->latest;
     ++counts_.ready;
     counts_.bytes += last.end.bytes;
   }
   last.load = load_operation();
-  last.order.base.reset();  // The previous version is freed when no reply uses it.
+  last.order.base.reset();  // Then the base version can be freed as soon as no reply uses it.
 
-  if (of->next) {
-    load_order next = std::move(*of->next);
-    of->next.reset();
-    run(of, std::move(next));
-  } else if (of->removed) {
-    entries_.erase(of->id);
+  if (model_entry->next) {
+    load_order next = std::move(*model_entry->next);
+    model_entry->next.reset();
+    run(model_entry, std::move(next));
+  } else if (model_entry->removed) {
+    entries_.erase(model_entry->id);
   }
   if (closing_ && idle()) when_idle_();
 }
 
-void models::stop(const entry& of) {
-  attempt& last = *of.latest;
+void models::stop(const entry& model_entry) {
+  attempt& last = *model_entry.latest;
   if (last.state != load_state::opening && last.state != load_state::loading) return;
   last.end = last.progress();
   last.state = load_state::cancelling;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The models of the server: models that are served, models that are being loaded, and models that
-// will be loaded next.
+// The models of the server. A model can be served, be loading, or wait for the end of another load.
 //
-// All functions run in the only thread of the io_context, so no locks are needed. Loads run in the
-// loader's own thread, and the coroutines only wait for them.
+// All functions run in the only thread of the io_context, so no locks are needed. Loads run in
+// threads of the loader, and the coroutines of this thread only wait for them.
 //
 //   POST a        ----loading a---- a is served ------------------------------- b is served
 //   POST b, same id                              ----loading b (a is served)----
 //
-// A superseded load is cancelled, and its successor begins when it has ended. Each id has at most
-// one load in progress, so it needs the memory of at most two models.
+// If a client begins another load for an id, the load in progress is cancelled, and the new load
+// begins when the old load has ended. Each id has at most one load in progress, so each id needs
+// the memory of at most two models.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -45,8 +45,8 @@ std::string_view name(load_state state) noexcept;
 
 /// The request of a load.
 struct load_order {
-  explicit load_order(std::string from, tool::selection_text of = {})
-      : source(std::move(from)), wanted(std::move(of)) {}
+  explicit load_order(std::string from, tool::selection_text selected = {})
+      : source(std::move(from)), wanted(std::move(selected)) {}
 
   std::string source;
   tool::selection_text wanted;
@@ -55,7 +55,7 @@ struct load_order {
 
 /// A load of a checkpoint, of a part of a checkpoint, or of the next version of a model.
 struct attempt {
-  explicit attempt(load_order what) : order(std::move(what)) {}
+  explicit attempt(load_order new_order) : order(std::move(new_order)) {}
 
   load_order order;
   load_state state = load_state::opening;
@@ -78,7 +78,8 @@ struct entry {
   std::optional<load_order> next;   // Will be loaded when `latest` has ended.
   bool removed = false;             // True if the entry is erased when `latest` has ended.
 
-  /// Returns the catalog of the served model, or of the model that is being loaded, or null.
+  /// Returns the catalog of the served model. If no model is served, returns the catalog of the
+  /// model that is being loaded, or null.
   const ringload::catalog* catalog() const noexcept;
 };
 
@@ -100,8 +101,9 @@ class models {
   /// Throws `ringload::error`.
   models(boost::asio::any_io_executor executor, const settings& from);
 
-  /// Begins a load. If another model has the id, that model is served until the new model is ready.
-  start_result start(const std::string& id, load_order what);
+  /// Begins a load. If another model has this id, the other model is served until the new model is
+  /// ready.
+  start_result start(const std::string& id, load_order new_order);
   /// Cancels the load in progress and drops the model. Replies that are being sent keep the memory
   /// alive.
   remove_result remove(const std::string& id);
@@ -111,8 +113,8 @@ class models {
   /// Returns an id that no model has.
   std::string free_id();
 
-  /// Cancels all loads, and starts no load afterwards. Calls `when_idle` each time that the last
-  /// running load has ended.
+  /// Cancels all loads, and starts no load afterwards. Calls `when_idle` when the last running load
+  /// has ended.
   void close(std::function<void()> when_idle);
   bool idle() const noexcept { return loads_ == 0; }
 
@@ -120,9 +122,9 @@ class models {
   load_stats loader_stats() const { return loader_->stats(); }
 
  private:
-  void run(const std::shared_ptr<entry>& of, load_order what);
-  void ended(const std::shared_ptr<entry>& of, const std::exception_ptr& failure);
-  static void stop(const entry& of);
+  void run(const std::shared_ptr<entry>& model_entry, load_order new_order);
+  void ended(const std::shared_ptr<entry>& model_entry, const std::exception_ptr& failure);
+  static void stop(const entry& model_entry);
 
   boost::asio::any_io_executor executor_;
   const std::size_t models_max_;
@@ -135,7 +137,8 @@ class models {
   bool closing_ = false;
   std::function<void()> when_idle_;
   const std::unique_ptr<keeper> keeper_;  // Null if no process can attach.
-  // Declared last, because its destructor must run first: it waits until no read is in flight.
+  // The last member, because its destructor must run first. The destructor waits until no read is
+  // in flight.
   const std::unique_ptr<loader> loader_;
 };
 

@@ -5,7 +5,8 @@
 
 namespace ringload::server {
 
-/// The page at /. It shows the models and their progress, and has a form for a load.
+/// The HTML page at the path /. The page shows the models and their progress, and has a form that
+/// begins a load.
 extern const std::string_view page;
 
 /// The content security policy: the page may run its own script, and send requests to its own

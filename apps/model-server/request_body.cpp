@@ -19,8 +19,8 @@ namespace {
 
 constexpr unsigned json_depth_max = 4;
 
-// Returns the keys of the object in a valid JSON text. Boost.JSON keeps only the last value of a
-// repeated key, so its object does not show repeated keys.
+// Returns the keys of the object in a valid JSON text, including repeated keys. The object of
+// Boost.JSON contains a repeated key only once.
 std::vector<std::string> keys_of(std::string_view text) {
   std::vector<std::string> keys;
   std::string_view string;

@@ -9,9 +9,9 @@
 
 namespace ringload::server {
 
-/// Parses an object. `required` is a key that must exist and whose value must be a string. Throws
-/// std::invalid_argument with a sentence for the client. Refuses repeated keys and unknown keys,
-/// because a misspelt key must not be ignored.
+/// Parses a JSON object. The object must contain the key `required` with a string, and may contain
+/// the keys `optional`. Refuses repeated and unknown keys, because a misspelt key must not be
+/// ignored. Throws std::invalid_argument with a message for the client.
 boost::json::object parse_request_body(std::string_view text, std::string_view required,
                                        std::initializer_list<std::string_view> optional);
 

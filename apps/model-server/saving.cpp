@@ -38,9 +38,10 @@ void check_file_name(std::string_view name) {
   }
 }
 
-// Wide types are first, so that each tensor is aligned for its type in a file without gaps.
-std::vector<tensor> in_file_order(const model& of) {
-  std::vector<tensor> all(of.begin(), of.end());
+// Returns the tensors with wide types first, so that each tensor is aligned for its type in a file
+// without gaps.
+std::vector<tensor> in_file_order(const model& source) {
+  std::vector<tensor> all(source.begin(), source.end());
   std::ranges::stable_sort(all, [](const tensor& a, const tensor& b) {
     return alignment(a.dtype()) > alignment(b.dtype());
   });
@@ -54,7 +55,7 @@ allowed_targets::allowed_targets(const std::vector<std::string>& roots) {
 }
 
 std::optional<std::string> allowed_targets::resolve(std::string_view name) const {
-  // The kernel would read a path with a NUL only up to the NUL.
+  // For the kernel, a path ends at its first NUL.
   if (name.size() > path_bytes_max || name.find('\0') != std::string_view::npos) {
     return std::nullopt;
   }
@@ -95,28 +96,28 @@ save_request parse_save_wish(std::string_view body) {
   return out;
 }
 
-asio::awaitable<write_result> save_model(model what, save_request how, std::string path) {
-  const std::vector<tensor> tensors = in_file_order(what);
-  writer_options as;
-  as.replace = false;
+asio::awaitable<write_result> save_model(model source, save_request requested, std::string path) {
+  const std::vector<tensor> tensors = in_file_order(source);
+  writer_options options;
+  options.replace = false;
   object_options stored;
-  stored.zstd_level = how.zstd_level;
-  stored.digest = how.digest;
+  stored.zstd_level = requested.zstd_level;
+  stored.digest = requested.digest;
   writer out;
   if (is_zt(path)) {
-    out = writer(std::move(path), std::move(as));
+    out = writer(std::move(path), std::move(options));
   } else {
     std::vector<planned_tensor> planned;
     for (const tensor& each : tensors) {
       planned.push_back(
           {std::string(each.name()), each.dtype(), {each.shape().begin(), each.shape().end()}});
     }
-    out = writer(std::move(path), std::move(planned), {}, std::move(as));
+    out = writer(std::move(path), std::move(planned), {}, std::move(options));
   }
   for (const tensor& each : tensors) {
     tensor_ref view(each);
-    object_options same = stored;
-    co_await out.add_async(std::move(view), std::move(same));
+    object_options copied_options = stored;
+    co_await out.add_async(std::move(view), std::move(copied_options));
   }
   auto done = co_await out.finish_async();
   co_return done;

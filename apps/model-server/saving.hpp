@@ -16,8 +16,9 @@
 
 namespace ringload::server {
 
-/// The folders to which a client may save: existing folders beneath a root, after symlinks are
-/// followed. As with sources, users who can write beneath a root must be trusted.
+/// The folders to which a client may save. After symlinks are followed, the folder of the file must
+/// exist beneath a root. Users who can write beneath a root must be trusted, as in
+/// allowed_sources.hpp.
 class allowed_targets {
  public:
   /// Throws std::filesystem::filesystem_error if a root does not exist.
@@ -35,17 +36,18 @@ class allowed_targets {
 struct save_request {
   std::string path;
   int zstd_level = 0;
-  // Only CRC-32C, because this server links no cryptography.
+  // Can only be CRC-32C, because this server links no cryptography.
   std::optional<digest_algorithm> digest;
 };
 
-/// Parses {"path": "x.zt", "zstd": 3, "digest": "crc32c"}, of which only the path is required.
-/// Throws std::invalid_argument with a sentence for the client. Refuses a path with another ending,
-/// and a file name that is too long for Linux.
+/// Parses {"path": "x.zt", "zstd": 3, "digest": "crc32c"}. Only the path is required. Refuses a
+/// path that ends neither in .zt nor in .safetensors, and a file name that is too long for Linux.
+/// Throws std::invalid_argument with a message for the client.
 save_request parse_save_wish(std::string_view body);
 
 /// Writes all tensors of a model in host memory. Fails with EEXIST if the file exists. `path` must
 /// be a result of `allowed_targets`.
-boost::asio::awaitable<write_result> save_model(model what, save_request how, std::string path);
+boost::asio::awaitable<write_result> save_model(model source, save_request requested,
+                                                std::string path);
 
 }  // namespace ringload::server

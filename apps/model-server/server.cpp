@@ -32,19 +32,19 @@ namespace {
 
 constexpr auto pause_after_failed_accept = std::chrono::milliseconds(100);
 
-// Accepts connections and answers requests, with one thread and one io_context, and shuts down in
-// order.
+// Accepts connections and answers requests, with one thread and one io_context. After a signal,
+// shuts down gracefully.
 class server {
  public:
-  explicit server(const settings& how)
-      : how_(how),
-        allowed_(how.roots, how.hub_cache, how.allowed_hosts),
-        targets_(how.save_roots),
+  explicit server(const settings& options)
+      : how_(options),
+        allowed_(options.roots, options.hub_cache, options.allowed_hosts),
+        targets_(options.save_roots),
         signals_(context_, SIGINT, SIGTERM),
         grace_(context_),
         retry_(context_),
-        acceptor_(context_, tcp::endpoint(asio::ip::make_address(how.address), how.port)),
-        models_(context_.get_executor(), how),
+        acceptor_(context_, tcp::endpoint(asio::ip::make_address(options.address), options.port)),
+        models_(context_.get_executor(), options),
         services_{how_, allowed_, targets_, models_, counters_} {}
 
   void run() {
@@ -55,10 +55,10 @@ class server {
       [[maybe_unused]] const start_result begun = models_.start(id, load_order(std::move(*source)));
       assert(begun == start_result::started);
     }
-    const tcp::endpoint at = acceptor_.local_endpoint();
-    const std::string address = at.address().to_string();
-    const std::string host = at.address().is_v6() ? "[" + address + "]" : address;
-    fmt::print("listening on http://{}:{}/\n", host, at.port());
+    const tcp::endpoint endpoint = acceptor_.local_endpoint();
+    const std::string address = endpoint.address().to_string();
+    const std::string host = endpoint.address().is_v6() ? "[" + address + "]" : address;
+    fmt::print("listening on http://{}:{}/\n", host, endpoint.port());
     std::fflush(stdout);
     wait_for_signal();
     asio::co_spawn(context_, accept_all(), [](std::exception_ptr failure) {
@@ -102,9 +102,9 @@ class server {
   void refuse(tcp::socket& socket) {
     boost::system::error_code ignored;
     socket.non_blocking(true, ignored);
-    static constexpr std::string_view words =
+    static constexpr std::string_view text =
         "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-    socket.send(asio::buffer(words), 0, ignored);
+    socket.send(asio::buffer(text), 0, ignored);
     ++counters_.answers[503];
     socket.shutdown(tcp::socket::shutdown_send, ignored);
   }
@@ -113,7 +113,7 @@ class server {
     signals_.async_wait([this](const boost::system::error_code& cancelled, int signal) {
       if (cancelled) return;
       if (closing_) ::_exit(128 + signal);
-      // Waits for a second signal, until the shutdown is complete.
+      // During the shutdown, waits for a second signal.
       wait_for_signal();
       close();
     });
@@ -136,7 +136,7 @@ class server {
     end_if_idle();
   }
 
-  // Afterwards, run() returns, and pending work is abandoned.
+  // Ends the remaining operations if the server is closing and idle, so that run() returns.
   void end_if_idle() {
     if (!closing_ || !clients_.empty() || !models_.idle()) return;
     signals_.cancel();
@@ -160,6 +160,6 @@ class server {
 
 }  // namespace
 
-void run_server(const settings& how) { server(how).run(); }
+void run_server(const settings& options) { server(options).run(); }
 
 }  // namespace ringload::server

@@ -5,8 +5,8 @@
 
 namespace ringload::server {
 
-/// Serves until SIGINT or SIGTERM, then shuts down. Prints one line with the address when the
-/// server listens. Throws if the server cannot start.
+/// Runs the server until SIGINT or SIGTERM, then shuts it down. Prints its address when it listens.
+/// Throws if the server cannot start.
 void run_server(const settings& how);
 
 }  // namespace ringload::server

@@ -16,8 +16,8 @@
 namespace ringload::server {
 
 struct settings {
-  // A loopback address by default, because every user of the port can make this process read files
-  // and allocate memory.
+  // The default is a loopback address, because everybody who can connect to the port can make this
+  // process read files and allocate memory.
   std::string address = "127.0.0.1";
   std::uint16_t port = 8080;  // 0 means any free port, which is then printed.
 
@@ -46,10 +46,12 @@ struct settings {
   std::optional<ringload::dtype> dtype;
   loader_options options;
   std::size_t models_max = 16;
-  // Maximum number of loads at the same time. A load that replaces another load waits for its end.
+  // Maximum number of loads at the same time. A load that replaces another load waits until the
+  // other load has ended, and is not counted.
   std::size_t loads_max = 2;
   std::size_t connections_max = 256;
-  // The niceness of the loading threads, 0 to 19, so that requests have priority.
+  // The niceness of the threads of the loader, 0 to 19. The default gives priority to the thread
+  // that answers requests.
   int load_nice = 10;
 
   // The time limit for receiving a request, for sending a piece of a reply, and for loading a
@@ -63,10 +65,11 @@ inline constexpr std::uint64_t body_bytes_max = 65536;
 inline constexpr std::uint64_t listed_tensors_max = 10'000;
 // The default number of tensors in one response.
 inline constexpr std::uint64_t listed_tensors = 1000;
-// A piece of a tensor's bytes. Other clients are served between two pieces.
+// The size of the pieces in which the bytes of a tensor are sent. Other clients are served between
+// two pieces.
 inline constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 inline constexpr auto event_every = std::chrono::milliseconds(200);
-// How long a shutdown waits for replies in progress.
+// The time that a shutdown waits for replies in progress.
 inline constexpr auto grace = std::chrono::seconds(5);
 
 }  // namespace ringload::server

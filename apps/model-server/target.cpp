@@ -38,11 +38,12 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return out;
 }
 
-// Removes the text before the first `separator`, or the whole text, from the front of `text`.
+// Removes and returns the text before the first `separator`, or the whole text. Also removes the
+// separator.
 std::string_view take_until(std::string_view& text, char separator) {
-  const std::size_t at = text.find(separator);
-  const std::string_view taken = text.substr(0, at);
-  text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
+  const std::size_t position = text.find(separator);
+  const std::string_view taken = text.substr(0, position);
+  text.remove_prefix(position == std::string_view::npos ? text.size() : position + 1);
   return taken;
 }
 
@@ -73,10 +74,10 @@ std::optional<target> parse_target(std::string_view text) {
   return out;
 }
 
-std::optional<std::uint64_t> number_in(const target& of, const std::string& key,
+std::optional<std::uint64_t> number_in(const target& parsed, const std::string& key,
                                        std::uint64_t otherwise) {
-  const auto found = of.query.find(key);
-  return found == of.query.end() ? otherwise : parse_digits(found->second);
+  const auto found = parsed.query.find(key);
+  return found == parsed.query.end() ? otherwise : parse_digits(found->second);
 }
 
 range_answer parse_range(std::string_view header, std::uint64_t size) {
@@ -98,7 +99,7 @@ range_answer parse_range(std::string_view header, std::uint64_t size) {
   if (!first || (!last && dash + 1 != header.size())) return whole;
   if (last && *last < *first) return whole;
   if (*first >= size) return outside;
-  // The end in the header is the last byte, but `end` is one byte after it.
+  // The header contains the index of the last byte, and `end` is the index after it.
   const std::uint64_t end = last ? std::min(*last, size - 1) + 1 : size;
   return {range_kind::part, {*first, end}};
 }

@@ -12,10 +12,10 @@
 
 namespace ringload::server {
 
-/// A request target. "/models/a/tensors/b%2Fc/d?limit=5" has the parts models, a, tensors and
-/// b/c/d, and a query.
+/// A request target. For example, "/models/a/tensors/b%2Fc/d?limit=5" has the parts "models", "a",
+/// "tensors" and "b/c/d". Its query has the key "limit" with the value "5".
 struct target {
-  // At most 4 decoded parts. The last part has the rest of the path.
+  // At most 4 decoded parts. The fourth part contains the rest of the path.
   std::vector<std::string> parts;
   std::map<std::string, std::string> query;
 };
@@ -24,9 +24,9 @@ struct target {
 /// hexadecimal digits.
 std::optional<target> parse_target(std::string_view text);
 
-/// Returns the number in the query, or `otherwise` if the query has no such key. Returns an empty
-/// optional if the value is not a number.
-std::optional<std::uint64_t> number_in(const target& of, const std::string& key,
+/// Returns the number that `key` has in the query, or `otherwise` if the query does not contain
+/// `key`. Returns an empty optional if the value is not a number.
+std::optional<std::uint64_t> number_in(const target& parsed, const std::string& key,
                                        std::uint64_t otherwise);
 
 /// Bytes [begin, end) of a body.
@@ -49,8 +49,8 @@ range_answer parse_range(std::string_view header, std::uint64_t size);
 /// Returns true if an Accept header contains exactly this media type.
 bool accepts(std::string_view header, std::string_view type);
 
-/// Returns true if a Host header names the loopback interface. A web page whose host name resolves
-/// to 127.0.0.1 sends its own name instead.
+/// Returns true if a Host header names the loopback interface. If the host name of a web page
+/// resolves to 127.0.0.1, the requests of the page contain this host name instead.
 bool is_loopback_host(std::string_view header);
 
 }  // namespace ringload::server

@@ -2,7 +2,7 @@
 #pragma once
 
 // Loads a checkpoint, as a whole or through a window, and hashes each tensor. Used by the commands
-// sum and verify.
+// `sum` and `verify`.
 
 #include <functional>
 #include <ringload/checkpoint.hpp>
@@ -16,23 +16,25 @@
 
 namespace ringload::tool {
 
-struct summed {
+struct checksum_result {
   catalog loaded;  // The loaded tensors.
   load_stats stats;
-  checkpoint whole;                 // All tensors of the checkpoint.
+  checkpoint whole;                 // Also lists the tensors that are not selected.
   std::vector<tensor_digest> sums;  // Sorted by name, as unsigned bytes.
   double seconds_starting = 0;      // The time to create the loader.
   double seconds_opening = 0;       // The time to open the checkpoint.
   std::vector<file_stats> of_files = {};
 };
 
-/// Hashes the selected tensors. `algorithm_of` returns the algorithm for the tensor of a name. The
-/// signal handlers must be installed. Throws the failure of the load, or `interrupted`.
-summed sum_all_tensors(const load_request& request,
-                       const std::function<digest_algorithm(std::string_view)>& algorithm_of);
+/// Hashes the selected tensors. `algorithm_of` returns the algorithm for the tensor with a name.
+/// The caller must have called watch_for_interrupts(). Throws the error of the load, or
+/// `interrupted`.
+checksum_result sum_all_tensors(
+    const load_request& request,
+    const std::function<digest_algorithm(std::string_view)>& algorithm_of);
 
 /// Hashes the model that a keeper serves under the name of the first source.
-summed sum_attached(const load_request& request, const std::string& socket,
-                    const std::function<digest_algorithm(std::string_view)>& algorithm_of);
+checksum_result sum_attached(const load_request& request, const std::string& socket,
+                             const std::function<digest_algorithm(std::string_view)>& algorithm_of);
 
 }  // namespace ringload::tool

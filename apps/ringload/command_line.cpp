@@ -225,8 +225,8 @@ void add_verify(CLI::App& root, verify_request& request) {
                       "Check tensors against this checksum list. Without it, check whole files of\n"
                       "a Hugging Face cache against the digests in the names of their blobs")
           ->type_name("FILE");
-  // These options need a load. Without this rule, they would be accepted and ignored for whole
-  // files.
+  // These options need a load. Without --checksums, there is no load, and the options would be
+  // ignored silently.
   for (CLI::Option* option : loading) option->needs(list)->group("With --checksums");
   add_reporting(verify, request.load);
   verify.callback([&request] { check_source(request.load.from); });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The event loop of a command that loads. Runs one coroutine in this thread, draws the progress
-// bar, and cancels the coroutine on Ctrl-C.
+// The event loop of a command. Runs one coroutine in this thread, draws the progress bar, and
+// cancels the coroutine after Ctrl-C.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -12,10 +12,11 @@
 
 namespace ringload::tool {
 
-/// Returns when `work` has ended and `context` has no work left. Rethrows the exception of `work`.
-/// Throws `interrupted` if a signal was received, even if `work` has succeeded.
+/// Runs `work`, and returns when it has ended and `context` has no other work. Rethrows the
+/// exception of `work`. Throws `interrupted` if a signal was received, even if `work` has
+/// succeeded.
 ///
-/// `so_far` is called in this thread, between the steps of `work`.
+/// `so_far` returns the progress of `work`. It is called in this thread, while `work` is suspended.
 void run_to_end(boost::asio::io_context& context, boost::asio::awaitable<void> work,
                 progress_bar& bar, std::function<progress()> so_far);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The commands. Each command writes its output to `out` and flushes it, or throws.
+// The commands. Each command writes its output to `out`, and then flushes `out`. After an error, a
+// command throws.
 
 #include "output.hpp"
 #include "requests.hpp"

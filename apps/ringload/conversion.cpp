@@ -25,15 +25,15 @@ constexpr std::uint64_t own_bytes = std::uint64_t{24} << 20;
 // In measurements, half of this size was slower, and twice this size was not faster.
 constexpr std::uint64_t reused_bytes = std::uint64_t{96} << 20;
 
-void check_has_meaning(const tensor_info& of, dtype loaded) {
-  if (of.original_shape.empty() || of.type.empty() || loaded != of.dtype) return;
-  throw error(errc::unsupported_dtype, "tensor '" + printable(of.name) + "'",
-              "its elements are quantised blocks of " + printable(of.type) +
+void check_storable(const tensor_info& tensor, dtype loaded) {
+  if (tensor.original_shape.empty() || tensor.type.empty() || loaded != tensor.dtype) return;
+  throw error(errc::unsupported_dtype, "tensor '" + printable(tensor.name) + "'",
+              "its elements are quantised blocks of " + printable(tensor.type) +
                   ", which safetensors cannot store; --dtype f16, bf16 or f32 dequantises blocks "
                   "of GGUF, and .zt stores all blocks unchanged");
 }
 
-// Returns true for logical types that are dtypes of ringload.
+// Returns true if the logical type is also a dtype of ringload.
 bool is_dtype(std::string_view type) {
   constexpr std::string_view known[] = {"f8_e4m3fn",  "f8_e5m2",   "f8_e4m3fnuz", "f8_e5m2fnuz",
                                         "f8_e8m0fnu", "complex64", "complex128"};
@@ -55,8 +55,9 @@ void append_attributes(json_object& to, const attributes& all) {
   out.close();
 }
 
-// Returns the information that the conversion would lose, or an empty string.
-std::string lost_of(const tensor_info& tensor, dtype loaded) {
+// Returns the information about a tensor that safetensors cannot store, as JSON. Returns an empty
+// string if there is none.
+std::string information_lost(const tensor_info& tensor, dtype loaded) {
   const bool typed = !tensor.type.empty() && loaded == tensor.dtype && !is_dtype(tensor.type);
   if (!typed && tensor.attributes.empty()) return {};
   std::string text;
@@ -80,42 +81,43 @@ std::string text_of(const composite_info& object) {
   return text;
 }
 
-// Returns a selection of `tensors`, with the ranges of `wanted`.
-selection pass_of(const selection_text& wanted, const catalog& all,
-                  const std::vector<ringload::planned_tensor>& tensors) {
+// Returns a selection of `tensors` by name, with the slices, shards and devices of `wanted`.
+selection select_tensors(const selection_text& wanted, const catalog& all,
+                         const std::vector<ringload::planned_tensor>& tensors) {
   std::vector<std::string> names;
   for (const auto& each : tensors) names.push_back(each.name);
-  const std::unordered_set<std::string> mine(names.begin(), names.end());
+  const std::unordered_set<std::string> pass_names(names.begin(), names.end());
   selection_text ranges = wanted;
   ranges.select.clear();
   ranges.except.clear();
   ranges.experts = false;
-  std::erase_if(ranges.slices, [&](const slice_text& each) { return !mine.contains(each.name); });
+  std::erase_if(ranges.slices,
+                [&](const slice_text& each) { return !pass_names.contains(each.name); });
   selection out = selection_of(ranges, all);
   return out.names(std::move(names)).allow_missing();
 }
 
 }  // namespace
 
-std::uint64_t bytes_of(const ringload::planned_tensor& of) {
+std::uint64_t bytes_of(const ringload::planned_tensor& tensor) {
   std::uint64_t elements = 1;
-  for (const std::uint64_t size : of.shape) elements *= size;
-  return (elements * bits(of.dtype) + 7) / 8;
+  for (const std::uint64_t size : tensor.shape) elements *= size;
+  return (elements * bits(tensor.dtype) + 7) / 8;
 }
 
 std::vector<conversion_pass> safetensors_passes(const catalog& all, const selection_text& wanted,
                                                 const load_options& how) {
-  const catalog some = chosen(all, selection_of(wanted, all));
+  const catalog selected = chosen(all, selection_of(wanted, all));
   std::map<unsigned, std::vector<ringload::planned_tensor>, std::greater<>> by_alignment;
-  for (const tensor_info& each : some.tensors) {
-    ringload::planned_tensor made = planned(each, how);
-    check_has_meaning(each, made.dtype);
-    by_alignment[alignment(made.dtype)].push_back(std::move(made));
+  for (const tensor_info& each : selected.tensors) {
+    ringload::planned_tensor result = planned(each, how);
+    check_storable(each, result.dtype);
+    by_alignment[alignment(result.dtype)].push_back(std::move(result));
   }
   std::vector<conversion_pass> passes;
   for (auto& [width, tensors] : by_alignment) {
-    selection mine = pass_of(wanted, all, tensors);
-    passes.push_back({std::move(mine), std::move(tensors)});
+    selection chosen_tensors = select_tensors(wanted, all, tensors);
+    passes.push_back({std::move(chosen_tensors), std::move(tensors)});
   }
   return passes;
 }
@@ -148,22 +150,22 @@ std::string index_text(const std::vector<std::vector<ringload::planned_tensor>>&
   return index_of(all);
 }
 
-std::unordered_set<std::string> part_names(const catalog& some) {
+std::unordered_set<std::string> part_names(const catalog& selected) {
   std::unordered_set<std::string> names;
-  for (const composite_info& each : some.composites) {
+  for (const composite_info& each : selected.composites) {
     for (const std::string& part : each.parts) names.insert(each.name_of(part));
   }
   return names;
 }
 
-std::map<std::string, std::string, std::less<>> second_names(const catalog& some,
+std::map<std::string, std::string, std::less<>> second_names(const catalog& selected,
                                                              const selection_text& wanted,
                                                              const load_options& how) {
   std::map<std::string, std::string, std::less<>> out;
   if (!wanted.slices.empty() || !wanted.shards.empty()) return out;
-  const std::unordered_set<std::string> parts = part_names(some);
+  const std::unordered_set<std::string> parts = part_names(selected);
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<const tensor_info*>> by_place;
-  for (const tensor_info& each : some.tensors) {
+  for (const tensor_info& each : selected.tensors) {
     if (!each.encoding.empty() || each.bytes == 0 || parts.contains(each.name)) continue;
     auto& there = by_place[{each.file, each.offset}];
     const auto first = std::ranges::find_if(there, [&](const tensor_info* other) {
@@ -180,12 +182,12 @@ std::map<std::string, std::string, std::less<>> second_names(const catalog& some
   return out;
 }
 
-std::vector<std::pair<std::string, std::string>> safetensors_metadata(const catalog& some,
+std::vector<std::pair<std::string, std::string>> safetensors_metadata(const catalog& selected,
                                                                       const load_options& how) {
   constexpr std::string_view own_key = "ringload";
   std::vector<std::pair<std::string, std::string>> out;
-  std::string earlier;  // Written by an earlier conversion.
-  for (const auto& [key, value] : metadata_of(some)) {
+  std::string earlier;  // The value of `own_key`, from an earlier conversion.
+  for (const auto& [key, value] : metadata_of(selected)) {
     if (key == own_key) {
       earlier = value.text();
     } else {
@@ -193,15 +195,15 @@ std::vector<std::pair<std::string, std::string>> safetensors_metadata(const cata
     }
   }
   std::string tensors;
-  for (const tensor_info& each : some.tensors) {
-    const std::string lost = lost_of(each, planned(each, how).dtype);
+  for (const tensor_info& each : selected.tensors) {
+    const std::string lost = information_lost(each, planned(each, how).dtype);
     if (lost.empty()) continue;
     tensors += tensors.empty() ? "" : ", ";
     append_json(tensors, each.name);
     tensors += ": " + lost;
   }
   std::string objects;
-  for (const composite_info& each : some.composites) {
+  for (const composite_info& each : selected.composites) {
     objects += objects.empty() ? "" : ", ";
     append_json(objects, each.name);
     objects += ": " + text_of(each);
@@ -244,11 +246,11 @@ loader_options reusing_memory(loader_options options, const conversion_memory& m
   return options;
 }
 
-std::uint64_t window_for(const catalog& some, const load_options& how,
+std::uint64_t window_for(const catalog& selected, const load_options& how,
                          const conversion_memory& memory) {
   std::uint64_t largest = 0;
   const tensor_info* culprit = nullptr;
-  for (const tensor_info& each : some.tensors) {
+  for (const tensor_info& each : selected.tensors) {
     const std::uint64_t bytes = std::max(bytes_of(planned(each, how)), each.bytes);
     if (bytes > largest) culprit = &each;
     largest = std::max(largest, bytes);

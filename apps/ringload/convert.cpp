@@ -41,7 +41,7 @@ namespace fs = std::filesystem;
 struct state {
   const convert_request& request;
   const conversion_memory memory;
-  loader& with;
+  loader& file_loader;
   checkpoint file;
   tensor_stream load;
   writer out;
@@ -75,8 +75,8 @@ void write_to(state& s, writer to) {
   s.writes = true;
 }
 
-// Must be called after the last tensor of a load. Several loads of one conversion can read parts of
-// the same files, so the count of the last load is kept.
+// Must be called after the last tensor of a load. The counts of several loads are not added,
+// because the loads of one conversion can read the same files.
 void count_unverified(state& s) { s.files_unverified = s.load.progress().files_unverified; }
 
 asio::awaitable<void> finish_file(state& s) {
@@ -112,7 +112,7 @@ asio::awaitable<void> check_cut_tensors(state& s) {
   load_options options = checked_options(s, cut);
   const std::uint64_t window = window_for(chosen(all, cut), options, s.memory);
   options.dtype.reset();
-  auto load = co_await s.with.stream_async(s.file, window, options);
+  auto load = co_await s.file_loader.stream_async(s.file, window, options);
   s.load = std::move(load);
   for (;;) {
     auto next = co_await s.load.next_async();
@@ -135,7 +135,7 @@ asio::awaitable<void> write_shards(
   for (const conversion_pass& pass : passes) {
     const load_options options = checked_options(s, pass.wanted);
     const std::uint64_t window = window_for(chosen(all, pass.wanted), options, s.memory);
-    auto load = co_await s.with.stream_async(s.file, window, options);
+    auto load = co_await s.file_loader.stream_async(s.file, window, options);
     s.load = std::move(load);
     add_notes(s, s.load.catalog().notes);
     for (std::size_t i = 0; i < pass.tensors.size(); ++i) {
@@ -151,8 +151,8 @@ asio::awaitable<void> write_shards(
       co_await s.out.add_async(std::move(view));
       --left;
     }
-    // A load can fail after its last tensor, for example if a file does not have the digest of the
-    // hub. The call after the last tensor throws the error.
+    // A load can fail after its last tensor, for example if the digest of a file differs from the
+    // digest of the hub. The call of next_async() after the last tensor throws this error.
     for (bool more = true; more;) {
       auto next = co_await s.load.next_async();
       more = next.has_value();
@@ -162,7 +162,7 @@ asio::awaitable<void> write_shards(
   co_await finish_file(s);
 }
 
-// Returns the error with the final name of a file instead of its temporary name.
+// Returns the error with the name `target` instead of the temporary name of the file.
 error with_target(const error& failed, const std::string& temporary, const std::string& target) {
   const std::string_view text = failed.what();
   if (!failed.place().starts_with(temporary)) return failed;
@@ -214,7 +214,7 @@ asio::awaitable<void> to_safetensors(state& s) {
 
 // ---- .zt ----
 
-// Attributes that loads interpret.
+// The keys of the attributes that loads interpret.
 constexpr const char* gguf_type_key = "gguf_type";
 constexpr const char* logical_type_key = "logical_type";
 constexpr const char* original_shape_key = "original_shape";
@@ -241,13 +241,14 @@ bool all_zt(const catalog& all) {
   return true;
 }
 
-// Returns the objects that can be copied as they are stored. Returns an empty optional if only a
-// part of an object is selected, or if a dtype is converted.
+// Returns the names of the objects to copy as they are stored. Returns an empty optional if the
+// tensors must be loaded: the files are not local .zt files, a dtype is converted, or only a part
+// of an object is selected.
 std::optional<std::unordered_set<std::string>> whole_objects(const state& s, const catalog& some) {
   const selection_text& wanted = s.request.load.from.wanted;
   const catalog& all = s.file.catalog();
   if (!all_zt(all) || s.request.load.how.dtype) return std::nullopt;
-  // copy_async() opens the files by their paths, so they must be local.
+  // copy_async() opens the files by their paths, so the files must be local.
   for (const file_info& file : all.files) {
     if (file.path.find("://") != std::string::npos) return std::nullopt;
   }
@@ -285,7 +286,8 @@ object_options object_options_of(const state& s, const tensor_info& of, dtype lo
   if (of.type.empty()) return how;
   if (loaded == of.dtype && of.original_shape.empty()) how.type = of.type;
   if (of.original_shape.empty()) return how;
-  // .zt stores blocks and packed elements as bytes. These attributes state their type.
+  // .zt stores blocks and packed elements as bytes. The attributes below state their type and
+  // shape.
   bool is_gguf = s.file.catalog().files[of.file].format == "gguf";
   std::erase_if(how.attributes, [&](const auto& each) {
     is_gguf = is_gguf || each.first == gguf_type_key;
@@ -307,7 +309,8 @@ asio::awaitable<void> declare_composites(state& s, const catalog& some) {
   for (const composite_info& each : some.composites) {
     object_info object;
     object.name = each.name;
-    // The sparse layouts of .zt require parts with certain names and types.
+    // The sparse layouts of .zt require parts with certain names and types. Sparse objects of other
+    // formats have other parts, so their layouts get a prefix.
     const bool taken = !own && each.layout.starts_with("sparse_");
     const std::string& format = s.file.catalog().files[each.file].format;
     const std::string origin = format == "pytorch" ? "torch_" : format + "_";
@@ -338,7 +341,7 @@ asio::awaitable<void> load_tensors(state& s, const catalog& some) {
   if (!again.empty()) wanted = select().names(std::move(loaded));
   const load_options options = checked_options(s, wanted);
   const std::uint64_t window = window_for(some, options, s.memory);
-  auto load = co_await s.with.stream_async(s.file, window, options);
+  auto load = co_await s.file_loader.stream_async(s.file, window, options);
   s.load = std::move(load);
   add_notes(s, s.load.catalog().notes);
   for (;;) {
@@ -359,7 +362,7 @@ asio::awaitable<void> load_tensors(state& s, const catalog& some) {
   for (const auto& [name, first] : again) co_await s.out.add_alias_async(name, first);
 }
 
-// Adds the digests of second names, which a checksum list has too.
+// Adds the digests of the second names of tensors, because a checksum list contains all names.
 void add_digests_again(state& s, const catalog& some) {
   const auto again = second_names(some, s.request.load.from.wanted, s.request.load.how);
   std::vector<tensor_digest> more;
@@ -393,9 +396,9 @@ asio::awaitable<void> to_zt(state& s) {
 }
 
 asio::awaitable<void> convert_all(state& s) {
-  auto opened = co_await open_checkpoint(s.with, s.request.load.from);
+  auto opened = co_await open_checkpoint(s.file_loader, s.request.load.from);
   s.file = std::move(opened);
-  add_notes(s, s.file.catalog().notes);  // Also adds the notes about objects that the reader omits.
+  add_notes(s, s.file.catalog().notes);  // Adds the notes about objects that were omitted, too.
   co_await check_cut_tensors(s);
   if (s.request.to.ends_with(".zt")) {
     co_await to_zt(s);
@@ -422,11 +425,11 @@ void convert_checkpoint(const convert_request& request, output& out) {
   std::optional<atomic_file> list;
   if (!request.checksums.empty()) list.emplace(request.checksums, entry_kind::file, true);
   const conversion_memory memory = memory_for(available_host_bytes());
-  loader with(host(), reusing_memory(request.load.options, memory),
-              extensions_for(request.load.from));
+  loader file_loader(host(), reusing_memory(request.load.options, memory),
+                     extensions_for(request.load.from));
   asio::io_context context;
   progress_bar bar("converting", request.load.progress);
-  state s{request, memory, with, {}, {}, {}, false, 0, 0, {}, {}, 0};
+  state s{request, memory, file_loader, {}, {}, {}, false, 0, 0, {}, {}, 0};
   run_to_end(context, convert_all(s), bar, [&s] { return so_far(s); });
   if (list) {
     std::string text;

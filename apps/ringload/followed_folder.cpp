@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-// The limit of the time between two attempts after failures, in intervals.
+// The maximum pause after failures, as a multiple of the interval.
 constexpr int retry_intervals_max = 64;
 
 asio::awaitable<void> load_version(loader& shared_loader, const std::string& folder,
@@ -51,7 +51,8 @@ model followed_folder::load(std::optional<std::uint64_t> version) const {
   return loaded;
 }
 
-// Loads the last good version, in ascending order, so that each good delta is applied once.
+// Tries to load all `versions` in ascending order, so that each good delta is applied once. Keeps
+// the last version that could be loaded.
 bool followed_folder::load_any(const std::vector<std::uint64_t>& versions) {
   bool is_loaded = false;
   for (const std::uint64_t version : versions) {
@@ -60,8 +61,7 @@ bool followed_folder::load_any(const std::vector<std::uint64_t>& versions) {
       version_ = version;
       is_loaded = true;
     } catch (const error&) {
-      // The version belongs to the broken part of the chain. The failure of the newest version is
-      // reported.
+      // Ignored, because load_newest() reports the failure of the newest version.
     }
   }
   return is_loaded;
@@ -71,7 +71,7 @@ bool followed_folder::load_newest() {
   try {
     std::vector<std::uint64_t> newer = newer_versions();
     if (newer.empty()) {
-      // Fails with the reason why the folder has no version.
+      // Throws an error that states why the folder has no version.
       if (!loaded_) (void)load(std::nullopt);
       return false;
     }

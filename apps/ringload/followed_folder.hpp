@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A version folder whose new versions are loaded as they appear. A version that is missing, damaged
-// or wrong is reported, and the last good version stays in use.
+// A version folder whose new versions are loaded when they appear. If a version is missing, damaged
+// or wrong, the error is reported, and the last good version stays in use.
 
 #include <chrono>
 #include <cstdint>
@@ -19,7 +19,8 @@ namespace ringload::tool {
 
 class followed_folder {
  public:
-  /// `extensions` must be those of the loader.
+  /// `extensions` must be the extensions of the loader. `interval` is the time between two calls of
+  /// load_newest().
   followed_folder(loader& shared_loader, std::vector<extension> extensions, std::string folder,
                   std::chrono::milliseconds interval)
       : loader_(&shared_loader),
@@ -27,9 +28,10 @@ class followed_folder {
         folder_(std::move(folder)),
         interval_(interval) {}
 
-  /// Loads the newest version that can be loaded, if that version is newer than version(). Uses the
-  /// last loaded version and the later deltas, if possible. Returns true if a version was loaded.
-  /// After a failure, waits longer before each repetition, unless the folder has a newer version.
+  /// Loads the newest version that can be loaded, if it is newer than version(). Uses the last
+  /// loaded version and the later deltas, if possible. Returns true if a version was loaded. After
+  /// a failure, tries again only after a pause or if the folder has a newer version. Each further
+  /// failure doubles the pause.
   bool load_newest();
 
   /// Returns the last loaded version. Must be called after load_newest() has returned true.
@@ -37,8 +39,8 @@ class followed_folder {
   std::uint64_t version() const { return version_; }
   /// Returns the failure of the last call of load_newest(), or null.
   std::exception_ptr failure() const { return failure_; }
-  /// Returns the message of the failure if the message differs from the message of the previous
-  /// failure. Otherwise returns an empty string.
+  /// Returns the message of the failure, if this function has not just returned the same message.
+  /// Otherwise returns an empty string.
   std::string take_message();
 
  private:
@@ -55,7 +57,7 @@ class followed_folder {
   std::uint64_t version_ = 0;    // The number of loaded_.
 
   std::exception_ptr failure_;
-  std::string message_;                   // The message of the last failure that was taken.
+  std::string message_;                   // The last message that take_message() returned.
   std::uint64_t failed_version_ = 0;      // The newest version at the last failure.
   std::chrono::milliseconds pause_ = {};  // The time between the last failure and retry_time_.
   std::chrono::steady_clock::time_point retry_time_ = {};

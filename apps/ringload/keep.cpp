@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload keep: loads models, and serves them to other processes. SIGHUP loads the models again.
-// New versions of followed folders are published too.
+// ringload keep: loads models, and serves them to other processes. After SIGHUP, loads the models
+// again. Also publishes the new versions of followed folders.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -36,15 +36,15 @@ namespace ringload::tool {
 
 namespace {
 
-model load(loader& with, load_request one) {
+model load(loader& file_loader, load_request one) {
   boost::asio::io_context context;
   progress_bar bar("loading", one.progress);
-  running_load s{one, with};
+  running_load s{one, file_loader};
   run_to_end(context, load_all(s), bar, [&s] { return so_far(s); });
   return std::move(s.loaded);
 }
 
-// Returns the lines for the service manager about the served models.
+// Returns a line for the service manager about the served models.
 std::string status_of(const std::vector<kept_model>& models) {
   std::uint64_t bytes = 0;
   for (const kept_model& each : models) bytes += each.bytes;
@@ -137,8 +137,8 @@ class keep_service {
     publish(name, folder.loaded(), fmt::format("version {}, ", folder.version()));
   }
 
-  // Publishes a new version of a folder, if there is one. If a version cannot be loaded or
-  // published, the published version stays.
+  // Publishes the new version of a folder, if there is one. If it cannot be loaded or published,
+  // the old version stays published.
   void follow(const std::string& name, followed_folder& folder) {
     try {
       if (folder.load_newest()) {
@@ -217,7 +217,8 @@ class keep_service {
 
 void keep_models(const keep_request& request, output& out) {
   watch_for_interrupts();
-  // Without a terminal, SIGHUP always requests a reload.
+  // If standard input is not a terminal, SIGHUP requests a reload. On a terminal, SIGHUP ends the
+  // program.
   if (::isatty(STDIN_FILENO) == 0) watch_for_reloads();
   keep_service(request, out).run();
 }

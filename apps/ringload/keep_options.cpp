@@ -29,14 +29,14 @@ constexpr const char* about_service =
     "accepts a socket (socket activation); the package has the units ringload-keep@.service and "
     ".socket.\n";
 
-// Parses "NAME=SOURCE", or a source alone, which is then also the name.
+// Parses "NAME=SOURCE". If the text has no "=", the text is both the name and the source.
 kept_source named_source(const std::string& text, bool is_followed) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) return {text, text, is_followed};
   return {text.substr(0, equals), text.substr(equals + 1), is_followed};
 }
 
-// Adds models to the request. `option` is the option with the names.
+// Adds models to the request. An error names `option`.
 void add_models(keep_request& request, const char* option, const std::vector<std::string>& texts,
                 bool is_followed) {
   for (const std::string& text : texts) {
@@ -70,7 +70,7 @@ void add_keep(CLI::App& root, keep_request& request, const std::string& footer) 
       ->allow_extra_args(false)
       ->type_name("FOLDER");
   keep.add_option("--interval", request.interval_ms,
-                  "Milliseconds between two looks at the folders of --follow. Default: 1000")
+                  "Milliseconds between two checks of the folders of --follow. Default: 1000")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{3'600'000}))
       ->type_name("MS");
   keep.add_option("--socket", request.socket,

@@ -19,16 +19,16 @@ namespace ringload::tool {
 
 namespace {
 
-// Types that every reader supports, used in turn. Elements have whole bytes, and every bit pattern
-// is a valid value.
+// The types of mixed_tensors(), which every reader supports. Their elements have whole bytes, and
+// every bit pattern is a valid value.
 constexpr std::array mixed_types = {dtype::f32,     dtype::bf16, dtype::u8,        dtype::f16,
                                     dtype::i64,     dtype::i8,   dtype::f8_e4m3fn, dtype::f64,
                                     dtype::f8_e5m2, dtype::i32,  dtype::u16};
 
 std::uint64_t width(dtype type) noexcept { return bits(type) / 8; }
 
-// Returns the first type, from `preferred` on, whose elements fit in `bytes`. Returns u8 for 0
-// bytes.
+// Returns the first type, from the index `preferred` on, whose elements have at most `bytes` bytes.
+// Returns u8 for 0 bytes.
 dtype type_within(std::uint64_t bytes, std::size_t preferred) noexcept {
   for (std::size_t i = 0; i < mixed_types.size(); ++i) {
     const dtype type = mixed_types[(preferred + i) % mixed_types.size()];
@@ -75,8 +75,8 @@ struct llama {
   }
 };
 
-// Chooses the widest model whose usual depth and vocabulary fit. Then increases the depth, and then
-// the vocabulary, as far as possible.
+// Chooses the widest model that has at most `elements` elements with its usual depth and
+// vocabulary. Then increases the depth as far as possible, and then the vocabulary.
 llama llama_within(std::uint64_t elements) noexcept {
   constexpr std::array<std::uint64_t, 28> widths = {
       16384, 12288, 8192, 6144, 5120, 4096, 3072, 2560, 2048, 1536, 1024, 768, 512, 384,
@@ -159,7 +159,7 @@ std::vector<std::vector<planned_tensor>> into_shards(std::vector<planned_tensor>
   std::uint64_t given = 0;
   std::size_t next = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
-    // Each later shard needs at least one tensor.
+    // Leaves at least one tensor for each later shard.
     const std::size_t end = tensors.size() - (count - 1 - i);
     const std::uint64_t due = share(total, i + 1, count);
     const bool last = i + 1 == count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Plans the files of `ringload make`: tensors, files and headers. Pure functions.
+// Plans the output of `ringload make`: tensors, files and headers. Pure functions.
 
 #include <cstdint>
 #include <ringload/dtype.hpp>

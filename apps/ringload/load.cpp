@@ -32,9 +32,9 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Drops each tensor as soon as it is loaded.
-asio::awaitable<void> pass_all(running_load& s) {
-  auto started = co_await start_load(s.with, s.request);
+// Loads through a window, and drops each tensor as soon as it is loaded.
+asio::awaitable<void> load_through_window(running_load& s) {
+  auto started = co_await start_load(s.file_loader, s.request);
   s.started = std::move(started);
   s.loads = true;
   for (bool more = true; more;) {
@@ -72,14 +72,15 @@ void load_checkpoint(const load_request& request, output& out) {
   watch_for_interrupts();
   const auto before = std::chrono::steady_clock::now();
   const allocation_log log = log_to(request.allocation_log);
-  loader with(targets, request.options, extensions_for(request.from), log);
+  loader file_loader(targets, request.options, extensions_for(request.from), log);
   const std::chrono::duration<double> starting = std::chrono::steady_clock::now() - before;
 
   asio::io_context context;
   progress_bar bar("loading", request.progress);
-  running_load s{checked, with};
+  running_load s{checked, file_loader};
   const bool windowed = request.window_bytes > 0;
-  run_to_end(context, windowed ? pass_all(s) : load_all(s), bar, [&s] { return so_far(s); });
+  run_to_end(context, windowed ? load_through_window(s) : load_all(s), bar,
+             [&s] { return so_far(s); });
 
   if (log.failed()) {
     throw error({EIO, boost::system::system_category()}, printable(request.allocation_log),
@@ -105,7 +106,7 @@ void load_checkpoint(const load_request& request, output& out) {
       of_files,
       starting.count(),
       !request.verify.empty() || request.how.verify.stored != embedded_digests::none,
-      with.memory().tensor_bytes_peak};
+      file_loader.memory().tensor_bytes_peak};
   if (request.json) {
     std::string text;
     append_report(text, report);

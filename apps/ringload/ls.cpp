@@ -24,7 +24,8 @@ namespace ringload::tool {
 
 namespace {
 
-// Limits the width of the column, because a few very long names must not move all other columns.
+// The maximum width of the column of names, because a few very long names must not move all other
+// columns.
 constexpr std::size_t name_columns_max = 72;
 
 std::string shape_text(const std::vector<std::uint64_t>& shape) {
@@ -39,7 +40,7 @@ struct row {
   std::string_view file;
 };
 
-// Returns the length of the path of the common folder. The table omits this path.
+// Returns the length of the path of the folder that contains all files. The table omits this path.
 std::size_t shared_folder(const std::vector<file_info>& files) {
   if (files.empty()) return 0;
   std::string_view shared = files.front().path;
@@ -80,7 +81,7 @@ void write_table(const std::vector<row>& rows, output& out) {
   }
 }
 
-void write_for_eyes(const catalog& found, output& out) {
+void write_text(const catalog& found, output& out) {
   const std::size_t shared = shared_folder(found.files);
   std::vector<std::string> files;
   for (const file_info& file : found.files) files.push_back(printable(file.path.substr(shared)));
@@ -122,7 +123,7 @@ void append_value(std::string& to, const attribute& value) {
   to += value.text();
 }
 
-// If shards have different values for a key, the value is a list in the order of the files.
+// If the files have different values for a key, the JSON value is a list in the order of the files.
 void write_metadata(const catalog& found, std::string& to) {
   std::vector<std::pair<std::string_view, std::vector<const attribute*>>> values;
   std::unordered_map<std::string_view, std::size_t> index_of;
@@ -154,7 +155,7 @@ void write_attributes(const attributes& all, json_object& to, std::string& text)
   out.close();
 }
 
-// Omits empty properties.
+// Writes a tensor as JSON. Omits properties that are empty.
 void write_tensor(const catalog& found, const tensor_info& tensor, std::string& to) {
   json_object out(to);
   out.field("name", tensor.name)
@@ -185,7 +186,7 @@ void write_composite(const catalog& found, const composite_info& composite, std:
   out.close();
 }
 
-// Writes one object on each line.
+// Writes a JSON list with one element on each line.
 template <class List, class Write>
 void write_lines(const List& list, const Write& write, std::string& text, output& out) {
   text += "[";
@@ -236,7 +237,7 @@ void list_catalog(const ls_request& request, output& out) {
   if (request.json) {
     write_json(found, out);
   } else {
-    write_for_eyes(found, out);
+    write_text(found, out);
   }
   out.flush();
 }

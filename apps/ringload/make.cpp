@@ -37,7 +37,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each write ends at a multiple of this number in the file.
+// Each write of tensor bytes, except the last, ends at a multiple of this number in the file.
 constexpr std::size_t write_bytes = std::size_t{8} << 20;
 // At most twice this number of bytes is dirty at any time.
 constexpr std::uint64_t writeback_bytes = std::uint64_t{32} << 20;
@@ -89,8 +89,8 @@ class written_file {
     throw error({code, boost::system::system_category()}, place_, {});
   }
 
-  // Starts writeback of the last bytes, and waits for the writeback that was started before.
-  // Therefore sync() has little left to write, and Ctrl-C never waits for gigabytes.
+  // Starts the writeback of the last bytes, and waits for the previous writeback. Therefore sync()
+  // has few bytes left to write, and Ctrl-C never waits for gigabytes.
   void push_out() {
     if (end_ - started_ < writeback_bytes) return;
     const auto range = [this](std::uint64_t begin, std::uint64_t end, unsigned what) {
@@ -99,8 +99,8 @@ class written_file {
       if (bytes == 0 || ::sync_file_range(fd_, static_cast<::off64_t>(begin), bytes, what) == 0) {
         return;
       }
-      // The kernel reports a failed write only once, so `sync` would not report it again. Any other
-      // error only means that the file system does not support the call.
+      // The kernel reports a failed write only once, so sync() would not report it again. Any other
+      // error means only that the file system does not support the call.
       if (errno == EIO || errno == ENOSPC || errno == EDQUOT) fail(errno);
     };
     range(started_, end_, SYNC_FILE_RANGE_WRITE);
@@ -110,8 +110,8 @@ class written_file {
     started_ = end_;
   }
 
-  // Drops the file from the page cache, so that it does not evict other data, and a later load
-  // starts cold.
+  // Drops these bytes from the page cache, so that they do not evict other data, and a later load
+  // reads from the drive.
   void drop(std::uint64_t begin, std::uint64_t end) noexcept {
     ::posix_fadvise(fd_, static_cast<::off_t>(begin), static_cast<::off_t>(end - begin),
                     POSIX_FADV_DONTNEED);
@@ -152,7 +152,7 @@ class writer {
     const std::uint64_t stream = noise(seed_, number);
     for (std::uint64_t at = 0; at < bytes;) {
       throw_if_interrupted();
-      // Both summands are multiples of 8, so each step begins with a whole word.
+      // write_bytes and header.size() are multiples of 8, so each step begins with a whole word.
       const std::uint64_t room = write_bytes - (header.size() + at) % write_bytes;
       const std::size_t step = static_cast<std::size_t>(std::min(room, bytes - at));
       const std::span<std::byte> part(buffer_.get(), step);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The text of ringload's manual page in addition to the options. A test parses every example.
+// The parts of ringload's manual page that the options do not contain. A test parses every example.
 
 #include "manual.hpp"
 
@@ -9,10 +9,10 @@ namespace ringload::tool {
 
 inline constexpr environment_variable environment_read[] = {
     {"HF_HOME, HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, XDG_CACHE_HOME",
-     "Where the local Hugging Face cache is."},
+     "The folder of the local Hugging Face cache."},
     {"HF_TOKEN, HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH, HF_HUB_DISABLE_IMPLICIT_TOKEN",
      "The token for the hub, or the file that holds it."},
-    {"HF_ENDPOINT", "Where the hub is."},
+    {"HF_ENDPOINT", "The address of the hub."},
     {"HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE", "1: open no connection, as --offline does."},
     {"AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN",
      "The keys for addresses that begin with s3://."},

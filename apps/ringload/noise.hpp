@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A pseudo-random sequence with random access: word n is computed without the earlier words, so any
-// part of a file can be made or checked alone. The mixing function is splitmix64, which produces
-// several GB/s.
+// A pseudo-random sequence with random access: word n is computed without the earlier words.
+// Therefore any part of a file can be written or checked separately. The mixing function is
+// splitmix64, which produces several GB/s.
 
 #include <bit>
 #include <cstddef>
@@ -24,7 +24,8 @@ constexpr std::uint64_t noise(std::uint64_t seed, std::uint64_t number) noexcept
   return mixed(seed + (number + 1) * 0x9e3779b97f4a7c15U);
 }
 
-/// Fills `bytes` from word `number` on. If the last word does not fit, uses its low bytes.
+/// Fills `bytes` with the words from `number` on. If the last word does not fit, uses its low
+/// bytes.
 inline void fill_with_noise(std::span<std::byte> bytes, std::uint64_t seed,
                             std::uint64_t number) noexcept {
   static_assert(std::endian::native == std::endian::little);

@@ -34,11 +34,10 @@ source source_of(const source_request& from) {
 }
 
 catalog catalog_of(const source_request& from) {
-  // Does not write to the cache, because a header alone must not create a file in the cache.
+  // Does not write to the cache, because reading a header must not create a file in the cache.
   source_request only_read = from;
   if (from.remote.cache == hub_cache::fill) only_read.remote.cache = hub_cache::read;
-  const std::vector<extension> with = extensions_for(only_read);
-  return read_catalog(source_of(from), from.how, with);
+  return read_catalog(source_of(from), from.how, extensions_for(only_read));
 }
 
 std::string shown(const source_request& from) {
@@ -46,27 +45,27 @@ std::string shown(const source_request& from) {
   return more == 0 ? from.sources.front() : fmt::format("{} and {} more", from.sources[0], more);
 }
 
-asio::awaitable<checkpoint> open_checkpoint(loader& with, const source_request& from) {
+asio::awaitable<checkpoint> open_checkpoint(loader& file_loader, const source_request& from) {
   const source files = source_of(from);
-  auto opened = co_await with.open_async(files, from.how);
+  auto opened = co_await file_loader.open_async(files, from.how);
   co_return opened;
 }
 
-asio::awaitable<started_load> start_load(loader& with, const load_request& request) {
+asio::awaitable<started_load> start_load(loader& file_loader, const load_request& request) {
   started_load out;
   const auto before = std::chrono::steady_clock::now();
-  auto opened = co_await open_checkpoint(with, request.from);
+  auto opened = co_await open_checkpoint(file_loader, request.from);
   out.file = std::move(opened);
   load_options options = request.how;
   options.select = selection_of(request.from.wanted, out.file.catalog());
   const std::chrono::duration<double> opening = std::chrono::steady_clock::now() - before;
   out.seconds_opening = opening.count();
   if (request.window_bytes > 0) {
-    auto stream = co_await with.stream_async(out.file, request.window_bytes, options);
+    auto stream = co_await file_loader.stream_async(out.file, request.window_bytes, options);
     out.stream = std::move(stream);
     out.windowed = true;
   } else {
-    auto started = co_await with.start_async(out.file, options);
+    auto started = co_await file_loader.start_async(out.file, options);
     out.load = std::move(started);
   }
   co_return out;
@@ -101,8 +100,8 @@ bool is_version_folder(const source_request& from) {
 
 namespace {
 
-// Refuses selections and conversions of a version, because deltas refer to whole stored tensors.
-// Also refuses the other options of a load, which would have no effect.
+// Refuses selections and conversions for a folder of versions, because deltas refer to whole stored
+// tensors. Also refuses options that would have no effect.
 void refuse_options_of_versions(const load_request& request) {
   const load_options& options = request.how;
   const open_options& opening = request.from.how;
@@ -132,11 +131,11 @@ asio::awaitable<void> load_all(running_load& one) {
     version_options versions;
     versions.apply.allocation = one.request.how.allocation;
     auto version =
-        co_await load_version_async(one.with, one.request.from.sources.front(), versions);
+        co_await load_version_async(one.file_loader, one.request.from.sources.front(), versions);
     one.loaded = std::move(version);
     co_return;
   }
-  auto started = co_await start_load(one.with, one.request);
+  auto started = co_await start_load(one.file_loader, one.request);
   one.started = std::move(started);
   one.loads = true;
   auto loaded = co_await one.started.load.finish_async();

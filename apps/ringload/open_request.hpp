@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Opens the sources of a command line: returns a catalog, or starts a load.
+// Opens the sources of a command line, to read their catalog or to load them.
 
 #include <boost/asio/awaitable.hpp>
 #include <ringload/catalog.hpp>
@@ -43,7 +43,7 @@ struct started_load {
 /// The state of a load that its coroutine shares with the progress bar and the report.
 struct running_load {
   const load_request& request;
-  loader& with;
+  loader& file_loader;
   started_load started = {};
   bool loads = false;  // True if `started` is set.
   model loaded = {};
@@ -52,20 +52,20 @@ struct running_load {
 /// Returns true if the source is a folder of versions, see `load_version_async`.
 bool is_version_folder(const source_request& from);
 
-/// Opens the checkpoint. `with` and `from` must outlive the coroutine.
-boost::asio::awaitable<checkpoint> open_checkpoint(loader& with, const source_request& from);
+/// Opens the checkpoint. Both arguments must outlive the coroutine.
+boost::asio::awaitable<checkpoint> open_checkpoint(loader& file_loader, const source_request& from);
 
-/// Opens the checkpoint and starts to load the selected tensors. `with` and `request` must outlive
-/// the coroutine.
-boost::asio::awaitable<started_load> start_load(loader& with, const load_request& request);
+/// Opens the checkpoint and starts to load the selected tensors. Both arguments must outlive the
+/// coroutine.
+boost::asio::awaitable<started_load> start_load(loader& file_loader, const load_request& request);
 
-/// Starts the load, and waits for the whole model. `one` must outlive the coroutine.
+/// Starts the load, and waits for the whole model. The argument must outlive the coroutine.
 boost::asio::awaitable<void> load_all(running_load& one);
 
-/// Returns the progress. Before the load is started, all values are 0.
+/// Returns the progress of the load. Before the load has started, all values are 0.
 progress so_far(const running_load& one);
 
-/// Returns the statistics with the time of opening, as if the load had opened the checkpoint.
+/// Adds the time of opening to the statistics, as if the load had opened the checkpoint.
 load_stats with_opening(load_stats of, double seconds_opening);
 
 }  // namespace ringload::tool

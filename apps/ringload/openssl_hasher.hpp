@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A ringload::hasher with OpenSSL, for `checksum_list::sha256`, because the library links no
-// cryptography. The header needs only <ringload/verify.hpp> and <openssl/evp.h>, so it can be
-// copied.
+// A ringload::hasher that uses OpenSSL, for `checksum_list::sha256`. The library itself links no
+// cryptography. Programs can copy this header, which needs only <ringload/verify.hpp> and
+// <openssl/evp.h>.
 
 #include <openssl/evp.h>
 

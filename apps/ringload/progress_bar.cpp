@@ -46,7 +46,7 @@ std::string progress_text(std::string_view what, const progress& now, double sec
   std::string text = fmt::format("{:3.0f}%  {} of {}  {:.2f} GB/s", share * 100,
                                  binary_size(now.bytes), binary_size(now.bytes_total), rate);
 
-  // In a narrow terminal, the bar becomes shorter, but not the text.
+  // In a narrow terminal, the bar becomes shorter or is omitted.
   const std::size_t taken = what.size() + text.size() + 5;  // " [" "]  "
   if (taken + bar_columns_min <= columns) {
     const std::size_t width = std::min(bar_columns_max, columns - taken);

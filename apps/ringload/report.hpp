@@ -21,7 +21,7 @@ struct load_report {
   const load_stats& stats;
   const std::vector<file_stats>& of_files;  // Indexed by file of the catalog.
   double seconds_starting;  // The time to create the loader, before the load's own clock starts.
-  bool verified = false;    // True if the load had a checksum list.
+  bool verified = false;    // True if the load verified digests.
   std::uint64_t tensor_bytes_peak = 0;  // The maximum memory of tensors at the same time.
 };
 
@@ -30,7 +30,7 @@ double gb_per_s(const load_stats& stats) noexcept;
 
 std::string report_text(const load_report& report);
 
-/// Returns the statement that `files` files of a model hub were not verified.
+/// Returns a text which states that `files` files of a model hub were not verified.
 std::string unverified_text(std::uint64_t files);
 
 /// Appends the field "source": a string, or a list for several files.

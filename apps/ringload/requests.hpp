@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The requests of the command line as plain data. Each command has a request as its only input.
+// The requests of the command line, as plain data. Each command has its request as its only input.
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ namespace ringload::tool {
 
 // A checkpoint, and the selection of its tensors.
 struct source_request {
-  std::vector<std::string> sources;  // One source, or several files.
+  std::vector<std::string> sources;  // Either one source, or several files.
   open_options how;
   remote_wish remote;
   selection_text wanted;
@@ -79,7 +79,7 @@ struct make_request {
   bool progress = true;
 };
 
-// A conversion from any format to safetensors or .zt.
+// A conversion of a checkpoint of any format to safetensors or .zt.
 struct convert_request {
   load_request load;
   std::string to;
@@ -90,7 +90,8 @@ struct convert_request {
   std::string checksums;  // The path of the checksum list to write, or empty.
 };
 
-// An edit of .zt files. Objects are copied as they are stored, or encoded again.
+// The request of a command that writes a .zt file from .zt files. Objects are copied as they are
+// stored, or encoded again.
 struct rewrite_request {
   enum class verb : std::uint8_t { append, remove, replace, migrate, compress, decompress, merge };
 
@@ -110,13 +111,13 @@ struct delta_request {
   std::optional<indexed_delta> indexed;
 };
 
-// The version that a chain of deltas results in.
+// The request to write the version that results from a base version and a chain of deltas.
 struct apply_request {
   load_request load;  // The sources are the base, and the deltas in order.
   std::string to;
 };
 
-// Models for other processes.
+// A model that `keep` serves to other processes.
 struct kept_source {
   std::string name;
   std::string source;
@@ -129,7 +130,7 @@ struct kept_source {
 struct keep_request {
   load_request load;  // The load options of every model.
   std::vector<kept_source> models;
-  std::uint64_t interval_ms = 1000;  // The time between two looks at followed folders.
+  std::uint64_t interval_ms = 1000;  // The time between two checks of followed folders.
   std::string socket;                // If empty, the service manager passes a socket.
   std::string metrics;               // The address for metrics, such as "127.0.0.1:9464", or empty.
   unsigned mode = 0600;

@@ -23,11 +23,11 @@ namespace ringload::tool {
 
 namespace {
 
-void write_lines(const summed& all, output& out) {
+void write_lines(const checksum_result& all, output& out) {
   for (const tensor_digest& sum : all.sums) out.write(sum_line(hex(sum.bytes), sum.name));
 }
 
-void write_digests(const summed& all, std::string& text, output& out) {
+void write_digests(const checksum_result& all, std::string& text, output& out) {
   text += "[";
   const char* before = "\n";
   for (const tensor_digest& sum : all.sums) {
@@ -40,8 +40,8 @@ void write_digests(const summed& all, std::string& text, output& out) {
   text += "\n]";
 }
 
-// Writes the statistics of the load, and the digests unless a checksum list is written.
-void write_json(const sum_request& request, const summed& all, output& out) {
+// Writes the statistics of the load. Also writes the digests, unless a checksum list is written.
+void write_json(const sum_request& request, const checksum_result& all, output& out) {
   const std::string device_name = device_named(request.load.device).name();
   std::string text;
   json_object top(text, ",\n");
@@ -54,7 +54,7 @@ void write_json(const sum_request& request, const summed& all, output& out) {
   out.write(text + "\n");
 }
 
-void write_checksums(const summed& all, atomic_file& file) {
+void write_checksums(const checksum_result& all, atomic_file& file) {
   std::string text;
   for (const tensor_digest& sum : all.sums) text += checksum_line(sum);
   file.write(text);
@@ -68,14 +68,14 @@ void sum_tensors(const sum_request& request, output& out) {
     check_written_files(request.load.from, {{"--checksums", request.checksums}});
   }
   watch_for_interrupts();
-  // Created before the load, so that nothing is hashed if this fails.
+  // Created before the load, so that nothing is hashed if the file cannot be created.
   std::optional<atomic_file> list;
   if (!request.checksums.empty()) list.emplace(request.checksums, entry_kind::file, true);
 
   const auto algorithm_of = [&request](std::string_view) { return request.algorithm; };
-  const summed all = request.attach.empty()
-                         ? sum_all_tensors(request.load, algorithm_of)
-                         : sum_attached(request.load, request.attach, algorithm_of);
+  const checksum_result all = request.attach.empty()
+                                  ? sum_all_tensors(request.load, algorithm_of)
+                                  : sum_attached(request.load, request.attach, algorithm_of);
   if (list) write_checksums(all, *list);
   if (request.load.json) {
     write_json(request, all, out);

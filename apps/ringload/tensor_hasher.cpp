@@ -22,7 +22,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Number of bytes that are hashed between two checks for cancellation. Takes a few milliseconds.
+// Number of bytes that are hashed between two checks for cancellation, in a few milliseconds.
 constexpr std::uint64_t step_bytes = std::uint64_t{4} << 20;
 
 hasher begin_crc32c() {
@@ -47,67 +47,68 @@ std::string hex(std::span<const std::byte> bytes) {
   return text;
 }
 
-hashing::hashing(asio::io_context& context)
+tensor_hasher::tensor_hasher(asio::io_context& context)
     : context_(context),
-      all_done_(context, asio::steady_timer::time_point::max()),
-      one_done_at_(context, asio::steady_timer::time_point::max()),
+      all_hashed_(context, asio::steady_timer::time_point::max()),
+      next_hashed_(context, asio::steady_timer::time_point::max()),
       workers_(std::thread::hardware_concurrency()) {}
 
-hashing::~hashing() {
+tensor_hasher::~tensor_hasher() {
   stop_ = true;
   workers_.stop();
 }
 
-void hashing::add(tensor landed, digest_algorithm algorithm) {
+void tensor_hasher::add(tensor loaded, digest_algorithm algorithm) {
   tensor_digest& to = sums_.emplace_back();
-  to.name = landed.name();
+  to.name = loaded.name();
   to.algorithm = algorithm;
   ++left_;
-  asio::post(workers_.get_executor(), [this, &to, landed = std::move(landed)]() mutable {
+  asio::post(workers_.get_executor(), [this, &to, loaded = std::move(loaded)]() mutable {
     std::exception_ptr failure;
     try {
-      hash(landed, to);
+      hash(loaded, to);
     } catch (...) {
       failure = std::current_exception();
     }
-    // Releases the tensor first, because the notified operations may need its memory.
-    landed = tensor();
-    asio::post(context_, [this, failure = std::move(failure)] { one_done(failure); });
+    // The tensor is released before on_hashed() completes waiting operations, which may need its
+    // memory.
+    loaded = tensor();
+    asio::post(context_, [this, failure = std::move(failure)] { on_hashed(failure); });
   });
 }
 
-asio::awaitable<void> hashing::finish_async() {
+asio::awaitable<void> tensor_hasher::finish_async() {
   boost::system::error_code cancelled_when_done;
   while (left_ > 0) {
-    co_await all_done_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled_when_done));
+    co_await all_hashed_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled_when_done));
   }
   if (failure_) std::rethrow_exception(failure_);
 }
 
-asio::awaitable<void> hashing::one_async() {
+asio::awaitable<void> tensor_hasher::next_hashed_async() {
   boost::system::error_code cancelled_when_done;
-  co_await one_done_at_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled_when_done));
+  co_await next_hashed_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled_when_done));
 }
 
-void hashing::hash(const tensor& landed, tensor_digest& to) {
+void tensor_hasher::hash(const tensor& loaded, tensor_digest& to) {
   const hasher pass =
       to.algorithm == digest_algorithm::crc32c ? begin_crc32c() : openssl_hasher(::EVP_sha256());
-  std::vector<std::byte> room;
-  for (std::uint64_t at = 0; at < landed.size_bytes();) {
+  std::vector<std::byte> buffer;
+  for (std::uint64_t offset = 0; offset < loaded.size_bytes();) {
     if (stop_) return;
-    const std::uint64_t step = std::min(landed.size_bytes() - at, step_bytes);
-    const void* bytes = readable(landed, at, step, room);
+    const std::uint64_t step = std::min(loaded.size_bytes() - offset, step_bytes);
+    const void* bytes = host_address_of(loaded, offset, step, buffer);
     pass.update({static_cast<const std::byte*>(bytes), static_cast<std::size_t>(step)});
-    at += step;
+    offset += step;
     bytes_hashed_ += step;
   }
   to.bytes = pass.finish();
 }
 
-void hashing::one_done(const std::exception_ptr& failure) {
+void tensor_hasher::on_hashed(const std::exception_ptr& failure) {
   if (failure && !failure_) failure_ = failure;
-  if (--left_ == 0) all_done_.cancel();
-  one_done_at_.cancel();
+  if (--left_ == 0) all_hashed_.cancel();
+  next_hashed_.cancel();
 }
 
 }  // namespace ringload::tool

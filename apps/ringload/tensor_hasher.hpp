@@ -22,46 +22,48 @@ namespace ringload::tool {
 /// Returns lower-case hexadecimal digits.
 std::string hex(std::span<const std::byte> bytes);
 
-/// Must be used in the thread of `context`. The destructor drops the tensors that are not hashed
-/// yet.
-class hashing {
+/// Hashes tensors in threads of its own. All functions must be called in the thread of `context`.
+/// The destructor drops the tensors that are not hashed yet.
+class tensor_hasher {
  public:
-  explicit hashing(boost::asio::io_context& context);
-  hashing(const hashing&) = delete;
-  hashing& operator=(const hashing&) = delete;
-  ~hashing();
+  explicit tensor_hasher(boost::asio::io_context& context);
+  tensor_hasher(const tensor_hasher&) = delete;
+  tensor_hasher& operator=(const tensor_hasher&) = delete;
+  ~tensor_hasher();
 
-  /// Queues a tensor. The queue has at most the tensors of a checkpoint. Their bytes are in memory
-  /// anyway, and bytes on a GPU are copied piece by piece.
-  void add(tensor landed, digest_algorithm algorithm);
+  /// Queues a tensor, and keeps its memory alive until it is hashed. The queue needs no limit,
+  /// because its tensors are in memory anyway. Bytes on a GPU are copied to the host in small
+  /// pieces.
+  void add(tensor loaded, digest_algorithm algorithm);
 
-  /// Completes when all added tensors are hashed. Rethrows exceptions of the hashing.
+  /// Completes when all added tensors are hashed. Throws the first exception that a thread has
+  /// caught.
   boost::asio::awaitable<void> finish_async();
 
-  /// Returns the number of added tensors that are not hashed yet. Each tensor is held until it is
-  /// hashed.
+  /// Returns the number of added tensors that are not hashed yet.
   std::uint64_t left() const noexcept { return left_; }
 
   /// Completes when the next tensor is hashed and released.
-  boost::asio::awaitable<void> one_async();
+  boost::asio::awaitable<void> next_hashed_async();
 
   std::uint64_t bytes_hashed() const noexcept { return bytes_hashed_.load(); }
 
-  /// In the order of add(). Complete when `finish_async` has completed.
+  /// Returns the digests in the order of add(). All digests are set when finish_async() has
+  /// completed.
   const std::deque<tensor_digest>& sums() const noexcept { return sums_; }
 
  private:
-  void hash(const tensor& landed, tensor_digest& to);
-  void one_done(const std::exception_ptr& failure);
+  void hash(const tensor& loaded, tensor_digest& to);
+  void on_hashed(const std::exception_ptr& failure);
 
   boost::asio::io_context& context_;
 
   // Used in the thread of context_ only.
-  boost::asio::steady_timer all_done_;     // Never expires. Cancelled when all tensors are hashed.
-  boost::asio::steady_timer one_done_at_;  // Never expires. Cancelled when a tensor is hashed.
+  boost::asio::steady_timer all_hashed_;   // Never expires. Cancelled when all tensors are hashed.
+  boost::asio::steady_timer next_hashed_;  // Never expires. Cancelled when a tensor is hashed.
   std::uint64_t left_ = 0;
   std::exception_ptr failure_;
-  // A deque, because threads of the pool write to elements while it grows.
+  // A deque, because its growth does not move the elements, to which other threads write.
   std::deque<tensor_digest> sums_;
 
   // Used in any thread.

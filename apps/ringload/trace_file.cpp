@@ -19,7 +19,8 @@ namespace {
 
 using clock = trace_event::clock;
 
-// A viewer shows groups of lanes as processes, and lanes as threads.
+// A lane is a row of the diagram. A viewer shows each group of lanes as a process, and each lane as
+// a thread.
 enum class group : std::uint8_t { load = 1, slots, threads, streams };
 
 struct lane {
@@ -28,8 +29,8 @@ struct lane {
   friend auto operator<=>(const lane&, const lane&) = default;
 };
 
-// A viewer shows these lanes below the opening lanes. A windowed load has several opening lanes,
-// because it opens several groups at the same time.
+// These numbers are large, so that a viewer shows the lanes below the lanes of opening. A windowed
+// load has several lanes of opening, because it opens several groups of tensors at the same time.
 constexpr lane landed = {group::load, 1000};
 constexpr lane handed_out = {group::load, 1001};
 
@@ -61,7 +62,7 @@ struct interval {
   clock::time_point end;
 };
 
-// Assigns a lane to each interval: the first lane that is free.
+// Assigns to each interval the first lane that is free at its beginning.
 std::vector<std::uint32_t> lanes_of(const std::vector<interval>& all) {
   std::vector<std::size_t> by_begin(all.size());
   std::iota(by_begin.begin(), by_begin.end(), 0U);
@@ -120,8 +121,9 @@ class writer {
     }
   }
 
-  // Adds each stream from its first piece to its last, and the pieces inside. With a window, each
-  // group numbers its own streams, so a stream is identified by its number and its tensor.
+  // Adds a span for each stream, from its first piece to its last piece, and a span for each piece.
+  // In a windowed load, each group of tensors numbers its own streams, so a stream is identified by
+  // its number and its tensor.
   void add_streams() {
     std::map<std::pair<std::uint32_t, std::string_view>, std::size_t> known;
     std::vector<interval> when;

@@ -2,8 +2,9 @@
 #pragma once
 
 // Writes the steps of a load to a file in the Chrome trace event format, for Perfetto and
-// chrome://tracing. The lanes are the load, each slot with its steps and waits, each copy or
-// decompression thread with its steps, and the compressed streams.
+// chrome://tracing. A lane is a row of the diagram. There are lanes for the load, for the steps and
+// waits of each slot, for the steps of each copy or decompression thread, and for the compressed
+// streams.
 
 #include <cstdint>
 #include <ringload/trace.hpp>
@@ -16,8 +17,8 @@ namespace ringload::tool {
 /// The first characters of a trace file.
 inline constexpr std::string_view trace_begin = R"({"displayTimeUnit": "ms", "traceEvents": [)";
 
-/// The events of one load. add() is called by load_options::trace, in one thread. The other
-/// functions may be called after the load.
+/// Collects the events of one load. add() is a function for load_options::trace, which calls it in
+/// one thread. text() must be called after the load.
 class trace_collector {
  public:
   static void add(const trace_event& what, void* collector) noexcept;

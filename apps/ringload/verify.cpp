@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ringload verify: compares the digest of each tensor, or of each file of a Hugging Face cache.
-// Prints one line for each, even after a mismatch.
+// Prints one line for each tensor or file, and continues after a mismatch.
 
 #include <algorithm>
 #include <cstdint>
@@ -31,13 +31,13 @@ namespace {
 namespace fs = std::filesystem;
 
 struct verdict {
-  std::string what;
-  std::string why_wrong;  // Empty if the digest is correct.
+  std::string name;
+  std::string mismatch;  // Empty if the digest is correct.
 };
 
 std::string line_of(const verdict& one) {
-  if (one.why_wrong.empty()) return "ok      " + printable(one.what) + "\n";
-  return "FAILED  " + printable(one.what) + ": " + printable(one.why_wrong) + "\n";
+  if (one.mismatch.empty()) return "ok      " + printable(one.name) + "\n";
+  return "FAILED  " + printable(one.name) + ": " + printable(one.mismatch) + "\n";
 }
 
 // Prints the results line by line, or as one JSON object at the end.
@@ -47,7 +47,7 @@ class verdicts {
       : request_(request), things_(request.checksums.empty() ? "files" : "tensors"), out_(out) {}
 
   void add(verdict one) {
-    if (!one.why_wrong.empty()) ++wrong_;
+    if (!one.mismatch.empty()) ++wrong_;
     if (!request_.load.json) out_.write(line_of(one));
     all_.push_back(std::move(one));
   }
@@ -58,13 +58,13 @@ class verdicts {
     if (wrong_ == 0) return;
     throw error(errc::wrong_digest, printable(shown(request_.load.from)),
                 std::to_string(wrong_) + " of " + std::to_string(all_.size()) + " " + things_ +
-                    " are not what they should be");
+                    " failed the verification");
   }
 
  private:
   void write_json() {
     // The files were added in the order in which they were hashed.
-    std::ranges::sort(all_, {}, &verdict::what);
+    std::ranges::sort(all_, {}, &verdict::name);
     std::string text;
     json_object top(text, ",\n");
     top.field("schema_version", schema_version);
@@ -74,8 +74,8 @@ class verdicts {
     for (const verdict& one : all_) {
       text += before;
       json_object object(text);
-      object.field("name", one.what).field("right", one.why_wrong.empty());
-      if (!one.why_wrong.empty()) object.field("why", one.why_wrong);
+      object.field("name", one.name).field("right", one.mismatch.empty());
+      if (!one.mismatch.empty()) object.field("why", one.mismatch);
       object.close();
       before = ",\n";
     }
@@ -96,7 +96,7 @@ void verify_tensors(const verify_request& request, verdicts& results) {
   std::map<std::string_view, const tensor_digest*> expected;
   for (const tensor_digest& one : listed.tensors) expected[one.name] = &one;
 
-  const summed all = sum_all_tensors(request.load, [&expected](std::string_view name) {
+  const checksum_result all = sum_all_tensors(request.load, [&expected](std::string_view name) {
     const auto one = expected.find(name);
     return one == expected.end() ? digest_algorithm::crc32c : one->second->algorithm;
   });
@@ -121,19 +121,19 @@ void verify_tensors(const verify_request& request, verdicts& results) {
   }
 }
 
-// Returns the files of the checkpoint. If a folder or a model was named, also returns the other
-// symlinks in the folder, because all files of a snapshot are symlinks: the index, the
-// configuration, the tokenizer.
+// Returns the files of the checkpoint. If the source is a folder or a model, also returns the other
+// symlinks in the folder. In a snapshot of the cache, these are the index, the configuration and
+// the tokenizer.
 std::vector<whole_file> files_of(const load_request& request) {
-  const catalog what = catalog_of(request.from);
+  const catalog contents = catalog_of(request.from);
   std::map<fs::path, whole_file> found;
-  for (const file_info& file : what.files) found[file.path] = described(file.path);
+  for (const file_info& file : contents.files) found[file.path] = describe_file(file.path);
   std::error_code problem;
-  if (!what.files.empty() && !fs::is_regular_file(request.from.sources.front(), problem)) {
-    const fs::path folder = fs::path(what.files.front().path).parent_path();
+  if (!contents.files.empty() && !fs::is_regular_file(request.from.sources.front(), problem)) {
+    const fs::path folder = fs::path(contents.files.front().path).parent_path();
     for (fs::recursive_directory_iterator at(folder, problem), end; !problem && at != end;
          at.increment(problem)) {
-      if (at->is_symlink()) found[at->path()] = described(at->path());
+      if (at->is_symlink()) found[at->path()] = describe_file(at->path());
     }
     if (problem) {
       throw error({problem.value(), boost::system::system_category()}, printable(folder.native()),
@@ -145,7 +145,7 @@ std::vector<whole_file> files_of(const load_request& request) {
   return files;
 }
 
-std::string why_wrong(const whole_file& file) {
+std::string mismatch_of(const whole_file& file) {
   if (!file.problem.empty()) return file.problem;
   if (file.expected.empty()) {
     return "the file is not a blob of the cache, so there is no digest to compare the bytes with";
@@ -165,9 +165,9 @@ void verify_files(const verify_request& request, verdicts& results, output& out)
         "and "
         "--checksums is not given ('ringload sum --checksums FILE' writes a checksum list)");
   }
-  // Prints each result at once, because hashing a file may take a minute.
+  // Prints each result immediately, because hashing a file may take a minute.
   hash_files(files, [&](const whole_file& file) {
-    results.add({file.path.native(), why_wrong(file)});
+    results.add({file.path.native(), mismatch_of(file)});
     out.flush();
   });
 }

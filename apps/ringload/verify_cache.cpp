@@ -30,7 +30,7 @@ namespace {
 namespace asio = boost::asio;
 namespace fs = std::filesystem;
 
-constexpr std::size_t room_bytes = std::size_t{1} << 20;
+constexpr std::size_t buffer_bytes = std::size_t{1} << 20;
 constexpr std::size_t sha1_digits = 40;
 constexpr std::size_t sha256_digits = 64;
 
@@ -51,7 +51,7 @@ bool is_digest(const std::string& name) {
 
 [[noreturn]] void fail(int code) { throw std::system_error(code, std::generic_category()); }
 
-// Returns the digest. Returns early with a wrong digest if `stop` is set or a signal was received.
+// Returns the digest. If `stop` is set or a signal was received, returns a wrong digest early.
 std::string digest_of(const whole_file& file, const std::atomic<bool>& stop) {
   const file_descriptor opened(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (opened.fd < 0) fail(errno);
@@ -66,13 +66,13 @@ std::string digest_of(const whole_file& file, const std::atomic<bool>& stop) {
     const std::string begin = "blob " + std::to_string(status.st_size);
     pass.update(std::as_bytes(std::span(begin.c_str(), begin.size() + 1)));
   }
-  std::vector<std::byte> room(room_bytes);
+  std::vector<std::byte> buffer(buffer_bytes);
   while (!stop && interrupt_signal() == 0) {
-    const ::ssize_t got = ::read(opened.fd, room.data(), room.size());
+    const ::ssize_t got = ::read(opened.fd, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(errno);
     if (got == 0) break;
-    pass.update(std::span(room).first(static_cast<std::size_t>(got)));
+    pass.update(std::span(buffer).first(static_cast<std::size_t>(got)));
   }
   return hex(pass.finish());
 }
@@ -89,7 +89,7 @@ void hash(whole_file& file, const std::atomic<bool>& stop) noexcept {
 
 }  // namespace
 
-whole_file described(const fs::path& path) {
+whole_file describe_file(const fs::path& path) {
   whole_file file;
   file.path = path;
   std::error_code problem;
@@ -104,21 +104,21 @@ whole_file described(const fs::path& path) {
 }
 
 void hash_files(std::vector<whole_file>& files,
-                const std::function<void(const whole_file&)>& tell) {
-  asio::io_context here;  // The threads post their reports to this context.
+                const std::function<void(const whole_file&)>& report) {
+  asio::io_context reports;  // The threads post their reports to this context.
   std::atomic<bool> stop = false;
   worker_threads workers(std::thread::hardware_concurrency());
   for (whole_file& file : files) {
-    asio::post(workers.get_executor(), [&, left = asio::make_work_guard(here)] {
+    asio::post(workers.get_executor(), [&, left = asio::make_work_guard(reports)] {
       if (!file.expected.empty()) hash(file, stop);
-      asio::post(here, [&] {
+      asio::post(reports, [&] {
         throw_if_interrupted();
-        tell(file);
+        report(file);
       });
     });
   }
   try {
-    here.run();
+    reports.run();
   } catch (...) {
     stop = true;
     throw;

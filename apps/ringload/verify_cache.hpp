@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checks whole files of a Hugging Face cache, whose blob names are their digests. A file of a
-// snapshot is a symlink to blobs/<name>. The name is the SHA-256 of a large file, or the git blob
-// hash of a small file: the SHA-1 of "blob <size>", a zero byte and the bytes.
+// Checks whole files of a Hugging Face cache. The name of a blob in the cache is its digest. A file
+// of a snapshot is a symlink to blobs/<name>. The name is the SHA-256 of a large file, or the git
+// blob hash of a small file: the SHA-1 of "blob <size>", a zero byte and the bytes.
 
 #include <cstdint>
 #include <filesystem>
@@ -20,12 +20,14 @@ struct whole_file {
   std::string problem;   // The reason if the file could not be hashed.
 };
 
-/// Returns `path` with the digest from the name of its blob. Reads symlinks, but no file.
-whole_file described(const std::filesystem::path& path);
+/// Returns `path`, with the digest from the name of the blob to which the symlink `path` leads.
+/// Does not read the file.
+whole_file describe_file(const std::filesystem::path& path);
 
-/// Hashes the files that have an expected digest, with one thread for each processor. Calls `tell`
-/// in this thread, once for each file, when the file is hashed. An exception of `tell` ends the
-/// hashing. Throws `interrupted` on Ctrl-C.
-void hash_files(std::vector<whole_file>& files, const std::function<void(const whole_file&)>& tell);
+/// Hashes the files that have an expected digest, with one thread for each processor. Calls
+/// `report` in this thread, once for each file, when the file is hashed. An exception of `report`
+/// ends the hashing. Throws `interrupted` after Ctrl-C.
+void hash_files(std::vector<whole_file>& files,
+                const std::function<void(const whole_file&)>& report);
 
 }  // namespace ringload::tool

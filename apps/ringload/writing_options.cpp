@@ -46,8 +46,8 @@ void add_input(CLI::App& to, rewrite_request& request) {
   to.add_option_function<std::string>("IN", take, "The .zt file")->required()->type_name("");
 }
 
-// Adds the path of a new .zt file. convert chooses the format by the suffix, so a .zt file with the
-// suffix of another format would be misleading.
+// Throws an error if the path of a new .zt file does not end in .zt. The command `convert` chooses
+// the format by this ending, so another ending would be misleading.
 void require_zt(const std::string& option, const std::string& path) {
   if (!path.ends_with(".zt")) refuse(option, path, "is invalid, expected a name that ends in .zt");
 }
@@ -96,7 +96,7 @@ void add_convert_options(CLI::App& to, convert_request& request) {
 void take_destination(convert_request& request) {
   std::vector<std::string>& sources = request.load.from.sources;
   if (sources.size() < 2) {
-    throw CLI::ValidationError("SOURCE", "and the result must both be given");
+    throw CLI::ValidationError("SOURCE", "expected a source, followed by the result");
   }
   request.to = sources.back();
   sources.pop_back();

@@ -18,7 +18,8 @@ void add_progress(CLI::App& to, bool& progress);
 /// Adds the options of `convert` that are not options of a load.
 void add_convert_options(CLI::App& to, convert_request& request);
 
-/// Moves the destination from the end of the sources, and checks that the options match it.
+/// Moves the last source to `request.to`, and checks that the options are allowed for this
+/// destination.
 void take_destination(convert_request& request);
 
 /// Adds the commands delta and apply.

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A path that does not exist, or cannot be read, is not the same file as another path.
+// Returns false if one of the paths does not exist or cannot be read.
 bool same_file(const fs::path& a, const fs::path& b) {
   std::error_code failed;
   return fs::equivalent(a, b, failed) && !failed;

@@ -65,7 +65,7 @@ void check_names(const rewrite_request& request, const catalog& in) {
   }
 }
 
-// Finds names that occur in several inputs, before the output is created.
+// Throws an error if a name occurs in several inputs. Used before the output is created.
 class name_owners {
  public:
   void add(const std::string& path, const catalog& in) {
@@ -87,8 +87,8 @@ class name_owners {
   std::unordered_map<std::string, std::string> paths_;
 };
 
-// Returns the logical type of the elements. Returns an empty text if the dtype states the logical
-// type already, as in files of formats that have these dtypes.
+// Returns the logical type of the elements. Returns an empty text if the dtype itself states this
+// type.
 std::string_view type_beyond_dtype(const tensor_info& tensor) {
   switch (tensor.dtype) {
     case dtype::f8_e4m3fn:
@@ -103,7 +103,7 @@ std::string_view type_beyond_dtype(const tensor_info& tensor) {
 }
 
 // The file keeps the attributes of a replaced tensor, which state its logical type. Therefore the
-// new tensor must have the same type. The writer compares the dtypes.
+// new tensor must have the same logical type. The writer checks that the dtypes are equal.
 void check_types(const std::string& path, const catalog& replacements) {
   const catalog present = zt_catalog(path);
   for (const tensor_info& after : replacements.tensors) {
@@ -141,17 +141,17 @@ asio::awaitable<void> copy_all(state& s) {
   s.notes = std::move(done.notes);
 }
 
-asio::awaitable<void> replace_all(state& s, loader& with) {
+asio::awaitable<void> replace_all(state& s, loader& file_loader) {
   source_request source;
   source.sources = s.request.from;
-  auto file = co_await open_checkpoint(with, source);
+  auto file = co_await open_checkpoint(file_loader, source);
   load_options how = select().names(s.request.names);
   how.verify = {embedded_digests::if_present, [] { return openssl_hasher(::EVP_sha256()); }};
   const catalog some = chosen(file.catalog(), how.select);
   check_types(s.request.to, some);
   s.bytes_total = some.size_bytes();
   const std::uint64_t window = window_for(some, how, memory_for(available_host_bytes()));
-  auto load = co_await with.stream_async(file, window, how);
+  auto load = co_await file_loader.stream_async(file, window, how);
   for (;;) {
     auto next = co_await load.next_async();
     if (!next) break;
@@ -190,8 +190,8 @@ void rewrite_archive(const rewrite_request& request, output& out) {
   s.out = in_place ? writer::append(request.to, writer_options_of(true))
                    : writer(request.to, writer_options_of(false));
   if (request.what == verb::replace) {
-    loader with(host(), {}, extensions());
-    run_to_end(context, replace_all(s, with), bar, so_far);
+    loader file_loader(host(), {}, extensions());
+    run_to_end(context, replace_all(s, file_loader), bar, so_far);
   } else {
     run_to_end(context, copy_all(s), bar, so_far);
   }

@@ -13,10 +13,11 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Paths are strings, because a failed allocation in path::operator/ of libstdc++ 12 corrupts
-// memory.
+// This file joins paths as strings. path::operator/ of libstdc++ 12 corrupts memory if an
+// allocation fails.
 
-// Returns 4096 for the key "MemAvailable:" and the line "MemAvailable: 4096 kB".
+// Returns the number after the key, for example 4096 for the line "MemAvailable: 4096 kB". Returns
+// an empty optional if the file does not contain the key.
 std::optional<std::uint64_t> number_after(const std::string& file, std::string_view key) {
   std::ifstream in(file);
   for (std::string word; in >> word;) {
@@ -38,7 +39,8 @@ std::optional<std::uint64_t> read_number(const std::string& file) {
 struct group_files {
   const char* folder;  // Relative to the root folder.
   const char* limit;
-  // The kernel slows the group down above the usage in this file. Null if no such file exists.
+  // Name of the file with the usage above which the kernel slows the group down. Null if the
+  // version has no limit of this kind.
   const char* throttle;
   const char* usage;
   const char* inactive_cache;  // Key of the inactive page cache in memory.stat.
@@ -85,8 +87,9 @@ std::optional<std::uint64_t> available_in_group(const std::string& group,
   return *limit - std::min(*limit, used);
 }
 
-// Limits `available` to the available memory of the group and of its parent groups. Every parent
-// must be checked, because the usage of a parent includes the usage of all its children.
+// Lowers `available` to the available memory of the group and of each of its parent groups. The
+// usage of a parent includes the usage of all its children, so a parent can have less available
+// memory than the group.
 void apply_group_limits(const std::string& root, const std::string& own_group,
                         const group_files& files, std::optional<std::uint64_t>& available) {
   if (own_group.empty()) return;

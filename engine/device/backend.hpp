@@ -44,11 +44,11 @@ class arena {
   // Returns true if the memory was reused from an earlier load.
   virtual bool was_kept() const noexcept = 0;
 
-  // Returns true if all pages of the memory are present. If not, the caller must make the pages of
-  // a range present before a read writes to the range.
+  // Returns true if all pages of the memory are present. Otherwise the caller must make the pages
+  // of a range present before a read writes to the range.
   virtual bool populated() const noexcept = 0;
 
-  // Returns true if the memory must not be written. A write would be an access violation.
+  // Returns true if a write to the memory would be an access violation.
   virtual bool read_only() const noexcept { return false; }
 
   // If data() is the mapping of a memory file, returns the descriptor of the file, which is valid
@@ -64,11 +64,11 @@ struct arena_size {
   std::uint64_t alignment = block_bytes;  // A power of two, at most block_bytes.
 };
 
-// Copies bytes of one slot to their destinations. Until `done` is called, the caller must not move
-// the operation or change the slot.
+// The copies of one slot to their destinations. Until `done` is called, the caller must not move
+// this object or change the slot.
 struct copy_operation {
   const std::byte* slot = nullptr;
-  bool peer = false;  // True if `slot` is memory of another device that was passed to meet().
+  bool peer = false;  // True if `slot` is memory of a peer, a device that was passed to meet().
   // True if `slot` is a slot of open_storage(), in the memory of this device.
   bool on_device = false;
   std::span<const copy_op> copies;
@@ -116,10 +116,11 @@ class uploader {
 struct slot_region {
   std::span<std::byte> memory;
   std::uint64_t slot_bytes = 0;
-  std::span<std::byte> near = {};  // The slots to place on the device's NUMA node.
-  bool shared = false;  // True if other GPUs also copy from the slots, in the same thread.
-  // Owns the memory. A device that unpins the slots after detach() must keep a copy of this pointer
-  // until the slots are unpinned.
+  std::span<std::byte> near = {};  // The part of `memory` to place on the device's NUMA node.
+  // True if several GPUs copy from the slots. The engine thread starts the copies of all GPUs.
+  bool shared = false;
+  // Owns the memory. If a device unpins the slots after detach(), the device must keep a copy of
+  // this pointer until then.
   std::shared_ptr<const void> owner = {};
 };
 
@@ -133,17 +134,18 @@ class backend {
   // before the first load. Without this call, no memory is kept.
   virtual void keep(std::uint64_t bytes_max) = 0;
 
-  // Returns a fault if `bytes` cannot be allocated now. Must be called before a plan is made,
-  // because the plan of a sparse file of many TiB takes gigabytes of memory. Thread-safe.
+  // Returns a fault if `bytes` bytes cannot be allocated now. A load calls this function before it
+  // makes a plan, because the plan of a sparse file of many TiB needs gigabytes of memory.
+  // Thread-safe.
   virtual result<void> check_room(std::uint64_t bytes) {
     (void)bytes;
     return {};
   }
 
-  // If memory is short, the fault contains the needed and available number of bytes. Thread-safe.
+  // Allocates memory for tensors. If too little memory is available, the fault contains the needed
+  // and the available number of bytes. Thread-safe.
   virtual result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) = 0;
-  // Allocates all memory of one load. If an allocation fails, frees the arenas that were allocated
-  // before.
+  // Allocates all memory of one load. If one allocation fails, frees the other arenas.
   virtual result<std::vector<std::shared_ptr<arena>>> allocate_all(
       std::span<const arena_size> sizes) {
     std::vector<std::shared_ptr<arena>> arenas;
@@ -200,8 +202,8 @@ class backend {
   // Opens the device. Afterwards, handlers in `loop` may call `done`. The slots have no pages yet.
   // The device may set the memory policy of the slots, but must not access the slots.
   virtual result<void> attach(boost::asio::io_context& loop, slot_region slots) = 0;
-  // Finds out whether this device can copy from the memory of `peer`. Called in the engine thread
-  // when both devices are attached.
+  // Detects whether this device can copy from the memory of `peer`. Called in the engine thread
+  // after both devices are attached.
   virtual void meet(const backend& peer) noexcept { (void)peer; }
   // Returns true if the device should copy the bytes of `copy` from the memory of `peer` instead of
   // from the slot. `peer` has just received the same bytes. `copy` must not convert or reorder
@@ -229,7 +231,8 @@ class backend {
   virtual std::optional<cpu_set_t> near_processors() { return std::nullopt; }
   // Allocates slots in the memory of the device. Files are read directly into these slots, without
   // a copy in host memory. Called in the engine thread after attach(). The returned object must be
-  // destroyed before detach(). If such reads are not supported, returns a fault with the reason.
+  // destroyed before detach(). If the device does not support these reads, returns a fault with the
+  // reason.
   virtual result<std::unique_ptr<direct_storage>> open_storage(std::uint32_t slots,
                                                                std::uint64_t slot_bytes) {
     (void)slots, (void)slot_bytes;

@@ -2,7 +2,8 @@
 #pragma once
 
 // An arena (an allocation for tensors) that consists of one memory block. The destructor returns
-// the block to the free list of the backend, or frees the block if the list no longer exists.
+// the block to the free list of the backend. If the list no longer exists, the destructor frees the
+// block.
 
 #include <cstddef>
 #include <memory>

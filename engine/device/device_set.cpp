@@ -13,8 +13,8 @@ bool same_backend(const device& a, const device& b) noexcept {
   return a == b && a.maker() == b.maker();
 }
 
-// Returns the slots that should be on the NUMA node of device number `nth`. Each of the `devices`
-// devices has an equal share of the slots.
+// Divides the slots equally among `devices` devices. Returns the share of device number `nth`,
+// which should be on the NUMA node of this device.
 std::span<std::byte> slots_near(const slot_region& region, std::size_t nth, std::size_t devices) {
   const std::size_t slots = region.memory.size() / region.slot_bytes;
   const std::size_t begin = slots * nth / devices;
@@ -86,7 +86,8 @@ result<void> device_set::attach(boost::asio::io_context& loop, slot_region slots
 }
 
 void device_set::detach() noexcept {
-  // The device that pinned a slot first also unpins it, and must therefore be detached last.
+  // Detaches in reverse order: the GPU that was attached first has pinned the slots, and must unpin
+  // them last.
   while (attached_ > 0) backends_[--attached_]->detach();
 }
 

@@ -35,8 +35,8 @@ class device_set {
   // ---- Only in the engine thread, in this order ----
 
   void make(const loader_options& options, const allocation_log& log);
-  // Opens all devices, then calls backend::meet() for each pair unless the loader's options forbid
-  // copies between devices. If a device cannot be opened, closes the devices that are open.
+  // Attaches all backends. If one backend fails, detaches the others. Then calls backend::meet()
+  // for each pair, unless `loader_options::peer_copies` is false.
   result<void> attach(boost::asio::io_context& loop, slot_region slots);
   // No copy may be in flight.
   void detach() noexcept;
@@ -52,10 +52,11 @@ class device_set {
   backend* find(const device& target) const noexcept;
   // Returns each backend once, including host_memory().
   std::span<const std::unique_ptr<backend>> backends() const noexcept { return backends_; }
-  // Returns true if no read can write directly to a listed device, so that every read needs a slot.
+  // Returns true if every read needs a slot, because no read can write directly to the memory of a
+  // listed device.
   bool all_staged() const noexcept;
-  // Calls backend::pin() for all backends. Returns the reason of the first backend that cannot pin
-  // the slot, or an empty string.
+  // Calls backend::pin() for all backends. If a backend cannot pin the slot, returns the reason of
+  // the first of these backends. Otherwise returns an empty string.
   result<std::string> pin(std::span<std::byte> slot) const;
 
  private:

@@ -27,10 +27,10 @@ class direct_storage {
   virtual result<std::shared_ptr<void>> add_file(int descriptor) = 0;
 
   // Reads into a slot or into a part of a slot. `file` must be the object that add_file() returned.
-  // Offsets and sizes must be multiples of block_bytes (io_unit.hpp).
-  // Returns the number of bytes read, or -errno. At the end of the file, this number may be smaller
-  // than the size of `into`. Sets `problem` if GPUDirect Storage cannot read the file. A read
-  // through host memory may still succeed. Blocks. Thread-safe for different slots.
+  // Offsets and sizes must be multiples of block_bytes (io_unit.hpp). Returns the number of bytes
+  // read, or -errno. At the end of the file, this number may be smaller than the size of `into`. If
+  // GPUDirect Storage cannot read the file, sets `problem`. In this case a read through host memory
+  // may still succeed. Blocks. Thread-safe for different slots.
   virtual std::int64_t read(void* file, std::uint64_t file_offset, std::span<std::byte> into,
                             boost::system::error_code& problem) noexcept = 0;
 };

@@ -16,10 +16,10 @@ namespace ringload::inline v0 {
 class arena;
 
 struct exported_memory {
-  std::string on;  // The device's name, which is the same in all processes.
+  std::string on;  // The UUID of the device, which is the same in all processes.
   std::uint64_t bytes = 0;
-  // Keeps the memory alive. The descriptor is sent to another process separately from the other
-  // members.
+  // Keeps the memory alive. The other members are sent to another process as bytes, and the
+  // descriptor is sent as a descriptor.
   unique_fd descriptor;
 };
 
@@ -30,9 +30,9 @@ class memory_exchange {
   virtual result<exported_memory> export_memory(const arena& source) = 0;
   virtual result<std::shared_ptr<arena>> import_memory(const exported_memory& exported,
                                                        std::shared_ptr<const void> keeps) = 0;
-  // Returns an arena of this device that uses host memory without a copy. Returns null if the
-  // device has its own memory, or cannot use `bytes` at the present address. The new arena owns
-  // `memory`.
+  // Returns an arena for this device that consists of `bytes`, without a copy. `bytes` must be a
+  // part of `memory`, which is in host memory. Returns null if the device cannot use this part, for
+  // example because its address is not aligned. The new arena owns `memory`.
   virtual std::shared_ptr<arena> share_host(const std::shared_ptr<arena>& memory,
                                             std::span<std::byte> bytes) noexcept = 0;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Implements the host as a device. Most reads write directly to an arena (an allocation for
-// tensors). Other reads write to a slot (I/O buffer), and memcpy or a conversion moves the bytes to
-// the arena. The memory is private, except that other processes can map the memory of
-// shared_host().
+// tensors). Other reads write to a slot (an I/O buffer), from which the bytes are copied or
+// converted to the arena. host() allocates private memory. shared_host() allocates memory that
+// other processes can map.
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -27,7 +27,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Up to this size, a copy in the engine thread takes no longer than a post to another thread.
+// A memcpy of up to this size runs in the engine thread, because it takes no longer than a post to
+// another thread.
 constexpr std::uint64_t inline_copy_bytes_max = 64 * 1024;
 
 // Smaller loads do not query the available memory, because the query would take longer than the
@@ -125,9 +126,9 @@ class host_backend final : public backend {
 
   void log_to(const allocation_log& log) override { log_ = log; }
 
-  // Private memory does not use reserved huge pages (hugetlb), because most systems have too few
-  // reserved huge pages. Shared memory may use reserved huge pages, because the kernel uses
-  // transparent huge pages for shared memory only if an administrator has enabled them.
+  // Private memory does not use reserved huge pages (hugetlb), because most systems have too few of
+  // them. Shared memory may use reserved huge pages. For shared memory, the kernel uses transparent
+  // huge pages only if an administrator has enabled them.
   void use_pages(huge_pages pages) override {
     pages_ = pages == huge_pages::none ? page_kind::small : page_kind::transparent;
     reserved_ = shared_ && pages == huge_pages::reserved;
@@ -204,8 +205,8 @@ class host_backend final : public backend {
   }
 
   // Returns a fault if fewer than `bytes` bytes are available. The kernel allocates a page at the
-  // first write to the page, so memory that other loads have allocated but not yet written still
-  // counts as available. This function subtracts that memory.
+  // first write to the page. Therefore the kernel still counts memory as available that other loads
+  // have allocated but not yet written. This function subtracts that memory.
   result<void> check_available(std::uint64_t bytes, std::uint64_t kept_bytes) {
     if (bytes <= unchecked_bytes_max) {
       std::erase_if(allocated_,
@@ -228,7 +229,8 @@ class host_backend final : public backend {
   }
 
   std::shared_ptr<arena> make_arena(mapping memory, bool was_kept) {
-    // If the load that allocated kept memory was cancelled, some pages may be absent.
+    // If the memory was reused, and the load that allocated it was cancelled, some pages may be
+    // absent.
     const std::span<std::byte> region = memory.span();
     const bool populated = was_kept && absent_bytes(region) == 0;
     auto new_arena = std::make_shared<host_arena>(std::move(memory), was_kept, populated, kept_);

@@ -22,7 +22,8 @@ struct pinned_list {
   std::map<file_id, std::weak_ptr<shared_arena>> arenas;  // Guarded by the mutex.
 };
 
-// Never destroyed, because a static object of the program may own a model and be destroyed later.
+// The list is never destroyed, because a static object of the program may own a model, and may be
+// destroyed after the list.
 pinned_list& the_list() {
   static pinned_list& list = *new pinned_list;
   return list;

@@ -2,7 +2,7 @@
 #pragma once
 
 // A list of the shared memory that this process has pinned for GPUs. If the process attaches the
-// same memory again for a GPU, the GPU copies from the pinned mapping in this list.
+// same model again for a GPU, the GPU copies from the pinned memory in this list.
 
 #include <memory>
 #include <ringload/export.hpp>
@@ -15,7 +15,8 @@ class arena;
 // ringload_cuda.
 RINGLOAD_EXPORT void note_pinned(arena& memory);
 
-// Returns the pinned arena with the same memory file as `descriptor`, or null. Thread-safe.
+// Returns the pinned arena whose memory file is the file of `descriptor`. Returns null if there is
+// none. Thread-safe.
 std::shared_ptr<arena> find_pinned(int descriptor);
 
 }  // namespace ringload::inline v0

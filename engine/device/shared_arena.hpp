@@ -17,10 +17,10 @@ namespace ringload::inline v0 {
 class shared_arena final : public arena, public std::enable_shared_from_this<shared_arena> {
  public:
   explicit shared_arena(shared_memory memory) noexcept : memory_(std::move(memory)) {}
-  // Takes over memory that another process has sealed. `keeps` is released after the memory is
-  // unmapped.
-  shared_arena(shared_memory sealed, std::shared_ptr<const void> keeps) noexcept
-      : keeps_(std::move(keeps)), memory_(std::move(sealed)), sealed_(true) {}
+  // Takes ownership of memory that another process has sealed. `keep_alive` is released after the
+  // memory is unmapped.
+  shared_arena(shared_memory sealed, std::shared_ptr<const void> keep_alive) noexcept
+      : keep_alive_(std::move(keep_alive)), memory_(std::move(sealed)), sealed_(true) {}
 
   std::byte* data() const noexcept override { return memory_.span().data(); }
   bool was_kept() const noexcept override { return false; }
@@ -40,7 +40,7 @@ class shared_arena final : public arena, public std::enable_shared_from_this<sha
   }
 
  private:
-  const std::shared_ptr<const void> keeps_;  // Destroyed after the memory.
+  const std::shared_ptr<const void> keep_alive_;  // Destroyed after the memory.
   shared_memory memory_;
   std::mutex sealing_;
   std::atomic<bool> sealed_ = false;

@@ -57,7 +57,7 @@ fault refusal(keep_answer answer) {
 // Makes the connection of a blocked call available to the thread that cancels the call.
 class connection_guard {
  public:
-  // Until its destruction, interrupt() ends a send or a receive on `connection`.
+  // While a scope exists, interrupt() ends a send or a receive on `connection`.
   class scope {
    public:
     scope(connection_guard* guard, const unique_fd& connection) noexcept : guard_(guard) {
@@ -123,7 +123,7 @@ result<attached_memory> open_memory(received_packet packet, const keep_reply& re
   return out;
 }
 
-// Opens the memory of a model that is on a device. The arenas share `connection`.
+// Opens the memory of a model that is on a device. The returned arenas keep `connection` open.
 result<std::vector<taken_arena>> open_regions(device target,
                                               const std::vector<exported_memory>& regions,
                                               const std::shared_ptr<const void>& connection) {
@@ -155,9 +155,9 @@ class model_on_device {
     std::vector<taken_arena> arenas(original.size());
     std::vector<std::pair<std::size_t, std::future<tensor>>> copies;
     for (std::size_t t = 0; t < arenas.size(); ++t) {
-      // The placement differs from the original only in its arena and offset.
+      // The new placement differs from the original placement only in its arena and offset.
       placement place = original.storage()->tensors().where(static_cast<std::uint32_t>(t));
-      auto memory = shared(*original.storage(), place, original[t].size_bytes());
+      auto memory = share_host_memory(*original.storage(), place, original[t].size_bytes());
       place.destination = static_cast<std::uint32_t>(t);
       place.destination_offset = 0;
       placements.push_back(place);
@@ -180,9 +180,10 @@ class model_on_device {
   }
 
  private:
-  // Returns null if the device cannot use the host memory.
-  std::shared_ptr<arena> shared(const model_storage& storage, const placement& place,
-                                std::uint64_t bytes) const {
+  // Returns an arena for the device in the host memory of the tensor. Returns null if the device
+  // cannot use this memory.
+  std::shared_ptr<arena> share_host_memory(const model_storage& storage, const placement& place,
+                                           std::uint64_t bytes) const {
     auto* const sharing = dynamic_cast<memory_exchange*>(backend_.get());
     const auto owner = storage.arenas()[place.destination];
     if (sharing == nullptr || !owner) return nullptr;
@@ -230,7 +231,7 @@ result<model> make_model(attached_memory memory, unique_fd connection, device ta
   for (std::size_t i = 0; i < memory.on_device.size(); ++i) {
     description->device_regions[i].descriptor = std::move(memory.on_device[i]);
   }
-  // The keeper counts this client until the last arena closes the connection.
+  // The keeper counts this client until the last arena is destroyed and closes the connection.
   const auto shared_connection = std::make_shared<const unique_fd>(std::move(connection));
   if (!description->device_regions.empty()) {
     auto opened = open_regions(target, description->device_regions, shared_connection);
@@ -240,8 +241,8 @@ result<model> make_model(attached_memory memory, unique_fd connection, device ta
   std::vector<taken_arena> arenas;
   for (shared_memory& entry : memory.regions) {
     const std::uint64_t bytes = entry.span().size();
-    // If this process has already pinned the same memory, the pinned mapping is used, because
-    // copies to a device are then faster.
+    // If this process has already pinned the same memory for a GPU, uses the pinned mapping,
+    // because copies to the GPU are then faster.
     std::shared_ptr<arena> region;
     if (target.kind() != device_kind::host) region = find_pinned(entry.descriptor());
     if (!region) region = std::make_shared<shared_arena>(std::move(entry), shared_connection);
@@ -312,7 +313,8 @@ std::string place_of(const attach_request& request) {
   return printable_path(request.socket) + ": model '" + printable(request.name) + "'";
 }
 
-// Checks the name, then calls `work`. Adds the place to a failure.
+// Checks the name of the model, then calls `work`. If `work` fails, adds the socket and the name to
+// the fault.
 template <class T, class Work>
 result<T> call_keeper(const attach_request& request, const Work& work) {
   const std::string place = place_of(request);

@@ -22,7 +22,8 @@ constexpr std::size_t head_bytes = 16;
 constexpr std::size_t device_text_max = 256;
 constexpr std::uint64_t kind_last = element_kind_count + block_kind_count - 1;
 
-// The functions pass_...() write a description to a packer, or read a description from an unpacker.
+// Each function pass_...() has two uses: it writes its second argument to a packer, or reads it
+// from an unpacker.
 
 void pass_value(packer& archive, const attribute& value) { archive.text(value.encoded()); }
 void pass_value(unpacker& archive, attribute& value) {
@@ -99,8 +100,8 @@ void pass_description(auto& archive, auto& description) {
 
 fault wrong(std::string cause) { return {errc::malformed_message, "", std::move(cause)}; }
 
-// Returns the size of a tensor in bytes. Returns an empty optional if the size exceeds 64 bits or
-// is not a whole number of bytes.
+// Returns the size of a tensor in bytes. Returns an empty optional if its number of bits does not
+// fit in 64 bits, or is not a multiple of 8.
 std::optional<std::uint64_t> bytes_of(std::span<const std::uint64_t> shape, std::uint64_t bits) {
   std::optional<std::uint64_t> total = bits;
   for (const std::uint64_t size : shape) total = total ? checked_multiply(*total, size) : total;
@@ -117,11 +118,12 @@ std::optional<std::uint64_t> memory_bytes(const tensor_info& t, conversion targe
   if (is_block(target.to) || t.bytes % target.from_bytes() != 0) return std::nullopt;
   if (!is_block(target.from) && dtype_of(target.from) != t.dtype) return std::nullopt;
   const auto& shape = is_block(target.from) ? t.original_shape : t.shape;
-  const auto landed = bytes_of(shape, bits(dtype_of(target.to)));
-  if (!landed || checked_multiply(t.bytes / target.from_bytes(), target.to_bytes()) != landed) {
+  const auto converted = bytes_of(shape, bits(dtype_of(target.to)));
+  if (!converted ||
+      checked_multiply(t.bytes / target.from_bytes(), target.to_bytes()) != converted) {
     return std::nullopt;
   }
-  return landed;
+  return converted;
 }
 
 result<void> check_tensor(const kept_description& description, std::size_t t,
@@ -192,7 +194,7 @@ result<kept_description> unpack_description(std::span<const std::byte> bytes,
       return wrong("its file is not listed").in(printable(c.name));
   }
   if (!out.device_regions.empty() && !region_bytes.empty()) {
-    return wrong("the model is on a device, but other memory was received too");
+    return wrong("the model is on a device, but host memory was received too");
   }
   std::vector<std::uint64_t> sizes(region_bytes.begin(), region_bytes.end());
   for (const exported_memory& memory : out.device_regions) sizes.push_back(memory.bytes);

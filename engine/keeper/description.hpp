@@ -32,10 +32,11 @@ struct kept_description {
 
 std::vector<std::byte> pack(const kept_description& description);
 
-// Reads and checks a description. The received memory is a whole number of pages, so bytes after
-// the end of the description are ignored. `region_bytes` contains the sizes of the received host
-// memory regions. If the function succeeds, each tensor has the size of its type and shape, is
-// inside its region, and is aligned. The sizes of device regions are not checked.
+// Reads and checks a description. Ignores bytes after the end of the description, because the
+// received memory is a whole number of pages. `region_bytes` contains the sizes of the received
+// host memory regions. If the function succeeds, each tensor has the size that its type and shape
+// require, is inside its region, and is aligned. Does not check whether the device regions have the
+// described sizes.
 result<kept_description> unpack_description(std::span<const std::byte> bytes,
                                             std::span<const std::uint64_t> region_bytes);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The public class `keeper`. Creates the descriptors that the server sends to clients.
+// Implements the public class `keeper`. Prepares each model for its clients: seals the memory, and
+// creates the description and the descriptors that the server sends.
 
 #include <algorithm>
 #include <cstring>
@@ -22,8 +23,8 @@ namespace detail {
 
 namespace {
 
-// Returns the region index of each arena. A null arena has no tensors and no region, so the index
-// of a null arena must not be used.
+// Returns the region index of each arena. A null arena has no tensors and no region, so its index
+// must not be used.
 std::vector<std::uint32_t> region_indices(const model_storage& storage) {
   std::vector<std::uint32_t> out;
   std::uint32_t next = 0;

@@ -10,9 +10,10 @@
 //     ... uses the model ...
 //     closes the socket  -------->    decrements the client count of the model
 //
-// If the answer is `attached`, the reply contains descriptors: one for the description of the
-// model, and one for each memory region. If a client process ends, the kernel closes its socket.
-// The keeper replies to `attach_next` when it serves another version than `current`.
+// If the answer is `attached`, the reply contains descriptors: one for the description of the model
+// (keeper/description.hpp), and one for each memory region. If a client process ends, the kernel
+// closes its socket. The keeper does not reply to `attach_next` until it serves another version
+// than `current`.
 //
 // Each side sends one packet. The kernel delivers only whole packets.
 

@@ -24,7 +24,7 @@ namespace ringload::inline v0::detail {
 namespace {
 
 constexpr std::chrono::seconds request_timeout{10};
-// Pause after accept() or an allocation has failed.
+// The pause after a failure of accept() or of an allocation.
 constexpr std::chrono::milliseconds accept_pause{100};
 
 // Returns a random number that is not 0.
@@ -75,7 +75,7 @@ keeper_server::~keeper_server() {
   stop_ = true;
   wake();
   thread_.join();
-  // Another keeper may have replaced the socket file. In this case the file is not removed.
+  // If another keeper has replaced the socket file, the file is not removed.
   struct ::stat status = {};
   const bool is_own = options_.listening_socket < 0;
   if (is_own && ::lstat(path_.c_str(), &status) == 0 &&
@@ -164,7 +164,7 @@ void keeper_server::wait_and_serve() {
   if (polled[1].revents != 0) accept_all();
 }
 
-// Returns the time until poll() must return: when a client without a request times out, or when
+// Returns the time limit for poll(): the time until a client without a request times out, or until
 // accept() may be called again. Returns -1 if there is no time limit.
 int keeper_server::milliseconds_to_wait() const {
   auto next = clock::time_point::max();
@@ -202,7 +202,8 @@ bool keeper_server::answer(connection& client) noexcept {
 bool keeper_server::answer_request(connection& client) {
   std::array<std::byte, packet_bytes_max> buffer = {};
   const auto got = receive_packet(client.socket, buffer);
-  // The client has closed the connection, or has sent a second request, which is not allowed.
+  // The connection has failed, the client has closed it, or the client has sent a second request,
+  // which is not allowed.
   if (!got || got->bytes == 0 || client.client_count || client.waiting) return false;
   keep_reply reply;
   const auto request = unpack_request(std::span(buffer).first(got->bytes));
@@ -242,7 +243,8 @@ bool keeper_server::attach_client(connection& client,
   const std::uint64_t regions = offered->descriptors.size() - 1;
   keep_reply reply = {keep_answer::attached, offered->version, regions};
   if (!offered->on_device.empty()) std::swap(reply.host_regions, reply.device_regions);
-  // Counts the client before the send. wait_and_serve() decrements the count if the send fails.
+  // The client is counted before the send. If the send fails, wait_and_serve() decrements the
+  // count.
   client.client_count = offered->client_count;
   ++*client.client_count;
   return send_packet(client.socket, pack(reply), offered->descriptors).has_value();

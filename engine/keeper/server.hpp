@@ -3,9 +3,9 @@
 
 // The server thread of a keeper. A keeper is a process that shares loaded models with other
 // processes. The thread answers one request per connection. A request for the next version is
-// answered when that version is published. If the answer is a model, the connection stays open
-// until the client closes the connection or the client's process ends. After any other answer, the
-// server closes the connection.
+// answered when that version is published. After the answer with a model, the connection stays open
+// until the client closes the connection or ends. After any other answer, the server closes the
+// connection.
 
 #include <sys/types.h>
 
@@ -68,7 +68,7 @@ class keeper_server {
     clock::time_point request_deadline;  // The request must arrive before this time.
     // The client count of the attached model. Null until a model is attached.
     std::shared_ptr<std::atomic<std::uint64_t>> client_count = nullptr;
-    std::optional<keep_request> waiting = {};  // A request that a later version answers.
+    std::optional<keep_request> waiting = {};  // A request for the next version.
   };
 
   void wake() const noexcept;
@@ -101,11 +101,11 @@ class keeper_server {
 
   // Used by the server thread only.
   std::vector<connection> connections_;  // At most options_.connections_max.
-  // After accept() fails, for example for lack of descriptors, no connection is accepted until this
-  // time.
+  // If accept() has failed, for example for lack of descriptors, the server accepts no connection
+  // until this time.
   clock::time_point accept_paused_until_;
 
-  // True if connections are accepted. If the caller has passed a listening socket, the value is
+  // If false, no connection is accepted. If the caller has passed a listening socket, the value is
   // false until the first model is offered.
   std::atomic<bool> accepting_ = true;
   std::atomic<bool> stop_ = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides along which route a broadcast sends its bytes.
+// Decides whether a broadcast sends its bytes along a chain of ranks or along a tree of ranks.
 
 #include <bit>
 #include <cstddef>
@@ -9,9 +9,10 @@
 
 namespace ringload::inline v0::detail {
 
-// Returns true if a chain takes less time than a tree, provided that the links between the ranks
-// limit the speed. The root of a tree sends all bytes log2(ranks) times. In a chain, each rank
-// sends all bytes once, and the last rank begins `ranks - 2` pieces later than the second rank.
+// Returns true if a chain takes less time than a tree. Assumes that the links between the ranks
+// limit the speed. The root of a tree sends all bytes ceil(log2(ranks)) times. In a chain, each
+// rank sends all bytes once, and the last rank begins `ranks - 2` pieces later than the second
+// rank.
 constexpr bool is_chain_faster(std::size_t bytes, std::uint32_t ranks,
                                std::size_t piece_bytes) noexcept {
   if (ranks < 3) return false;

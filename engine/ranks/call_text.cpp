@@ -30,8 +30,9 @@ std::string identity_of(const catalog& contents, const group_options& options) {
   return "load " + grouped(contents.tensors.size()) + " tensors of " +
          grouped(contents.size_bytes()) + " bytes, whose description has the CRC-32C " +
          std::to_string(crc32c(archive.take())) +
-         (options.reading == group_reading::own ? ", each rank its own" : ", divided") +
-         (may_split(options) ? "" : ", whole tensors");
+         (options.reading == group_reading::own ? ", group_reading::own"
+                                                : ", group_reading::divided") +
+         (may_split(options) ? "" : ", tensors not split");
 }
 
 std::string text_of(const group_call& call) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Texts that must be equal on all ranks (ranks/check_same_call.hpp).
+// Texts that describe the calls of a rank (a process or thread of a group). check_same_call()
+// compares these texts between the ranks.
 
 #include <string>
 
@@ -9,12 +10,13 @@
 
 namespace ringload::inline v0::detail {
 
-// A digest covers a whole tensor. If digests are checked, each tensor must be read by one rank.
+// Returns true if different ranks may read parts of one tensor. Returns false if digests of the
+// files are verified, because a digest covers a whole tensor.
 bool may_split(const group_options& options) noexcept;
 
-// Returns a text that is equal on two ranks if three conditions hold: the catalogs have the same
-// tensors, the options have the same dtypes and the same `reading`, and may_split() returns the
-// same value. The paths of the files may differ.
+// Returns a text that describes the opened checkpoint and the options. The texts of two ranks are
+// equal if the catalogs list the same tensors, and if dtypes, `reading` and may_split() are equal.
+// The paths of the files may differ.
 std::string identity_of(const catalog& contents, const group_options& options);
 
 // Returns a call as text, for example "shard('wte.weight', 0)".

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t shown_bytes_max = 400;
 
-// Summary of the call of one rank: the size and digest of its text, and the first bytes of the text
-// for error messages.
+// The call of one rank: the size and the digest of its text. For error messages, also the first
+// bytes of the text.
 struct call_summary {
   std::uint64_t bytes = 0;
   std::uint32_t digest = 0;

@@ -12,8 +12,9 @@
 namespace ringload::inline v0::detail {
 
 // Must be called by all ranks. `call` describes the call of this rank as text. All ranks return the
-// same result: success, or errc::mismatched_call, which names the first rank with a different call.
-// Error messages show at most 400 bytes of each text. Throws the exceptions of the group.
+// same result: success, or errc::mismatched_call. The error names the first rank whose text differs
+// from the text of rank 0, and shows at most 400 bytes of both texts. Throws the exceptions of the
+// group.
 result<void> check_same_call(group& ranks, const std::string& call);
 
 }  // namespace ringload::inline v0::detail

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Default implementations of the collective calls of a group, which use only messages between two
-// ranks. Groups over sockets use all of them except all_gather(). Groups over MPI use only
-// barrier().
+// The default implementations of the collective calls of `group`. The defaults need only send() and
+// receive(). Groups over sockets override only all_gather(). Groups over MPI override all calls
+// except barrier(), but all_gather() still calls its default for a single part, or if all ranks run
+// on one machine.
 
 #include <algorithm>
 #include <cstring>
@@ -15,12 +16,15 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Along a tree, messages are sent in pieces. A rank forwards a piece while the next piece arrives.
+// The size of the pieces in which a message is sent along a tree. A rank forwards a piece while the
+// next piece arrives.
 constexpr std::size_t tree_piece_bytes = std::size_t{1} << 20;
-// Along a chain, pieces are smaller, because each rank delays the message by the time of one piece.
+// Along a chain, the pieces are smaller, because each rank delays the message by the time of one
+// piece.
 constexpr std::size_t chain_piece_bytes = std::size_t{1} << 17;
 
-// The neighbours of a rank in a broadcast. The numbers are positions: the root has position 0.
+// The neighbours of a rank in a broadcast, as positions. A position is a rank number counted from
+// the root, which has position 0.
 struct broadcast_route {
   std::uint32_t sender = 0;  // Unused by the root.
   std::vector<std::uint32_t> receivers;
@@ -39,7 +43,7 @@ broadcast_route chain_route(std::uint32_t position, std::uint32_t ranks) {
 //
 // Each rank receives once. The root sends log2(8) = 3 times.
 broadcast_route tree_route(std::uint32_t position, std::uint32_t ranks) {
-  // Difference of the positions of this rank and its sender, a power of two.
+  // The difference between the positions of this rank and its sender. A power of two.
   std::uint32_t reach = 1;
   while (reach < ranks && (position & reach) == 0) reach <<= 1U;
   broadcast_route route = {position - reach, {}, tree_piece_bytes};

@@ -33,7 +33,8 @@ void require_same_call(group& ranks, const std::string& call) {
     throw common_fault{status.error()};
 }
 
-// Returns the description of the tensor in memory. The options can change its dtype and shape.
+// Returns the description of the tensor in memory. The options can change the dtype and the shape
+// of the stored tensor.
 tensor_info describe_loaded(const tensor_info& stored, const load_options& options) {
   tensor_info out = stored;
   const planned_tensor loaded = planned(stored, options);
@@ -49,7 +50,8 @@ tensor_info describe_loaded(const tensor_info& stored, const load_options& optio
   return out;
 }
 
-// With `group_reading::own`, the ranks exchange only host memory, which every group can do.
+// Checks that the group can send memory of the loader's device, and host memory. This check is not
+// needed for `group_reading::own`, because the ranks then exchange no tensors.
 void check_memory(const device& on, group& ranks) {
   const device exchanged = ranks.memory();
   if (exchanged != on) {
@@ -59,7 +61,7 @@ void check_memory(const device& on, group& ranks) {
   }
   if (ranks.host_group().memory() != host()) {
     throw error(errc::device_unavailable, "group_load",
-                "the group cannot exchange host memory, which checks of calls need");
+                "the group cannot exchange host memory, which the comparison of calls needs");
   }
 }
 
@@ -143,8 +145,8 @@ result<model> group_job::make_model(const group_call& call, cancel_request& canc
   });
 }
 
-// After this function, all ranks have passed the same checks, so each rank sends the messages that
-// the other ranks expect.
+// After this function has returned, all ranks have passed the same checks. Therefore each rank then
+// sends the messages that the other ranks expect.
 std::vector<group_job::named_tensor> group_job::agree_on(const group_call& call) {
   require_same_call(*ranks_, text_of(call));
   std::vector<named_tensor> tensors = find(call);
@@ -199,23 +201,24 @@ void group_job::check(const group_call& call, const std::vector<named_tensor>& t
   if (tensors.empty() && call.kind == fused)
     throw common_fault{{errc::no_such_tensor, "fused", "the list of names is empty"}};
   if (call.kind == group_call::call_kind::model) return;
-  const tensor_info& first = tensors.front().landed;
+  const tensor_info& first = tensors.front().loaded;
   if (call.kind == push && call.receiver >= ranks_->size()) {
     throw wrong_call(errc::invalid_selection, first,
                      "rank is " + std::to_string(call.receiver) + ", expected less than " +
                          std::to_string(ranks_->size()));
   }
   if (call.kind != shard && call.kind != fused) return;
-  for (const auto& [index, landed] : tensors) {
-    if (!around(landed.shape, bits(landed.dtype), call.dim)) {
-      throw wrong_call(errc::invalid_selection, landed,
-                       "dimension " + std::to_string(call.dim) +
-                           " does not exist, or its indices are not whole bytes");
+  for (const auto& [index, loaded] : tensors) {
+    if (!around(loaded.shape, bits(loaded.dtype), call.dim)) {
+      throw wrong_call(
+          errc::invalid_selection, loaded,
+          "dimension " + std::to_string(call.dim) +
+              " does not exist, or the elements of one of its indices are not whole bytes");
     }
-    if (landed.dtype != first.dtype) throw wrong_call(errc::wrong_dtype, landed, {});
-    std::vector<std::uint64_t> shape = landed.shape;
+    if (loaded.dtype != first.dtype) throw wrong_call(errc::wrong_dtype, loaded, {});
+    std::vector<std::uint64_t> shape = loaded.shape;
     shape[call.dim] = shape.size() == first.shape.size() ? first.shape[call.dim] : 0;
-    if (shape != first.shape) throw wrong_call(errc::wrong_shape, landed, {});
+    if (shape != first.shape) throw wrong_call(errc::wrong_shape, loaded, {});
   }
 }
 
@@ -231,27 +234,27 @@ tensor group_job::run(const group_call& call, const std::vector<named_tensor>& t
 }
 
 tensor group_job::make_whole(const named_tensor& tensor_ref) {
-  const std::string& name = tensor_ref.landed.name;
+  const std::string& name = tensor_ref.loaded.name;
   if (!redistribution_) return load_alone(select().names({name})).at(name);
-  tensor_builder out = make_builder(tensor_ref.landed);
-  const gathered_tensor gathered = {tensor_ref.index, &tensor_ref.landed, 0};
+  tensor_builder out = make_builder(tensor_ref.loaded);
+  const gathered_tensor gathered = {tensor_ref.index, &tensor_ref.loaded, 0};
   redistribution_->gather({&gathered, 1}, out.bytes());
   return std::move(out).finish();
 }
 
 tensor group_job::make_pushed(const named_tensor& tensor_ref, std::uint32_t receiver) {
   if (ranks_->rank() != receiver) {
-    if (redistribution_) redistribution_->push(tensor_ref.index, tensor_ref.landed, receiver, {});
+    if (redistribution_) redistribution_->push(tensor_ref.index, tensor_ref.loaded, receiver, {});
     return {};
   }
   if (!redistribution_) return make_whole(tensor_ref);
-  tensor_builder out = make_builder(tensor_ref.landed);
-  redistribution_->push(tensor_ref.index, tensor_ref.landed, receiver, out.bytes());
+  tensor_builder out = make_builder(tensor_ref.loaded);
+  redistribution_->push(tensor_ref.index, tensor_ref.loaded, receiver, out.bytes());
   return std::move(out).finish();
 }
 
 tensor_info group_job::block_info(const named_tensor& tensor_ref, std::uint32_t dim) const {
-  tensor_info out = tensor_ref.landed;
+  tensor_info out = tensor_ref.loaded;
   const index_range own_range = block_of(out.shape[dim], ranks_->rank(), ranks_->size());
   out.bytes = around(out.shape, bits(out.dtype), dim)->bytes_of(own_range);
   out.shape[dim] = own_range.count;
@@ -260,10 +263,11 @@ tensor_info group_job::block_info(const named_tensor& tensor_ref, std::uint32_t 
 
 tensor group_job::make_block(const named_tensor& tensor_ref, std::uint32_t dim) {
   const tensor_info info = block_info(tensor_ref, dim);
-  const index_range range = block_of(tensor_ref.landed.shape[dim], ranks_->rank(), ranks_->size());
+  const index_range range = block_of(tensor_ref.loaded.shape[dim], ranks_->rank(), ranks_->size());
   if (!redistribution_ && range.count > 0) {
-    // A slice of a quantised tensor counts elements, but the shards of its bytes count bytes.
-    if (!tensor_ref.landed.original_shape.empty()) {
+    // The shape of a quantised tensor counts bytes, and so does `range`. A slice of the tensor
+    // would count elements.
+    if (!tensor_ref.loaded.original_shape.empty()) {
       throw common_fault{{errc::unsupported_feature, tensor_place(info.name),
                           "group_reading::own cannot divide its bytes, which are " + info.type +
                               " blocks: load it with a dtype, or use group_reading::divided"}};
@@ -274,7 +278,7 @@ tensor group_job::make_block(const named_tensor& tensor_ref, std::uint32_t dim) 
   }
   tensor_builder out = make_builder(info);
   if (redistribution_)
-    redistribution_->gather_shard(tensor_ref.index, tensor_ref.landed, dim, out.bytes());
+    redistribution_->gather_shard(tensor_ref.index, tensor_ref.loaded, dim, out.bytes());
   return std::move(out).finish();
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One rank's part of a load in which several ranks (processes or threads) read a checkpoint
-// together. Calls run one after another in a thread of the job. Each call first checks that all
-// ranks make the same call. Checks whose result is the same on every rank are done before data is
-// sent.
+// Several ranks (processes or threads) read a checkpoint together. A group_job is the part of this
+// load on one rank. Its calls run one after another in a thread of the job. Each call first checks
+// that all ranks make the same call. Before a rank sends data, it also makes the checks whose
+// result is the same on every rank.
 
 #include <memory>
 #include <mutex>
@@ -40,7 +40,7 @@ class group_job {
   // A tensor of a call: its index in the catalog, and its description in memory.
   struct named_tensor {
     std::uint32_t index = 0;
-    tensor_info landed;
+    tensor_info loaded;
   };
 
   template <class T, class Work>
@@ -57,7 +57,7 @@ class group_job {
   tensor make_fused(const group_call& call, const std::vector<named_tensor>& tensors);
   model gather_model(const group_call& call);
   model load(const selection& wanted);
-  // Loads without redistribution, and counts the reads.
+  // Loads tensors for this rank alone, and adds the statistics to `own_reads_`.
   model load_alone(const selection& wanted);
   tensor_info block_info(const named_tensor& tensor_ref, std::uint32_t dim) const;
   tensor_builder make_builder(tensor_info info) const;
@@ -69,7 +69,8 @@ class group_job {
   const std::unique_ptr<backend> memory_;  // Memory of the device.
   const std::shared_ptr<step_cancellation> cancellation_;
   checkpoint file_;
-  // Empty if each rank reads all bytes that the rank needs, so that the ranks exchange no data.
+  // Empty for `group_reading::own`: each rank then reads all bytes that it needs, and the ranks
+  // exchange no data.
   std::optional<redistribution> redistribution_;
   mutable std::mutex mutex_;
   // Statistics of calls without redistribution. Guarded by the mutex.

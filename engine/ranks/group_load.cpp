@@ -34,7 +34,8 @@ struct opening_step final : step_thread::step {
   std::unique_ptr<operation<group_load>> waiting;
 };
 
-// A step of an open group_load. `job` is a reference, because the job's destructor waits for steps.
+// A call of an open group_load. `job` is a reference, because the destructor of the job waits for
+// its steps.
 template <class T, result<T> (group_job::*Make)(const group_call&, cancel_request&)>
 struct calling final : step_thread::step {
   calling(group_job& j, group_call w, std::unique_ptr<operation<T>> o)

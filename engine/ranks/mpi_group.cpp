@@ -4,16 +4,16 @@
 // deadline at the same time. Therefore this group polls for all three events.
 //
 // broadcast() uses MPI_Ibcast on one machine and for few bytes. Between machines, many bytes travel
-// around a ring (ranks/ring_pieces.hpp), which takes 0.41 of the time of MPI_Ibcast with 8 machines
-// (bench/results/2026-11-26-machines.md). scatter() uses MPI_Iscatterv. barrier() is inherited from
-// `group` and uses messages, because MPI_Ibarrier takes the same time
-// (bench/results/2026-11-24-group-calls.md) and cannot report which rank is missing.
+// around a ring (ranks/ring_pieces.hpp). With 8 machines, a ring takes 0.41 of the time of
+// MPI_Ibcast (bench/results/2026-11-26-machines.md). scatter() uses MPI_Iscatterv. barrier() is
+// inherited from `group` and uses messages. MPI_Ibarrier takes the same time
+// (bench/results/2026-11-24-group-calls.md), and cannot report which rank is missing.
 //
-// All messages are copied through one buffer of the group, in two halves: a half is copied while
-// MPI uses the other half. A ring has two more halves for the pieces that it sends. MPI forbids
-// MPI_Cancel and MPI_Request_free for a collective call, and cannot cancel every message. Therefore
-// MPI may still access the buffer after a failure, and the buffer and the requests of collective
-// calls are then never freed.
+// All messages are copied through one buffer with room for four pieces. broadcast() uses two
+// pieces: this rank copies one piece while MPI transfers the other. A ring receives two pieces and
+// sends two pieces. MPI forbids MPI_Cancel and MPI_Request_free for a collective call, and cannot
+// cancel every message. Therefore MPI may still access the buffer after a failure, and the buffer
+// and the requests of collective calls are then leaked.
 
 #include <algorithm>
 #include <array>
@@ -43,11 +43,10 @@ constexpr int message_tag = 1;
 constexpr int failure_tag = 2;
 // A piece of this size stays in the processor's cache during the copy.
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
-constexpr std::size_t pieces = 2;
+constexpr std::size_t pieces_max = 2;  // Pieces in flight, in each direction.
 // Used if MPI does not report which rank is missing.
 constexpr int unknown_rank = -1;
-// The first tests of a pending message are done without a pause. A message between two processes of
-// one machine arrives within a few hundred tests.
+// Number of tests without a pause. A message within a machine arrives after a few hundred tests.
 constexpr unsigned busy_tests = 2000;
 constexpr std::chrono::microseconds test_interval{50};
 // Time limit for reporting a failure to one rank. A report to a running rank takes some
@@ -69,7 +68,7 @@ void check(int returned, const char* call) {
   if (returned != MPI_SUCCESS) throw error(errc::rank_failed, call, text_of(returned));
 }
 
-// Message that reports a failure: the number of the failed rank, and the reason.
+// A message that reports a failure: the number of the failed rank, and the reason.
 struct failure {
   std::int32_t rank = 0;
   std::array<char, 1000> reason = {};  // Zero-terminated.
@@ -94,7 +93,7 @@ class mpi_ranks final : public group {
     check(MPI_Comm_size(machine, &ranks_of_machine), "MPI_Comm_size");
     is_one_machine_ = ranks_of_machine == size_;
     MPI_Comm_free(&machine);
-    buffer_ = std::make_unique<std::byte[]>(2 * pieces * piece_bytes);
+    buffer_ = std::make_unique<std::byte[]>(2 * pieces_max * piece_bytes);
   }
 
   ~mpi_ranks() override {
@@ -141,19 +140,19 @@ class mpi_ranks final : public group {
     }
     const bool is_root = rank() == root;
     const std::size_t count = (bytes.size() + piece_bytes - 1) / piece_bytes;
-    std::array<MPI_Request, pieces> requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    for (std::size_t i = 0; i < count + pieces; ++i) {
-      // The half of the buffer for piece i holds piece i - 2.
-      if (i >= pieces) {
-        wait_for(requests[i % pieces], is_root ? unknown_rank : static_cast<int>(root), true);
-        const auto received = piece_of(bytes, i - pieces);
-        if (!is_root) std::memcpy(received.data(), half(i), received.size());
+    std::array<MPI_Request, pieces_max> requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    for (std::size_t i = 0; i < count + pieces_max; ++i) {
+      // Piece i uses the memory of piece i - 2, whose transfer must be complete.
+      if (i >= pieces_max) {
+        wait_for(requests[i % pieces_max], is_root ? unknown_rank : static_cast<int>(root), true);
+        const auto received = piece_of(bytes, i - pieces_max);
+        if (!is_root) std::memcpy(received.data(), buffer_for(i), received.size());
       }
       if (i >= count) continue;
       const auto piece = piece_of(bytes, i);
-      if (is_root) std::memcpy(half(i), piece.data(), piece.size());
-      require(MPI_Ibcast(half(i), static_cast<int>(piece.size()), MPI_BYTE, static_cast<int>(root),
-                         comm_, &requests[i % pieces]),
+      if (is_root) std::memcpy(buffer_for(i), piece.data(), piece.size());
+      require(MPI_Ibcast(buffer_for(i), static_cast<int>(piece.size()), MPI_BYTE,
+                         static_cast<int>(root), comm_, &requests[i % pieces_max]),
               "MPI_Ibcast");
     }
   }
@@ -167,7 +166,7 @@ class mpi_ranks final : public group {
   void scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
                std::uint32_t root) override {
     const bool is_root = rank() == root;
-    // Only the root knows the sizes of all parts, so the root broadcasts the largest size.
+    // The largest part determines the number of rounds. Only the root knows its size.
     std::uint64_t bytes_max = 0;
     for (const auto& part : parts) bytes_max = std::max<std::uint64_t>(bytes_max, part.size());
     broadcast(std::as_writable_bytes(std::span(&bytes_max, 1)), root);
@@ -180,15 +179,15 @@ class mpi_ranks final : public group {
         const auto sent = round_of(part, offset, round_bytes);
         offsets.push_back(static_cast<int>(counts.size() * round_bytes));
         counts.push_back(static_cast<int>(sent.size()));
-        std::copy_n(sent.begin(), sent.size(), half(0) + offsets.back());
+        std::copy_n(sent.begin(), sent.size(), buffer_for(0) + offsets.back());
       }
       MPI_Request request = MPI_REQUEST_NULL;
-      require(MPI_Iscatterv(half(0), counts.data(), offsets.data(), MPI_BYTE, half(1),
+      require(MPI_Iscatterv(buffer_for(0), counts.data(), offsets.data(), MPI_BYTE, buffer_for(1),
                             static_cast<int>(own.size()), MPI_BYTE, static_cast<int>(root), comm_,
                             &request),
               "MPI_Iscatterv");
       wait_for(request, is_root ? unknown_rank : static_cast<int>(root), true);
-      std::copy_n(half(1), own.size(), own.begin());
+      std::copy_n(buffer_for(1), own.size(), own.begin());
     }
   }
 
@@ -207,29 +206,29 @@ class mpi_ranks final : public group {
   void interrupt() noexcept override { interrupted_ = true; }
 
  private:
-  // Each piece is sent to the next rank when it has arrived from the previous rank, and other
-  // pieces arrive meanwhile. Two pieces are received and two are sent at a time.
+  // Forwards each piece to the next rank after its arrival, while later pieces arrive. At most two
+  // pieces are received and at most two are sent at the same time.
   void send_around_ring(std::span<const gathered_part> parts) {
     const detail::ring_pieces ring = detail::ring_pieces_of(parts, rank(), size(), piece_bytes);
     const int previous = (rank_ + size_ - 1) % size_;
     const int next = (rank_ + 1) % size_;
     // Requests 0 and 1 receive, and requests 2 and 3 send.
-    std::array<MPI_Request, 2 * pieces> requests;
+    std::array<MPI_Request, 2 * pieces_max> requests;
     requests.fill(MPI_REQUEST_NULL);
-    std::size_t started = ring.own;   // The next piece to be received.
-    std::size_t received = ring.own;  // The first piece that has not arrived.
+    std::size_t started = ring.receive_begin;   // The next piece to be received.
+    std::size_t received = ring.receive_begin;  // The first piece that has not arrived.
     std::size_t sent = 0;
-    while (received < ring.pieces.size() || sent < ring.sent) {
-      for (; started < std::min(received + pieces, ring.pieces.size()); ++started) {
-        require(MPI_Irecv(half(started), static_cast<int>(ring.pieces[started].size()), MPI_BYTE,
-                          previous, message_tag, comm_, &requests[started % pieces]),
+    while (received < ring.pieces.size() || sent < ring.send_end) {
+      for (; started < std::min(received + pieces_max, ring.pieces.size()); ++started) {
+        require(MPI_Irecv(buffer_for(started), static_cast<int>(ring.pieces[started].size()),
+                          MPI_BYTE, previous, message_tag, comm_, &requests[started % pieces_max]),
                 "MPI_Irecv");
       }
-      for (; sent < std::min(received, ring.sent); ++sent) {
-        MPI_Request& request = requests[pieces + sent % pieces];
+      for (; sent < std::min(received, ring.send_end); ++sent) {
+        MPI_Request& request = requests[pieces_max + sent % pieces_max];
         if (request != MPI_REQUEST_NULL) break;
         const auto piece = ring.pieces[sent];
-        std::byte* const copy = half(sent) + pieces * piece_bytes;
+        std::byte* const copy = buffer_for(sent) + pieces_max * piece_bytes;
         std::memcpy(copy, piece.data(), piece.size());
         require(MPI_Isend(copy, static_cast<int>(piece.size()), MPI_BYTE, next, message_tag, comm_,
                           &request),
@@ -237,13 +236,14 @@ class mpi_ranks final : public group {
       }
       const int blamed = received < started ? previous : next;
       wait_for_any(requests, blamed);
-      for (; received < started && requests[received % pieces] == MPI_REQUEST_NULL; ++received)
-        std::memcpy(ring.pieces[received].data(), half(received), ring.pieces[received].size());
+      for (; received < started && requests[received % pieces_max] == MPI_REQUEST_NULL; ++received)
+        std::memcpy(ring.pieces[received].data(), buffer_for(received),
+                    ring.pieces[received].size());
     }
-    for (MPI_Request& request : std::span(requests).last(pieces)) wait_for(request, next);
+    for (MPI_Request& request : std::span(requests).last(pieces_max)) wait_for(request, next);
   }
 
-  // Ends the group if MPI refuses a call that moves bytes. Earlier calls may still use the buffer.
+  // Ends the group if the call has failed. Leaks the buffer, which earlier calls may still use.
   void require(int returned, const char* call) {
     if (returned == MPI_SUCCESS) return;
     (void)buffer_.release();
@@ -260,8 +260,8 @@ class mpi_ranks final : public group {
     if (interrupted_) throw interrupted_error();
   }
 
-  std::byte* half(std::size_t piece) const noexcept {
-    return buffer_.get() + piece % pieces * piece_bytes;
+  std::byte* buffer_for(std::size_t piece) const noexcept {
+    return buffer_.get() + piece % pieces_max * piece_bytes;
   }
 
   static std::span<std::byte> piece_of(std::span<std::byte> bytes, std::size_t piece) noexcept {
@@ -277,7 +277,7 @@ class mpi_ranks final : public group {
     return bytes.subspan(begin, std::min(bytes_max, bytes.size() - begin));
   }
 
-  // `peer` is the rank that the error names if no message arrives in time, or if MPI_Test fails.
+  // `peer` is the rank that the error names if no message arrives in time, or if MPI_Testany fails.
   void wait_for(MPI_Request& request, int peer, bool is_collective = false) {
     wait_for_any({&request, 1}, peer, is_collective);
   }
@@ -302,7 +302,7 @@ class mpi_ranks final : public group {
         give_up(requests, is_collective, peer,
                 "no message arrived within " + std::to_string(timeout_.count()) + " ms");
       }
-      // On a busy machine, each yield can last as long as another process runs.
+      // On a busy machine, a yield takes milliseconds, so the deadline is checked first.
       if (tests < busy_tests) {
         std::this_thread::yield();
         continue;
@@ -328,9 +328,8 @@ class mpi_ranks final : public group {
     return reported;
   }
 
-  // Stops waiting for a message. MPI can cancel a message whose transfer has not begun. A transfer
-  // that has begun may continue. Therefore the buffer and the request of a collective call are
-  // leaked.
+  // Stops waiting for the requests. MPI can cancel only a message whose transfer has not begun, so
+  // the buffer is leaked. The request of a collective call cannot be freed, and is leaked too.
   void abandon(std::span<MPI_Request> requests, bool is_collective) noexcept {
     for (MPI_Request& request : requests) {
       if (request == MPI_REQUEST_NULL && !is_collective) continue;
@@ -349,8 +348,8 @@ class mpi_ranks final : public group {
     throw *ended_;
   }
 
-  // Reports a failure to all other ranks. The failure message is never freed, because MPI may send
-  // the message later.
+  // Ends the group, and reports the failure to all other ranks. The failure message is never freed,
+  // because MPI may send it later.
   void end(int because_of, std::string_view reason) noexcept {
     const auto* const message = new (std::nothrow) failure(failure_of(because_of, reason));
     for (int peer = 0; message != nullptr && peer < size_; ++peer) {
@@ -376,8 +375,7 @@ class mpi_ranks final : public group {
   int rank_ = 0;
   int size_ = 1;
   bool is_one_machine_ = true;
-  // Buffer for all messages, of 2 * pieces * piece_bytes bytes. Only a ring uses the second half.
-  // Null after abandon().
+  // Buffer for all messages. Only a ring uses its second half. Null after the buffer was leaked.
   std::unique_ptr<std::byte[]> buffer_;
   std::optional<error> ended_;  // Every later call throws this error.
   std::atomic<bool> interrupted_ = false;

@@ -28,12 +28,13 @@ row_copy copy_of(std::span<const std::byte> from, std::byte* into) noexcept {
   return {from.data(), into, from.size()};
 }
 
-// Memory for the bytes of one message, which are not contiguous in the tensor.
+// Memory in which bytes that are not contiguous in a tensor become one message.
 class packing_memory {
  public:
   explicit packing_memory(backend& memory) noexcept : memory_(memory) {}
 
-  // The memory of an earlier call must not be in use.
+  // Returns memory of at least `bytes` bytes. The memory that an earlier call returned must not be
+  // in use.
   std::byte* at_least(std::size_t bytes) {
     if (bytes > bytes_) {
       taken_.reset();
@@ -49,9 +50,10 @@ class packing_memory {
   std::size_t bytes_ = 0;
 };
 
-// The bytes of a piece that one rank needs for its block of the tensor. `indices` are the indices
-// of the split dimension, counted from the beginning of the piece. `around` is the layout of the
-// piece around this dimension. The bytes begin at `result_begin` in the block of the rank.
+// The bytes of a piece that one rank needs for its block of the tensor. `indices` are indices of
+// the dimension that is split into blocks, counted from the beginning of the piece. `around` is the
+// layout of the piece around this dimension. In the block of the rank, the bytes begin at the
+// offset `result_begin`.
 struct shard_part {
   dimension_bytes around;
   index_range indices;
@@ -64,8 +66,8 @@ shard_part shard_part_of(const read_piece& piece, const tensor_info& info, std::
                          index_range block) {
   shard_part out;
   std::vector<std::uint64_t> shape = info.shape;
-  // `piece.rows` counts stored rows. A quantised tensor has other rows after the load, so a
-  // quantised tensor is always read as a whole.
+  // `piece.rows` counts stored rows. The load of a quantised tensor can change the number of rows,
+  // so a quantised tensor is always one piece.
   const index_range rows = piece.whole ? index_range{0, shape.front()} : piece.rows;
   shape.front() = rows.count;
   // around() returns a value here, because the caller has checked the shape.
@@ -103,7 +105,8 @@ void copy_rows_in(backend& memory, std::span<const row_copy> copies) {
 tensor tensor_builder::finish() && {
   const std::uint64_t bytes = info_.bytes;
   catalog single;
-  single.files.emplace_back();  // The built tensor is not in a file, but its catalog must have one.
+  // The built tensor is not in a file, but its catalog must list a file.
+  single.files.emplace_back();
   info_.file = 0;
   single.tensors.push_back(std::move(info_));
   std::vector<placement> placements(1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Each rank (process or thread of a group) has read some pieces of the tensors. A redistribution
-// sends these pieces to the ranks that need them.
+// Each rank (process or thread of a group) has read some pieces of the tensors. A `redistribution`
+// sends each piece to the ranks that need it.
 //
 // All ranks process the pieces of a tensor in the same order. Only the rank that has read a piece
 // sends the piece. Therefore the ranks cannot deadlock. Empty messages are neither sent nor
@@ -34,10 +34,10 @@ struct gathered_tensor {
 
 class redistribution {
  public:
-  // `read_pieces` contains the pieces that this rank has read. Each piece has the name of its
-  // tensor. `pieces` lists the pieces of all ranks and must be sorted by tensor.
-  // `memory` is the backend of the device whose memory has the pieces. The messages of `ranks` must
-  // be in this memory.
+  // `read_pieces` contains the pieces that this rank has read. The name of a piece in this model is
+  // the name of its tensor. `pieces` lists the pieces of all ranks and must be sorted by tensor.
+  // `memory` is the backend of the device that the pieces are on. The messages of `ranks` must be
+  // in this memory.
   redistribution(group& ranks, backend& memory, std::vector<read_piece> pieces, model read_pieces)
       : group_(ranks),
         memory_(memory),
@@ -48,8 +48,8 @@ class redistribution {
   // the catalog. `info` describes the tensor in memory.
 
   // All ranks receive the whole tensors. The tensors must be sorted by index, and their offsets
-  // must ascend. If a rank has read several neighbouring tensors, the rank sends them as one
-  // part. The gaps between tensors become 0.
+  // must ascend. Each run of neighbouring pieces that the same rank has read is sent as one part,
+  // with the gaps between tensors. The bytes of these gaps become 0.
   void gather(std::span<const gathered_tensor> tensors, std::span<std::byte> into);
   // Only the rank `receiver` receives the tensor.
   void push(std::uint32_t t, const tensor_info& info, std::uint32_t receiver,

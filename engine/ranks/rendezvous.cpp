@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Creates the groups of ranks that are connected by sockets. If the ranks are threads, their
-// sockets are created directly. If the ranks are processes of several machines, tcp_rendezvous.cpp
-// connects the processes. If the ranks are processes of one machine, rank 0 listens on a Unix
-// socket. Every other rank connects and sends its rank number. For each peer, the rank then
-// receives one packet with the two sockets that connect the rank to this peer. Rank 0 creates and
-// sends the sockets of one pair at a time, so rank 0 never holds the sockets of all pairs.
+// Creates groups of ranks that are connected by sockets. Two sockets connect each pair of ranks. If
+// the ranks are threads, make_thread_ranks() creates all sockets. If the ranks are processes of
+// several machines, tcp_rendezvous.cpp connects the processes. If the ranks are processes of one
+// machine, rank 0 listens on a Unix socket. Every other rank connects to this socket and sends its
+// rank number. Rank 0 then sends each rank one packet for each of its peers, with the two sockets
+// that connect the rank to this peer. Rank 0 creates and sends the sockets of one pair at a time,
+// so rank 0 never holds the sockets of all pairs.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -50,7 +51,7 @@ result<void> check_ranks(std::uint32_t rank, std::uint32_t ranks) {
 }
 
 // Returns a packet with a rank number. In a packet to rank 0, `rank` is the sender. In a packet
-// from rank 0, `rank` is the peer to which the two sockets in the packet are connected.
+// from rank 0, `rank` is the peer at the other end of the two sockets in the packet.
 std::vector<std::byte> hello(std::uint32_t rank, std::uint32_t ranks) {
   packer archive;
   archive.number(hello_magic);
@@ -113,9 +114,9 @@ result<std::vector<unique_fd>> gather(const rendezvous& place, const unique_fd& 
   return peers;
 }
 
-// Sends a rank its two sockets to `peer`. `connection` is the connection of rank 0 to the rank.
-// Waits while the queue of the rank is full, or while too many descriptors are in flight
-// (ETOOMANYREFS, a limit of the kernel for each user).
+// Sends a rank the two sockets that connect this rank to `peer`. `connection` is the connection
+// between rank 0 and the receiving rank. Waits while the queue of `connection` is full, or while
+// too many descriptors are in flight (ETOOMANYREFS, a limit of the kernel for each user).
 result<void> send_sockets(const rendezvous& place, const unique_fd& connection, std::uint32_t peer,
                           const rank_sockets& sockets) {
   const std::array<int, 2> descriptors = {sockets.messages.get(), sockets.events.get()};

@@ -16,9 +16,10 @@
 
 namespace ringload::inline v0::detail {
 
+// The sockets of one rank, indexed by peer. The element of the rank itself is empty.
 using sockets_of_rank = std::vector<rank_sockets>;
 
-// One rank of a group that is being formed.
+// The parameters with which one rank joins a group.
 struct rendezvous {
   std::uint32_t rank;
   std::uint32_t ranks;

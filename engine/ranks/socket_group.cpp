@@ -26,8 +26,8 @@ constexpr std::size_t ring_piece_bytes = std::size_t{1} << 17;
 
 constexpr std::size_t event_head_bytes = offsetof(rank_event, text);
 
-// Time limit for the reply to an event `asks`, and for the last event of a rank that has closed its
-// message socket. A rank that waits in a call replies immediately.
+// Time limit for the reply to an event `asks`. Also the time limit for the last event of a rank
+// that has closed its message socket. A rank that waits in a call replies immediately.
 constexpr std::chrono::seconds reply_timeout{1};
 
 void send_event(const rank_sockets& peer, socket_group::event_kind kind,
@@ -90,8 +90,8 @@ socket_group::socket_group(std::uint32_t rank, std::vector<rank_sockets> peers, 
 
 socket_group::~socket_group() {
   if (!ended_) notify_all(event_kind::left, rank_, {});
-  // Receives all pending events. If a connection is closed while bytes are unread, TCP resets the
-  // connection, which can discard the event that was just sent.
+  // Receives and discards all pending events. If a TCP socket is closed while bytes are unread, the
+  // kernel resets the connection. The reset can discard the event that was just sent.
   std::array<std::byte, 256> discarded = {};
   for (const rank_sockets& peer : peers_) {
     if (!peer.events) continue;
@@ -134,8 +134,8 @@ void socket_group::check_ranks() {
   (void)poll_until(std::chrono::steady_clock::now(), {});
 }
 
-// Ends the group. Reports the failure to all ranks, because some ranks may not have received a
-// report yet.
+// Ends the group. Reports the failure to all ranks, because other ranks may not know of the failure
+// yet.
 void socket_group::give_up(std::uint32_t because_of, const std::string& reason) {
   notify_all(event_kind::failed, because_of, reason);
   ended_.emplace(errc::rank_failed, rank_name(because_of), reason);
@@ -152,8 +152,8 @@ bool socket_group::receive_event(std::uint32_t sender) {
     const ::ssize_t got =
         ::recv(peers_[sender].events.get(), begin + bytes, event_bytes - bytes, 0);
     if (got < 0 && (would_block() || errno == EINTR)) return false;
-    // The sender closed its Unix socket before the sender had read all events. The kernel returns
-    // ECONNRESET once. Afterwards, recv() returns the events that the sender has sent.
+    // The sender closed its Unix socket before it had received all events from this rank. In this
+    // case recv() fails once with ECONNRESET, and then returns the events that the sender has sent.
     if (got < 0 && errno == ECONNRESET && !std::exchange(was_reset, true)) continue;
     if (got <= 0 && has_left_[sender]) return false;
     if (got == 0 || (got < 0 && errno == ECONNRESET)) give_up(sender, "it ended without a message");
@@ -280,24 +280,26 @@ void socket_group::receive(std::span<std::byte> bytes, std::uint32_t sender) {
 }
 
 void socket_group::all_gather(std::span<const gathered_part> parts) {
-  // For few bytes, a tree delays them less than a ring.
+  // broadcast() sends few bytes along a tree, which takes less time than a ring.
   if (parts.size() == 1) return broadcast(parts.front().bytes, parts.front().root);
   const ring_pieces ring = ring_pieces_of(parts, rank_, size(), ring_piece_bytes);
   const std::uint32_t next = (rank_ + 1) % size();
   const std::uint32_t previous = (rank_ + size() - 1) % size();
-  // The first piece that is not yet complete, and its bytes that are.
+  // A piece that is not complete, and the number of its bytes that are transferred.
   struct position {
     std::size_t piece = 0;
     std::size_t bytes = 0;
   };
-  position received = {ring.own, 0};
+  position received = {ring.receive_begin, 0};
   position sent = {};
-  const auto rest_of = [&](const position& at) { return ring.pieces[at.piece].subspan(at.bytes); };
-  const auto advance = [&](position& at, std::size_t bytes) {
-    at.bytes += bytes;
-    if (at.bytes == ring.pieces[at.piece].size()) at = {at.piece + 1, 0};
+  const auto rest_of = [&](const position& current) {
+    return ring.pieces[current.piece].subspan(current.bytes);
   };
-  for (check(); received.piece < ring.pieces.size() || sent.piece < ring.sent; check()) {
+  const auto advance = [&](position& current, std::size_t bytes) {
+    current.bytes += bytes;
+    if (current.bytes == ring.pieces[current.piece].size()) current = {current.piece + 1, 0};
+  };
+  for (check(); received.piece < ring.pieces.size() || sent.piece < ring.send_end; check()) {
     std::vector<awaited_socket> awaited;
     if (received.piece < ring.pieces.size()) {
       const std::size_t got = receive_some(rest_of(received), previous);
@@ -305,7 +307,7 @@ void socket_group::all_gather(std::span<const gathered_part> parts) {
       if (got == 0) awaited.push_back({previous, POLLIN});
     }
     const bool can_receive = awaited.empty() && received.piece < ring.pieces.size();
-    if (sent.piece < std::min(ring.sent, received.piece)) {
+    if (sent.piece < std::min(ring.send_end, received.piece)) {
       const std::size_t bytes = send_some(rest_of(sent), next);
       advance(sent, bytes);
       if (bytes > 0) continue;

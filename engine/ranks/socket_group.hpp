@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Implements `group` with two stream sockets between each pair of ranks (processes or threads). One
-// socket transports messages. The other socket transports events, which report that a rank has
-// failed or has left the group. If a process ends, the kernel closes its sockets, so the other
-// ranks are notified immediately. The sockets are Unix sockets or TCP sockets.
+// Implements `group` with two stream sockets between each pair of ranks (processes or threads). The
+// sockets are Unix sockets or TCP sockets. The first socket transports messages. The second socket
+// transports events, for example the event that a rank has failed or has left the group. If a
+// process ends, the kernel closes its sockets, so the other ranks are notified immediately.
 //
 // If rank A waits for B, and B waits for C, then C causes the delay. When the deadline of A
-// expires, A asks B for which rank B waits, then asks C, and so on. The error names the last rank
-// of this chain.
+// expires, A sends the event `asks` to B, and B replies with the event `waits`, which contains the
+// rank C. Then A asks C, and so on. The error names the last rank of this chain.
 
 #include <poll.h>
 
@@ -34,7 +34,7 @@ inline constexpr std::uint32_t ranks_max = 127;
 
 inline std::string rank_name(std::uint32_t rank) { return "rank " + std::to_string(rank); }
 
-// The sockets that connect a rank to another rank. Both must be nonblocking.
+// The sockets that connect a rank to another rank. Both sockets must be nonblocking.
 struct rank_sockets {
   unique_fd messages;
   unique_fd events;
@@ -45,8 +45,8 @@ struct rank_event {
   enum class kind_of_event : std::uint32_t { failed, left, asks, waits };
 
   kind_of_event kind = kind_of_event::left;
-  // In the event `failed`, the rank that failed first, which may be another rank than the sender.
-  // In the event `waits`, the rank for which the sender waits.
+  // In the event `failed`, the rank that failed first, which is not always the sender. In the event
+  // `waits`, the rank for which the sender waits. If the sender does not wait, this is the sender.
   std::uint32_t rank = 0;
   std::uint32_t text_bytes = 0;
   std::array<char, 2000> text = {};
@@ -74,28 +74,29 @@ class socket_group final : public group {
  private:
   // Throws an error if the group has ended or this rank was interrupted.
   void check() const;
-  // Sends or receives the bytes for which the kernel has memory now. Returns 0 if there are none.
+  // Send or receive as many bytes as possible without waiting, and return the number of these
+  // bytes.
   std::size_t send_some(std::span<const std::byte> bytes, std::uint32_t receiver);
   std::size_t receive_some(std::span<std::byte> bytes, std::uint32_t sender);
-  // A message socket, and whether this rank receives (POLLIN) or sends (POLLOUT).
+  // The message socket of a peer, and whether this rank receives (POLLIN) or sends (POLLOUT).
   struct awaited_socket {
     std::uint32_t peer = 0;
     short direction = 0;
   };
-  // Waits until one of the message sockets is ready. Throws if the group ends before that. At the
-  // deadline, ends the group and throws, because the first socket was not ready.
+  // Waits until one of the message sockets is ready. Throws if the group ends first. At the
+  // deadline, ends the group and throws an error that names last_awaited() of the first peer.
   void wait_for(std::span<const awaited_socket> sockets);
   // Receives the next bytes of an event. Returns false until the event is complete. Throws if the
   // connection has ended, unless the sender has left the group.
   bool receive_event(std::uint32_t sender);
   void take_event(std::uint32_t sender);
-  // Ends the group because `peer` has closed its message socket. First waits for the event that
-  // contains the reason, because this event may arrive after the close.
+  // Ends the group because `peer` has closed its message socket. First waits for the last event of
+  // `peer`, which contains the reason and may arrive after the close.
   [[noreturn]] void give_up_after_close(std::uint32_t peer);
-  // Returns true when one of the sockets `awaited` is ready or a reply has arrived, and false at
-  // the deadline `until`.
+  // Waits, and handles the events that arrive. Returns true when one of the sockets `awaited` is
+  // ready, or when a reply to `asks` has arrived. Returns false at the deadline `until`.
   bool poll_until(std::chrono::steady_clock::time_point until, std::span<const ::pollfd> awaited);
-  // Finds the end of the chain of waiting ranks that begins with `peer`.
+  // Returns the last rank of the chain of waiting ranks that begins with `peer`.
   std::uint32_t last_awaited(std::uint32_t peer);
   [[noreturn]] void give_up(std::uint32_t because_of, const std::string& reason);
   void notify_all(event_kind kind, std::uint32_t about, std::string_view text) noexcept;
@@ -124,7 +125,8 @@ result<unique_fd> new_wake();
 // Makes the eventfd readable. May be called from any thread.
 void wake_up(const unique_fd& wake) noexcept;
 
-// Creates the Unix sockets between two ranks. Each element belongs to one of the ranks.
+// Creates two pairs of connected Unix sockets for two ranks. Each element of the result belongs to
+// one of the ranks.
 result<std::array<rank_sockets, 2>> make_rank_sockets();
 
 // Creates the sockets between all pairs of ranks. The result is indexed by rank, then by peer.

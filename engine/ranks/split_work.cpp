@@ -8,7 +8,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Can represent the product of a number of bytes and a number of ranks (32 bits).
+// Can represent the product of a number of bytes (64 bits) and a number of ranks (32 bits).
 using wide = unsigned __int128;
 
 std::uint64_t stored_bytes(const tensor_info& t) noexcept {

@@ -41,17 +41,20 @@ struct read_piece {
 // Divides the stored bytes of all tensors among the ranks. Returns pieces in the order of the
 // catalog. Each row is in exactly one piece. The shares differ slightly in size, because each share
 // begins and ends at a row. Encoded and quantised tensors are not split. If `may_split` is false,
-// no tensor is split. An unsplit tensor is read by the rank whose share contains its first byte.
+// no tensor is split. A tensor that is not split is read by the rank whose share contains its first
+// byte.
 std::vector<read_piece> split_work(const catalog& contents, std::uint32_t ranks, bool may_split);
 
-// Returns the block of a rank: ceil(size / ranks) indices. The last ranks may have fewer indices or
-// no index.
+// Divides the indices of a dimension of `size` indices into one block for each rank. Returns the
+// block of `rank`. Each block has ceil(size / ranks) indices, but the last blocks may be shorter or
+// empty.
 index_range block_of(std::uint64_t size, std::uint32_t rank, std::uint32_t ranks) noexcept;
 
 index_range intersection(index_range a, index_range b) noexcept;
 
-// The layout of a tensor around one dimension. The tensor has `outer` * `size` groups of
-// `inner_bytes` contiguous bytes.
+// The layout of a tensor around one dimension, which has `size` indices. The tensor consists of
+// `outer` * `size` groups of `inner_bytes` contiguous bytes. Consecutive groups have consecutive
+// indices.
 struct dimension_bytes {
   std::uint64_t outer = 1;
   std::uint64_t size = 1;
@@ -67,8 +70,8 @@ struct dimension_bytes {
 std::optional<dimension_bytes> around(std::span<const std::uint64_t> shape, unsigned element_bits,
                                       std::uint32_t dim) noexcept;
 
-// These functions describe a copy of the elements at `indices` of a dimension. take_block() copies
-// from a tensor to dense memory. put_block() copies from dense memory to a tensor.
+// These functions describe a copy of the elements at `indices` of the dimension `dim`. take_block()
+// copies from a tensor to contiguous memory. put_block() copies from contiguous memory to a tensor.
 row_copy take_block(const std::byte* from, const dimension_bytes& dim, index_range indices,
                     std::byte* into) noexcept;
 row_copy put_block(const std::byte* from, index_range indices, const dimension_bytes& dim,

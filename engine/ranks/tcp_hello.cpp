@@ -12,7 +12,8 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Maximum number of connections whose hello is not complete. A group of 127 ranks needs up to 252.
+// Maximum number of connections whose hello is not complete. A group of 127 ranks needs up to 252
+// of these connections.
 constexpr std::size_t unfinished_max = 512;
 
 bool is_pending(int error_number) noexcept {

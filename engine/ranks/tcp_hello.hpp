@@ -2,8 +2,8 @@
 #pragma once
 
 // The first bytes of the TCP connections between ranks. tcp_rendezvous.cpp describes the protocol.
-// The structs are sent in the format that they have in memory. A peer with another byte order is
-// refused, because its magic number differs.
+// The structs tcp_hello, tcp_welcome and rank_address are sent as they are in memory. A peer with
+// another byte order is refused, because its magic number differs.
 
 #include <poll.h>
 
@@ -43,6 +43,7 @@ struct tcp_hello {
 };
 static_assert(sizeof(tcp_hello) == 88);
 
+// The answer of rank 0 to the hello of a meeting.
 struct tcp_welcome {
   std::uint64_t magic = tcp_magic;
   welcome_kind kind = welcome_kind::accepted;
@@ -87,11 +88,12 @@ std::span<std::byte> bytes_in(T& value) noexcept {
 // closed the connection.
 result<void> send_all(const rendezvous& place, const unique_fd& socket,
                       std::span<const std::byte> bytes);
-// Receives all bytes. Fails as send_all() does.
+// Receives all bytes. Fails like send_all().
 result<void> receive_all(const rendezvous& place, const unique_fd& socket,
                          std::span<std::byte> bytes);
 
-// Accepts connections and receives their hellos. Several hellos may be incomplete at the same time.
+// Accepts connections and receives the hello of each connection. Several hellos may be incomplete
+// at the same time.
 class hello_queue {
  public:
   // The queue keeps references to both parameters.
@@ -110,6 +112,7 @@ class hello_queue {
   };
 
   // Returns a complete hello, or an empty optional. Closes connections whose hello is invalid.
+  // `polled` begins with one element for each element of `unfinished_`.
   std::optional<arrival> receive_hellos(std::span<const ::pollfd> polled);
   result<void> accept_connection();
 

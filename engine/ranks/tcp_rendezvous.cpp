@@ -6,13 +6,14 @@
 //   rank 0        -> rank r        welcome, then the address of every rank, when all have joined
 //   rank r        -> each lower rank    hello (messages), hello (events): rank, key of the group
 //
-// Rank 0 chooses the key at random, and sends the key only to ranks with the right token. All ranks
-// accept connections for messages and events only with this key. The token and the key are sent
-// without encryption, as all other bytes are, so the network must be trusted.
+// The token is a part of the address at which the ranks meet. Rank 0 chooses the key at random, and
+// sends the key only to ranks with the right token. A rank accepts a connection for messages or
+// events only if its hello contains this key. All bytes, including the token and the key, are sent
+// without encryption, so the network must be trusted.
 //
 // A connection that does not begin with a valid hello is closed and has no other effect, because
-// port scanners and health checks may send any bytes. A rank that joins with the right token, but
-// with a wrong rank or number of ranks, ends the meeting for all ranks.
+// port scanners and health checks may send any bytes. If a hello has the right token, but a wrong
+// rank or number of ranks, the meeting fails for all ranks.
 
 #include <poll.h>
 #include <sys/random.h>
@@ -41,8 +42,8 @@ using tcp_clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds between_connects{20};
 constexpr std::chrono::seconds connect_timeout{2};
 
-// Sends a peer the reason why the peer cannot join. Does not wait if the buffer of the socket is
-// full.
+// Sends a peer the reason why it cannot join. If the buffer of the socket is full, sends nothing or
+// a part, and does not wait.
 void refuse(const unique_fd& connection, welcome_kind kind, std::string_view reason) noexcept {
   tcp_welcome welcome;
   welcome.kind = kind;
@@ -60,8 +61,8 @@ void refuse_all(const std::vector<member>& members, const fault& cause) {
   }
 }
 
-// Adds the sender of a hello to `members`. Returns false if the sender is not added, but other
-// ranks may still join. A fault ends the meeting.
+// Adds the sender of a hello to `members`. Returns false if the sender is refused, and the other
+// ranks can still join. Returns a fault if the meeting must end for all ranks.
 result<bool> add_member(const rendezvous& place, const token_field& token, arrival& peer,
                         std::vector<member>& members) {
   const tcp_hello& hello = peer.hello;
@@ -80,7 +81,8 @@ result<bool> add_member(const rendezvous& place, const token_field& token, arriv
     return fault{errc::mismatched_call, "", reason};
   }
   const auto endpoint = remote_endpoint(peer.connection);
-  // The peer ended before the peer was added to `members`, so the same rank may join again.
+  // The peer has closed the connection before it was added to `members`, so the same rank may join
+  // again.
   if (!endpoint) return false;
   const auto ip = ip_of(*endpoint);
   if (!ip) return ip.error();
@@ -188,8 +190,8 @@ result<tcp_endpoint> endpoint_of(const rank_address& address) {
   return found->front();
 }
 
-// Returns true if rank 0 may become reachable later: rank 0 does not listen yet, its machine does
-// not answer, or its host name cannot be resolved yet.
+// Returns true if rank 0 may become reachable later. Examples: rank 0 does not listen yet, its
+// machine does not answer, or its host name cannot be resolved yet.
 bool may_become_reachable(const fault& problem) {
   const std::array<int, 6> numbers = {ECONNREFUSED, ETIMEDOUT,  EHOSTUNREACH,
                                       ENETUNREACH,  ECONNRESET, EHOSTDOWN};
@@ -226,8 +228,7 @@ result<unique_fd> connect_to_meeting(const rendezvous& place, const tcp_meeting&
   });
 }
 
-// Listens at the first address of the host. Uses the next address only if this machine does not
-// have the first address.
+// Listens at the first address of the host that belongs to this machine.
 result<unique_fd> listen_at_meeting(const rendezvous& place, const tcp_meeting& meeting) {
   const auto endpoints = try_until_deadline<std::vector<tcp_endpoint>>(
       place, [&] { return resolve_host(meeting.host, meeting.port); });

@@ -51,17 +51,17 @@ result<tcp_endpoint> remote_endpoint(const unique_fd& socket);
 
 result<unique_fd> listen_on(const tcp_endpoint& endpoint);
 
-// Begins to connect. The socket becomes writable when the outcome is known.
+// Begins to connect. The socket becomes writable when the connection is established or has failed.
 result<unique_fd> begin_connect(const tcp_endpoint& endpoint);
-// Returns the outcome of begin_connect().
+// Must be called when the socket is writable. Fails if the connection was not established.
 result<void> finish_connect(const unique_fd& socket);
 
 // Sets TCP_NODELAY, so that the kernel sends small messages without delay.
 result<void> send_without_delay(const unique_fd& socket);
 // Makes the kernel probe an idle connection, so that a machine that does not answer is noticed
 // within about 30 seconds. Must not be used for sockets that transport messages. The kernel would
-// also end such a connection if the receive buffer of the peer is full for 25 seconds, for example
-// because the peer is reading from its drive.
+// end their connection if the receive buffer of the peer is full for 25 seconds, for example while
+// the peer reads from its drive.
 result<void> notice_dead_peer(const unique_fd& socket);
 
 }  // namespace ringload::inline v0::detail

@@ -19,8 +19,8 @@ namespace ringload::inline v0::detail {
 // The alignment of tensors whose bytes other ranks send. A device may need a larger alignment.
 inline constexpr std::uint32_t gathered_alignment = 64;
 
-// Throw the errors of the backend. allocate_one() allocates at least one byte, with an alignment of
-// at least gathered_alignment.
+// Both functions throw the errors of the backend. allocate_one() allocates at least one byte, with
+// an alignment of at least gathered_alignment.
 std::shared_ptr<arena> allocate_one(backend& memory, std::uint64_t bytes);
 void copy_rows_in(backend& memory, std::span<const row_copy> copies);
 
@@ -36,6 +36,7 @@ class tensor_builder {
     return {memory_->data(), static_cast<std::size_t>(info_.bytes)};
   }
 
+  // Returns the tensor. The caller must have written bytes() before.
   tensor finish() &&;
 
  private:

@@ -193,7 +193,7 @@ refused() {
 }
 refused 'none*' "$work/m" --select 'none*'
 refused "slice 'none[0]': the checkpoint has no tensor 'none'" "$work/m" --slice 'none[0]'
-refused "slice '$q[:$((rows + 1))]': the range of dimension 0 ends outside of it" "$work/m" \
+refused "slice '$q[:$((rows + 1))]': the range is not within dimension 0, whose size is" "$work/m" \
   --slice "$q[:$((rows + 1))]"
 refused "slice '$q[0,0,0]': 3 ranges, but the tensor has 2" "$work/m" --slice "$q[0,0,0]"
 refused "slice '$q[2:1]': the range of dimension 0 ends before it begins" "$work/m" \

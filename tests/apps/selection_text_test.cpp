@@ -122,7 +122,7 @@ TEST_CASE("slice text: a tensor that it does not fit is an error with the text")
   CHECK(std::string(failed_slice("w[0,0,0]").what()) ==
         "slice 'w[0,0,0]': 3 ranges, but the tensor has 2 dimensions");
   CHECK(std::string(failed_slice("w[0:11]").what()) ==
-        "slice 'w[0:11]': the range of dimension 0 ends outside of it: its size is 10");
+        "slice 'w[0:11]': the range is not within dimension 0, whose size is 10");
   CHECK(std::string(failed_slice("w[:, 3:1]").what()) ==
         "slice 'w[:, 3:1]': the range of dimension 1 ends before it begins");
   CHECK(failed_slice("one[0]").code() == errc::invalid_selection);

@@ -36,11 +36,11 @@ TEST_CASE("ring: a rank sends its own pieces first, then what it has received") 
                                             {{bytes.data() + 15, 0}, 1}};
   const auto received = [&](std::uint32_t rank) {
     const ring_pieces ring = ring_pieces_of(parts, rank, 3, 4);
-    return text_of(ring, bytes.data(), ring.own, ring.pieces.size());
+    return text_of(ring, bytes.data(), ring.receive_begin, ring.pieces.size());
   };
   const auto sent = [&](std::uint32_t rank) {
     const ring_pieces ring = ring_pieces_of(parts, rank, 3, 4);
-    return text_of(ring, bytes.data(), 0, ring.sent);
+    return text_of(ring, bytes.data(), 0, ring.send_end);
   };
   CHECK(sent(0) == "0+4 4+3 14+1 7+3");
   CHECK(received(1) == sent(0));
@@ -55,10 +55,10 @@ TEST_CASE("ring: one rank sends nothing, and parts without bytes have no pieces"
   const std::vector<gathered_part> parts = {{bytes, 0}, {{bytes.data(), 0}, 0}};
   const ring_pieces alone = ring_pieces_of(parts, 0, 1, 4);
   CHECK(alone.pieces.size() == 2);
-  CHECK(alone.own == 2);
-  CHECK(alone.sent == 0);
+  CHECK(alone.receive_begin == 2);
+  CHECK(alone.send_end == 0);
   const ring_pieces other = ring_pieces_of(parts, 1, 2, 5);
-  CHECK(other.own == 0);
-  CHECK(other.sent == 0);
+  CHECK(other.receive_begin == 0);
+  CHECK(other.send_end == 0);
   CHECK(text_of(other, bytes.data(), 0, other.pieces.size()) == "0+5");
 }
