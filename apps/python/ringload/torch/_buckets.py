@@ -17,7 +17,7 @@ from .._names import dtype_name
 from ._plan import ranges_of
 
 page = 4096
-alignment = 64
+_alignment = 64
 _decoded = frozenset("deflate zlib zstd varint".split())
 _converted_to = frozenset("f64 f32 f16 bf16".split())
 floats = _converted_to | frozenset("f8_e4m3 f8_e5m2".split())
@@ -91,15 +91,19 @@ class Item:
     def local_nbytes(self):
         return _nbytes(self.local_shape(), self.dtype)
 
-    def part_offset(self):
-        """Returns the wanted offset of this rank's part in its memory: that in the file.
+    @property
+    def is_stored(self):
+        """Returns True if this rank's part is a range of the file, unchanged.
 
-        The offset is a multiple of the size of an element.
+        In its memory, the offset of the part in a page can then be that in the file.
         """
-        offset = self.info.offset + self.ranges[0][0] * self.row_bytes
         width = torch.empty((), dtype=self.dtype).element_size()
-        is_stored = self.nbytes == self.info.nbytes and offset % width == 0
-        return offset if is_stored and not self.info.encoding else 0
+        is_unchanged = self.nbytes == self.info.nbytes and not self.info.encoding
+        return self.is_own and is_unchanged and self.info.offset % width == 0
+
+    def part_offset(self):
+        """Returns the offset of this rank's part in the file. Only for is_stored."""
+        return self.info.offset + self.ranges[0][0] * self.row_bytes
 
     def ranges_of(self, rank):
         return ranges_of(self.cut, self.shape, rank, self._ranks)
@@ -161,7 +165,7 @@ class Bucket:
             if as_stored and not item.info.encoding:
                 position += (wanted - position) % page
             else:
-                position += -position % alignment
+                position += -position % _alignment
             item.position = position
             position += item.nbytes
         self.laid_out = items

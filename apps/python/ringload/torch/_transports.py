@@ -10,13 +10,13 @@ import os
 
 import torch
 
-from ._buckets import Reads, alignment, first_bytes, overlap, page, rows_of, view_of
+from ._buckets import Reads, first_bytes, overlap, page, rows_of, view_of
 from ._memory import mapped, new_memory
 
 
 # Whole tensors are also copied if they are at most this part of their bucket: an eighth.
 _copied_share = 8
-# Smaller parts are not placed by their offset in a page, which leaves gaps.
+# Smaller parts have memory of torch: a place for their offset in a page leaves a gap.
 _aligned_bytes_min = 64 << 10
 # The bytes that one all_gather brings to a rank. Gloo allocates as many for each call in progress.
 _gathered_bytes = 32 << 20
@@ -25,18 +25,18 @@ _gathered_bytes = 32 << 20
 def add_own(prepared, items, device):
     """Allocates memory for the parts that only this rank reads. Returns it by name.
 
-    In host memory, the parts of a bucket share one mapping. A large part has the same offset in a
-    page as in its file if possible, so reads that bypass the page cache need no copy.
+    In host memory, the parts that a bucket has unchanged from the file share one mapping of huge
+    pages. A part has the same offset in a page as in its file, so reads that bypass the page cache
+    need no copy.
     """
     found, positions, nbytes = {}, {}, 0
+    is_host = torch.device(device).type == "cpu"
     for item in items:
         part_bytes = item.local_nbytes()
-        if part_bytes == 0 or torch.device(device).type != "cpu":
+        if not is_host or not item.is_stored or part_bytes < _aligned_bytes_min:
             found[item.name] = torch.empty(item.local_shape(), dtype=item.dtype, device=device)
             continue
-        nbytes += -nbytes % alignment
-        if item.is_own and part_bytes >= _aligned_bytes_min:
-            nbytes += (item.part_offset() - nbytes) % page
+        nbytes += (item.part_offset() - nbytes) % page
         positions[item.name] = (nbytes, part_bytes)
         nbytes += part_bytes
     memory = new_memory(nbytes) if nbytes else None
