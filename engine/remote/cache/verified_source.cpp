@@ -296,8 +296,7 @@ std::optional<chunk> digest_passes::take_next() {
   chunk out;
   out.bytes = header_.find({front_, std::max(front_, limit)});
   if (out.bytes.empty()) return std::nullopt;
-  const std::uint64_t end = front_ + out.bytes.size();
-  front_ = out.end = end;
+  front_ = out.end = front_ + out.bytes.size();
   repeated_.pass(front_, out.bytes);
   return out;
 }
@@ -345,14 +344,8 @@ void digest_passes::finish(threads& pool) {
   const auto wait = [&] { changed_.wait(hold, [this] { return !is_hashing_; }); };
   wait();
   if (is_complete_ && in_flight_ == 0) {
+    fetch_gaps(hold);
     is_finishing_ = true;
-    try {
-      fetch_gaps(hold);
-    } catch (...) {
-      if (!hold.owns_lock()) hold.lock();
-      is_finishing_ = false;
-      throw;
-    }
     start_hashing(pool);
     wait();
     is_finishing_ = false;
