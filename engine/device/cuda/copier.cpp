@@ -37,7 +37,7 @@ error_code copier::open(int device, bool shares_thread) {
   }
   const cudaError_t loaded = load_kernels();
   const auto failed = code_of(loaded);
-  if (loaded != cudaErrorNoKernelImageForDevice) return failed;
+  if (!lacks_kernels(loaded)) return failed;
   no_kernels_ = failed;
   return {};
 }
