@@ -272,8 +272,10 @@ TEST_CASE("cuda: a device that has no image of the kernels makes the copies that
     const fresh_runtime around;
     fake_cudart::fail("cudaFuncGetAttributes", 1, missing);
     loader with(cuda_device(1), small_options());
-    const made_file large(only("large", 1'000'000));
-    CHECK(first_difference_on_device(get(with.load_async(large.name(), use_future))) == "");
+    std::vector<made_tensor> unconverted = equal_tensors(100, 1000);
+    unconverted.push_back({"large", 1'000'000});
+    const made_file file(unconverted);
+    CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
     const made_file small({f32("a", 100)});
     const auto failed =
         failure_of(with.load_async(small.name(), converting_to(dtype::bf16), use_future));

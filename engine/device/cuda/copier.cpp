@@ -71,7 +71,7 @@ void copier::begin(copy_operation& op) {
     complete_later(op, device_failure_);
     return;
   }
-  plan_transfer(op.copies, op.destinations, transfer_);
+  plan_transfer(op.copies, op.destinations, !no_kernels_, transfer_);
   boxes_.clear();
   add_boxes(op, transfer_.boxed, boxes_);
   const bool scatters = !transfer_.staged.empty();
