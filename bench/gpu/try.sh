@@ -39,4 +39,14 @@ fi
 expect 77 "$none" bench_gpu notices
 expect 1 "$none" ringload load --no-progress --device cuda:0 "$small"
 expect 77 "$none" test_cuda_device --source-file='*/contract_test.cpp'
+: >"$work/keeper.log"
+"$bin/ringload" keep --socket "$work/keeper" "m=$small" >"$work/keeper.log" 2>&1 &
+keeper=$!
+tries=0
+until grep -q '^m: ' "$work/keeper.log" || [ $tries -eq 100 ]; do # The model is published.
+  tries=$((tries + 1))
+  sleep 0.1
+done
+expect 1 "$none" attach_gpu_tool "$work/keeper" m 0
+kill $keeper
 echo "bundle: each program ran as far as it can without a driver"

@@ -265,20 +265,24 @@ TEST_CASE("keeper: a model whose memory the driver does not give away is refused
 }
 
 TEST_CASE("cuda: a device that has no image of the kernels makes the copies that need none") {
-  const fresh_runtime around;
-  fake_cudart::fail("cudaFuncGetAttributes", 1, cudaErrorNoKernelImageForDevice);
-  loader with(cuda_device(1), small_options());
-  const made_file large(only("large", 1'000'000));
-  CHECK(first_difference_on_device(get(with.load_async(large.name(), use_future))) == "");
-  const made_file small({f32("a", 100)});
-  load_options to_bf16;
-  to_bf16.dtype = dtype::bf16;
-  try {
-    (void)get(with.load_async(small.name(), to_bf16, use_future));
-    FAIL("it was loaded");
-  } catch (const error& e) {
-    CHECK(holds(e.what(), "cudaErrorNoKernelImageForDevice"));
-    CHECK(holds(e.what(), "the kernels of ringload are built for"));
+  for (const cudaError_t missing :
+       {cudaErrorNoKernelImageForDevice, cudaErrorInvalidKernelImage, cudaErrorInvalidPtx,
+        cudaErrorJitCompilerNotFound, cudaErrorUnsupportedPtxVersion,
+        cudaErrorJitCompilationDisabled}) {
+    CAPTURE(static_cast<int>(missing));
+    const fresh_runtime around;
+    fake_cudart::fail("cudaFuncGetAttributes", 1, missing);
+    loader with(cuda_device(1), small_options());
+    std::vector<made_tensor> unconverted = equal_tensors(100, 1000);
+    unconverted.push_back({"large", 1'000'000});
+    const made_file file(unconverted);
+    CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
+    const made_file small({f32("a", 100)});
+    const auto failed =
+        failure_of(with.load_async(small.name(), converting_to(dtype::bf16), use_future));
+    REQUIRE(failed.has_value());
+    CHECK(failed->code() == boost::system::error_code(missing, cuda_category()));
+    CHECK(holds(failed->what(), "the kernels of ringload are built for"));
   }
 }
 

@@ -72,6 +72,13 @@ void set_async_error(int of) {
   ::dlclose(library);
 }
 
+// The stand-in of NCCL calls `work` at each broadcast. Null ends this.
+void at_broadcasts(void (*work)()) {
+  void* const library = ::dlopen(FAKE_NCCL, RTLD_NOW);
+  reinterpret_cast<void (*)(void (*)())>(::dlsym(library, "fake_nccl_at_broadcasts"))(work);
+  ::dlclose(library);
+}
+
 // Calls a function of the stand-in of NCCL that returns a count.
 int count_of(const char* function) {
   void* const library = ::dlopen(FAKE_NCCL, RTLD_NOW);
@@ -157,7 +164,7 @@ TEST_CASE("nccl_group: a call that the device does not end is given up, and can 
       const auto hosts = std::move(make_thread_ranks(1)[0]);
       const auto ranks = nccl_of(*hosts, own, std::chrono::milliseconds(interrupted ? 60'000 : 30));
       // With one rank, NCCL copies nothing. Only the stream is blocked.
-      fake_cudart::hold();
+      at_broadcasts(&fake_cudart::hold);
       const int aborts_before = aborted_communicators();
       const int broadcasts_before = broadcasts();
       std::jthread other;
@@ -168,6 +175,7 @@ TEST_CASE("nccl_group: a call that the device does not end is given up, and can 
         });
       }
       const std::string why = what_of([&] { ranks->broadcast(own.bytes(), 0); });
+      at_broadcasts(nullptr);
       fake_cudart::let_go();
       (void)cuda::code_of(cudaStreamSynchronize(own.on.get()));
       if (!holds(why, interrupted ? "interrupted" : "did not answer within 30 ms")) return why;
@@ -179,6 +187,58 @@ TEST_CASE("nccl_group: a call that the device does not end is given up, and can 
     }
     (void)all;
     return std::string();
+  });
+}
+
+TEST_CASE("nccl_group: memory of a call that failed is not written when the stream goes on") {
+  const fresh_runtime now;
+  fake_cudart::expect_pageable();
+  fake_cudart::free_waits(false);
+  on_threads(1, [](group&) {
+    const rank_memory own(1000, 1);
+    const rank_memory theirs(1000, 2);
+    auto target = std::make_unique<rank_memory>(1000, 3);
+    auto hosts = make_thread_ranks(2);
+    std::unique_ptr<group> second;
+    std::jthread other([&] { second = nccl_of(*hosts[1], theirs); });
+    const auto first = nccl_of(*hosts[0], own, std::chrono::milliseconds(100));
+    other.join();
+    // Work of the program on the stream, which the device does not carry out yet.
+    fake_cudart::hold();
+    (void)cuda::code_of(cudaMemsetAsync(own.bytes().data(), 0, 1000, own.on.get()));
+    other = std::jthread([&] { (void)what_of([&] { second->send(theirs.bytes(), 0); }); });
+    const std::string why = what_of([&] { first->receive(target->bytes(), 1); });
+    target.reset();
+    first->fail(why);
+    fake_cudart::let_go();
+    (void)cuda::code_of(cudaStreamSynchronize(own.on.get()));
+    const bool is_expected =
+        why == "NCCL: ncclRecv: earlier work on the stream did not end within 100 ms";
+    return is_expected ? std::string() : "the error is '" + why + "'";
+  });
+}
+
+TEST_CASE("nccl_group: the longest time limit does not overflow the clock") {
+  const fresh_runtime now;
+  fake_cudart::expect_pageable();
+  on_threads(2, [](group& all) {
+    const rank_memory own(1000, static_cast<unsigned char>(all.rank()));
+    const auto ranks = nccl_of(all, own, std::chrono::milliseconds::max());
+    ranks->broadcast(own.bytes(), 1);
+    return own.holds(1, 0, 1000) ? std::string() : std::string("a broadcast differs");
+  });
+}
+
+TEST_CASE("nccl_group: a group that exchanges memory of GPUs cannot set up NCCL") {
+  const fresh_runtime now;
+  fake_cudart::expect_pageable();
+  on_threads(1, [](group& all) {
+    const rank_memory own(1000, 1);
+    const auto ranks = nccl_of(all, own);
+    const std::string why = what_of([&] { (void)nccl_of(*ranks, own); });
+    const bool is_refused =
+        why == "nccl_group: the group exchanges memory of cuda:0, expected host memory";
+    return is_refused ? std::string() : "the error is '" + why + "'";
   });
 }
 

@@ -24,11 +24,11 @@ copy_op copy(std::uint32_t slot_offset, std::uint32_t bytes, conversion as = {})
 }
 
 // Only the address of the memory is used.
-transfer planned(const std::vector<copy_op>& copies) {
+transfer planned(const std::vector<copy_op>& copies, bool has_kernels = true) {
   alignas(16) std::byte memory[1] = {};
   std::byte* const destinations[] = {memory};
   transfer how;
-  cuda::plan_transfer(copies, destinations, how);
+  cuda::plan_transfer(copies, destinations, has_kernels, how);
   return how;
 }
 
@@ -57,6 +57,20 @@ TEST_CASE("transfer: from four small copies on they share one, and the large one
   CHECK(offsets(how.scattered) == at{0, 10, large + 30, large + 35});
   // The gap between them costs as much as a call.
   CHECK(how.staged == ranges{{0, 2 * large + 34}});
+}
+
+TEST_CASE(
+    "transfer: without kernels, small copies have a call each, and converted ones are staged") {
+  const std::vector<copy_op> copies = {copy(0, 10),
+                                       copy(10, 20),
+                                       copy(30, large),
+                                       copy(large + 30, 5),
+                                       copy(large + 36, 8, to_bf16),
+                                       copy(large + 44, 5)};
+  const transfer how = planned(copies, false);
+  CHECK(offsets(how.direct) == at{0, 10, 30, large + 30, large + 44});
+  CHECK(offsets(how.scattered) == at{large + 36});
+  CHECK(how.staged == ranges{{large + 36, large + 44}});
 }
 
 TEST_CASE("transfer: a gap that is dearer than a call makes two ranges") {

@@ -6,6 +6,7 @@ import concurrent.futures
 import contextlib
 import multiprocessing
 import os
+import shutil
 import signal
 import socket as socket_module
 import subprocess
@@ -119,6 +120,72 @@ def test_a_group_load_takes_no_checkpoint(checkpoint):
     with ringload.open(checkpoint[0]) as opened, ringload.Loader() as loader:
         with pytest.raises(TypeError, match="pass its name, not a Checkpoint"):
             loader.group_load(ringload.make_thread_ranks(1)[0], opened)
+
+
+def nccl_without_calls(folder):
+    """A library that has the names of NCCL's functions."""
+    compiler = shutil.which("cc")
+    if not ringload.features()["cuda"] or compiler is None:
+        pytest.skip("ringload was built without CUDA, or there is no C compiler")
+    names = (
+        "GetUniqueId CommInitRankConfig CommDestroy CommAbort CommGetAsyncError GetErrorString "
+        "GroupStart GroupEnd Send Recv Broadcast"
+    )
+    source, library = folder / "nccl.c", folder / "libnccl.so.2"
+    source.write_text("".join(f"int nccl{name}(void) {{ return 0; }}\n" for name in names.split()))
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
+def test_a_group_of_nccl_without_a_library_is_an_error_on_every_rank():
+    if not ringload.features()["cuda"]:
+        with pytest.raises(ringload.UsageError, match="built without CUDA"):
+            ringload.nccl_group(ringload.make_thread_ranks(1)[0])
+        pytest.skip("ringload was built without CUDA")
+
+    def work(group):
+        library = "/no/such/libnccl.so.2" if group.rank == 1 else "libc.so.6"
+        ringload.nccl_group(group, "cuda:0", library=library, timeout=patience)
+
+    first, second = on_threads(2, work)
+    assert isinstance(second, ringload.UsageError), second
+    assert "/no/such/libnccl.so.2: cannot open" in str(second)
+    assert isinstance(first, (ringload.UsageError, ringload.RankFailedError)), first
+
+
+def test_a_group_of_nccl_refuses_what_is_no_gpu_and_no_stream():
+    group = ringload.make_thread_ranks(1)[0]
+    with pytest.raises(ringload.UsageError, match="is 'cpu', expected a GPU"):
+        ringload.nccl_group(group, "cpu")
+    with pytest.raises(TypeError):
+        ringload.nccl_group(group, "cuda:0", stream="one")
+    with pytest.raises(ringload.UsageError, match="timeout must be above 0"):
+        ringload.nccl_group(group, "cpu", timeout=0)
+
+
+def test_the_group_of_a_group_of_nccl_loads_nothing_else(checkpoint):
+    if not ringload.features()["cuda"]:
+        pytest.skip("ringload was built without CUDA")
+    group = ringload.make_thread_ranks(1)[0]
+    with pytest.raises(ringload.UsageError, match="cannot open"):
+        ringload.nccl_group(group, library="/no/such/libnccl.so.2")
+    with ringload.Loader() as loader:
+        with pytest.raises(ringload.UsageError, match="belongs to a group of NCCL"):
+            loader.group_load(group, checkpoint[0]).result()
+    with pytest.raises(ringload.UsageError, match="belongs to a group of NCCL"):
+        ringload.nccl_group(group, library="/no/such/libnccl.so.2")
+
+
+def test_the_wait_for_the_other_ranks_of_nccl_can_be_cancelled(tmp_path):
+    library = nccl_without_calls(tmp_path)
+    waiting, other = ringload.make_thread_ranks(2, timeout=patience)[::-1]
+    setup = ringload.nccl_group_async(waiting, 0, library=library, timeout=patience)
+    with pytest.raises(TimeoutError):
+        setup.result(timeout=0.05)
+    setup.cancel()
+    with pytest.raises(ringload.CancelledError):
+        setup.result(timeout=patience)
+    assert other.size == 2
 
 
 def test_ranks_of_one_event_loop_await_each_other(checkpoint):

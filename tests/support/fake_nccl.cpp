@@ -55,6 +55,7 @@ unsigned next_id = 0;
 int async_error = success;
 int aborts = 0;      // Calls of ncclCommAbort.
 int broadcasts = 0;  // Calls of ncclBroadcast.
+void (*at_broadcasts)() = nullptr;
 // Copies read their memory late.
 std::vector<std::shared_ptr<message>> received;
 
@@ -315,10 +316,13 @@ int ncclRecv(void* into, std::size_t count, int type, int peer, ncclComm* of, cu
 
 int ncclBroadcast(const void* from, void* into, std::size_t count, int type, int root, ncclComm* of,
                   cudaStream_t on) {
+  void (*at_start)() = nullptr;
   {
     const std::lock_guard lock(guard);
     ++broadcasts;
+    at_start = at_broadcasts;
   }
+  if (at_start != nullptr) at_start();
   if (of->rank != root) return ncclRecv(into, count, type, root, of, on);
   ncclGroupStart();
   int failed = success;
@@ -327,6 +331,12 @@ int ncclBroadcast(const void* from, void* into, std::size_t count, int type, int
   }
   const int ended = ncclGroupEnd();
   return failed != success ? failed : ended;
+}
+
+// For tests: sets a function that each broadcast calls first. Null means none.
+void fake_nccl_at_broadcasts(void (*work)()) {
+  const std::lock_guard lock(guard);
+  at_broadcasts = work;
 }
 
 // For tests: sets the error that NCCL finds.

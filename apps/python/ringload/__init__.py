@@ -31,7 +31,14 @@ from ._load import Load, Stream
 from ._loader import Loader
 from ._names import is_optional_bool
 from ._operation import Operation, waited_for
-from ._ranks import GroupLoad, join_group, join_group_async, make_thread_ranks
+from ._ranks import (
+    GroupLoad,
+    join_group,
+    join_group_async,
+    make_thread_ranks,
+    nccl_group,
+    nccl_group_async,
+)
 from ._results import Filled, Saved
 from ._shared_loader import is_small, shared_loader
 from ._tensor_info import TensorInfo
@@ -84,6 +91,8 @@ __all__ = [
     "served_version",
     "stream",
     "make_thread_ranks",
+    "nccl_group",
+    "nccl_group_async",
     "update",
 ]
 

@@ -193,7 +193,7 @@ class Stream:
     async def __anext__(self) -> tuple[str, Tensor]: ...
 
 class GroupLoad:
-    """The part of a load on this rank. Its methods return operations of Tensors, on the host."""
+    """The part of a load on this rank, in the memory of the loader's device."""
 
     def tensor(self, name: str) -> Operation[Tensor]: ...
     def shard(self, name: str, dim: int) -> Operation[Tensor]: ...
@@ -380,6 +380,22 @@ class Keeper:
 def join_group(address: Path, rank: int, ranks: int, timeout: float = 300.0) -> Group: ...
 def join_group_async(
     address: Path, rank: int, ranks: int, timeout: float = 300.0
+) -> Operation[Group]: ...
+def nccl_group(
+    hosts: Group,
+    device: str | int | object = "cuda",
+    *,
+    stream: int | object | None = None,
+    library: Path = "libnccl.so.2",
+    timeout: float = 300.0,
+) -> Group: ...
+def nccl_group_async(
+    hosts: Group,
+    device: str | int | object = "cuda",
+    *,
+    stream: int | object | None = None,
+    library: Path = "libnccl.so.2",
+    timeout: float = 300.0,
 ) -> Operation[Group]: ...
 def make_thread_ranks(ranks: int, timeout: float = 300.0) -> list[Group]: ...
 def attach(socket: Path, name: str, timeout: float = 10.0) -> Model: ...

@@ -2,11 +2,12 @@
 """Ranks that load one checkpoint together: threads, or processes of one or several machines."""
 
 import atexit
+import operator
 import os
 import weakref
 
 from . import _core
-from ._names import path_text
+from ._names import device_name, path_text
 from ._operation import begin_end, let_waiting_return, one_step
 from ._process_bound import ProcessBound
 from ._tensor_info import TensorInfo
@@ -23,6 +24,16 @@ def _stop_joining():
     for one in all_joining:
         one.exception(timeout=5)  # Waits until its socket is removed.
     let_waiting_return(1)
+
+
+def _until_exit(begin):
+    """Returns an operation of one step, which ends with the interpreter at the latest."""
+    if not _joining:
+        atexit.unregister(_stop_joining)
+        atexit.register(_stop_joining)
+    joining = one_step(begin)
+    _joining.add(joining)
+    return joining
 
 
 def join_group(address, rank, ranks, timeout=300.0):
@@ -49,12 +60,40 @@ def join_group(address, rank, ranks, timeout=300.0):
 
 def join_group_async(address, rank, ranks, timeout=300.0):
     """Like join_group(), but returns an operation that returns the Group."""
-    if not _joining:
-        atexit.unregister(_stop_joining)
-        atexit.register(_stop_joining)
-    joining = one_step(lambda: _core.join_group(path_text(address), rank, ranks, timeout))
-    _joining.add(joining)
-    return joining
+    return _until_exit(lambda: _core.join_group(path_text(address), rank, ranks, timeout))
+
+
+def nccl_group(hosts, device="cuda", *, stream=None, library="libnccl.so.2", timeout=300.0):
+    """Returns a Group that exchanges the memory of GPUs with NCCL. Waits for all ranks.
+
+    All ranks of the Group `hosts` must call this function together, each with a GPU of its own.
+    Afterwards only the new Group uses `hosts`, and Loader.group_load() refuses `hosts`. A
+    Loader("cuda:1") loads with a group of the device "cuda:1", and all tensors are on that GPU.
+
+    `stream` is the CUDA stream on which NCCL runs: None for the default stream, a number, or an
+    object with an attribute `cuda_stream`, as PyTorch has. The stream must exist as long as the
+    Group. `library` is the name or the path of NCCL 2.14 or later, which PyTorch brings too.
+
+    If a rank does not answer within `timeout` seconds, the other ranks raise RankFailedError. If
+    NCCL cannot be loaded, this rank raises UsageError, and the other ranks raise RankFailedError.
+    This function has been tested with a replacement library for NCCL, but not on GPUs.
+    """
+    setup = nccl_group_async(hosts, device, stream=stream, library=library, timeout=timeout)
+    try:
+        return setup.result()
+    except KeyboardInterrupt:
+        setup.cancel()
+        setup.exception()  # Waits until its thread has ended.
+        raise
+
+
+def nccl_group_async(hosts, device="cuda", *, stream=None, library="libnccl.so.2", timeout=300.0):
+    """Like nccl_group(), but returns an operation that returns the Group."""
+    number = getattr(stream, "cuda_stream", stream)
+    number = 0 if number is None else operator.index(number)
+    return _until_exit(
+        lambda: _core.nccl_group(hosts, device_name(device), number, os.fsdecode(library), timeout)
+    )
 
 
 def make_thread_ranks(ranks, timeout=300.0):
@@ -63,7 +102,9 @@ def make_thread_ranks(ranks, timeout=300.0):
 
 
 class GroupLoad(ProcessBound):
-    """The part of a load on this rank. Its methods return operations that return host Tensors.
+    """The part of a load on this rank. Its methods return operations that return Tensors.
+
+    The tensors are in the memory of the loader's device.
 
     All ranks make the same calls in the same order, even if a call returns nothing on some ranks. A
     call that differs between ranks, or is invalid on all ranks, raises on all ranks and changes

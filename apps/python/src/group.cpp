@@ -16,10 +16,15 @@
 #include <csignal>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <ringload/device.hpp>
 #include <ringload/group.hpp>
 #include <ringload/group_load.hpp>
+#if RINGLOAD_PYTHON_CUDA
+#include <ringload/nccl.hpp>
+#endif
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -40,6 +45,14 @@ using begun = std::unique_ptr<held_operation>;
 
 struct held_group {
   explicit held_group(std::shared_ptr<used_group> g) : of(std::move(g)) {}
+  held_group(const held_group&) = delete;
+  held_group& operator=(const held_group&) = delete;
+  // The end of a group of NCCL waits for the other ranks, which may be threads of this process.
+  ~held_group() {
+    if (of.inherited()) return;
+    const without_gil waiting;
+    *of = nullptr;
+  }
 
   const std::shared_ptr<used_group>& checked() const {
     refuse_inherited(of.inherited(), "the Group");
@@ -81,6 +94,7 @@ std::chrono::milliseconds timeout_of(double seconds) {
 // Throws if another load uses the group. Calls of one load wait for each other. `caller` is null if
 // a load begins.
 void claim(const used_group& ranks, const void* caller) {
+  if (ranks.belongs_to_another) throw usage_error("the Group belongs to a group of NCCL");
   const auto last = ranks.last_call.lock();
   if (last && !last->ended() && (caller == nullptr || ranks.last_caller != caller)) {
     throw usage_error("the Group is busy in a call of another load");
@@ -150,12 +164,9 @@ nb::list infos_of(const held_group_load& self) {
   return all;
 }
 
-// Joins in a separate thread, so that a signal can interrupt the waiting Python thread. The
-// destructor of the operation stops the thread and waits for its end, which needs no GIL.
-begun join(const path_argument& address_argument, std::uint32_t rank, std::uint32_t ranks,
-           double seconds) {
-  const auto timeout = timeout_of(seconds);
-  const std::string& address = address_argument.bytes;
+// Creates a group in a separate thread, so that a signal can interrupt the waiting Python thread.
+// The destructor of the operation stops the thread and waits for its end, which needs no GIL.
+begun begin_group(std::function<std::shared_ptr<group>(std::stop_token)> make) {
   auto state = std::make_shared<operation_state>();
   const auto thread = std::make_shared<std::jthread>();
   ::sigset_t all;
@@ -164,15 +175,15 @@ begun join(const path_argument& address_argument, std::uint32_t rank, std::uint3
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   std::exception_ptr refused;
   try {
-    *thread = std::jthread([state, address, rank, ranks, timeout](std::stop_token stop) {
+    *thread = std::jthread([state, make = std::move(make)](std::stop_token stop) {
       std::exception_ptr failure;
-      std::shared_ptr<group> joined;
+      std::shared_ptr<group> created;
       try {
-        joined = join_group(address, rank, ranks, timeout, std::move(stop));
+        created = make(std::move(stop));
       } catch (...) {
         failure = std::current_exception();
       }
-      state->settle(std::move(failure), std::move(joined));
+      state->settle(std::move(failure), std::move(created));
     });
   } catch (...) {
     refused = std::current_exception();
@@ -183,6 +194,41 @@ begun join(const path_argument& address_argument, std::uint32_t rank, std::uint3
     stop.request_stop();
   });
   return std::make_unique<held_operation>(thread, std::move(state), nb::none());
+}
+
+begun join(const path_argument& address_argument, std::uint32_t rank, std::uint32_t ranks,
+           double seconds) {
+  const auto timeout = timeout_of(seconds);
+  return begin_group([address = address_argument.bytes, rank, ranks,
+                      timeout](std::stop_token stop) -> std::shared_ptr<group> {
+    return join_group(address, rank, ranks, timeout, std::move(stop));
+  });
+}
+
+// Only the new group may use `hosts` afterwards. A cancellation interrupts `hosts`, which also ends
+// the setup of NCCL.
+begun begin_nccl(const held_group& hosts, const std::string& device, std::uintptr_t stream,
+                 const std::string& library, double seconds) {
+  const auto timeout = timeout_of(seconds);
+#if RINGLOAD_PYTHON_CUDA
+  const int index = device_of(device).index();
+  if (device_of(device).kind() != device_kind::cuda) {
+    throw usage_error("the device of a group of NCCL is '" + device + "', expected a GPU");
+  }
+  const std::shared_ptr<used_group> used = hosts.checked();
+  claim(*used, nullptr);
+  begun started = begin_group([all = used->of, index, stream, library,
+                               timeout](const std::stop_token& stop) -> std::shared_ptr<group> {
+    const std::stop_callback interruption(stop, [&all] { all->interrupt(); });
+    return nccl_group(all, index, reinterpret_cast<void*>(stream), library, timeout);
+  });
+  used->belongs_to_another = true;
+  return started;
+#else
+  (void)hosts, (void)stream, (void)library, (void)timeout;
+  (void)device_of(device);  // Throws for a GPU.
+  throw usage_error("the device of a group of NCCL is '" + device + "', expected a GPU");
+#endif
 }
 
 nb::list groups_of_threads(std::uint32_t ranks, double seconds) {
@@ -259,6 +305,8 @@ void bind_group(nb::module_& in) {
       .def("infos", &infos_of);
   in.def("join_group", &join, nb::arg("address"), nb::arg("rank"), nb::arg("ranks"),
          nb::arg("seconds"));
+  in.def("nccl_group", &begin_nccl, nb::arg("hosts"), nb::arg("device"), nb::arg("stream"),
+         nb::arg("library"), nb::arg("seconds"));
   in.def("make_thread_ranks", &groups_of_threads, nb::arg("ranks"), nb::arg("seconds"));
 }
 

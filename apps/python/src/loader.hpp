@@ -42,6 +42,7 @@ struct used_group {
   std::shared_ptr<group> of;
   std::weak_ptr<operation_state> last_call;
   const void* last_caller = nullptr;
+  bool belongs_to_another = false;  // True if another group sends messages through this group.
 };
 
 /// The state of Python's Operation.

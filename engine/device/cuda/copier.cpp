@@ -37,7 +37,7 @@ error_code copier::open(int device, bool shares_thread) {
   }
   const cudaError_t loaded = load_kernels();
   const auto failed = code_of(loaded);
-  if (loaded != cudaErrorNoKernelImageForDevice) return failed;
+  if (!lacks_kernels(loaded)) return failed;
   no_kernels_ = failed;
   return {};
 }
@@ -71,7 +71,7 @@ void copier::begin(copy_operation& op) {
     complete_later(op, device_failure_);
     return;
   }
-  plan_transfer(op.copies, op.destinations, transfer_);
+  plan_transfer(op.copies, op.destinations, !no_kernels_, transfer_);
   boxes_.clear();
   add_boxes(op, transfer_.boxed, boxes_);
   const bool scatters = !transfer_.staged.empty();

@@ -52,8 +52,8 @@ class copier {
 
   void start(copy_operation& op) noexcept;
 
-  // If the kernels cannot run on this device, returns the reason. Copies that need no kernel still
-  // work. The result is constant after open().
+  // If the kernels cannot run on this device, returns the reason. Copies that neither convert nor
+  // reorder bytes still work. The result is constant after open().
   boost::system::error_code no_kernels() const noexcept { return no_kernels_; }
 
  private:

@@ -18,7 +18,7 @@ class category_type final : public boost::system::error_category {
   std::string message(int value) const override {
     const auto status = static_cast<cudaError_t>(value);
     std::string text = std::string(cudaGetErrorName(status)) + ": " + cudaGetErrorString(status);
-    if (status == cudaErrorNoKernelImageForDevice) {
+    if (cuda::lacks_kernels(status)) {
       text += " (the kernels of ringload are built for " +
               std::string(cuda::kernel_architectures()) + " and later)";
     }
@@ -61,6 +61,18 @@ boost::system::error_code code_of(cudaError_t status) noexcept {
   if (status == cudaSuccess) return {};
   (void)cudaGetLastError();
   return {static_cast<int>(status), cuda_category()};
+}
+
+bool lacks_kernels(cudaError_t status) noexcept {
+  switch (status) {
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidKernelImage:
+    case cudaErrorInvalidPtx:
+    case cudaErrorJitCompilerNotFound:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorJitCompilationDisabled: return true;
+    default: return false;
+  }
 }
 
 boost::system::error_code use_device(int index) noexcept {

@@ -21,6 +21,11 @@ namespace ringload::inline v0::cuda {
 // because a later, unrelated call would return the stored error.
 boost::system::error_code code_of(cudaError_t status) noexcept;
 
+// Returns true if the error of a load of kernels means that the device cannot run the kernels: no
+// image suits the device, or the driver cannot compile the image for the device. The device can
+// still make copies.
+bool lacks_kernels(cudaError_t status) noexcept;
+
 // Selects the device for a thread of the library. Afterwards, CUDA calls of this thread succeed
 // even while another thread captures a graph, and do not invalidate the capture.
 //

@@ -30,7 +30,7 @@ bool lands_aligned(const copy_op& copy, std::span<std::byte* const> destinations
 }  // namespace
 
 void plan_transfer(std::span<const copy_op> copies, std::span<std::byte* const> destinations,
-                   transfer& plan) {
+                   bool has_kernels, transfer& plan) {
   plan.direct.clear();
   plan.scattered.clear();
   plan.boxed.clear();
@@ -38,7 +38,8 @@ void plan_transfer(std::span<const copy_op> copies, std::span<std::byte* const> 
   const auto small_copies = std::count_if(copies.begin(), copies.end(), [](const copy_op& copy) {
     return !copy.cast.needed() && copy.map == no_index && small(copy);
   });
-  const bool scatters = static_cast<std::size_t>(small_copies) >= scattered_copies_min;
+  const bool scatters =
+      has_kernels && static_cast<std::size_t>(small_copies) >= scattered_copies_min;
   for (const copy_op& copy : copies) {
     if (copy.bytes == 0) continue;
     const bool is_misaligned = copy.cast.needed() && !lands_aligned(copy, destinations);

@@ -50,9 +50,10 @@ struct transfer {
 };
 
 // Distributes the copies of a slot over the lists of `plan`. `copies` must be ordered by
-// slot_offset. `destinations` is copy_operation::destinations. Throws std::bad_alloc.
+// slot_offset. `destinations` is copy_operation::destinations. If `has_kernels` is false, the
+// device cannot run kernels, so each small copy has its own call. Throws std::bad_alloc.
 void plan_transfer(std::span<const copy_op> copies, std::span<std::byte* const> destinations,
-                   transfer& plan);
+                   bool has_kernels, transfer& plan);
 
 // Returns true if the copy has its own driver call, and false if the copy shares a call with other
 // small copies. `copy` must not convert elements.

@@ -109,7 +109,7 @@ error_code upload_rooms::launch(const copy_operation& op, std::size_t room) {
   in_room.slot = room_at(room);
   in_room.copies = copies_;
 
-  plan_transfer(in_room.copies, in_room.destinations, transfer_);
+  plan_transfer(in_room.copies, in_room.destinations, !no_kernels_, transfer_);
   boxes_.clear();
   add_boxes(in_room, transfer_.boxed, boxes_);
   if (!transfer_.staged.empty()) {

@@ -48,6 +48,8 @@ constexpr unsigned queries_between_checks = 50;
 // Maximum time that a rank waits for the other ranks when a communicator ends. The limit is short,
 // because the other ranks may notice a failure only after this rank has returned its error.
 constexpr std::chrono::milliseconds end_wait_max{5000};
+// A longer time limit could overflow the clock.
+constexpr std::chrono::hours timeout_max{24 * 365};
 
 std::string rank_name(std::uint32_t rank) { return "rank " + std::to_string(rank); }
 
@@ -84,7 +86,7 @@ class nccl_ranks final : public group {
         device_(device),
         stream_(static_cast<cudaStream_t>(stream)),
         nccl_(std::move(nccl_library)),
-        timeout_(timeout) {}
+        timeout_(std::min<std::chrono::milliseconds>(timeout, timeout_max)) {}
 
   ~nccl_ranks() override { end_communicator(nccl_->ncclCommDestroy); }
 
@@ -205,8 +207,19 @@ class nccl_ranks final : public group {
     if (thrown) std::rethrow_exception(thrown);
   }
 
+  // The error of a call that exceeds the time limit.
+  struct late_call {
+    const char* name;
+    const char* cause;
+  };
+  static constexpr const char* no_answer = "a rank did not answer";
+
   // Launches a call on the stream and waits until the call completes. A call with 0 bytes is
   // skipped, because the call has 0 bytes on all ranks.
+  //
+  // The call is launched only when the stream has completed its earlier work. A kernel of NCCL that
+  // waited behind this work could begin after the call has failed, and the caller may then have
+  // freed the memory. A kernel that runs ends with the communicator.
   template <class Call>
   void carry_out(std::size_t bytes, const char* name, const Call& call) {
     check_ended();
@@ -214,12 +227,11 @@ class nccl_ranks final : public group {
     try {
       in_device([&] {
         const auto until = deadline();
-        wait_for_launch(call(), name, until);
         cuda::event end;
-        auto failed = end.make();
-        if (!failed) failed = end.record(stream_);
-        if (failed) throw error(failed, "NCCL", {});
-        wait_for_end(end, name, until);
+        if (auto failed = end.make()) throw error(failed, "NCCL", {});
+        wait_for_stream(end, {name, "earlier work on the stream did not end"}, until);
+        wait_for_launch(call(), name, until);
+        wait_for_stream(end, {name, no_answer}, until);
       });
     } catch (...) {
       abort();
@@ -232,12 +244,14 @@ class nccl_ranks final : public group {
                        std::chrono::steady_clock::time_point until) {
     require(outcome, call);
     if (outcome == nccl::success) return;
-    poll(call, until, [&] { return !is_launching(); });
+    poll({call, no_answer}, until, [&] { return !is_launching(); });
   }
 
-  void wait_for_end(const cuda::event& end, const char* call,
-                    std::chrono::steady_clock::time_point until) {
-    poll(call, until, [&] {
+  // Waits until the stream has completed all its present work. Records `end`.
+  void wait_for_stream(cuda::event& end, const late_call& late,
+                       std::chrono::steady_clock::time_point until) {
+    if (auto failed = end.record(stream_)) throw error(failed, "NCCL", {});
+    poll(late, until, [&] {
       const cudaError_t reached = cudaEventQuery(end.get());
       const auto failed = cuda::code_of(reached);
       if (reached == cudaSuccess) return true;
@@ -255,12 +269,13 @@ class nccl_ranks final : public group {
   }
 
   template <class Done>
-  void poll(const char* call, std::chrono::steady_clock::time_point until, const Done& is_done) {
+  void poll(const late_call& late, std::chrono::steady_clock::time_point until,
+            const Done& is_done) {
     for (unsigned queries = 0; !is_done(); ++queries) {
       if (interrupted_) throw interrupted_error();
       if (std::chrono::steady_clock::now() > until) {
-        throw error(errc::rank_failed, std::string("NCCL: ") + call,
-                    "a rank did not answer within " + std::to_string(timeout_.count()) + " ms");
+        throw error(errc::rank_failed, std::string("NCCL: ") + late.name,
+                    late.cause + (" within " + std::to_string(timeout_.count()) + " ms"));
       }
       if (queries < busy_queries) {
         std::this_thread::yield();
@@ -327,6 +342,11 @@ std::unique_ptr<group> nccl_group(std::shared_ptr<group> host_group, int device,
                                   std::string_view library, std::chrono::milliseconds timeout) {
   group& host_ranks = *host_group;
   try {
+    if (host_ranks.memory() != host()) {
+      throw error(
+          errc::device_unavailable, "nccl_group",
+          "the group exchanges memory of " + host_ranks.memory().name() + ", expected host memory");
+    }
     auto nccl_library = nccl::load_library(std::string(library));
     if (!nccl_library) throw to_error(nccl_library.error());
     nccl::unique_id id = {};
