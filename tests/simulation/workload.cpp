@@ -209,6 +209,7 @@ void run_program(program& all) {
   if (all.pending != 0) violation("an operation is pending, and the io_context has no work");
   all.check_kept();
   all.loaders.clear();
+  if (threads_alive() != 1) violation("the threads of a loader run after its end");
   all.check_kept();
   all.kept.clear();
 }
