@@ -47,6 +47,8 @@ void client::next() {
     return;
   }
   --left_;
+  // Each new loader needs memory for its threads and its workers.
+  if (settings().faults.allocation != 0 && random(8) == 0) return replace_loader();
   if (settings().power_cuts && random(2) == 0) return random(3) == 0 ? save_delta() : save();
   switch (random(24)) {
     case 0:
@@ -71,7 +73,7 @@ void client::next() {
     case 19: return overtake();
     case 20: return side_by_side();
     case 21: return tune_depth();
-    case 22: return change_file();
+    case 22: return change_any_file();
     default: return replace_loader();
   }
 }
@@ -79,6 +81,7 @@ void client::next() {
 client::operation_ptr client::begin_operation(const history& begin) {
   auto started = std::make_shared<operation>();
   started->begin = begin;
+  started->failed_allocations = failed_allocations();
   ++program_.pending;
   count_operation();
   if (random(4) == 0) cancel_later(started);
@@ -90,12 +93,31 @@ void client::cancel_later(const operation_ptr& of) {
                                                asio::cancellation_type::partial,
                                                asio::cancellation_type::total};
   const asio::cancellation_type type = types[random(std::size(types))];
-  of->may_be_cancelled = true;
+  of->may_be_cancelled = of->will_be_cancelled = true;
   // From 1 microsecond to 16 milliseconds, because some waits are short.
-  const std::uint64_t most = std::uint64_t{1000} << random(15);
-  of->timer.emplace(loop_.context, std::chrono::nanoseconds(random(most)));
+  if (random(2) == 0) return cancel_after(of, type, std::uint64_t{1000} << random(15));
+  // Or soon after the begin or the end of a thread, a read or a submission, because the engine has
+  // most to undo there.
+  constexpr char kinds[] = {'C', 'E', 'E', 'P', 'S', 'g'};
+  const auto cancel = [owner_weak = weak_from_this(), of_weak = operation_weak(of), type] {
+    const auto owner = owner_weak.lock();
+    if (!owner || of_weak.expired()) return;
+    asio::post(owner->loop_.context, [owner, of_weak, type] {
+      const operation_ptr started = of_weak.lock();
+      if (!started || started->is_completed) return;
+      owner->cancel_after(started, type, std::uint64_t{100} << random(8));
+    });
+  };
+  call_at_turn(kinds[random(std::size(kinds))], 1 + random(6), cancel);
+}
+
+void client::cancel_after(const operation_ptr& of, asio::cancellation_type type,
+                          std::uint64_t nanoseconds_max) {
+  of->timer.emplace(loop_.context, std::chrono::nanoseconds(random(nanoseconds_max)));
   of->timer->async_wait([self = shared_from_this(), of, type](error_code failed) {
-    if (!failed) self->call([&] { of->signal.emit(type); });
+    if (failed) return;
+    if (random(2) == 0) fail_allocation_soon();
+    self->call([&] { of->signal.emit(type); });
   });
 }
 
@@ -122,12 +144,12 @@ bool client::end_operation(const operation_ptr& of, error_code failed) {
 }
 
 void client::lose_operation(const operation_ptr& of) {
-  if (of->begin.failed_allocations == failed_allocations()) {
-    violation("a handler was destroyed without a call");
-  }
-  if (++program_.lost_operations > failed_allocations()) {
-    violation("more handlers were destroyed without a call than allocations have failed");
-  }
+  // Each loss needs a failed allocation of its own. Operations are lost in the order of time, so
+  // the first failure since the begin is the right choice.
+  std::uint64_t cause = of->failed_allocations + 1;
+  while (program_.causes_of_losses.contains(cause)) ++cause;
+  if (cause > failed_allocations()) violation("a handler was destroyed without a call");
+  program_.causes_of_losses.insert(cause);
   of->is_lost = true;
   if (of->must_fail) of->must_fail = errc::memory_exceeded;
   end_operation(of, errc::memory_exceeded);
@@ -232,26 +254,31 @@ void client::start() {
   const known_file& file = any_file();
   const load_options options = any_options();
   const bytes_by_name* expected = &expected_of(file, options);
-  auto handler = token<load_operation>(begin_operation(),
-                                       [self = shared_from_this(), expected, begin = history_now()](
-                                           bool ok, load_operation started) {
-                                         if (!ok) return self->next();
-                                         auto load = std::make_shared<started_load>();
-                                         load->operation = std::move(started);
-                                         load->expected = expected;
-                                         load->begin = begin;
-                                         self->await_some(load);
-                                       });
+  auto handler = token<load_operation>(
+      begin_operation(), [self = shared_from_this(), &file, expected, begin = history_now()](
+                             bool ok, load_operation started) {
+        if (!ok) return self->next();
+        auto load = std::make_shared<started_load>();
+        load->operation = std::move(started);
+        load->expected = expected;
+        load->begin = begin;
+        if (random(10) == 0) self->change_soon(load, file);
+        self->await_some(load);
+      });
   call([&] { program_.any_loader()->start_async(file.path, options, std::move(handler)); });
 }
 
 void client::await_some(const started_ptr& load) {
-  const std::size_t count = 1 + random(4);
+  // Many waits need much memory at the end of the load.
+  const std::size_t count = 1 + random(settings().faults.allocation != 0 ? 40 : 8);
   load->open_waits = count + 1;
   for (std::size_t i = 0; i < count; ++i) await_one(load);
   finish(load);
   // Destroys the operation while its tensors are awaited.
-  if (random(6) == 0) call([&] { load->operation = load_operation(); });
+  if (random(6) != 0) return;
+  fail_allocation_soon();
+  load->is_destroyed = true;
+  call([&] { load->operation = load_operation(); });
 }
 
 // The wait ends too if its load is destroyed, or if another wait cancels the load.
@@ -263,8 +290,11 @@ client::operation_ptr client::begin_wait(const started_load& load) {
 
 void client::await_one(const started_ptr& load) {
   if (random(2) == 0) {
+    // Half of these waits are for the same tensor.
     auto chosen = load->expected->begin();
-    std::advance(chosen, static_cast<std::ptrdiff_t>(random(load->expected->size())));
+    if (random(2) == 0) {
+      std::advance(chosen, static_cast<std::ptrdiff_t>(random(load->expected->size())));
+    }
     auto handler = token<tensor>(begin_wait(*load),
                                  [self = shared_from_this(), load](bool ok, const tensor& done) {
                                    if (ok) check_bytes(done, *load->expected);
@@ -286,6 +316,7 @@ void client::finish(const started_ptr& load) {
   auto handler =
       token<model>(begin_wait(*load), [self = shared_from_this(), load](bool ok, model done) {
         if (ok) self->end_load(std::move(done), *load->expected, load->expected->size());
+        if (ok && load->must_fail) violation("a load of a changed file has succeeded");
         self->end_wait(load);
       });
   call([&] { load->operation.finish_async(std::move(handler)); });
@@ -293,55 +324,6 @@ void client::finish(const started_ptr& load) {
 
 void client::end_wait(const started_ptr& load) {
   if (--load->open_waits == 0) next();
-}
-
-// ---- A load in windows ----
-
-struct client::opened_stream {
-  tensor_stream tensors;
-  const bytes_by_name* expected = nullptr;
-  history begin;
-  std::size_t taken = 0;
-};
-
-void client::stream() {
-  // The wide file is larger than most windows.
-  const known_file& file = random(2) == 0 ? program_.files.wide() : any_file();
-  const load_options options = any_options();
-  const bytes_by_name* expected = &expected_of(file, options);
-  const std::uint64_t window = 350'000 + random(1'000'000);
-  auto handler = token<tensor_stream>(
-      begin_operation(),
-      [self = shared_from_this(), expected, begin = history_now()](bool ok, tensor_stream opened) {
-        if (!ok) return self->next();
-        auto stream = std::make_shared<opened_stream>();
-        stream->tensors = std::move(opened);
-        stream->expected = expected;
-        stream->begin = begin;
-        self->take_next(stream);
-      });
-  call(
-      [&] { program_.any_loader()->stream_async(file.path, window, options, std::move(handler)); });
-}
-
-void client::take_next(const std::shared_ptr<opened_stream>& from) {
-  if (random(40) == 0) return next();  // Leaves the stream unfinished.
-  auto handler = token<std::optional<tensor>>(
-      begin_operation(from->begin),
-      [self = shared_from_this(), from](bool ok, std::optional<tensor> done) {
-        if (!ok) return self->next();
-        if (done) {
-          check_bytes(*done, *from->expected);
-          done.reset();  // The window has room again.
-          ++from->taken;
-          return self->take_next(from);
-        }
-        if (from->taken != from->expected->size()) {
-          violation("a stream ends before its last tensor");
-        }
-        self->next();
-      });
-  call([&] { from->tensors.next_async(std::move(handler)); });
 }
 
 // ---- Fills of memory ----
@@ -393,13 +375,14 @@ void client::end_fill(filled_memory& filled, bool is_whole) {
 }
 
 // Another program changes the time of a file. Loads of this file may fail.
-void client::change_file() {
-  if (settings().faults.any()) {
-    const std::filesystem::path path = any_file().path;
-    count_hard_fault();
-    std::filesystem::last_write_time(
-        path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
-  }
+void client::change_file(const known_file& file) {
+  count_hard_fault();
+  std::filesystem::last_write_time(
+      file.path, std::filesystem::last_write_time(file.path) + std::chrono::seconds(1));
+}
+
+void client::change_any_file() {
+  if (settings().faults.any()) change_file(any_file());
   next();
 }
 

@@ -54,7 +54,8 @@ struct program {
   std::deque<event_loop> loops;
   std::vector<std::shared_ptr<loader>> loaders;
   std::uint64_t loaders_destroyed = 0;
-  std::uint64_t lost_operations = 0;  // Their handlers were destroyed without a call.
+  // Numbers of the failed allocations that have destroyed a handler without a call.
+  std::set<std::uint64_t> causes_of_losses;
   std::size_t clients_active = 0;
   std::size_t pending = 0;
   std::set<std::string> saving;  // Each path is saved by one client at a time.
@@ -98,14 +99,15 @@ class client : public std::enable_shared_from_this<client> {
   // What has happened in the world.
   struct history {
     std::uint64_t hard_faults = 0;
-    std::uint64_t failed_allocations = 0;
     std::uint64_t loaders_destroyed = 0;
   };
 
   // What is known of one operation until its handler is called.
   struct operation {
     history begin;
+    std::uint64_t failed_allocations = 0;  // At the begin of this operation.
     bool may_be_cancelled = false;
+    bool will_be_cancelled = false;  // Unless the operation completes before.
     bool is_completed = false;
     bool is_lost = false;  // The handler was destroyed without a call.
     std::optional<boost::system::error_code> must_fail = {};  // The operation cannot succeed.
@@ -114,14 +116,15 @@ class client : public std::enable_shared_from_this<client> {
     std::optional<asio::steady_timer> timer;
   };
   using operation_ptr = std::shared_ptr<operation>;
+  using operation_weak = std::weak_ptr<operation>;
 
-  history history_now() const {
-    return {hard_faults(), failed_allocations(), program_.loaders_destroyed};
-  }
+  history history_now() const { return {hard_faults(), program_.loaders_destroyed}; }
   operation_ptr begin_operation() { return begin_operation(history_now()); }
   // Events since `begin` can be the reason of a failure.
   operation_ptr begin_operation(const history& begin);
   void cancel_later(const operation_ptr& of);
+  void cancel_after(const operation_ptr& of, asio::cancellation_type type,
+                    std::uint64_t nanoseconds_max);
   // Returns true if the operation has succeeded.
   bool end_operation(const operation_ptr& of, boost::system::error_code failed);
   // The handler was destroyed without a call, which is only allowed without memory.
@@ -189,10 +192,14 @@ class client : public std::enable_shared_from_this<client> {
 
   // ---- client.cpp: loads ----
 
-  struct started_load {
-    load_operation operation;
+  struct running_load {
     const bytes_by_name* expected = nullptr;
     history begin;
+    bool must_fail = false;     // The file has changed.
+    bool is_destroyed = false;  // The operation was destroyed while its tensors are awaited.
+  };
+  struct started_load : running_load {
+    load_operation operation;
     std::size_t open_waits = 0;
   };
   struct opened_stream;
@@ -212,13 +219,32 @@ class client : public std::enable_shared_from_this<client> {
   void await_one(const started_ptr& load);
   void finish(const started_ptr& load);
   void end_wait(const started_ptr& load);
-  void stream();
-  void take_next(const std::shared_ptr<opened_stream>& from);
   void fill();
   void fill_from(const known_file& file, const checkpoint& opened, const history& begin);
   static void end_fill(filled_memory& filled, bool is_whole);
-  void change_file();
+  static void change_file(const known_file& file);
+  void change_any_file();
+  // In a world with faults, changes the time of the file soon, while a load of the file runs. Sets
+  // `load->must_fail` if bytes are missing after the change, because the load compares the files
+  // at its end.
+  template <class Load>
+  void change_soon(const std::shared_ptr<Load>& load, const known_file& file) {
+    if (!settings().faults.any()) return;
+    auto timer = std::make_shared<asio::steady_timer>(
+        loop_.context, std::chrono::nanoseconds(random(std::uint64_t{1000} << random(11))));
+    timer->async_wait([timer, load, &file](boost::system::error_code) {
+      change_file(file);
+      if (load->is_destroyed) return;
+      const load_stats stats = load->operation.progress();
+      load->must_fail |= stats.bytes < stats.bytes_total;
+    });
+  }
   void replace_loader();
+
+  // ---- client_streams.cpp: loads in windows ----
+
+  void stream();
+  void take_next(const std::shared_ptr<opened_stream>& from);
 
   // ---- client_turns.cpp: whose reads come next ----
 

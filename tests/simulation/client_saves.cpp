@@ -107,7 +107,10 @@ void client::append(const std::string& path, const std::shared_ptr<const bytes_b
     const program::kept_model chosen = program_.kept[random(program_.kept.size())];
     for (std::size_t i = 0; i < chosen.loaded.size() && i < 3; ++i) {
       const tensor& source = chosen.loaded[i];
-      const std::string name = "added" + std::to_string(file->expected->size());
+      // The file may lack a tensor whose step has failed.
+      std::size_t number = file->expected->size();
+      while (file->expected->contains("added" + std::to_string(number))) ++number;
+      const std::string name = "added" + std::to_string(number);
       file->tensors.emplace_back(name, source);
       file->expected->emplace(name, chosen.expected->at(std::string(source.name())));
     }

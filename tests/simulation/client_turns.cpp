@@ -131,7 +131,7 @@ void client::finish_parallel(const std::shared_ptr<parallel_loads>& group) {
   }
   for (const started_ptr& load : group->loads) {
     const operation_ptr begun = begin_wait(*load);
-    if (begun->timer) group->is_compared = true;  // A cancelled load takes no turns.
+    if (begun->will_be_cancelled) group->is_compared = true;  // A cancelled load takes no turns.
     auto handler = token<model>(begun, [self = shared_from_this(), group, load](bool ok,
                                                                                 const model& done) {
       if (ok) {

@@ -29,6 +29,7 @@
 #include "memory.hpp"
 #include "power.hpp"
 #include "real_functions.hpp"
+#include "scheduler.hpp"
 #include "world.hpp"
 
 namespace ringload::simulation {
@@ -141,6 +142,7 @@ void check_close(int fd) {
     if (each.fd == fd) violation("a file is closed while a transfer uses it");
   }
   drive->direct.erase(fd);
+  end_timer(fd);
 }
 
 int opened(int fd, int flags) {
@@ -275,6 +277,8 @@ int close(int fd) {
   check_close(fd);
   const int result = REAL(close)(fd);
   turn('x');
+  // A load closes its files, and then completes its waiting operations, which needs memory.
+  if (settings().faults.allocation != 0 && random(4) == 0) fail_allocation_soon();
   return result;
 }
 

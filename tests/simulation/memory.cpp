@@ -27,16 +27,23 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 thread_local int successes_to_come = 0;
 std::uint64_t failures = 0;
+// The allocation that fails next, counted from now. 0: none is chosen.
+std::uint64_t chosen_allocation = 0;
 
 bool fails_now() noexcept {
   if (self == nullptr || certain_memory_depth > 0) return false;
   const unsigned rate = settings().faults.allocation;
   if (rate == 0) return false;
+  if (chosen_allocation > 1) --chosen_allocation;
   if (successes_to_come > 0) {
     --successes_to_come;
     return false;
   }
-  if (!happens(rate)) return false;
+  if (chosen_allocation == 1) {
+    chosen_allocation = 0;
+  } else if (!happens(rate)) {
+    return false;
+  }
   successes_to_come = successes_min;
   ++failures;
   count_hard_fault();
@@ -50,6 +57,12 @@ bool fails_now() noexcept {
 void begin_memory() {
   failures = 0;
   successes_to_come = 0;
+  chosen_allocation = 0;
+}
+
+void fail_allocation_soon() {
+  if (settings().faults.allocation == 0) return;
+  chosen_allocation = 2 + random(std::uint64_t{16} << random(5));
 }
 
 std::uint64_t failed_allocations() { return failures; }

@@ -28,6 +28,9 @@ class uncertain_memory {
 
 void begin_memory();  // Called at the begin of a world.
 
+// In a world that lacks memory, one of the next allocations fails: the first 256 at most.
+void fail_allocation_soon();
+
 // The number of allocations of this world that have failed.
 std::uint64_t failed_allocations();
 

@@ -49,6 +49,9 @@ int next_thread_number();
 simulated_thread* thread_of(pthread_t handle);
 void wait_for_turn(simulated_thread& thread);
 
+// The descriptor is closed: its timer, if it has one, ends. Defined in threads.cpp.
+void end_timer(int fd);
+
 // Time that passes when a thread looks at the clock.
 void pass(std::int64_t nanoseconds);
 

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/timerfd.h>
@@ -49,6 +50,7 @@ void* run_thread(void* start) {
   self = own->thread;
   wait_for_turn(*self);
   void* const result = own->function(own->argument);
+  turn('E');
   self->state = simulated_thread::states::ended;
   wake(self);
   reschedule();
@@ -79,7 +81,25 @@ std::int64_t clock_begin(clockid_t clock) {
   return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE ? calendar_begin : steady_begin;
 }
 
+// Descriptors of timers, each with the number of its last setting. A timer is an eventfd that an
+// event of the world makes readable.
+std::map<int, std::uint64_t> timers;
+std::uint64_t timer_settings = 0;
+
+// Asio sets this time if no timer waits.
+constexpr std::int64_t no_timer = 300'000'000'000;
+
+void fire_timer(int fd, std::uint64_t setting) {
+  const auto timer = timers.find(fd);
+  if (timer == timers.end() || timer->second != setting) return;
+  const std::uint64_t count = 1;
+  if (REAL(write)(fd, &count, sizeof count) < 0) violation("the eventfd of a timer is closed");
+  descriptors_changed();
+}
+
 }  // namespace
+
+void ringload::simulation::end_timer(int fd) { timers.erase(fd); }
 
 // The definitions below have the names and types that libc declares.
 extern "C" {
@@ -237,6 +257,16 @@ int kill(pid_t process, int signal) noexcept {
   return self && process == 4711 && signal == 0 ? 0 : REAL(kill)(process, signal);
 }
 
+// A thread that blocks the signal of its own crash ends the process without the seed.
+int pthread_sigmask(int action, const sigset_t* signals, sigset_t* before) noexcept {
+  if (!self || !signals || action == SIG_UNBLOCK) {
+    return REAL(pthread_sigmask)(action, signals, before);
+  }
+  sigset_t allowed = *signals;
+  for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE}) sigdelset(&allowed, number);
+  return REAL(pthread_sigmask)(action, &allowed, before);
+}
+
 int sched_yield() noexcept {
   if (!self) return REAL(sched_yield)();
   record('y', static_cast<std::uint64_t>(self->number));
@@ -257,11 +287,28 @@ int nanosleep(const timespec* time, timespec* left) {
   return 0;
 }
 
-// Asio then waits for its timers by the time limit of epoll_wait.
 int timerfd_create(int clock, int flags) noexcept {
   if (!self) return REAL(timerfd_create)(clock, flags);
-  errno = ENOSYS;
-  return -1;
+  const certain_memory simulation;
+  const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (fd >= 0) timers[fd] = 0;
+  return fd;
+}
+
+int timerfd_settime(int fd, int flags, const itimerspec* setting, itimerspec* before) noexcept {
+  if (!self) return REAL(timerfd_settime)(fd, flags, setting, before);
+  const certain_memory simulation;
+  if (before) *before = {};
+  std::uint64_t expired = 0;
+  (void)!::read(fd, &expired, sizeof expired);
+  const std::uint64_t number = ++timer_settings;
+  timers[fd] = number;
+  const bool is_absolute = (flags & TFD_TIMER_ABSTIME) != 0;
+  const std::int64_t time = nanoseconds(setting->it_value);
+  if (!is_absolute && time >= no_timer) return 0;
+  call_at(is_absolute ? time - steady_begin : now() + time,
+          [fd, number] { fire_timer(fd, number); });
+  return 0;
 }
 
 int epoll_wait(int descriptor, epoll_event* events, int most, int limit_ms) {

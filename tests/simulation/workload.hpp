@@ -22,8 +22,9 @@ struct known_file {
   std::string path;
   bytes_by_name stored;
   bytes_by_name as_bf16;
-  checksum_list digests;        // Of the tensors as they are stored.
-  checksum_list wrong_digests;  // The digest of one tensor is wrong.
+  checksum_list digests;         // Of the tensors as they are stored.
+  checksum_list wrong_digests;   // The digest of one tensor is wrong.
+  std::uint64_t window_min = 0;  // Of a load in a window.
 };
 
 // A version of a checkpoint, and the delta from the version before.
@@ -34,7 +35,8 @@ struct known_version {
   std::map<std::string, tensor_info> tensors;
 };
 
-// The files that all seeds use. They are made and loaded outside of a world.
+// The files that all seeds use. Hand-made code writes the checkpoints. The engine loads them and
+// makes the deltas, in a first world without faults.
 class known_files {
  public:
   known_files();
@@ -53,6 +55,7 @@ class known_files {
  private:
   struct files_on_disk;
   void make_versions();
+  void learn();
   static known_file know(const std::string& path);
   std::unique_ptr<files_on_disk> made_;
   std::vector<known_file> all_;

@@ -37,6 +37,12 @@ namespace {
 // A world has some 10,000 turns. A loop that never ends reaches this number within seconds.
 constexpr std::uint64_t turns_max = 5'000'000;
 
+struct turn_event {
+  char kind = 0;
+  std::uint64_t count = 0;
+  std::function<void()> event;
+};
+
 struct simulated_world {
   world_settings settings;
   std::uint64_t generator = 0;
@@ -44,6 +50,7 @@ struct simulated_world {
   std::vector<std::unique_ptr<simulated_thread>> threads;
   int next_number = 0;
   std::multimap<std::int64_t, std::function<void()>> events;
+  std::vector<turn_event> turn_events;
   std::uint64_t hash = 14695981039346656037ULL;
   std::uint64_t turns = 0;
   std::uint64_t hard_faults = 0;
@@ -253,8 +260,33 @@ void call_at(std::int64_t time, std::function<void()> event) {
   world->events.emplace(time, std::move(event));
 }
 
+void call_at_turn(char kind, std::uint64_t count, std::function<void()> event) {
+  const certain_memory simulation;
+  world->turn_events.push_back({kind, count, std::move(event)});
+}
+
+namespace {
+
+void call_turn_events(char kind) {
+  const certain_memory simulation;
+  std::vector<turn_event>& events = world->turn_events;
+  std::vector<turn_event> due;
+  for (std::size_t i = 0; i < events.size();) {
+    if (events[i].kind != kind || --events[i].count > 0) {
+      ++i;
+      continue;
+    }
+    due.push_back(std::move(events[i]));
+    events.erase(events.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  for (const turn_event& each : due) each.event();
+}
+
+}  // namespace
+
 void turn(char kind) {
   record(kind, static_cast<std::uint64_t>(self->number));
+  if (!world->turn_events.empty()) call_turn_events(kind);
   if (world->settings.power_cuts && random(1000) == 0) cut_power();
   if (self->no_turns == 0 && random(100) < world->settings.switch_percent) reschedule();
 }

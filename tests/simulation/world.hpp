@@ -66,6 +66,9 @@ void call_at(std::int64_t time, std::function<void()> event);
 // Another thread may run here. `kind` becomes a part of the trace.
 void turn(char kind);
 
+// Calls `event` at the `count`th turn of this kind from now on, in the thread that has the turn.
+void call_at_turn(char kind, std::uint64_t count, std::function<void()> event);
+
 // Blocks the calling thread for so many nanoseconds.
 void sleep_for(std::int64_t nanoseconds);
 
