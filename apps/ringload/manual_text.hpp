@@ -32,6 +32,8 @@ inline constexpr example examples[] = {
     {"ringload load ./llama --verify llama.sums", "Load, and compare each tensor with that file."},
     {"ringload convert model.gguf model.safetensors --dtype bf16",
      "Dequantise a GGUF file to BF16."},
+    {"ringload convert ./llama s3://bucket/llama.safetensors",
+     "Write one file of safetensors to S3."},
     {"ringload delta v1.safetensors v2.safetensors -o v2.delta.zt",
      "Write the difference of two versions."},
     {"ringload apply v1.safetensors v2.delta.zt -o v2.safetensors",

@@ -118,6 +118,12 @@ class all_stores final : public byte_store {
       throw error(errc::source_not_found, "", "no remote store accepts this name");
     return store->find(source, stop);
   }
+  std::shared_ptr<byte_target> create(const target_request& request) override {
+    byte_store* const store = store_for(request.name);
+    if (store == nullptr)
+      throw error(errc::source_not_found, "", "no remote store accepts this name");
+    return store->create(request);
+  }
 
  private:
   byte_store* store_for(std::string_view source) const noexcept {

@@ -93,6 +93,13 @@ class Network:
             return
         self.store.use(source, self._remote(source, scheme))
 
+    def prepared_for(self, target):
+        """Returns the store that can write the address `target`, or None for a path."""
+        if scheme_of(target) is None:
+            return None
+        self.prepare(target)
+        return self.store
+
     def folder(self, address):
         """Returns the S3 folder of an address with "/" at its end: names and sizes of objects."""
         if self.store is None:

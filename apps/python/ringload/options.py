@@ -167,6 +167,8 @@ class SaveFunctionOptions(SaveOptions, total=False):
     """Options of save()."""
 
     progress: Progress | None
+    remote: bool | RemoteOptions | None
+    offline: bool | None
 
 
 class Features(TypedDict):

@@ -24,6 +24,7 @@
 #include "cache_reports.hpp"
 #include "convert.hpp"
 #include "held.hpp"
+#include "network.hpp"
 #include "path.hpp"
 #include "sha256.hpp"
 
@@ -297,7 +298,11 @@ fill_options fill_options_of(const nb::dict& given) {
 writer_options writer_options_of(const nb::dict& given) {
   writer_options how;
   how.sha256 = &make_sha256;
+  const setter store = [&how](nb::handle value) {
+    how.extensions.emplace_back(nb::cast<held_network&>(value).of);
+  };
   apply(given, {{"alignment", number(how.alignment)},
+                {"store", store},
                 {"zstd_threads", number(how.zstd_threads)},
                 {"replace", number(how.replace)},
                 {"sync", number(how.sync)}});
