@@ -40,6 +40,7 @@ class LoaderOptions(TypedDict, total=False):
     slots: int
     slot_bytes: Size
     bytes_in_flight: Size
+    bytes_per_second_max: Size
     arena_bytes_max: Size
     cached_bytes: Size
     copy_threads: int

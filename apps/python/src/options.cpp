@@ -170,6 +170,7 @@ loader_options loader_options_of(const nb::dict& given) {
   apply(given, {{"slots", number(within.slots)},
                 {"slot_bytes", number(within.slot_bytes)},
                 {"bytes_in_flight", number(within.bytes_in_flight)},
+                {"bytes_per_second_max", number(within.bytes_per_second_max)},
                 {"arena_bytes_max", number(within.arena_bytes_max)},
                 {"cached_bytes", number(within.cached_bytes)},
                 {"copy_threads", number(within.copy_threads)},
