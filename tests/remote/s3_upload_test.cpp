@@ -58,6 +58,9 @@ TEST_CASE("s3 upload: the identifier, or a fault") {
   CHECK(parse_s3_upload("<InitiateMultipartUploadResult xmlns=\"x\"><Bucket>b</Bucket>"
                         "<UploadId>a&amp;b</UploadId></InitiateMultipartUploadResult>")
             .value() == "a&b");
+  CHECK(parse_s3_upload("<InitiateMultipartUpload><UploadId>of rclone</UploadId>"
+                        "</InitiateMultipartUpload>")
+            .value() == "of rclone");
   for (const char* const wrong :
        {"", "<InitiateMultipartUploadResult/>", "<Error><UploadId>x</UploadId></Error>",
         "<InitiateMultipartUploadResult><UploadId></UploadId></InitiateMultipartUploadResult>"}) {

@@ -103,7 +103,10 @@ http_url s3_upload_url(const http_url& object, std::string_view upload) {
 result<std::string> parse_s3_upload(std::string_view xml) {
   std::string upload;
   auto parsed = parse_xml(xml, [&](const xml_element& element) -> result<void> {
-    if (element.path == "InitiateMultipartUploadResult/UploadId") upload = element.text;
+    // rclone's S3 server sends the second name.
+    const bool is_upload = element.path == "InitiateMultipartUploadResult/UploadId" ||
+                           element.path == "InitiateMultipartUpload/UploadId";
+    if (is_upload) upload = element.text;
     return {};
   });
   if (!parsed) return parsed.error();
