@@ -79,6 +79,8 @@ std::vector<extension> extensions([[maybe_unused]] const std::optional<remote_wi
     how.hub = hub_settings(*wish, here);
     how.hub.on_cached = &tell_of_cache;
     how.s3 = s3_settings(*wish, here);
+    how.gs = gs_settings(*wish, here);
+    how.azure = azure_settings(*wish, here);
     how.offline = is_offline(*wish, here);
     if (wish->connections) how.connections = *wish->connections;
     if (wish->chunk_bytes) how.chunk_bytes = *wish->chunk_bytes;

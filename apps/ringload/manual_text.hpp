@@ -20,6 +20,9 @@ inline constexpr environment_variable environment_read[] = {
      "The profile, and the files that hold it."},
     {"AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL",
      "The region and the address of the store."},
+    {"GS_ACCESS_KEY_ID, GS_SECRET_ACCESS_KEY",
+     "The HMAC keys for addresses that begin with gs://."},
+    {"AZURE_STORAGE_SAS_TOKEN", "The shared access signature for addresses that begin with az://."},
 };
 
 inline constexpr example examples[] = {

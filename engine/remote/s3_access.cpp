@@ -35,7 +35,7 @@ fault s3_access::explained(const small_response& refusal, const std::string& sho
 }
 
 std::string s3_access::shown(const std::string& bucket, std::string_view key) const {
-  return printable_path("s3://" + bucket + "/" + std::string(key));
+  return printable_path(std::string(scheme) + bucket + "/" + std::string(key));
 }
 
 }  // namespace ringload::inline v0::remote_http

@@ -19,6 +19,7 @@ struct s3_access {
   s3_place place;
   std::shared_ptr<s3_keyring> keys;
   std::string missing_keys_reason;
+  std::string_view scheme = s3_scheme;
 
   bool is_signed() const { return !keys->current().access_key_id.empty(); }
   // Sets the functions of the object that sign a request and renew the credentials.

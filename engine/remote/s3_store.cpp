@@ -10,6 +10,7 @@
 
 #include "base/printable.hpp"
 #include "catalog/folder_choice.hpp"
+#include "catalog/hub_address.hpp"
 #include "remote/http/percent_encoding.hpp"
 #include "remote/s3/s3_list.hpp"
 #include "remote/s3_access.hpp"
@@ -177,9 +178,11 @@ std::shared_ptr<byte_source> s3_folder::open(const std::string& name, const std:
 
 class s3_store final : public byte_store {
  public:
-  s3_store(std::shared_ptr<http_client> client, const s3_options& options);
+  s3_store(std::shared_ptr<http_client> client, const s3_options& options, std::string_view scheme);
 
-  bool has_name(std::string_view source) const noexcept override { return is_s3_address(source); }
+  bool has_name(std::string_view source) const noexcept override {
+    return begins_with_scheme(source, access_.scheme);
+  }
   found_source find(std::string_view source, const std::stop_token& stop) override;
   std::shared_ptr<byte_target> create(const target_request& request) override;
 
@@ -191,14 +194,16 @@ class s3_store final : public byte_store {
   s3_access access_;
 };
 
-s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& options)
+s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& options,
+                   std::string_view scheme)
     : client_(std::move(client)),
       access_{{options.region, options.endpoint, options.path_style},
               std::make_shared<s3_keyring>(
                   s3_credentials{options.access_key_id, options.secret_access_key,
                                  options.session_token},
                   options.renew),
-              options.missing_keys_reason} {
+              options.missing_keys_reason,
+              scheme} {
   for (const std::string* value : {&options.access_key_id, &options.session_token}) {
     const bool sent = std::ranges::all_of(*value, [](char c) { return c > ' ' && c < '\x7f'; });
     if (!sent) {
@@ -236,16 +241,18 @@ s3_access s3_store::access_to(const std::string& bucket, const std::stop_token& 
 }
 
 std::shared_ptr<byte_target> s3_store::create(const target_request& request) {
-  const auto address = value_or_throw(parse_s3_address(request.name), printable_path(request.name));
+  const auto address =
+      value_or_throw(parse_s3_address(request.name, access_.scheme), printable_path(request.name));
   if (address.key.empty() || address.key.ends_with('/')) {
     throw to_error({errc::invalid_source_name, printable_path(request.name),
-                    "the address has no key; expected s3://bucket/key"});
+                    "the address has no key; expected the name of a file"});
   }
   return make_s3_target(client_, access_to(address.bucket, request.stop), address, request);
 }
 
 found_source s3_store::find(std::string_view source, const std::stop_token& stop) {
-  const auto address = value_or_throw(parse_s3_address(source), printable_path(source));
+  const auto address =
+      value_or_throw(parse_s3_address(source, access_.scheme), printable_path(source));
   const s3_access access = access_to(address.bucket, stop);
   const auto folder = [&](std::string prefix) {
     return std::make_shared<s3_folder>(client_, access, address.bucket, std::move(prefix));
@@ -270,8 +277,8 @@ found_source s3_store::find(std::string_view source, const std::stop_token& stop
 }  // namespace
 
 std::shared_ptr<byte_store> make_s3_store(std::shared_ptr<http_client> client,
-                                          const s3_options& options) {
-  return std::make_shared<s3_store>(std::move(client), options);
+                                          const s3_options& options, std::string_view scheme) {
+  return std::make_shared<s3_store>(std::move(client), options, scheme);
 }
 
 }  // namespace ringload::inline v0::remote_http

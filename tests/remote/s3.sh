@@ -141,14 +141,14 @@ export AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 AWS_SESSION_TOKEN=sessionsecret sums_as "a b/model"
 sums_as one+1.safetensors
 sums_as many/model
-saved saved/m.safetensors
-saved saved/m.zt
-expect 1 "$ringload" convert "$work/large" s3://bucket/saved/m.zt
-complains '^ringload: error: s3://bucket/saved/m.zt: .*File exists'
+saved other/m.safetensors
+saved other/m.zt
+expect 1 "$ringload" convert "$work/large" s3://bucket/other/m.zt
+complains '^ringload: error: s3://bucket/other/m.zt: .*File exists'
 "$python" - <<'PYTHON' || fail "the saved objects are not as another client expects them"
 import boto3
 s3 = boto3.client("s3", region_name="us-east-1")
-for key in ("saved/m.safetensors", "saved/m.zt"):
+for key in ("other/m.safetensors", "other/m.zt"):
     found = s3.head_object(Bucket="bucket", Key=key)
     assert found["ContentLength"] > 40 << 20 and found["ETag"].endswith('-6"'), found
 assert not s3.list_multipart_uploads(Bucket="bucket").get("Uploads")

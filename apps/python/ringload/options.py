@@ -69,7 +69,13 @@ class RemoteOptions(TypedDict, total=False):
     region: str | None
     s3_endpoint: str | None
     path_style: bool | None
+    gs_endpoint: str | None
+    gs_access_key_id: str | None
+    gs_secret_access_key: str | None
+    azure_endpoint: str | None
+    azure_sas_token: str | None
     proxy: str | None
+    no_proxy: Sequence[str] | None
     ca_file: str | None
     hosts: Sequence[str] | None
     private_redirects: bool | None

@@ -316,6 +316,9 @@ remote_options remote_options_of(const nb::dict& given) {
   const setter hosts = [&how](nb::handle value) {
     for (nb::handle host : value) how.hosts.push_back(text_from(host, "a host"));
   };
+  const setter no_proxy = [&how](nb::handle value) {
+    for (nb::handle host : value) how.no_proxy.push_back(text_from(host, "a host"));
+  };
   const setter on_cached = [&how](nb::handle value) {
     const auto to = std::make_shared<cache_reporter>(nb::cast<held_cache_reports&>(value).of);
     how.hub.on_cached = [to](const hub_cached_file& file) {
@@ -338,6 +341,7 @@ remote_options remote_options_of(const nb::dict& given) {
                 {"redirects_max", number(how.redirects_max)},
                 {"whole_bytes_max", number(how.whole_bytes_max)},
                 {"proxy", number(how.proxy)},
+                {"no_proxy", no_proxy},
                 {"ca_file", number(how.ca_file)},
                 {"hosts", hosts},
                 {"private_redirects", number(how.private_redirects)},
@@ -354,7 +358,12 @@ remote_options remote_options_of(const nb::dict& given) {
                 {"access_key_id", number(how.s3.access_key_id)},
                 {"secret_access_key", number(how.s3.secret_access_key)},
                 {"session_token", number(how.s3.session_token)},
-                {"path_style", path_style}});
+                {"path_style", path_style},
+                {"gs_endpoint", number(how.gs.endpoint)},
+                {"gs_access_key_id", number(how.gs.access_key_id)},
+                {"gs_secret_access_key", number(how.gs.secret_access_key)},
+                {"azure_endpoint", number(how.azure.endpoint)},
+                {"azure_sas_token", number(how.azure.sas_token)}});
   return how;
 }
 #endif

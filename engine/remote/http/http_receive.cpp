@@ -78,6 +78,7 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::send(http_exch
 }
 
 asio::awaitable<bool> http_connection::perform(http_exchange& exchange) {
+  std::optional<exchange_failure> unsent;
   exchange.connection = this;
   exchange.failure.reset();
   exchange.response = {};
@@ -87,7 +88,6 @@ asio::awaitable<bool> http_connection::perform(http_exchange& exchange) {
   const bool sent = ahead_ == &exchange;
   ahead_ = nullptr;
   can_send_ahead_ = false;
-  std::optional<exchange_failure> unsent;
   if (!sent) {
     auto failed = co_await send(exchange);
     unsent = std::move(failed);
