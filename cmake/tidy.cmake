@@ -47,7 +47,7 @@ set(remote/http_may base catalog)
 set(remote/hub_may base formats formats/text catalog remote/http)
 set(remote/s3_may base catalog formats formats/text remote/http)
 set(remote/cache_may base formats catalog io remote/http remote/hub)
-set(remote_may base catalog remote/http remote/hub remote/s3 remote/cache)
+set(remote_may base catalog io remote/http remote/hub remote/s3 remote/cache)
 set(load_may
   base base/numeric formats formats/text formats/codec plan io device catalog runtime
   request)

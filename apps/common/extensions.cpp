@@ -80,6 +80,8 @@ std::vector<extension> extensions([[maybe_unused]] const std::optional<remote_wi
     options.hub = hub_settings(*wish, environment);
     options.hub.on_cached = &report_cache_error;
     options.s3 = s3_settings(*wish, environment);
+    options.gs = gs_settings(*wish, environment);
+    options.azure = azure_settings(*wish, environment);
     options.offline = is_offline(*wish, environment);
     if (wish->connections) options.connections = *wish->connections;
     if (wish->chunk_bytes) options.chunk_bytes = *wish->chunk_bytes;

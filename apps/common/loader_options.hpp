@@ -150,6 +150,9 @@ inline void add_loader_options(CLI::App& to, loader_options& options) {
            "Limit of bytes that are read at once (queue depth in bytes).\n0: tuned while loading. "
            "Default: " +
                std::to_string(options.bytes_in_flight));
+  add_size(to, "--bytes-per-second-max", options.bytes_per_second_max,
+           "Limit of bytes that are read in a second. 0: no limit. Default: " +
+               std::to_string(options.bytes_per_second_max));
   add_number(to, "--copy-threads", options.copy_threads, number_max,
              "Number of threads that copy from the page cache: 1 to 64. 0: automatic\n(3, or for "
              "GPUs half of the "

@@ -183,6 +183,23 @@ s3_options s3_settings(const remote_wish& wish, const surroundings& environment)
   return out;
 }
 
+s3_options gs_settings(const remote_wish& wish, const surroundings& environment) {
+  s3_options out;
+  out.endpoint = wish.endpoint;
+  if (wish.anonymous) return out;
+  out.access_key_id = first_of({"GS_ACCESS_KEY_ID"}, environment);
+  out.secret_access_key = first_of({"GS_SECRET_ACCESS_KEY"}, environment);
+  if (out.secret_access_key.empty()) out.access_key_id.clear();
+  return out;
+}
+
+azure_options azure_settings(const remote_wish& wish, const surroundings& environment) {
+  azure_options out;
+  out.endpoint = wish.endpoint;
+  if (!wish.anonymous) out.sas_token = first_of({"AZURE_STORAGE_SAS_TOKEN"}, environment);
+  return out;
+}
+
 std::string setting_of(const std::string& option, const remote_wish& wish,
                        const surroundings& environment) {
   if (option == "remote_options::ca_file") return "--ca-file";
@@ -195,6 +212,7 @@ std::string setting_of(const std::string& option, const remote_wish& wish,
   if (option == "remote_options::stall_time_max") return "--stall-max";
   if (option == "hub_options::token") return "the hub's token";
   if (option == "s3_options::access_key_id") return "the keys for S3";
+  if (option == "azure_options::sas_token") return "AZURE_STORAGE_SAS_TOKEN";
   const bool hub = option == "hub_options::endpoint";
   if (!hub && option != "s3_options::endpoint") return option;
   if (!wish.endpoint.empty()) return "--endpoint";

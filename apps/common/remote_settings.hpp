@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <ringload/azure.hpp>
 #include <ringload/hub.hpp>
 #include <ringload/s3.hpp>
 #include <string>
@@ -68,6 +69,13 @@ bool is_offline(const remote_wish& wish, const surroundings& environment);
 /// AWS_ENDPOINT_URL. Other kinds of credentials are not supported: single sign-on,
 /// credential_process, role_arn, or the role of a machine.
 s3_options s3_settings(const remote_wish& wish, const surroundings& environment);
+
+/// Returns the options for Google Cloud Storage. The HMAC keys are GS_ACCESS_KEY_ID and
+/// GS_SECRET_ACCESS_KEY.
+s3_options gs_settings(const remote_wish& wish, const surroundings& environment);
+
+/// Returns the options for Azure Blob Storage. The signature is AZURE_STORAGE_SAS_TOKEN.
+azure_options azure_settings(const remote_wish& wish, const surroundings& environment);
 
 /// Returns the name of the command-line option or of the variable that set `option`, an option of
 /// the library. For "hub_options::endpoint", the result is "--endpoint" or "HF_ENDPOINT". Returns

@@ -27,8 +27,8 @@ constexpr const char* about_sources =
     "folder with a checkpoint, also of torch.distributed.checkpoint; or a shard index\n"
     "(model.safetensors.index.json); or a model of the local Hugging Face cache or of the hub:\n"
     "owner/model[@revision], hf://owner/model[@revision][/FILE] or\n"
-    "https://huggingface.co/owner/model; or https://host/file, s3://bucket/key or "
-    "s3://bucket/prefix.\n";
+    "https://huggingface.co/owner/model; or https://host/file, s3://bucket/key,\n"
+    "s3://bucket/prefix, gs://bucket/key or az://account/container/file.\n";
 
 constexpr const char* about_globs =
     "In a GLOB, * matches any text, dots included, ? matches one byte, [a-c] matches one byte of\n"

@@ -22,6 +22,7 @@
 #include "command_loop.hpp"
 #include "commands.hpp"
 #include "conversion.hpp"
+#include "extensions.hpp"
 #include "interrupts.hpp"
 #include "layout.hpp"
 #include "open_request.hpp"
@@ -41,6 +42,7 @@ namespace fs = std::filesystem;
 struct state {
   const convert_request& request;
   const conversion_memory memory;
+  const std::vector<extension> extensions;
   loader& file_loader;
   checkpoint file;
   tensor_stream load;
@@ -61,8 +63,12 @@ void add_notes(state& s, const std::vector<std::string>& notes) {
   }
 }
 
-writer_options writer_options_of(const convert_request& request) {
+bool is_in_store(const std::string& path) { return path.find("://") != std::string::npos; }
+
+writer_options writer_options_of(const state& s) {
+  const convert_request& request = s.request;
   writer_options how;
+  how.extensions = s.extensions;
   how.alignment = request.alignment;
   how.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
   if (!request.checksums.empty()) how.result_digest = digest_algorithm::sha256;
@@ -128,7 +134,7 @@ asio::awaitable<void> write_shards(
   const catalog& all = s.file.catalog();
   const auto metadata = safetensors_metadata(
       chosen(all, selection_of(s.request.load.from.wanted, all)), s.request.load.how);
-  const writer_options how = writer_options_of(s.request);
+  const writer_options how = writer_options_of(s);
   std::size_t shard = 0;
   std::size_t left = shards.front().size();
   write_to(s, writer(paths.front(), shards.front(), metadata, how));
@@ -208,6 +214,11 @@ asio::awaitable<void> to_safetensors(state& s) {
     paths.push_back(request.to);
     co_await write_shards(s, paths, passes, shards);
     co_return;
+  }
+  if (is_in_store(request.to)) {
+    throw error(errc::unsupported_feature, printable(request.to),
+                "several objects of a store cannot be published as a whole; expected a name that "
+                "ends with .safetensors or .zt");
   }
   co_await to_folder(s, passes, shards);
 }
@@ -384,7 +395,7 @@ asio::awaitable<void> to_zt(state& s) {
         "stored bytes are copied from one .zt file to another without hashing them; 'ringload "
         "sum --checksums' reads the written file");
   }
-  write_to(s, writer(s.request.to, writer_options_of(s.request)));
+  write_to(s, writer(s.request.to, writer_options_of(s)));
   if (objects) {
     for (const tensor_info& each : some.tensors) s.bytes_total += each.stored_bytes;
     co_await copy_objects(s, *objects);
@@ -425,11 +436,13 @@ void convert_checkpoint(const convert_request& request, output& out) {
   std::optional<atomic_file> list;
   if (!request.checksums.empty()) list.emplace(request.checksums, entry_kind::file, true);
   const conversion_memory memory = memory_for(available_host_bytes());
-  loader file_loader(host(), reusing_memory(request.load.options, memory),
-                     extensions_for(request.load.from));
+  const std::vector<extension> found = is_in_store(request.to)
+                                           ? extensions(request.load.from.remote)
+                                           : extensions_for(request.load.from);
+  loader file_loader(host(), reusing_memory(request.load.options, memory), found);
   asio::io_context context;
   progress_bar bar("converting", request.load.progress);
-  state s{request, memory, file_loader, {}, {}, {}, false, 0, 0, {}, {}, 0};
+  state s{request, memory, found, file_loader, {}, {}, {}, false, 0, 0, {}, {}, 0};
   run_to_end(context, convert_all(s), bar, [&s] { return so_far(s); });
   if (list) {
     std::string text;

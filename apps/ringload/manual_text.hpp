@@ -20,6 +20,9 @@ inline constexpr environment_variable environment_read[] = {
      "The profile, and the files that hold it."},
     {"AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL",
      "The region and the address of the store."},
+    {"GS_ACCESS_KEY_ID, GS_SECRET_ACCESS_KEY",
+     "The HMAC keys for addresses that begin with gs://."},
+    {"AZURE_STORAGE_SAS_TOKEN", "The shared access signature for addresses that begin with az://."},
 };
 
 inline constexpr example examples[] = {
@@ -32,6 +35,8 @@ inline constexpr example examples[] = {
     {"ringload load ./llama --verify llama.sums", "Load, and compare each tensor with that file."},
     {"ringload convert model.gguf model.safetensors --dtype bf16",
      "Dequantise a GGUF file to BF16."},
+    {"ringload convert ./llama s3://bucket/llama.safetensors",
+     "Write one file of safetensors to S3."},
     {"ringload delta v1.safetensors v2.safetensors -o v2.delta.zt",
      "Write the difference of two versions."},
     {"ringload apply v1.safetensors v2.delta.zt -o v2.safetensors",

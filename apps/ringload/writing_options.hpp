@@ -11,7 +11,8 @@ namespace ringload::tool {
 
 inline constexpr const char* about_destination =
     "The last argument is the result: a .zt file, a .safetensors file, or a folder of\n"
-    "safetensors files. It must not exist, and appears when it is complete.\n";
+    "safetensors files. It must not exist, and appears when it is complete. A file may\n"
+    "also be an object: s3://bucket/key.safetensors or s3://bucket/key.zt.\n";
 
 void add_progress(CLI::App& to, bool& progress);
 

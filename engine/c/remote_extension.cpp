@@ -6,6 +6,8 @@
 
 #include <ringload/error.hpp>
 #if RINGLOAD_C_HAS_REMOTE
+#include <functional>
+#include <optional>
 #include <ringload/remote.hpp>
 #include <string>
 #endif
@@ -46,6 +48,21 @@ std::optional<bool> path_style_of(ringload_s3_style from) {
   throw invalid_argument("no such ringload_s3_style");
 }
 
+std::function<std::optional<ringload::s3_keys>()> renewal_of(
+    const ringload_remote_options& c_options) {
+  if (!c_options.s3_renew) return {};
+  return [renew = c_options.s3_renew, context = c_options.s3_renew_context] {
+    ringload_s3_keys keys = {};
+    std::optional<ringload::s3_keys> out;
+    if (renew(context, &keys) == 0) return out;
+    out.emplace();
+    set(out->access_key_id, keys.access_key_id);
+    set(out->secret_access_key, keys.secret_access_key);
+    set(out->session_token, keys.session_token);
+    return out;
+  };
+}
+
 ringload::remote_options options_of(const ringload_remote_options& c_options) {
   ringload::remote_options options;
   set(options.connections, c_options.connections);
@@ -78,6 +95,16 @@ ringload::remote_options options_of(const ringload_remote_options& c_options) {
   set(options.s3.access_key_id, c_options.s3_access_key_id);
   set(options.s3.secret_access_key, c_options.s3_secret_access_key);
   set(options.s3.session_token, c_options.s3_session_token);
+  if (c_options.no_proxy_count > 0) required(c_options.no_proxy, "the hosts are null");
+  for (size_t i = 0; i < c_options.no_proxy_count; ++i) {
+    options.no_proxy.emplace_back(&required(c_options.no_proxy[i], "a host is null"));
+  }
+  options.s3.renew = renewal_of(c_options);
+  set(options.gs.endpoint, c_options.gs_endpoint);
+  set(options.gs.access_key_id, c_options.gs_access_key_id);
+  set(options.gs.secret_access_key, c_options.gs_secret_access_key);
+  set(options.azure.endpoint, c_options.azure_endpoint);
+  set(options.azure.sas_token, c_options.azure_sas_token);
   options.offline = c_options.offline != 0;
   return options;
 }

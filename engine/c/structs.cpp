@@ -202,6 +202,7 @@ loader_options loader_options_of(const ringload_loader_options* from) {
   options.huge_pages = pages_of(c_options.pages);
   options.gpu_direct = gpu_direct_of(c_options.gpu_direct);
   options.peer_copies = c_options.no_peer_copies == 0;
+  options.bytes_per_second_max = c_options.bytes_per_second_max;
   return options;
 }
 

@@ -27,6 +27,10 @@ ringload::writer_options writer_options_of(const ringload_writer_options& c_opti
   options.sync = c_options.no_sync == 0;
   options.result_digest = digest_of(c_options.result_digest);
   options.sha256 = hashers_of(c_options.sha256);
+  if (c_options.extension_count > 0) required(c_options.extensions, "the extensions are null");
+  for (std::size_t i = 0; i < c_options.extension_count; ++i) {
+    options.extensions.push_back(required(c_options.extensions[i], "an extension is null").value);
+  }
   return options;
 }
 

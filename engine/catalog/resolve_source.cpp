@@ -126,7 +126,8 @@ result<source_file> open_named_file(const std::string& path) {
 
 // Returns the fault for an address that no extension recognises.
 fault unknown_scheme(std::string_view source) {
-  constexpr std::string_view network_schemes[] = {"http://", "https://", "hf://", "s3://"};
+  constexpr std::string_view network_schemes[] = {"http://", "https://", "hf://",
+                                                  "s3://",   "gs://",    "az://"};
   std::string cause = "there is no such file or folder, and no extension supports such addresses";
   const auto matches = [source](std::string_view known) {
     return begins_with_scheme(source, known);

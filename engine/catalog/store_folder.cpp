@@ -78,6 +78,16 @@ byte_store* store_of(std::string_view source, const source_options& options) noe
   return nullptr;
 }
 
+result<byte_store*> store_for_writing(std::string_view name,
+                                      std::span<const extension> extensions) {
+  if (name.find("://") == name.npos) return nullptr;
+  for (const extension& candidate : extensions) {
+    if (candidate.store() && candidate.store()->has_name(name)) return candidate.store().get();
+  }
+  return fault{errc::unsupported_feature, "",
+               "no extension accepts this name; the extension remote() writes s3:// and gs://"};
+}
+
 result<found_source> find_in(byte_store& store, std::string_view source,
                              const std::stop_token& stop) {
   auto found_in_store = catch_as_fault([&]() -> result<found_source> {

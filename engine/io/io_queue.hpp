@@ -41,6 +41,10 @@ struct io_request {
   std::byte* memory = nullptr;  // A write does not change the memory.
   int registered_buffer = -1;   // Index of the registered buffer that contains `memory`, or -1.
 
+  // The object that is written instead of a file. Used only by object_queue.
+  byte_target* target = nullptr;
+  fault* object_failed = nullptr;  // Receives the fault of an object if the result is -EIO.
+
   // ---- Only for reads ----
 
   // True if the page cache should not keep the bytes after a buffered read. Used only by pool_io.
@@ -52,11 +56,10 @@ struct io_request {
   bool awaited = false;
   const byte_supply* supply = nullptr;  // Called instead of pread(). Used only by pool_io.
   boost::system::error_code* supply_failed = nullptr;  // Receives the `problem` of `supply`.
-  // The object that is read instead of a file. Used only by object_reader.
+  // The object that is read instead of a file. Used only by object_queue.
   byte_source* object = nullptr;
   const std::stop_token* stop = nullptr;  // Used only for a read of an object.
   transfer_counts* counts = nullptr;
-  fault* object_failed = nullptr;  // Receives the fault if the result is -EIO.
   work_interval* times = nullptr;  // Records when a thread reads. Null if the load is not traced.
 };
 

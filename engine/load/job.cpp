@@ -326,6 +326,7 @@ void job::stop_at_close() {
 void job::stop(fault cause) {
   outcome_.stop(std::move(cause));
   stop_source_.request_stop();
+  the_engine->read_rate.wake_all();
   for (const auto& stream : streams_) {
     if (stream) the_engine->stream_decoders->give_up(*stream);
   }

@@ -64,6 +64,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   const named_catalog& named() const noexcept { return *named_; }
   file_counters& per_file() const noexcept { return *counters.per_file; }
   bool stopped() const noexcept { return outcome_.stopped(); }
+  const std::atomic<bool>& stop_flag() const noexcept { return outcome_.stop_flag(); }
   // Returns a token that signals that the load has stopped. Pending requests to an object store are
   // then cancelled.
   const std::stop_token& stop_token() const noexcept { return stop_token_; }

@@ -306,6 +306,10 @@ boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {
     co_await copy_registered(e, t, registered);
     co_return;
   }
+  if (e.read_rate.is_set()) {
+    co_await e.read_rate.acquire(t.read.bytes_needed, t.load.stop_flag());
+    if (t.load.stopped()) co_return;
+  }
   t.direct = use_direct_read(t.load, t.read);
   t.unstaged = can_skip_slot(t);
   t.storage = storage_of(t);

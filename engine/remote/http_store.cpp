@@ -2,10 +2,12 @@
 
 #include "remote/http_store.hpp"
 
+#include <algorithm>
 #include <map>
 #include <ringload/error.hpp>
 #include <utility>
 
+#include "base/printable.hpp"
 #include "catalog/hub_address.hpp"
 #include "remote/http/percent_encoding.hpp"
 
@@ -18,11 +20,22 @@ namespace {
 }
 
 // A folder of a web server. `file` is the name of the file at `url`. Only the address of this file
-// has the query of `url`.
+// has the query of `url`, unless `signature` is set.
+struct http_place {
+  http_url url;
+  std::string file;
+  std::string signature = {};  // A query that all files have.
+  sign_function sign = {};     // Adds fields to each request.
+};
+
 class http_folder final : public byte_folder {
  public:
-  http_folder(std::shared_ptr<http_client> client, http_url url, std::string file)
-      : client_(std::move(client)), url_(std::move(url)), file_(std::move(file)) {}
+  http_folder(std::shared_ptr<http_client> client, http_place place)
+      : client_(std::move(client)),
+        url_(std::move(place.url)),
+        file_(std::move(place.file)),
+        signature_(std::move(place.signature)),
+        sign_(std::move(place.sign)) {}
 
   std::vector<std::string> names(const std::stop_token&) override {
     throw error(errc::unsupported_feature, path_of({}),
@@ -61,18 +74,21 @@ class http_folder final : public byte_folder {
     http_url out = url_;
     if (name == file_) return out;
     const std::string path(url_.path());
-    out.target = path.substr(0, path.rfind('/') + 1) + percent_encoded_path(name);
+    out.target = path.substr(0, path.rfind('/') + 1) + percent_encoded_path(name) + signature_;
     return out;
   }
   remote_object object_of(const std::string& name) const {
     remote_object out;
     out.url = url_of(name);
+    out.sign = sign_;
     return out;
   }
 
   const std::shared_ptr<http_client> client_;
   const http_url url_;
   const std::string file_;
+  const std::string signature_;
+  const sign_function sign_;
   std::map<std::string, outcome> opened_;  // Results of expect(), by file name.
 };
 
@@ -95,7 +111,7 @@ class http_store final : public byte_store {
       raise({errc::invalid_source_name, url->shown(), "the file name holds a '/'"});
     }
     found_source out;
-    out.folder = std::make_shared<http_folder>(client_, std::move(*url), *file);
+    out.folder = std::make_shared<http_folder>(client_, http_place{std::move(*url), *file});
     out.file = std::move(*file);
     return out;
   }
@@ -104,7 +120,89 @@ class http_store final : public byte_store {
   const std::shared_ptr<http_client> client_;
 };
 
+constexpr std::string_view azure_scheme = "az://";
+// The first version in which an ETag has quotes is 2011-08-18.
+constexpr std::string_view azure_version = "2021-08-06";
+
+std::string_view next_part(std::string_view& path) noexcept {
+  const std::string_view part = path.substr(0, path.find('/'));
+  path.remove_prefix(std::min(part.size() + 1, path.size()));
+  return part;
+}
+
+bool is_azure_name(std::string_view name) noexcept {
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '$';
+  };
+  return !name.empty() && name.size() <= 63 && std::ranges::all_of(name, is_allowed);
+}
+
+bool is_azure_key(std::string_view key) {
+  const std::string inside = "/" + std::string(key) + "/";
+  return inside.find("//") == inside.npos && inside.find("/./") == inside.npos &&
+         inside.find("/../") == inside.npos && !has_control_character(key);
+}
+
+class azure_store final : public byte_store {
+ public:
+  azure_store(std::shared_ptr<http_client> client, const azure_options& options)
+      : client_(std::move(client)), endpoint_(options.endpoint) {
+    std::string_view token = options.sas_token;
+    if (token.starts_with('?')) token.remove_prefix(1);
+    if (token.empty()) return;
+    signature_ = "?" + std::string(token);
+    const bool is_query =
+        token.find_first_of("#? \r\n") == token.npos && token.find('=') != token.npos;
+    if (is_query && parse_http_url("https://host/" + signature_)) return;
+    raise({errc::invalid_options, "azure_options::sas_token",
+           "it is not a query string, expected sv=...&sig=..."});
+  }
+
+  bool has_name(std::string_view source) const noexcept override {
+    return begins_with_scheme(source, azure_scheme);
+  }
+
+  found_source find(std::string_view source, const std::stop_token&) override {
+    const std::string shown = printable_path(source);
+    std::string_view path = source.substr(azure_scheme.size());
+    const std::string_view account = next_part(path);
+    const std::string_view container = next_part(path);
+    const std::string_view file = path.substr(path.rfind('/') + 1);
+    if (!is_azure_name(account) || !is_azure_name(container)) {
+      raise({errc::invalid_source_name, shown, "expected az://account/container/key"});
+    }
+    if (!is_azure_key(path)) {
+      raise({errc::unsupported_feature, shown,
+             "folders of Azure Blob Storage are not listed: name a file, or an index"});
+    }
+    const std::string host = endpoint_.empty()
+                                 ? "https://" + std::string(account) + ".blob.core.windows.net"
+                                 : endpoint_ + "/" + std::string(account);
+    auto url = parse_http_url(host + "/" + std::string(container) + "/" +
+                              percent_encoded_path(path) + signature_);
+    if (!url) raise({url.error().code, "azure_options::endpoint", url.error().cause()});
+    const auto sign = [](const outgoing_request&) {
+      return std::vector<header_field>{{"x-ms-version", std::string(azure_version)}};
+    };
+    found_source out;
+    out.folder = std::make_shared<http_folder>(
+        client_, http_place{std::move(*url), std::string(file), signature_, sign});
+    out.file = file;
+    return out;
+  }
+
+ private:
+  const std::shared_ptr<http_client> client_;
+  const std::string endpoint_;
+  std::string signature_;  // Begins with '?'. Empty if requests are not signed.
+};
+
 }  // namespace
+
+std::shared_ptr<byte_store> make_azure_store(std::shared_ptr<http_client> client,
+                                             const azure_options& options) {
+  return std::make_shared<azure_store>(std::move(client), options);
+}
 
 std::shared_ptr<byte_store> make_http_store(std::shared_ptr<http_client> client) {
   return std::make_shared<http_store>(std::move(client));

@@ -5,6 +5,7 @@
 // must be in one folder of the server, or in its sub-folders.
 
 #include <memory>
+#include <ringload/azure.hpp>
 #include <ringload/byte_source.hpp>
 
 #include "remote/http/http.hpp"
@@ -12,5 +13,8 @@
 namespace ringload::inline v0::remote_http {
 
 std::shared_ptr<byte_store> make_http_store(std::shared_ptr<http_client> client);
+// Opens az://account/container/key. All requests have the query of the shared access signature.
+std::shared_ptr<byte_store> make_azure_store(std::shared_ptr<http_client> client,
+                                             const azure_options& options);
 
 }  // namespace ringload::inline v0::remote_http

@@ -122,7 +122,7 @@ fault hub_folder::explained(fault failure, const hub_file& file,
   if (failure.code != errc::access_denied && failure.code != errc::source_not_found) return failure;
   small_request request;
   request.object = object(file);
-  request.head = true;
+  request.method = http_method::head;
   request.follows_redirects = false;
   const auto response = access_.client->fetch(request, stop);
   if (!response || response->status < 400) return failure;

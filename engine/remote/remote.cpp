@@ -118,6 +118,12 @@ class all_stores final : public byte_store {
       throw error(errc::source_not_found, "", "no remote store accepts this name");
     return store->find(source, stop);
   }
+  std::shared_ptr<byte_target> create(const target_request& request) override {
+    byte_store* const store = store_for(request.name);
+    if (store == nullptr)
+      throw error(errc::source_not_found, "", "no remote store accepts this name");
+    return store->create(request);
+  }
 
  private:
   byte_store* store_for(std::string_view source) const noexcept {
@@ -130,15 +136,22 @@ class all_stores final : public byte_store {
   const std::vector<std::shared_ptr<byte_store>> stores_;
 };
 
+s3_options google_options(s3_options options) {
+  if (options.endpoint.empty()) options.endpoint = "https://storage.googleapis.com";
+  if (options.region.empty()) options.region = "auto";
+  return options;
+}
+
 }  // namespace
 
 extension remote(const remote_options& options) {
   client_settings settings = settings_of(options);
   try {
     const std::shared_ptr<http_client> client = make_client(std::move(settings));
-    return extension(std::make_shared<all_stores>(
-        std::vector{make_hub_store(client, options.hub, options.offline),
-                    make_s3_store(client, options.s3), make_http_store(client)}));
+    return extension(std::make_shared<all_stores>(std::vector{
+        make_hub_store(client, options.hub, options.offline), make_s3_store(client, options.s3),
+        make_s3_store(client, google_options(options.gs), gs_scheme),
+        make_azure_store(client, options.azure), make_http_store(client)}));
   } catch (const std::system_error& e) {
     throw error({e.code().value(), boost::system::system_category()}, "remote()",
                 "a thread could not be started");

@@ -10,49 +10,17 @@
 
 #include "base/printable.hpp"
 #include "catalog/folder_choice.hpp"
+#include "catalog/hub_address.hpp"
 #include "remote/http/percent_encoding.hpp"
-#include "remote/s3/s3_address.hpp"
-#include "remote/s3/s3_keyring.hpp"
 #include "remote/s3/s3_list.hpp"
-#include "remote/s3/s3_signature.hpp"
+#include "remote/s3_access.hpp"
+#include "remote/s3_target.hpp"
 
 namespace ringload::inline v0::remote_http {
 
 namespace {
 
 constexpr std::size_t pages_max = 1000;
-constexpr std::string_view region_field = "x-amz-bucket-region";
-
-// An S3 service and its credentials. find() copies this object for each bucket, because buckets may
-// have different regions.
-struct s3_access {
-  s3_place place;
-  std::shared_ptr<s3_keyring> keys;
-  std::string missing_keys_reason;
-
-  bool is_signed() const { return !keys->current().access_key_id.empty(); }
-  // Sets the functions of the object that sign a request and renew the credentials.
-  void authorize(remote_object& object) const;
-};
-
-void s3_access::authorize(remote_object& object) const {
-  if (!is_signed()) return;
-  object.sign = [keys = keys,
-                 region = std::string(region_of(place))](const outgoing_request& request) {
-    // Fields such as Range are not signed, because a proxy may change these fields.
-    const outgoing_request bare = {request.method, request.to, {}};
-    const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-    return sign_s3(bare, keys->current(), region, now);
-  };
-  if (!keys->can_renew()) return;
-  object.renew = [keys = keys](s3_keyring::clock::time_point signed_at) {
-    return keys->renew(signed_at);
-  };
-}
-
-std::string shown_key(const std::string& bucket, std::string_view key) {
-  return printable_path("s3://" + bucket + "/" + std::string(key));
-}
 
 bool is_name(std::string_view name) {
   const std::string inside = "/" + std::string(name) + "/";
@@ -74,7 +42,7 @@ class s3_folder final : public byte_folder {
   std::shared_ptr<byte_source> open(const std::string& name, const std::stop_token& stop) override;
   void expect(std::span<const std::string> names, const std::stop_token& stop) override;
   std::string path_of(const std::string& name) const override {
-    return shown_key(bucket_, prefix_ + name);
+    return access_.shown(bucket_, prefix_ + name);
   }
 
  private:
@@ -83,7 +51,6 @@ class s3_folder final : public byte_folder {
   // Adds the listed objects to objects_, and the names of sub-folders to `folders`.
   void list(s3_depth depth, std::set<std::string>& folders, const std::stop_token& stop);
   std::vector<std::string> names_of_objects(s3_depth depth) const;
-  fault explained(const small_response& refusal, const std::string& place) const;
   fault explained(fault failure, const std::string& name, const std::stop_token& stop) const;
 
   const std::shared_ptr<http_client> client_;
@@ -108,16 +75,8 @@ s3_page s3_folder::fetch_page(const std::string& token, s3_depth depth,
   request.object.shown = place;
   request.bytes_max = s3_page_bytes_max;
   const small_response response = value_or_throw(client_->fetch(request, stop), place);
-  if (response.status != 200) throw to_error(explained(response, place));
+  if (response.status != 200) throw to_error(access_.explained(response, place));
   return value_or_throw(parse_s3_page(response.body), place);
-}
-
-fault s3_folder::explained(const small_response& refusal, const std::string& place) const {
-  s3_refusal details = {refusal.status, parse_s3_error(refusal.body), access_.is_signed(),
-                        access_.missing_keys_reason};
-  const std::string* const region = refusal.field(region_field);
-  if (region != nullptr && details.error.region.empty()) details.error.region = printable(*region);
-  return s3_fault(details, place);
 }
 
 // Requests one byte of the object to learn why the server refuses the object. Returns a fault with
@@ -135,7 +94,7 @@ fault s3_folder::explained(fault failure, const std::string& name,
   // If the server ignores Range, the server sends the whole object. If the object exceeds
   // bytes_max, `response` is a fault.
   if (!response || response->status < 300) return failure;
-  return explained(*response, path_of(name));
+  return access_.explained(*response, path_of(name));
 }
 
 void s3_folder::list(s3_depth depth, std::set<std::string>& folders, const std::stop_token& stop) {
@@ -219,26 +178,32 @@ std::shared_ptr<byte_source> s3_folder::open(const std::string& name, const std:
 
 class s3_store final : public byte_store {
  public:
-  s3_store(std::shared_ptr<http_client> client, const s3_options& options);
+  s3_store(std::shared_ptr<http_client> client, const s3_options& options, std::string_view scheme);
 
-  bool has_name(std::string_view source) const noexcept override { return is_s3_address(source); }
+  bool has_name(std::string_view source) const noexcept override {
+    return begins_with_scheme(source, access_.scheme);
+  }
   found_source find(std::string_view source, const std::stop_token& stop) override;
+  std::shared_ptr<byte_target> create(const target_request& request) override;
 
  private:
+  s3_access access_to(const std::string& bucket, const std::stop_token& stop) const;
   void find_region(s3_access& access, const std::string& bucket, const std::stop_token& stop) const;
 
   const std::shared_ptr<http_client> client_;
   s3_access access_;
 };
 
-s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& options)
+s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& options,
+                   std::string_view scheme)
     : client_(std::move(client)),
       access_{{options.region, options.endpoint, options.path_style},
               std::make_shared<s3_keyring>(
                   s3_credentials{options.access_key_id, options.secret_access_key,
                                  options.session_token},
                   options.renew),
-              options.missing_keys_reason} {
+              options.missing_keys_reason,
+              scheme} {
   for (const std::string* value : {&options.access_key_id, &options.session_token}) {
     const bool sent = std::ranges::all_of(*value, [](char c) { return c > ' ' && c < '\x7f'; });
     if (!sent) {
@@ -256,23 +221,39 @@ s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& option
 void s3_store::find_region(s3_access& access, const std::string& bucket,
                            const std::stop_token& stop) const {
   small_request request;
-  request.head = true;
+  request.method = http_method::head;
   request.follows_redirects = false;
   request.object.shown = "s3://" + bucket;
   request.object.url =
       value_or_throw(s3_object_url(access.place, {bucket, ""}), request.object.shown);
   const small_response response =
       value_or_throw(client_->fetch(request, stop), request.object.shown);
-  const std::string* const region = response.field(region_field);
+  const std::string* const region = response.field(s3_region_field);
   if (region != nullptr) access.place.region = *region;
 }
 
-found_source s3_store::find(std::string_view source, const std::stop_token& stop) {
-  const auto address = value_or_throw(parse_s3_address(source), printable_path(source));
+s3_access s3_store::access_to(const std::string& bucket, const std::stop_token& stop) const {
   s3_access access = access_;
   if (access.place.region.empty() && access.place.endpoint.empty()) {
-    find_region(access, address.bucket, stop);
+    find_region(access, bucket, stop);
   }
+  return access;
+}
+
+std::shared_ptr<byte_target> s3_store::create(const target_request& request) {
+  const auto address =
+      value_or_throw(parse_s3_address(request.name, access_.scheme), printable_path(request.name));
+  if (address.key.empty() || address.key.ends_with('/')) {
+    throw to_error({errc::invalid_source_name, printable_path(request.name),
+                    "the address has no key; expected the name of a file"});
+  }
+  return make_s3_target(client_, access_to(address.bucket, request.stop), address, request);
+}
+
+found_source s3_store::find(std::string_view source, const std::stop_token& stop) {
+  const auto address =
+      value_or_throw(parse_s3_address(source, access_.scheme), printable_path(source));
+  const s3_access access = access_to(address.bucket, stop);
   const auto folder = [&](std::string prefix) {
     return std::make_shared<s3_folder>(client_, access, address.bucket, std::move(prefix));
   };
@@ -296,8 +277,8 @@ found_source s3_store::find(std::string_view source, const std::stop_token& stop
 }  // namespace
 
 std::shared_ptr<byte_store> make_s3_store(std::shared_ptr<http_client> client,
-                                          const s3_options& options) {
-  return std::make_shared<s3_store>(std::move(client), options);
+                                          const s3_options& options, std::string_view scheme) {
+  return std::make_shared<s3_store>(std::move(client), options, scheme);
 }
 
 }  // namespace ringload::inline v0::remote_http

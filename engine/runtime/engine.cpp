@@ -17,7 +17,7 @@
 #include "base/retry_allocation.hpp"
 #include "base/signals_blocked.hpp"
 #include "device/available.hpp"
-#include "io/object_reader.hpp"
+#include "io/object_io.hpp"
 #include "io/pool_io.hpp"
 #include "io/ring_io.hpp"
 #include "runtime/memory_budget.hpp"
@@ -285,7 +285,7 @@ void engine::make_queues(const wrapper& wrap) {
   direct_io = make(the_ring != nullptr);
   buffered_io = make(the_ring && options.engine == read_engine::ring);
   threads_io = make(false);
-  object_io = wrapped(std::make_unique<object_reader>(loop));
+  object_io = wrapped(std::make_unique<object_queue>(loop));
 }
 
 void engine::prepare_slots() {

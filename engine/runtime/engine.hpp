@@ -33,6 +33,7 @@
 #include "runtime/decoders.hpp"
 #include "runtime/drives.hpp"
 #include "runtime/memory_account.hpp"
+#include "runtime/rate_limit.hpp"
 #include "runtime/schedule.hpp"
 #include "runtime/slot_pool.hpp"
 #include "runtime/work.hpp"
@@ -114,6 +115,7 @@ class engine : public std::enable_shared_from_this<engine> {
   schedule check_schedule{loop};
   detail::drives drives{loop, options, slots_max};
   admission_control write_admission{loop, options};
+  rate_limit read_rate{loop, options.bytes_per_second_max};
   direct_files direct;
   std::optional<threads> open_threads;
   // Closes files and frees memory. Not part of open_threads, because the end of one load must not

@@ -24,7 +24,8 @@ struct set_up_task {
   result<save_setup> setup = fault();
 
   void operator()() noexcept {
-    const save_services services = {e.devices, e.direct, e.options.slot_bytes};
+    const save_services services = {e.devices, e.direct, e.options.slot_bytes, e.extensions,
+                                    job.stop_token()};
     setup = catch_as_fault([&] { return set_up_save(job.request(), services); });
   }
 };

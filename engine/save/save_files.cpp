@@ -41,7 +41,18 @@ result<save_files> save_files::make(const save_target& target, std::span<const f
   return new_files;
 }
 
+result<save_files> save_files::make_object(const save_target& target,
+                                           const target_request& request) {
+  save_files new_files;
+  auto object = begin_object(*target.store, request, printable_path(request.name));
+  if (!object) return object.error();
+  new_files.paths_.emplace_back(request.name);
+  new_files.files_.push_back(std::move(*object));
+  return new_files;
+}
+
 result<void> save_files::publish(bool sync) {
+  if (!files_.empty() && files_.front().object) return publish_object(files_.front());
   for (const written_file& file : files_) {
     // If the checkpoint is a file and not a folder, entry_.publish() flushes the file.
     if (!sync || entry_.fd() >= 0) break;

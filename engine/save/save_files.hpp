@@ -3,9 +3,11 @@
 
 // The files of one save. The files have temporary names until publish() gives them their final
 // names. A checkpoint folder is published as a whole. All functions block on the file system.
+// The target may also be one object of a store.
 
 #include <cstdint>
 #include <filesystem>
+#include <ringload/byte_source.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +24,7 @@ struct save_target {
   std::filesystem::path path;
   entry_kind kind = entry_kind::file;
   bool may_replace = true;
+  byte_store* store = nullptr;  // The store of an object. Null for a path.
 };
 
 class save_files {
@@ -32,6 +35,8 @@ class save_files {
   // must have one element.
   static result<save_files> make(const save_target& target, std::span<const file_layout> files,
                                  direct_files& direct);
+  // Begins to write the object `request.name` of target.store.
+  static result<save_files> make_object(const save_target& target, const target_request& request);
 
   std::span<written_file> files() noexcept { return files_; }
 

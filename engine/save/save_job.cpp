@@ -79,6 +79,7 @@ void save_job::await(std::unique_ptr<operation<save_result>> waiting) {
 
 void save_job::stop(fault cause) {
   outcome_.stop(std::move(cause));
+  stop_source_.request_stop();
   wake_if_quiet();
 }
 
@@ -88,6 +89,7 @@ void save_job::stop_at_close() {
 }
 
 void save_job::stop_from_outside(fault cause) noexcept {
+  stop_source_.request_stop();
   if (!publishing_) stop(std::move(cause));
 }
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <ringload/detail/operation.hpp>
 #include <ringload/save.hpp>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ class save_job final : public work,
   void cancel() noexcept;
   bool stopped() const noexcept { return outcome_.stopped(); }
   const std::atomic<bool>& stop_flag() const noexcept { return outcome_.stop_flag(); }
+  std::stop_token stop_token() const noexcept { return stop_source_.get_token(); }
   const save_request& request() const noexcept { return request_; }
   const save_options& options() const noexcept { return request_.options; }
 
@@ -63,8 +65,9 @@ class save_job final : public work,
   void await(std::unique_ptr<operation<save_result>> waiting);
 
   // Stops the save: no further write is started. Writes in flight still complete. Only the first
-  // cause is stored. After release_files(), a cancellation has no effect, and only a failure to
-  // publish the files stops the save.
+  // cause is stored. After release_files(), only a failure to publish the files stops the save. A
+  // cancellation has no effect on files then, and ends the publication of an object, unless the
+  // store already replaces the object.
   void stop(fault cause);
   void stop_from_outside(fault cause) noexcept;
   void stop_at_close() override;
@@ -110,6 +113,7 @@ class save_job final : public work,
   save_request request_;
   const std::chrono::steady_clock::time_point start_time_ = std::chrono::steady_clock::now();
   stop_state outcome_;
+  std::stop_source stop_source_;  // Ends the use of a store.
 
   // The following members belong to the engine thread. Other threads use these members only in
   // functions whose comment allows calls from other threads.

@@ -16,6 +16,7 @@
 #include "base/io_unit.hpp"
 #include "base/numeric/convert.hpp"
 #include "base/printable.hpp"
+#include "catalog/store_folder.hpp"
 #include "save/safetensors_layout.hpp"
 #include "save/zt_layout.hpp"
 
@@ -40,9 +41,16 @@ bool is_zt(const save_request& request) {
 // Chooses between a file and a folder. A .zt file and a path that ends with .safetensors are files.
 // Every other path is a folder. If the format is not set, refuses a new folder with a dot in its
 // name, because the user probably means a file.
-result<save_target> target_of(const save_request& request) {
-  save_target out = {request.path, entry_kind::file, request.options.replace};
+result<save_target> target_of(const save_request& request, std::span<const extension> extensions) {
+  const auto store = store_for_writing(request.path, extensions);
+  if (!store) return store.error().in(printable_path(request.path));
+  save_target out = {request.path, entry_kind::file, request.options.replace, *store};
   if (is_zt(request) || out.path.extension() == ".safetensors") return out;
+  if (out.store != nullptr) {
+    return fault{errc::unsupported_feature, printable_path(request.path),
+                 "several objects of a store cannot be published as a whole; expected a name that "
+                 "ends with .safetensors or .zt"};
+  }
   out.kind = entry_kind::folder;
   std::error_code ignored;
   const bool is_folder = !out.path.has_filename() || fs::is_directory(out.path, ignored);
@@ -195,11 +203,23 @@ class piece_list {
   std::vector<file_piece> pieces_;
 };
 
+result<save_files> make_files(const save_request& request, const save_target& target,
+                              const checkpoint_layout& layout, const save_services& services) {
+  if (target.store == nullptr) return save_files::make(target, layout.files, services.direct);
+  if (request.options.read_back) {
+    return fault{errc::unsupported_feature, printable_path(request.path),
+                 "an object of a store cannot be read back before it is published"};
+  }
+  const target_request object = {request.path, layout.files.front().bytes, target.may_replace,
+                                 services.slot_bytes, services.stop};
+  return save_files::make_object(target, object);
+}
+
 }  // namespace
 
 result<save_setup> set_up_save(const save_request& request, const save_services& services) {
   const std::string place = printable_path(request.path);
-  const auto target = target_of(request);
+  const auto target = target_of(request, services.extensions);
   if (!target) return target.error();
   auto checked = check_tensors(request, services);
   if (!checked) return checked.error().in(place);
@@ -212,7 +232,7 @@ result<save_setup> set_up_save(const save_request& request, const save_services&
   auto layout = lay_out(request, *checked, *target);
   if (!layout) return layout.error().in(place);
 
-  auto files = save_files::make(*target, layout->files, services.direct);
+  auto files = make_files(request, *target, *layout, services);
   if (!files) return files.error();
 
   save_setup out;

@@ -6,6 +6,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <ringload/extension.hpp>
+#include <span>
+#include <stop_token>
 #include <vector>
 
 #include "base/fault.hpp"
@@ -36,6 +39,8 @@ struct save_services {
   const device_set& devices;
   direct_files& direct;
   std::uint64_t slot_bytes;
+  std::span<const extension> extensions;
+  std::stop_token stop;  // A stop request ends the use of a store.
 };
 
 // Checks the tensors, creates the files and plans the writes. Blocks on the file system.

@@ -126,7 +126,7 @@ boost::asio::awaitable<void> write_out(engine& e, write_task& t) {
   file_block block = {t.op.file_offset, t.op.bytes, t.source};
   if (in_slot) block.registered_buffer = e.staging.registered_buffer(t.slot);
   write_outcome written;
-  const write_queues queues = {*e.direct_io, *e.threads_io};
+  const write_queues queues = {*e.direct_io, *e.threads_io, *e.object_io};
   co_await write_fully(queues, t.file, block, t.direct, t.job.stop_flag(), written);
   t.outcome = written.status;
   if (written.is_complete) t.job.count(t.op.bytes, written.direct, !in_slot);

@@ -199,6 +199,10 @@ result<void> writer_state::set_attribute(std::string key, const attribute& value
 result<void> writer_state::replace(const tensor_ref& tensor) {
   auto target = archive(tensor.name);
   if (!target) return target.error();
+  if (file_.object) {
+    return in_tensor(tensor.name, errc::unsupported_feature,
+                     "the elements of an object of a store cannot be replaced");
+  }
   if (auto status = drain(); !status) return status.error();
   const zt_object* const known = (*target)->find(tensor.name);
   if (known == nullptr) return in_tensor(tensor.name, errc::no_such_tensor, "");

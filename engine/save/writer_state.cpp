@@ -17,6 +17,7 @@
 #include "base/file_io.hpp"
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
+#include "catalog/store_folder.hpp"
 #include "formats/shape.hpp"
 #include "save/tensor_bytes.hpp"
 
@@ -57,7 +58,18 @@ result<std::shared_ptr<writer_state>> writer_state::make(const optional_path& pa
                                                          std::uint64_t bytes) {
   const std::string place = path ? printable_path(*path) : "memory";
   if (auto status = check_settings(options, place); !status) return status.error();
+  std::stop_source stop;
   std::optional<atomic_entry> entry;
+  auto store = store_for_writing(path.value_or(""), options.extensions);
+  if (!store) return store.error().in(place);
+  if (*store != nullptr) {
+    const target_request request = {*path, bytes, options.replace, append_file::block_bytes,
+                                    stop.get_token()};
+    auto object = begin_object(**store, request, place);
+    if (!object) return object.error();
+    return std::make_shared<writer_state>(std::move(entry), std::move(*object), std::move(options),
+                                          std::move(stop));
+  }
   if (path) {
     auto new_entry = atomic_entry::make(*path, entry_kind::file, options.replace);
     if (!new_entry) return new_entry.error();
@@ -69,7 +81,8 @@ result<std::shared_ptr<writer_state>> writer_state::make(const optional_path& pa
   const std::filesystem::path current_path = entry ? entry->path() : std::filesystem::path();
   auto file = begin_file(std::move(*fd), current_path, place, bytes, direct);
   if (!file) return file.error();
-  return std::make_shared<writer_state>(std::move(entry), std::move(*file), std::move(options));
+  return std::make_shared<writer_state>(std::move(entry), std::move(*file), std::move(options),
+                                        std::move(stop));
 }
 
 result<void> writer_state::run(const std::function<result<void>()>& work) {
@@ -185,6 +198,8 @@ result<write_result> writer_state::finish() {
     if (auto status = old_file_.check_unchanged(); !status) return status.error();
     if (auto status = entry_->publish(options_.sync); !status) return status.error();
     old_file_ = replaced_file();
+  } else if (file_.object) {
+    if (auto status = publish_object(file_); !status) return status.error();
   } else {
     out.file.resize(static_cast<std::size_t>(out.bytes));
     const auto read = read_fully(file_.buffered.get(), 0, out.file);

@@ -55,7 +55,10 @@ class writer_state {
   // ---- May be called from any thread ----
 
   // Cancels the current step if the step has not ended. All later steps fail.
-  void stop() noexcept { stop_ = true; }
+  void stop() noexcept {
+    stop_ = true;
+    stop_source_.request_stop();
+  }
   std::uint64_t bytes_taken() const noexcept { return bytes_taken_.load(); }
   threads& thread() noexcept { return thread_; }
 
@@ -80,8 +83,12 @@ class writer_state {
 
   std::uint64_t end() const noexcept { return archive_ ? archive_->end() : append_->end(); }
 
-  writer_state(std::optional<atomic_entry> entry, written_file file, writer_options options)
-      : entry_(std::move(entry)), file_(std::move(file)), options_(std::move(options)) {}
+  writer_state(std::optional<atomic_entry> entry, written_file file, writer_options options,
+               std::stop_source stop)
+      : entry_(std::move(entry)),
+        file_(std::move(file)),
+        options_(std::move(options)),
+        stop_source_(std::move(stop)) {}
   writer_state(const writer_state&) = delete;
   writer_state& operator=(const writer_state&) = delete;
   ~writer_state();
@@ -128,11 +135,12 @@ class writer_state {
   backend& backend_of(const device& source);
   fault in_tensor(std::string_view name, errc code, std::string cause) const;
 
-  std::optional<atomic_entry> entry_;  // Empty if the file is in memory.
+  std::optional<atomic_entry> entry_;  // Empty if the file is in memory, or an object of a store.
   written_file file_;
   const writer_options options_;
   replaced_file old_file_;  // The file that a writer of append_zt() replaces.
   std::atomic<bool> stop_ = false;
+  std::stop_source stop_source_;  // Ends the use of a store.
   std::atomic<std::uint64_t> bytes_taken_ = 0;
 
   // Used by the writer's thread only.

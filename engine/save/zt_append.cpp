@@ -127,6 +127,10 @@ stored_bytes_key key_of(const zt_component& part) {
 // but can be cancelled.
 result<std::shared_ptr<writer_state>> writer_state::append_zt(std::string path,
                                                               writer_options options) {
+  if (path.find("://") != path.npos) {
+    return fault{errc::unsupported_feature, printable_path(path),
+                 "objects cannot be added to a file in a store; expected a path"};
+  }
   options.replace = true;
   // If the path is a symbolic link, the writer replaces the target of the link. The link does not
   // change.

@@ -8,6 +8,7 @@
 //   byte_store    has checkpoints with names like "cache://models/7b"
 //   byte_folder   a folder of the store: shards and their index
 //   byte_source   one object: a size, and ranges of its bytes
+//   byte_target   one object that is being written
 //
 //   ringload::loader loader{ringload::host(), {}, {ringload::extension(my_store)}};
 //   ringload::model m = co_await loader.load_async("cache://models/7b");
@@ -156,6 +157,51 @@ struct found_source {
 RINGLOAD_EXPORT found_source from_memory(std::span<const std::byte> bytes, std::string name,
                                          std::shared_ptr<const void> owner = nullptr);
 
+/// The description of an object that a save or a writer will write.
+struct target_request {
+  std::string_view name;    // The name of the object, with the scheme: "cache://models/7b.zt".
+  std::uint64_t bytes = 0;  // The size of the object. 0 if the size is not known yet.
+  /// If false, and if the object exists, the store must throw `EEXIST`, and must not replace it.
+  bool replace = true;
+  /// No write crosses a multiple of this number, which is a power of two.
+  std::uint64_t write_bytes_max = 0;
+  /// A stop is requested when the object is no longer needed. Writes in flight, and a publication
+  /// that has not begun to replace the object, must then end soon.
+  std::stop_token stop = {};
+};
+
+/// A range of a byte_target, and its bytes.
+struct target_write {
+  /// Describes a write of `bytes` at `begin`.
+  target_write(std::uint64_t begin, std::span<const std::byte> bytes) noexcept
+      : offset(begin), from(bytes) {}
+
+  std::uint64_t offset;             // The offset of the first byte in the object.
+  std::span<const std::byte> from;  // The bytes. Valid until the write has ended.
+};
+
+/// An object of a store that is being written. The object becomes visible as a whole, or not at
+/// all. The destructor drops an object that was not published, and may block.
+class RINGLOAD_EXPORT byte_target {
+ public:
+  /// Called when a write has ended. The argument is null, or the exception of a failure.
+  using write_handler = boost::asio::any_completion_handler<void(std::exception_ptr)>;
+
+  virtual ~byte_target();
+
+  /// Starts a write and returns without blocking. Must call `done` exactly once, in any thread, but
+  /// not inside this function. If this function throws an exception, the write fails, and `done`
+  /// must not be called. Afterwards, the target must not use the memory of the write.
+  ///
+  /// Writes do not overlap. Several writes may be in flight, in any order. They begin in the order
+  /// of their offsets, so a target may delay a write until it has memory for the bytes.
+  virtual void write_async(const target_write& request, write_handler done) = 0;
+
+  /// Makes the object visible. Called once, after all writes have ended without an error. If this
+  /// function throws an exception, the previous object must still be visible. May block.
+  virtual void publish() = 0;
+};
+
 /// A store of checkpoints. Pass the store to the constructor of `extension`. All functions must be
 /// thread-safe.
 class RINGLOAD_EXPORT byte_store {
@@ -171,6 +217,10 @@ class RINGLOAD_EXPORT byte_store {
   /// Finds the checkpoint `source`. Throws errc::source_not_found if the checkpoint does not exist.
   /// May block.
   virtual found_source find(std::string_view source, const std::stop_token& stop) = 0;
+
+  /// Begins to write an object. Called only for names with "://". May block. The default
+  /// implementation throws errc::unsupported_feature.
+  virtual std::shared_ptr<byte_target> create(const target_request& request);
 };
 
 }  // namespace ringload::inline v0

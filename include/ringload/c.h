@@ -241,6 +241,8 @@ typedef struct ringload_loader_options {
   ringload_gpu_direct gpu_direct;  // Whether to use GPUDirect Storage.
   /// If not 0, a GPU copies replicated tensors only from host memory, not from another GPU.
   int no_peer_copies;
+  /// The limit for the bytes per second that all loads of the loader read. 0 means no limit.
+  uint64_t bytes_per_second_max;
 } ringload_loader_options;
 
 /// Creates a loader. `device` is copied, and null means the host. If `limits` is null, all options

@@ -27,6 +27,13 @@ typedef enum ringload_s3_style RINGLOAD_OF_INT {
   RINGLOAD_S3_STYLE_HOST = 2   // https://bucket.host/key
 } ringload_s3_style;
 
+/// Credentials of S3. If a text is null, it is empty.
+typedef struct ringload_s3_keys {
+  const char* access_key_id;      // The access key.
+  const char* secret_access_key;  // The secret of the access key.
+  const char* session_token;      // The token of temporary credentials.
+} ringload_s3_keys;
+
 /// Options for remote sources. If a text is null, the option is not set. If an endpoint is null,
 /// the default endpoint is used. `ringload/remote.hpp`, `hub.hpp` and `s3.hpp` describe each field.
 typedef struct ringload_remote_options {
@@ -86,11 +93,31 @@ typedef struct ringload_remote_options {
   const char* s3_secret_access_key;
   /// The token of temporary credentials.
   const char* s3_session_token;
+
+  /// Hosts that are contacted without the proxy. Null means none.
+  const char* const* no_proxy;
+  /// The number of these hosts.
+  size_t no_proxy_count;
+  /// Returns not 0 after it has set the fields of `keys` to other credentials of S3, because a
+  /// server has refused the present ones. The texts must stay valid until the next call. Null means
+  /// that the credentials do not change. Called in a thread of ringload.
+  int (*s3_renew)(void* context, ringload_s3_keys* keys);
+  void* s3_renew_context;  // The argument of `s3_renew`.
+
+  /// The address of Google Cloud Storage or of a replacement. Null means
+  /// https://storage.googleapis.com.
+  const char* gs_endpoint;
+  const char* gs_access_key_id;  // The HMAC key for gs://. If null, requests are not signed.
+  /// The secret of the HMAC key.
+  const char* gs_secret_access_key;
+  /// The address of a replacement of Azure Blob Storage. Null means Azure.
+  const char* azure_endpoint;
+  const char* azure_sas_token;  // The shared access signature for az://, or null.
 } ringload_remote_options;
 
 /// Returns an extension for ringload_loader_create_with(). A loader with this extension can also
-/// read names that begin with https://, http://, hf:// or s3://. `options` may be null. The threads
-/// of the extension end with the last loader that uses the extension. Returns
+/// read names that begin with https://, http://, hf://, s3://, gs:// or az://. `options` may be
+/// null. The threads of the extension end with the last loader that uses the extension. Returns
 /// RINGLOAD_INVALID_ARGUMENT if an option is out of range. Returns RINGLOAD_UNSUPPORTED if ringload
 /// was built without remote sources.
 RINGLOAD_C_EXPORT ringload_status ringload_remote_extension(const ringload_remote_options* options,

@@ -46,6 +46,10 @@ typedef struct ringload_writer_options {
   /// The device of tensors that set `on_device`. Null means the host. The caller may release the
   /// device at any time.
   const ringload_device* device;
+  /// The extensions for a path with "://", such as "s3://bucket/model.zt": see
+  /// ringload_remote_extension(). The caller may release the extensions at any time.
+  const ringload_extension* const* extensions;
+  size_t extension_count;  // The number of extensions.
 } ringload_writer_options;
 
 /// Storage options of an object.

@@ -127,6 +127,10 @@ struct loader_options {
   /// at most the size of all slots. The loader doubles the limit if a doubled limit increases the
   /// throughput. The loader halves the limit if a halved limit does not decrease the throughput.
   std::uint64_t bytes_in_flight = 0;
+  /// The limit for the bytes per second that all loads of the loader read from files and from
+  /// stores. 0 means no limit. A read starts when earlier reads have used up their time at this
+  /// rate, so a smaller slot makes the rate more even. Headers and mapped files do not count.
+  std::uint64_t bytes_per_second_max = 0;
   /// The limit for the memory that one load allocates for its tensors, in host and GPU memory
   /// together. Mapped files do not count.
   std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();

@@ -33,6 +33,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ringload/azure.hpp>
 #include <ringload/export.hpp>
 #include <ringload/extension.hpp>
 #include <ringload/hub.hpp>
@@ -113,6 +114,10 @@ struct remote_options {
   std::uint64_t whole_bytes_max = std::uint64_t{64} << 20;
   hub_options hub = {};  // Options for the Hugging Face hub.
   s3_options s3 = {};    // Options for S3.
+  /// Options for gs://bucket/key: Google Cloud Storage, by its interface for S3. The keys are HMAC
+  /// keys. An empty endpoint means https://storage.googleapis.com, and an empty region "auto".
+  s3_options gs = {};
+  azure_options azure = {};  // Options for az://account/container/key.
 
   /// If true, no socket is opened, and a source that is not local fails with
   /// errc::source_not_found.

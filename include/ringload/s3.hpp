@@ -3,6 +3,11 @@
 
 // Options for the names s3://bucket/key and s3://bucket/prefix, in the component `remote`. The
 // options apply to Amazon S3, and to other services with the same protocol.
+//
+// A save to s3://bucket/key.safetensors or s3://bucket/key.zt uploads parts, and completes the
+// upload when all parts have arrived. Until then, an existing object is unchanged. The memory for
+// parts is 64 MiB, or two parts if the object is larger than 312 GiB. An upload of a process that
+// was killed is removed by a lifecycle rule of the bucket (AbortIncompleteMultipartUpload).
 
 #include <functional>
 #include <optional>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The arguments and the result of `loader::save_async`, which saves tensors as a checkpoint.
+// The arguments and the result of `loader::save_async`, which saves tensors as a checkpoint. The
+// path may be the name of one object of a store, such as "s3://bucket/model.safetensors", if the
+// loader has an extension for the store: see <ringload/remote.hpp>.
 
 #include <atomic>
 #include <cstddef>
@@ -166,7 +168,7 @@ struct save_options {
   bool sync = true;
   /// If true, the save reads the written bytes back and compares them with the original bytes.
   /// Bytes that were written with O_DIRECT are also read with O_DIRECT. If the bytes differ, the
-  /// save fails with `errc::read_back_differs`.
+  /// save fails with `errc::read_back_differs`. Not supported for objects of a store.
   bool read_back = false;
 
   /// If set, `save_result::digests` receives a digest of each saved tensor, for a checksum list.

@@ -24,6 +24,7 @@
 #include <ringload/detail/operation.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/export.hpp>
+#include <ringload/extension.hpp>
 #include <ringload/load_operation.hpp>
 #include <ringload/options.hpp>
 #include <ringload/save.hpp>
@@ -101,6 +102,9 @@ struct writer_options {
   /// If false, an existing file is not replaced, and the writer fails with `EEXIST`.
   bool replace = true;
   bool sync = true;  // If true, the file and its folder are flushed to the drive before completion.
+  /// The stores for names with "://", such as "s3://bucket/model.zt". S3 requires remote(). In an
+  /// object of a store, replace_async is refused.
+  std::vector<extension> extensions = {};
 
   /// The executor of handlers without an associated executor. If empty,
   /// `boost::asio::system_executor` is used.

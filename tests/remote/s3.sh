@@ -52,6 +52,25 @@ for each in "S3://bucket/a b" "s3://bucket/a b/"; do
 done
 expect 1 "$ringload" load s3://elsewhere/x/
 complains 'there is no such bucket'
+# saved NAME OPTIONS: a conversion to an object has the tensors of its source.
+saved() {
+  name=$1
+  shift
+  expect 0 "$ringload" convert "$work/large" "s3://bucket/$name" "$@"
+  "$ringload" sum "$work/large" >"$work/wanted" || fail "no sums of the large model"
+  expect 0 "$ringload" sum "s3://bucket/$name"
+  diff "$work/wanted" "$work/out" >&2 || fail "other bytes: $name"
+}
+expect 0 "$ringload" make "$work/large" --bytes 40MiB --shards 3
+saved saved/m.safetensors
+saved saved/m.zt
+saved saved/m+z.zt --zstd 1
+expect 1 "$ringload" convert "$work/large" s3://bucket/saved/m.zt
+complains '^ringload: error: s3://bucket/saved/m.zt: .*File exists'
+expect 1 "$ringload" convert "$work/large" s3://bucket/saved/folder
+complains 'cannot be published as a whole'
+expect 1 "$ringload" convert "$work/large" s3://elsewhere/m.zt
+complains 'there is no such bucket'
 # A keeper follows a version folder of the bucket.
 mkdir "$bucket/run"
 for v in 0 1 2; do
@@ -78,6 +97,9 @@ expect 1 "$ringload" keep --follow model=s3://bucket/many/ --socket "$socket"
 complains 's3://bucket/many/: the folder has no version'
 
 AWS_SECRET_ACCESS_KEY=wrongsecret
+expect 1 "$ringload" convert "$work/large" s3://bucket/other.zt
+complains 'SignatureDoesNotMatch'
+no_secrets
 for each in "a b/model" one+1.safetensors; do
   expect 1 "$ringload" load "s3://bucket/$each"
   complains 'SignatureDoesNotMatch'
@@ -119,6 +141,18 @@ export AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 AWS_SESSION_TOKEN=sessionsecret sums_as "a b/model"
 sums_as one+1.safetensors
 sums_as many/model
+saved other/m.safetensors
+saved other/m.zt
+expect 1 "$ringload" convert "$work/large" s3://bucket/other/m.zt
+complains '^ringload: error: s3://bucket/other/m.zt: .*File exists'
+"$python" - <<'PYTHON' || fail "the saved objects are not as another client expects them"
+import boto3
+s3 = boto3.client("s3", region_name="us-east-1")
+for key in ("other/m.safetensors", "other/m.zt"):
+    found = s3.head_object(Bucket="bucket", Key=key)
+    assert found["ContentLength"] > 40 << 20 and found["ETag"].endswith('-6"'), found
+assert not s3.list_multipart_uploads(Bucket="bucket").get("Uploads")
+PYTHON
 expect 1 "$ringload" load s3://bucket/one+1.safetensors --anonymous
 complains 'credentials are required'
 no_secrets

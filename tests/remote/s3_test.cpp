@@ -127,8 +127,8 @@ TEST_CASE("s3_signature: what is signed depends on method, path, query and field
 }
 
 TEST_CASE("s3_address: a bucket, and a key or a prefix in it") {
-  CHECK(is_s3_address("s3://bucket"));
-  CHECK(!is_s3_address("s3:/bucket"));
+  CHECK(parse_s3_address("gs://bucket/x", gs_scheme).value().key == "x");
+  CHECK(!parse_s3_address("gs://bucket/x"));
   CHECK(parsed_s3("s3://bucket") == "bucket:");
   CHECK(parsed_s3("s3://bucket/") == "bucket:");
   CHECK(parsed_s3("s3://my.bucket-1/a/b c/") == "my.bucket-1:a/b c/");

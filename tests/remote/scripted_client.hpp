@@ -54,7 +54,7 @@ class scripted_client final : public remote_http::http_client {
 
   result<remote_http::small_response> fetch(const remote_http::small_request& request,
                                             const std::stop_token&) override {
-    note(request.head ? "HEAD" : "GET", request.object);
+    note(std::string(name(request.method)), request.object);
     const auto at = responses.find(address(request.object.url));
     if (at == responses.end()) return fault{errc::remote_failed, request.object.name(), "refused"};
     if (at->second.body.size() > request.bytes_max)
@@ -65,6 +65,11 @@ class scripted_client final : public remote_http::http_client {
     out.fields = at->second.fields;
     out.from = request.object.url;
     return out;
+  }
+
+  void start_fetch(remote_http::small_request request, const std::stop_token& stop,
+                   fetch_handler done) override {
+    done(fetch(request, stop));
   }
 
   result<std::shared_ptr<byte_source>> open(const remote_http::remote_object& what,

@@ -8,6 +8,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -35,6 +36,7 @@ struct web_request {
   std::string method;
   std::string target;
   std::map<std::string, std::string> fields;  // Names in lower case.
+  std::string body = {};
 
   std::string field(const std::string& name) const {
     const auto at = fields.find(name);
@@ -125,6 +127,10 @@ class scripted_server {
     rule_ = std::move(how);
     log_.clear();
   }
+  void forget_log() {
+    const std::lock_guard lock(mutex_);
+    log_.clear();
+  }
   std::vector<web_request> log() const {
     const std::lock_guard lock(mutex_);
     return log_;
@@ -160,6 +166,8 @@ class scripted_server {
 
  private:
   using tcp = asio::ip::tcp;
+
+  static constexpr std::size_t logged_body_bytes_max = 1 << 20;
 
   struct counted {
     explicit counted(scripted_server& s) : of(s) { of.count(of.open_, 1); }
@@ -208,6 +216,7 @@ class scripted_server {
   web_reply reply_to(const web_request& what) {
     const std::lock_guard lock(mutex_);
     log_.push_back(what);
+    if (what.body.size() > logged_body_bytes_max) log_.back().body.clear();
     return rule_(what, log_.size() - 1);
   }
 
@@ -223,8 +232,19 @@ class scripted_server {
           co_await asio::async_read_until(client, asio::dynamic_buffer(received), "\r\n\r\n",
                                           asio::redirect_error(asio::use_awaitable, code));
       if (code) break;
-      const web_reply reply = reply_to(parse(received.substr(0, bytes)));
+      web_request request = parse(received.substr(0, bytes));
       received.erase(0, bytes);
+      const std::string length = request.field("content-length");
+      const std::size_t body_bytes = length.empty() ? 0 : std::stoull(length);
+      if (received.size() < body_bytes) {
+        co_await asio::async_read(client, asio::dynamic_buffer(received),
+                                  asio::transfer_exactly(body_bytes - received.size()),
+                                  asio::redirect_error(asio::use_awaitable, code));
+      }
+      if (code) break;
+      request.body = received.substr(0, body_bytes);
+      received.erase(0, body_bytes);
+      const web_reply reply = reply_to(request);
       const std::size_t at_once = reply.bytes.size() - std::min(reply.held, reply.bytes.size());
       co_await asio::async_write(client, asio::buffer(reply.bytes.data(), at_once),
                                  asio::redirect_error(asio::use_awaitable, code));

@@ -174,9 +174,9 @@ def load_into(
     return done
 
 
-def save(path, tensors, **options):
+def save(path, tensors, *, remote=None, offline=None, **options):
     """Saves tensors and waits for the end. See Loader.save."""
-    with Loader(remote=False) as loader:
+    with Loader(remote=remote, offline=offline) as loader:
         return loader.save(path, tensors, **options).result()
 
 

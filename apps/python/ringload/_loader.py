@@ -260,7 +260,7 @@ class Loader(ProcessBound):
         An existing file is replaced when the new file is complete. Returns a Saved.
 
         path: "x.safetensors", "x.zt", or a name without an ending for a folder of safetensors
-            files.
+            files. Also "s3://bucket/x.safetensors" and "s3://bucket/x.zt".
         tensors: a mapping of names to tensors. The metadata of a Model is saved too, unless
             `metadata` is set.
         progress: see load().
@@ -281,7 +281,9 @@ class Loader(ProcessBound):
             only the options metadata, zstd_level, digest, replace and sync are allowed.
         A .zt file contains tensors that share the same memory only once.
         """
-        return _save.save(self._engine, path_text(path), tensors, options, progress)
+        path = path_text(path)
+        store = self._network.prepared_for(path)
+        return _save.save(self._engine, path, tensors, options, progress, store)
 
     def save_delta(self, path, base, next, *, zstd_level=None, window=None, indexed=None,
                    checksum=None, replace=None, sync=None):  # fmt: skip

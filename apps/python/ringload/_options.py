@@ -6,8 +6,8 @@ from ._names import dtype_name, path_text, size
 from ._tensor_info import TensorInfo
 
 _sizes = frozenset(
-    "slot_bytes bytes_in_flight arena_bytes_max cached_bytes shard_bytes chunk_bytes "
-    "whole_bytes_max".split()
+    "slot_bytes bytes_in_flight bytes_per_second_max arena_bytes_max cached_bytes shard_bytes "
+    "chunk_bytes whole_bytes_max".split()
 )
 
 

@@ -17,7 +17,7 @@ from ._names import optional_bool
 from ._options import with_sizes
 
 remotes_max = 8  # The largest number of sets of settings that a loader keeps.
-_schemes = ("http", "https", "hf", "s3")
+_schemes = ("http", "https", "hf", "s3", "gs", "az")
 _of_python = ("anonymous", "aws_profile", "boto3_session", "credentials", "on_cached")
 _s3_keys = ("access_key_id", "secret_access_key", "session_token")
 _not_built = "this ringload was built without remote sources"
@@ -93,6 +93,13 @@ class Network:
             return
         self.store.use(source, self._remote(source, scheme))
 
+    def prepared_for(self, target):
+        """Returns the store that can write the address `target`, or None for a path."""
+        if scheme_of(target) is None:
+            return None
+        self.prepare(target)
+        return self.store
+
     def folder(self, address):
         """Returns the S3 folder of an address with "/" at its end: names and sizes of objects."""
         if self.store is None:
@@ -134,6 +141,8 @@ class Network:
         default("cache", "fill" if settings.get("cache_folder") or hub_cache_is_known() else "off")
         if scheme == "s3":
             self._add_s3(settings, default, anonymous)
+        elif scheme in ("gs", "az"):
+            _add_other_store(settings, default, scheme, anonymous)
         host = _address_of(source, scheme, settings)
         default("proxy", *proxy_for(host))
         default("ca_file", *certificate_file(scheme))
@@ -194,6 +203,18 @@ class Network:
             self._reports.deliver()
 
 
+def _add_other_store(settings, default, scheme, anonymous):
+    """Adds the credentials of Google Cloud Storage or of Azure Blob Storage."""
+    of_google = ("gs_access_key_id", "gs_secret_access_key")
+    names = of_google if scheme == "gs" else ("azure_sas_token",)
+    for name in names:
+        variable = name.upper() if scheme == "gs" else "AZURE_STORAGE_SAS_TOKEN"
+        if anonymous:
+            settings[name] = None
+        else:
+            default(name, os.environ.get(variable) or None, variable)
+
+
 def _is_mapping(options):
     if options is None or isinstance(options, bool):
         return False
@@ -232,6 +253,11 @@ def _address_of(source, scheme, settings):
         return source
     if scheme == "s3":
         return settings.get("s3_endpoint") or "https://s3.amazonaws.com"
+    if scheme == "gs":
+        return settings.get("gs_endpoint") or "https://storage.googleapis.com"
+    if scheme == "az":
+        account = source.partition("://")[2].partition("/")[0]
+        return settings.get("azure_endpoint") or f"https://{account}.blob.core.windows.net"
     return settings.get("endpoint") or "https://huggingface.co"
 
 

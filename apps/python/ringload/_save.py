@@ -17,8 +17,11 @@ def _is_zt(path, options):
     return options["format"] == "zt"
 
 
-def save(engine, path, tensors, options, progress):
-    """Returns an operation that returns a Saved. See Loader.save()."""
+def save(engine, path, tensors, options, progress, store=None):
+    """Returns an operation that returns a Saved. See Loader.save().
+
+    store: the store of an address, or None for a path.
+    """
     if options.get("metadata") is None and isinstance(tensors, _core.Model):
         options["metadata"] = tensors.metadata
     tensors = dict(_convert.items_of(tensors))
@@ -27,7 +30,7 @@ def save(engine, path, tensors, options, progress):
         if _zt.needs_writer(options):
             options.pop("format", None)
             sizes = [getattr(one, "nbytes", 0) for one in tensors.values()]
-            return _zt.save(path, views, options, sizes, progress)
+            return _zt.save(path, views, options, sizes, progress, store)
         options = {key: value for key, value in options.items() if key not in _zt.of_writer}
     elif options.pop("zstd_level", None) not in (None, 0):
         raise usage("zstd_level can be used only for the format .zt")

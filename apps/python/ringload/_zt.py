@@ -18,11 +18,13 @@ def needs_writer(options):
     )
 
 
-def save(path, views, options, sizes, progress):
+def save(path, views, options, sizes, progress, store=None):
     """Returns an operation that writes dense tensors to a .zt file and returns a Saved."""
     import json
 
     writing = {key: options.pop(key) for key in ("replace", "sync") if key in options}
+    if store is not None:
+        writing["store"] = store
     metadata = options.pop("metadata", None) or {}
     storing = {key: options.pop(key) for key in of_writer if key in options}
     if options:

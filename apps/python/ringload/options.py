@@ -40,6 +40,7 @@ class LoaderOptions(TypedDict, total=False):
     slots: int
     slot_bytes: Size
     bytes_in_flight: Size
+    bytes_per_second_max: Size
     arena_bytes_max: Size
     cached_bytes: Size
     copy_threads: int
@@ -68,7 +69,13 @@ class RemoteOptions(TypedDict, total=False):
     region: str | None
     s3_endpoint: str | None
     path_style: bool | None
+    gs_endpoint: str | None
+    gs_access_key_id: str | None
+    gs_secret_access_key: str | None
+    azure_endpoint: str | None
+    azure_sas_token: str | None
     proxy: str | None
+    no_proxy: Sequence[str] | None
     ca_file: str | None
     hosts: Sequence[str] | None
     private_redirects: bool | None
@@ -167,6 +174,8 @@ class SaveFunctionOptions(SaveOptions, total=False):
     """Options of save()."""
 
     progress: Progress | None
+    remote: bool | RemoteOptions | None
+    offline: bool | None
 
 
 class Features(TypedDict):

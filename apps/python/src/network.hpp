@@ -48,6 +48,12 @@ class network_store final : public byte_store {
     return store->find(source, stop);
   }
 
+  std::shared_ptr<byte_target> create(const target_request& request) override {
+    const std::shared_ptr<byte_store> store = store_of(request.name);
+    if (!store) throw error(errc::source_not_found, "", "expected an address");
+    return store->create(request);
+  }
+
  private:
   std::shared_ptr<byte_store> store_of(std::string_view source) const noexcept {
     const std::lock_guard lock(mutex_);

@@ -24,6 +24,7 @@
 #include "cache_reports.hpp"
 #include "convert.hpp"
 #include "held.hpp"
+#include "network.hpp"
 #include "path.hpp"
 #include "sha256.hpp"
 
@@ -169,6 +170,7 @@ loader_options loader_options_of(const nb::dict& given) {
   apply(given, {{"slots", number(within.slots)},
                 {"slot_bytes", number(within.slot_bytes)},
                 {"bytes_in_flight", number(within.bytes_in_flight)},
+                {"bytes_per_second_max", number(within.bytes_per_second_max)},
                 {"arena_bytes_max", number(within.arena_bytes_max)},
                 {"cached_bytes", number(within.cached_bytes)},
                 {"copy_threads", number(within.copy_threads)},
@@ -297,7 +299,11 @@ fill_options fill_options_of(const nb::dict& given) {
 writer_options writer_options_of(const nb::dict& given) {
   writer_options how;
   how.sha256 = &make_sha256;
+  const setter store = [&how](nb::handle value) {
+    how.extensions.emplace_back(nb::cast<held_network&>(value).of);
+  };
   apply(given, {{"alignment", number(how.alignment)},
+                {"store", store},
                 {"zstd_threads", number(how.zstd_threads)},
                 {"replace", number(how.replace)},
                 {"sync", number(how.sync)}});
@@ -309,6 +315,9 @@ remote_options remote_options_of(const nb::dict& given) {
   remote_options how;
   const setter hosts = [&how](nb::handle value) {
     for (nb::handle host : value) how.hosts.push_back(text_from(host, "a host"));
+  };
+  const setter no_proxy = [&how](nb::handle value) {
+    for (nb::handle host : value) how.no_proxy.push_back(text_from(host, "a host"));
   };
   const setter on_cached = [&how](nb::handle value) {
     const auto to = std::make_shared<cache_reporter>(nb::cast<held_cache_reports&>(value).of);
@@ -332,6 +341,7 @@ remote_options remote_options_of(const nb::dict& given) {
                 {"redirects_max", number(how.redirects_max)},
                 {"whole_bytes_max", number(how.whole_bytes_max)},
                 {"proxy", number(how.proxy)},
+                {"no_proxy", no_proxy},
                 {"ca_file", number(how.ca_file)},
                 {"hosts", hosts},
                 {"private_redirects", number(how.private_redirects)},
@@ -348,7 +358,12 @@ remote_options remote_options_of(const nb::dict& given) {
                 {"access_key_id", number(how.s3.access_key_id)},
                 {"secret_access_key", number(how.s3.secret_access_key)},
                 {"session_token", number(how.s3.session_token)},
-                {"path_style", path_style}});
+                {"path_style", path_style},
+                {"gs_endpoint", number(how.gs.endpoint)},
+                {"gs_access_key_id", number(how.gs.access_key_id)},
+                {"gs_secret_access_key", number(how.gs.secret_access_key)},
+                {"azure_endpoint", number(how.azure.endpoint)},
+                {"azure_sas_token", number(how.azure.sas_token)}});
   return how;
 }
 #endif

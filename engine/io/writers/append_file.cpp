@@ -118,7 +118,7 @@ boost::asio::awaitable<void> append_file::write_out(pending_write write, file_bl
   const bool direct = can_be_direct(owner.file_, extent.file_offset, extent.bytes) &&
                       reinterpret_cast<std::uintptr_t>(extent.memory) % direct_unit == 0;
   io_queue& buffered = owner.buffered_;
-  const write_queues queues = {owner.direct_ ? *owner.direct_ : buffered, buffered};
+  const write_queues queues = {owner.direct_ ? *owner.direct_ : buffered, buffered, owner.objects_};
   co_await write_fully(queues, owner.file_, extent, direct, owner.stop_, write.outcome);
   if (write.outcome.direct && write.outcome.is_complete) owner.bytes_direct_ += extent.bytes;
 }

@@ -22,6 +22,7 @@
 
 #include "base/fault.hpp"
 #include "base/mapping.hpp"
+#include "io/object_io.hpp"
 #include "io/pool_io.hpp"
 #include "io/ring_io.hpp"
 #include "io/threads.hpp"
@@ -96,6 +97,7 @@ class append_file {
       loop_.get_executor()};
   threads pool_{2};
   pool_io buffered_{loop_, pool_};
+  object_queue objects_{loop_};
   // Null if the kernel refuses io_uring or the file is not open with O_DIRECT.
   std::unique_ptr<ring> ring_;
   std::unique_ptr<ring_io> direct_;

@@ -25,6 +25,7 @@ boost::asio::awaitable<void> write_fully(write_queues queues, written_file& to,
   std::optional<io_cursor::step> remaining = cursor.first();
   write_outcome outcome;
   outcome.direct = direct;
+  fault object_failed;
   while (remaining && !stop) {
     io_request request;
     request.is_write = true;
@@ -34,7 +35,10 @@ boost::asio::awaitable<void> write_fully(write_queues queues, written_file& to,
     request.file_offset = remaining->file_offset;
     request.memory = const_cast<std::byte*>(extent.memory) + remaining->memory_offset;
     request.registered_buffer = extent.registered_buffer;
-    const int res = co_await await_io(outcome.direct ? queues.direct : queues.buffered, request);
+    request.target = to.object.get();
+    request.object_failed = &object_failed;
+    io_queue& queue = to.object ? queues.objects : outcome.direct ? queues.direct : queues.buffered;
+    const int res = co_await await_io(queue, request);
     auto next = cursor.completed(res);
     if (next) {
       remaining = *next;
@@ -43,7 +47,9 @@ boost::asio::awaitable<void> write_fully(write_queues queues, written_file& to,
       outcome.direct = false;
       cursor = io_cursor::write(extent.file_offset, extent.bytes, 1);
     } else {
-      outcome.status = next.error().in(to.place + ": byte " + grouped(remaining->file_offset));
+      const fault cause = object_failed.code ? object_failed : next.error();
+      outcome.status = to.object ? cause.in(to.place)
+                                 : cause.in(to.place + ": byte " + grouped(remaining->file_offset));
       break;
     }
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Writes a block completely, with O_DIRECT if possible, and otherwise through the page cache. Used
-// by saves and by the public class `writer`.
+// Writes a block completely, with O_DIRECT if possible, and otherwise through the page cache. A
+// block of an object is passed to its store. Used by saves and by the public class `writer`.
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
@@ -18,6 +18,7 @@ namespace ringload::inline v0 {
 struct write_queues {
   io_queue& direct;
   io_queue& buffered;
+  io_queue& objects;
 };
 
 struct file_block {

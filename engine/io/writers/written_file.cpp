@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/catch_as_fault.hpp"
 #include "base/checked.hpp"
 #include "base/file_io.hpp"
 
@@ -70,7 +71,31 @@ result<written_file> begin_file(unique_fd file, const std::filesystem::path& pat
   return file_state;
 }
 
+result<written_file> begin_object(byte_store& store, const target_request& request,
+                                  std::string place) {
+  written_file file_state;
+  file_state.place = std::move(place);
+  file_state.bytes = request.bytes;
+  const auto created = catch_as_fault([&]() -> result<void> {
+    file_state.object = store.create(request);
+    if (file_state.object) return {};
+    return fault{errc::unsupported_feature, "", "the store cannot write objects"};
+  });
+  if (!created) return created.error().in(file_state.place);
+  return file_state;
+}
+
+result<void> publish_object(written_file& file) {
+  auto published = catch_as_fault([&]() -> result<void> {
+    file.object->publish();
+    return {};
+  });
+  if (!published) return published.error().in(file.place);
+  return published;
+}
+
 result<void> allocate_up_to(written_file& file, std::uint64_t end) {
+  if (file.object) return {};
   if (const int problem = allocate(file.buffered.get(), file.bytes, end)) {
     return fault{
         system_code(problem), file.place,

@@ -2,10 +2,13 @@
 #pragma once
 
 // An open file that a save or a writer writes. Disk space is allocated before the writes, so that
-// direct writes do not wait for each other.
+// direct writes do not wait for each other. An object of a store is a written file too, without
+// descriptors.
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <ringload/byte_source.hpp>
 #include <string>
 
 #include "base/fault.hpp"
@@ -22,6 +25,7 @@ struct written_file {
   // The reason why direct writes are not used, or are no longer used. Empty if direct writes are
   // used.
   std::string direct_refusal;
+  std::shared_ptr<byte_target> object;  // Written instead of a file. Null for a file.
 };
 
 result<unique_fd> open_for_writing(const std::filesystem::path& path, const std::string& place);
@@ -34,7 +38,14 @@ result<unique_fd> open_again(int fd, const std::string& place);
 result<written_file> begin_file(unique_fd file, const std::filesystem::path& path,
                                 std::string place, std::uint64_t bytes, direct_files& direct);
 
-// Allocates bytes up to `end`, which becomes the file size. Does nothing if the file is larger.
+// Begins to write an object of a store. Blocks on the store.
+result<written_file> begin_object(byte_store& store, const target_request& request,
+                                  std::string place);
+// Makes the object visible. Blocks on the store.
+result<void> publish_object(written_file& file);
+
+// Allocates bytes up to `end`, which becomes the file size. Does nothing if the file is larger, or
+// if it is an object.
 result<void> allocate_up_to(written_file& file, std::uint64_t end);
 
 // Returns ENOSPC if the file system of `folder` has fewer than `bytes` bytes for this user.

@@ -69,6 +69,7 @@ class client final : public http_client {
       : threads_(std::make_shared<net_thread_pool>(std::move(settings))) {}
 
   result<small_response> fetch(const small_request& request, const std::stop_token& stop) override;
+  void start_fetch(small_request request, const std::stop_token& stop, fetch_handler done) override;
   result<std::shared_ptr<byte_source>> open(const remote_object& object,
                                             const std::stop_token& stop) override;
   std::vector<result<std::shared_ptr<byte_source>>> open_all(std::span<const remote_object> objects,
@@ -100,6 +101,7 @@ result<small_response> client::fetch(const small_request& request, const std::st
   const auto address = std::make_shared<object_address>(request.object);
   const auto task = std::make_shared<http_transfer>(thread, address, kind);
   task->awaited = true;
+  task->time_max = request.time_max;
   task->listen(stop);
   const auto ended = std::make_shared<awaited_outcome>();
   start(*thread, task, [ended, task](const result<void>& result) { ended->set(result); });
@@ -107,6 +109,34 @@ result<small_response> client::fetch(const small_request& request, const std::st
   if (!outcome) return named(outcome.error(), request.object);
   out.from = address->current();
   return out;
+}
+
+// A request that start_fetch() has started, with everything that must exist until it ends.
+struct started_fetch {
+  started_fetch(small_request sent, const std::shared_ptr<net_thread>& thread)
+      : request(std::move(sent)),
+        kind(request, response),
+        address(std::make_shared<object_address>(request.object)),
+        transfer(std::make_shared<http_transfer>(thread, address, kind)) {}
+
+  const small_request request;
+  small_response response;
+  small_body_kind kind;
+  const std::shared_ptr<object_address> address;
+  const std::shared_ptr<http_transfer> transfer;
+};
+
+void client::start_fetch(small_request request, const std::stop_token& stop, fetch_handler done) {
+  if (auto failure = offline(request.object)) return done(*failure);
+  const auto thread = threads_->next();
+  const auto task = std::make_shared<started_fetch>(std::move(request), thread);
+  task->transfer->time_max = task->request.time_max;
+  task->transfer->listen(stop);
+  start(*thread, task->transfer, [task, done = std::move(done)](const result<void>& outcome) {
+    if (!outcome) return done(named(outcome.error(), task->request.object));
+    task->response.from = task->address->current();
+    done(std::move(task->response));
+  });
 }
 
 result<std::shared_ptr<byte_source>> client::open(const remote_object& object,

@@ -140,6 +140,7 @@ http_exchange* host_pool::take() {
 http_exchange* host_pool::take_to_send_ahead() {
   const std::size_t waiting = awaited_.size() + background_.size();
   if (background_.empty() || waiting <= connections_ - busy_connections_) return nullptr;
+  if (!background_.front()->body.empty()) return nullptr;
   http_exchange* const next = background_.front();
   background_.pop_front();
   return next;

@@ -71,7 +71,7 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   // Ends all connections. The caller must not add exchanges afterwards.
   void close();
 
-  // Time of the last progress. A response and each 64 KiB of received bytes count as progress.
+  // Time of the last progress. A response and each 64 KiB of bytes of bodies count as progress.
   std::chrono::steady_clock::time_point progressed_at() const noexcept { return progressed_at_; }
   void note_bytes(std::uint64_t bytes) noexcept;
   void note_response() noexcept;
@@ -90,8 +90,8 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   // background exchanges. Returns null if the queue is empty.
   http_exchange* take();
   // Removes the next background exchange, so that a busy connection can send the request of this
-  // exchange ahead. Returns null if no background exchange is queued, or if there are enough free
-  // connections for all queued exchanges.
+  // exchange ahead. Returns null if no background exchange is queued, if the next one has a body,
+  // or if there are enough free connections for all queued exchanges.
   http_exchange* take_to_send_ahead();
   void begin_exchange() noexcept { ++busy_connections_; }
   void end_exchange() noexcept { --busy_connections_; }

@@ -39,6 +39,9 @@
 
 namespace ringload::inline v0::remote_http {
 
+enum class http_method : std::uint8_t { get, head, put, post, remove };
+std::string_view name(http_method method) noexcept;  // For example "GET".
+
 struct header_field {
   std::string name;
   std::string value;
@@ -46,10 +49,12 @@ struct header_field {
 
 // A request that was not sent yet. Input of a sign_function.
 struct outgoing_request {
-  std::string_view method;  // "GET" or "HEAD".
+  std::string_view method;  // For example "GET".
   const http_url& to;       // The Host header will be to.authority().
   // The other fields, such as Range and If-Match. The sign_function may sign these fields too.
   std::span<const header_field> fields;
+  // The SHA-256 of the body as hexadecimal digits. Empty if the request has no body.
+  std::string_view body_sha256 = {};
 };
 
 // Returns the fields to add to the request. If the function is empty, no fields are added.
@@ -75,15 +80,26 @@ struct remote_object {
   std::string name() const { return shown.empty() ? url.shown() : shown; }
 };
 
+struct small_response;
+
 struct small_request {
   remote_object object;
-  bool head = false;  // Sends HEAD instead of GET. The response to HEAD has no body.
+  http_method method = http_method::get;
   // If true, follows redirects to any origin. If false, follows only redirects to the same origin,
-  // and returns every other redirect as the response.
+  // and returns every other redirect as the response. Only GET and HEAD follow redirects.
   bool follows_redirects = true;
   std::uint64_t bytes_max = 1 << 20;  // Maximum size of the body. A longer body is a fault.
   // The fields must not contain credentials, because the fields are sent to every host.
   std::vector<header_field> fields;
+
+  // The body of a PUT or POST. Must stay valid until the request has ended.
+  std::span<const std::byte> body = {};
+  std::string body_sha256 = {};  // Input of the sign_function. Empty if there is no body.
+  // Returns true if the request must be repeated in spite of a response with the status 200. Empty
+  // means false.
+  std::function<bool(const small_response&)> must_repeat = {};
+  // If set, replaces client_settings::request_time_max.
+  std::optional<std::chrono::milliseconds> time_max = {};
 };
 
 struct small_response {
@@ -105,6 +121,12 @@ class http_client {
 
   virtual result<small_response> fetch(const small_request& request,
                                        const std::stop_token& stop) = 0;
+
+  // Starts a request and returns. Calls `done` once, in a network thread, or in the calling thread
+  // if no memory is left. `done` must not block.
+  using fetch_handler = std::function<void(result<small_response>)>;
+  virtual void start_fetch(small_request request, const std::stop_token& stop,
+                           fetch_handler done) = 0;
 
   virtual result<std::shared_ptr<byte_source>> open(const remote_object& object,
                                                     const std::stop_token& stop) = 0;

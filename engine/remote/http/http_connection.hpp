@@ -72,6 +72,7 @@ class http_connection {
       const std::vector<tcp::endpoint>& endpoints);
   asio::awaitable<std::optional<exchange_failure>> tunnel();
   asio::awaitable<std::optional<exchange_failure>> tls_handshake();
+  asio::awaitable<std::optional<exchange_failure>> send(http_exchange& exchange);
   asio::awaitable<std::optional<exchange_failure>> receive(http_exchange& exchange);
   asio::awaitable<std::optional<exchange_failure>> receive_sized(http_exchange& exchange,
                                                                  const body_target& target);

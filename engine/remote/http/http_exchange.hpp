@@ -64,7 +64,8 @@ class http_connection;  // See http_connection.hpp.
 struct http_exchange {
   // The request.
   std::string request;  // Complete head of the request.
-  bool head = false;    // True for a HEAD request, whose response has no body.
+  std::span<const std::byte> body = {};
+  bool head = false;  // True for a HEAD request, whose response has no body.
   bool awaited = false;
   // Called when the head of the response is received. Returns the destination of the body.
   std::function<body_target(const response_head&)> choose_target;

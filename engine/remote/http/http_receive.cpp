@@ -25,6 +25,8 @@ namespace {
 // Maximum number of bytes that are received and discarded to keep a connection open.
 constexpr std::size_t dropped_bytes_max = 64 << 10;
 constexpr int interim_responses_max = 8;
+// A piece of the body of a request, which must be sent within silence_time_max.
+constexpr std::size_t sent_bytes_max = 256 << 10;
 
 response_head head_of(const response_parser& parser) {
   response_head out;
@@ -54,8 +56,29 @@ class waiting_sink {
 
 }  // namespace
 
-asio::awaitable<bool> http_connection::perform(http_exchange& exchange) {
+// Sends the head and the body. Each piece of the body has its own time limit, so that a slow link
+// does not reach the limit.
+asio::awaitable<std::optional<exchange_failure>> http_connection::send(http_exchange& exchange) {
   error_code code;
+  std::span<const std::byte> rest = exchange.body;
+  stream_->lowest().expires_after(settings().silence_time_max);
+  co_await asio::async_write(*stream_, asio::buffer(exchange.request),
+                             asio::redirect_error(asio::use_awaitable, code));
+  while (!code && !rest.empty()) {
+    const auto piece = rest.first(std::min(rest.size(), sent_bytes_max));
+    stream_->lowest().expires_after(settings().silence_time_max);
+    co_await asio::async_write(*stream_, asio::buffer(piece.data(), piece.size()),
+                               asio::redirect_error(asio::use_awaitable, code));
+    if (code) break;
+    rest = rest.subspan(piece.size());
+    pool_->note_bytes(piece.size());
+  }
+  if (!code) co_return std::nullopt;
+  co_return failure_of(code, "sending the request");
+}
+
+asio::awaitable<bool> http_connection::perform(http_exchange& exchange) {
+  std::optional<exchange_failure> unsent;
   exchange.connection = this;
   exchange.failure.reset();
   exchange.response = {};
@@ -66,23 +89,24 @@ asio::awaitable<bool> http_connection::perform(http_exchange& exchange) {
   ahead_ = nullptr;
   can_send_ahead_ = false;
   if (!sent) {
-    stream_->lowest().expires_after(settings().silence_time_max);
-    co_await asio::async_write(*stream_, asio::buffer(exchange.request),
-                               asio::redirect_error(asio::use_awaitable, code));
+    auto failed = co_await send(exchange);
+    unsent = std::move(failed);
   }
-  if (code) {
-    exchange.failure = failure_of(code, "sending the request");
-  } else {
+  // A server may refuse a request and close the connection before it has received the body.
+  const bool may_be_refused = unsent && !exchange.body.empty() && !unsent->silent;
+  if (!unsent || may_be_refused) {
     auto failed = co_await receive(exchange);
     exchange.failure = std::move(failed);
   }
+  const bool is_refused = may_be_refused && !exchange.failure;
+  if (unsent && !is_refused) exchange.failure = unsent;
   used_ = true;
   if (exchange.cancelled) {
     exchange.failure =
         exchange_failure{{asio::error::operation_aborted, "", "the request was cancelled"}, true};
   }
   const bool spoiled = std::exchange(response_dropped_, false);
-  if (exchange.failure || spoiled) shut();
+  if (exchange.failure || spoiled || unsent) shut();
   // True if the server closed the idle connection and sent no byte of a response.
   const bool must_resend = may_be_stale && exchange.failure && !exchange.failure->final &&
                            exchange.response.status == 0 && buffer_.size() == 0 &&

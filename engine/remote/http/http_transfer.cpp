@@ -107,7 +107,7 @@ std::chrono::steady_clock::time_point http_transfer::stall_end() const noexcept 
 // Starts a timer for the earlier of the two time limits. Progress of other requests to the same
 // server extends the stall limit.
 void http_transfer::watch_time() noexcept {
-  const auto request_end = start_time_ + settings().request_time_max;
+  const auto request_end = start_time_ + request_time_max();
   deadline_.expires_at(std::min(request_end, stall_end()));
   const auto look = [weak = weak_from_this(), request_end](const boost::system::error_code& ended) {
     const auto self = weak.lock();
@@ -132,7 +132,7 @@ std::optional<fault> http_transfer::end_reason() const {
   if (!timed_out_) return std::nullopt;
   return fault(errc::remote_failed, "",
                "the request was not complete after " +
-                   grouped(static_cast<std::uint64_t>(settings().request_time_max.count())) +
+                   grouped(static_cast<std::uint64_t>(request_time_max().count())) +
                    " ms (remote_options::request_time_max)");
 }
 
@@ -156,10 +156,10 @@ result<origin> http_transfer::allowed_origin() const {
 
 result<std::string> http_transfer::request_text() {
   std::vector<header_field> fields = kind_.fields();
-  const char* const method = kind_.head() ? "HEAD" : "GET";
+  const std::string_view method = name(kind_.method());
   if (address_->object.sign && to_.same_origin(address_->object.url)) {
     signed_at_ = std::chrono::steady_clock::now();
-    auto more = address_->object.sign({method, to_, fields});
+    auto more = address_->object.sign({method, to_, fields, kind_.body_sha256()});
     std::ranges::move(more, std::back_inserter(fields));
   }
   const bool absolute = proxy() != nullptr && !to_.tls;
@@ -168,6 +168,9 @@ result<std::string> http_transfer::request_text() {
                     " HTTP/1.1\r\nHost: " + to_.authority() +
                     "\r\nUser-Agent: ringload\r\nAccept: */*\r\nAccept-Encoding: identity\r\n";
   if (absolute) out += proxy_fields(settings());
+  if (kind_.method() == http_method::put || kind_.method() == http_method::post) {
+    out += "Content-Length: " + std::to_string(kind_.body().size()) + "\r\n";
+  }
   for (const header_field& field : fields) {
     if (!clean(field))
       return fault{errc::invalid_source_name, "", "a header field of the request is invalid"};
@@ -232,7 +235,8 @@ asio::awaitable<result<void>> http_transfer::run() {
     if (counts && requests > 0) ++counts->retries;
     http_exchange exchange;
     exchange.request = std::move(*text);
-    exchange.head = kind_.head();
+    exchange.body = kind_.body();
+    exchange.head = kind_.method() == http_method::head;
     exchange.awaited = awaited;
     exchange.choose_target = [this](const response_head& head) { return choose_target(head); };
     co_await exchange_once(exchange, *to);
@@ -283,9 +287,15 @@ bool http_transfer::renew_credentials(unsigned status) {
   return object.renew(signed_at_);
 }
 
+// A request that changes an object is never sent to another address than the caller's.
+bool http_transfer::follows_redirects() const noexcept {
+  return kind_.method() == http_method::get || kind_.method() == http_method::head;
+}
+
 http_transfer::next_step http_transfer::after_response(const http_exchange& exchange) {
   const response_kind kind = kind_of(exchange.response);
-  if (kind == response_kind::redirect && exchange.response.field("location") != nullptr)
+  const bool has_location = exchange.response.field("location") != nullptr;
+  if (kind == response_kind::redirect && has_location && follows_redirects())
     return follow_redirect(exchange);
   if (kind == response_kind::retryable) return retry_later(exchange);
   const bool succeeded = kind == response_kind::partial || kind == response_kind::whole;
@@ -310,7 +320,8 @@ http_transfer::next_step http_transfer::after_response(const http_exchange& exch
   if (exchange.arrived >= retry_state::progress_bytes) return {};
   const auto delay = tries_->failed(thread_->random_fraction());
   if (delay) return {std::nullopt, *delay};
-  return {result<void>(remote_fault("the server sends only a few bytes in each response")), {}};
+  if (!failure.code) failure = remote_fault("the server sends only a few bytes in each response");
+  return {result<void>(failure), {}};
 }
 
 http_transfer::next_step http_transfer::follow_redirect(const http_exchange& exchange) {

@@ -54,7 +54,10 @@ class transfer_kind {
  public:
   virtual ~transfer_kind() = default;
 
-  virtual bool head() const noexcept { return false; }
+  virtual http_method method() const noexcept { return http_method::get; }
+  // The body of each request, and its SHA-256 for the signature.
+  virtual std::span<const std::byte> body() const noexcept { return {}; }
+  virtual std::string_view body_sha256() const noexcept { return {}; }
   // Returns false if redirects to other origins are refused.
   virtual bool follows_redirects() const noexcept { return true; }
   // Returns the number of requests to the same server that will follow this request soon.
@@ -84,6 +87,8 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
 
   bool awaited = false;
   transfer_counts* counts = nullptr;
+  // If set, replaces client_settings::request_time_max.
+  std::optional<std::chrono::milliseconds> time_max;
 
   // Makes the transfer end soon after `stop` is requested. The caller must call listen() before
   // run(), and at most once. May be called in any thread.
@@ -104,6 +109,9 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
 
  private:
   const client_settings& settings() const noexcept { return *thread_->settings; }
+  std::chrono::milliseconds request_time_max() const noexcept {
+    return time_max.value_or(settings().request_time_max);
+  }
   // Returns the proxy for to_, or null.
   const http_url* proxy() const { return settings().proxy_for(to_.host, to_.port); }
   void abort() noexcept;
@@ -115,6 +123,7 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
   bool renew_credentials(unsigned status);
   result<origin> allowed_origin() const;
   boost::asio::awaitable<void> exchange_once(http_exchange& exchange, const origin& to);
+  bool follows_redirects() const noexcept;
   boost::asio::awaitable<void> pause(std::chrono::milliseconds delay);
   body_target choose_target(const response_head& head);
   // The step after an exchange. If `end` is set, the transfer ends. Otherwise the next request is

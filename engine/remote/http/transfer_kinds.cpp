@@ -22,7 +22,16 @@ body_target small_body_kind::choose_target(const response_head&) {
   return {body_target::kind::text, {}, &into_.body, request_.bytes_max};
 }
 
-transfer_kind::state small_body_kind::evaluate(const response_head& head, fault&) {
+transfer_kind::state small_body_kind::evaluate(const response_head& head, fault& failure) {
+  evaluate_refused(head, failure);
+  if (head.status != 200 || !request_.must_repeat || !request_.must_repeat(into_)) {
+    return state::done;
+  }
+  failure = {errc::remote_failed, "", "the server answered 200, but its response is an error"};
+  return state::unfinished;
+}
+
+transfer_kind::state small_body_kind::evaluate_refused(const response_head& head, fault&) {
   into_.status = head.status;
   into_.fields = head.fields;
   return state::done;

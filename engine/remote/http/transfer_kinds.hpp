@@ -35,15 +35,15 @@ class small_body_kind final : public transfer_kind {
   small_body_kind(const small_request& request, small_response& into)
       : request_(request), into_(into) {}
 
-  bool head() const noexcept override { return request_.head; }
+  http_method method() const noexcept override { return request_.method; }
+  std::span<const std::byte> body() const noexcept override { return request_.body; }
+  std::string_view body_sha256() const noexcept override { return request_.body_sha256; }
   bool follows_redirects() const noexcept override { return request_.follows_redirects; }
   std::vector<header_field> fields() const override { return request_.fields; }
   body_target choose_target(const response_head& head) override;
   void arrived(std::uint64_t) override {}
   state evaluate(const response_head& head, fault& failure) override;
-  state evaluate_refused(const response_head& head, fault& failure) override {
-    return evaluate(head, failure);
-  }
+  state evaluate_refused(const response_head& head, fault& failure) override;
 
  private:
   const small_request& request_;

@@ -13,7 +13,6 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-constexpr std::string_view scheme = "s3://";
 constexpr std::size_t bucket_bytes_min = 3;
 // Names of new buckets have at most 63 characters. Buckets from before 2018 may have longer names.
 constexpr std::size_t bucket_bytes_max = 255;
@@ -90,10 +89,10 @@ result<http_url> bucket_url(const s3_place& place, const std::string& bucket) {
 
 }  // namespace
 
-bool is_s3_address(std::string_view text) noexcept { return begins_with_scheme(text, scheme); }
-
-result<s3_address> parse_s3_address(std::string_view text) {
-  if (!is_s3_address(text)) return refused("expected an address that begins with s3://");
+result<s3_address> parse_s3_address(std::string_view text, std::string_view scheme) {
+  if (!begins_with_scheme(text, scheme)) {
+    return refused("expected an address that begins with " + std::string(scheme));
+  }
   text.remove_prefix(scheme.size());
   const std::size_t slash = text.find('/');
   s3_address out;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses s3://bucket/key and builds the HTTP addresses of objects and listings. Pure functions.
+// Parses s3://bucket/key and gs://bucket/key, and builds the HTTP addresses of objects and
+// listings. Pure functions.
 
 #include <cstdint>
 #include <optional>
@@ -19,11 +20,12 @@ struct s3_address {
   std::string key;
 };
 
-bool is_s3_address(std::string_view text) noexcept;
+inline constexpr std::string_view s3_scheme = "s3://";
+inline constexpr std::string_view gs_scheme = "gs://";  // Google Cloud Storage.
 
 // Does not percent-decode the key. Returns invalid_source_name for an invalid bucket name, and for
 // a key that has more than 1,024 bytes, control characters, or a part that is empty, "." or "..".
-result<s3_address> parse_s3_address(std::string_view text);
+result<s3_address> parse_s3_address(std::string_view text, std::string_view scheme = s3_scheme);
 
 struct s3_place {
   std::string region;  // Empty means the region that the server reports, or us-east-1.

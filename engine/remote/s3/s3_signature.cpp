@@ -131,12 +131,13 @@ std::vector<header_field> sign_s3(const outgoing_request& request,
   const std::string stamp = stamp_of(now);
   const std::string day = stamp.substr(0, day_bytes);
   const std::string scope = day + "/" + std::string(region) + "/s3/aws4_request";
-  const std::string no_payload = sha256_hex("");
-  std::vector<header_field> out = {{"X-Amz-Content-Sha256", no_payload}, {"X-Amz-Date", stamp}};
+  const std::string payload =
+      request.body_sha256.empty() ? sha256_hex("") : std::string(request.body_sha256);
+  std::vector<header_field> out = {{"X-Amz-Content-Sha256", payload}, {"X-Amz-Date", stamp}};
   if (!credentials.session_token.empty())
     out.push_back({"X-Amz-Security-Token", credentials.session_token});
 
-  const canonical canonical_request = canonical_of(request, out, no_payload);
+  const canonical canonical_request = canonical_of(request, out, payload);
   const std::string to_sign = std::string(algorithm) + "\n" + stamp + "\n" + scope + "\n" +
                               sha256_hex(canonical_request.request);
   const sha256_value key = hmac(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Signs GET and HEAD requests by AWS Signature Version 4. These requests have no body. Pure
+// Signs requests by AWS Signature Version 4. The signature covers the SHA-256 of the body. Pure
 // functions. OpenSSL computes the hashes.
 
 #include <chrono>

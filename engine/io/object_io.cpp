@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "io/object_reader.hpp"
+#include "io/object_io.hpp"
 
 #include <boost/asio/post.hpp>
 #include <cerrno>
@@ -29,19 +29,27 @@ void end(boost::asio::io_context& loop, std::mutex& posting, io_queue::operation
 
 }  // namespace
 
-object_reader::~object_reader() { const std::lock_guard wait_for_posts(*posting_); }
+object_queue::~object_queue() { const std::lock_guard wait_for_posts(*posting_); }
 
-void object_reader::start(operation& op) {
+void object_queue::begin(operation& op) {
+  auto done = [&loop = loop_, posting = posting_, &op](const std::exception_ptr& failed) {
+    end(loop, *posting, op, failed);
+  };
+  if (op.request.is_write) {
+    const target_write write(op.request.file_offset, {op.request.memory, op.request.bytes});
+    return op.request.target->write_async(write, std::move(done));
+  }
   source_read read(op.request.file_offset, {op.request.memory, op.request.bytes});
   read.awaited = op.request.awaited;
   read.stop = *op.request.stop;
   read.counts = op.request.counts;
-  // A source that throws an exception has not started the read.
+  op.request.object->read_async(read, std::move(done));
+}
+
+void object_queue::start(operation& op) {
+  // A store that throws an exception has not started the operation.
   const auto start_result = catch_as_fault([&]() -> result<void> {
-    op.request.object->read_async(
-        read, [&loop = loop_, posting = posting_, &op](const std::exception_ptr& failed) {
-          end(loop, *posting, op, failed);
-        });
+    begin(op);
     return {};
   });
   if (start_result) return;

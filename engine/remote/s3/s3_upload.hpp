@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The parts of a multipart upload to S3, its addresses, and its XML. Pure functions.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/fault.hpp"
+#include "remote/s3/s3_address.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+// Divides an object into at most parts_max parts. If the size of the object is known, all parts
+// except the last one have the same size, as some servers require. Otherwise the size of a part
+// doubles after every 1,000 parts.
+class part_layout {
+ public:
+  static constexpr std::uint32_t parts_max = 10'000;
+  static constexpr std::uint64_t part_bytes_min = std::uint64_t{8} << 20;
+  static constexpr std::uint64_t part_bytes_max = std::uint64_t{4} << 30;
+
+  // `object_bytes` is 0 if the size is not known. No part ends within a write of `write_bytes_max`
+  // bytes, which must be a power of two. Returns size_overflow if the parts would be too large.
+  static result<part_layout> make(std::uint64_t object_bytes, std::uint64_t write_bytes_max);
+
+  // The first part has the number 0.
+  std::uint32_t part_at(std::uint64_t offset) const noexcept;
+  std::uint64_t begin_of(std::uint32_t part) const noexcept;
+  // If the size of the object is not known, the last part may be smaller.
+  std::uint64_t bytes_of(std::uint32_t part) const noexcept;
+  // Returns true if the whole object is known to be one part.
+  bool is_single() const noexcept { return object_bytes_ > 0 && object_bytes_ <= part_bytes_; }
+
+ private:
+  part_layout(std::uint64_t object_bytes, std::uint64_t part_bytes) noexcept
+      : object_bytes_(object_bytes), part_bytes_(part_bytes) {}
+
+  std::uint64_t object_bytes_;
+  std::uint64_t part_bytes_;  // The size of the first part.
+};
+
+// The addresses of the requests of an upload. `object` is the address of the object.
+http_url s3_begin_url(const http_url& object);
+// `number` is the number of the part for the server, 1 to 10,000.
+http_url s3_part_url(const http_url& object, std::uint32_t number, std::string_view upload);
+http_url s3_upload_url(const http_url& object, std::string_view upload);
+
+// Returns the identifier of the upload. Returns malformed_answer if the body has none.
+result<std::string> parse_s3_upload(std::string_view xml);
+
+// ETags of the parts, by number from 0.
+using part_etags = std::map<std::uint32_t, std::string>;
+// Returns the body of the request that completes an upload.
+std::string s3_completion(const part_etags& etags);
+// Returns true if the body confirms the completion. A response with the status 200 may be an error.
+bool is_s3_completion(std::string_view xml);
+// Returns the ETag of the complete object: the MD5 of the MD5 of all parts, and their number.
+// Returns an empty optional if the ETags of the parts are no MD5.
+std::optional<std::string> s3_complete_etag(const part_etags& etags);
+
+}  // namespace ringload::inline v0::remote_http
