@@ -26,6 +26,7 @@
 #include "device/backend.hpp"
 #include "device/device_set.hpp"
 #include "io/direct_file.hpp"
+#include "io/header_reader.hpp"
 #include "io/io_queue.hpp"
 #include "io/ring/ring.hpp"
 #include "io/threads.hpp"
@@ -34,6 +35,7 @@
 #include "runtime/drives.hpp"
 #include "runtime/memory_account.hpp"
 #include "runtime/schedule.hpp"
+#include "runtime/second_reads.hpp"
 #include "runtime/slot_pool.hpp"
 #include "runtime/work.hpp"
 
@@ -81,6 +83,8 @@ class engine : public std::enable_shared_from_this<engine> {
   const loader_options options;
   // The number of slots and workers after add_workers(). Not less than loader_options::slots.
   const std::uint32_t slots_max;
+  // The number of further slots, for second reads.
+  const std::uint32_t spare_slots;
   const allocation_log log;
   const memory_accounts memory;
   const std::vector<extension> extensions;
@@ -102,6 +106,8 @@ class engine : public std::enable_shared_from_this<engine> {
   // stops the user at once.
   void add_user(std::shared_ptr<engine_user> user);
   void remove_user(const engine_user& user);
+  // Must be called when no second read is in progress any more.
+  void end_second_reads();
 
   // Each function creates threads and workers at the first call.
   result<void> start_checking();
@@ -115,6 +121,7 @@ class engine : public std::enable_shared_from_this<engine> {
   detail::drives drives{loop, options, slots_max};
   admission_control write_admission{loop, options};
   direct_files direct;
+  header_reader headers;
   std::optional<threads> open_threads;
   // Closes files and frees memory. Not part of open_threads, because the end of one load must not
   // wait while another load opens its files.
@@ -124,6 +131,7 @@ class engine : public std::enable_shared_from_this<engine> {
   std::optional<decoders> stream_decoders;  // Created by start_decoding().
   std::optional<threads> saving_threads;    // Created by start_saving().
   slot_pool staging;
+  detail::second_reads second_reads{*this};
   // Null if io_uring is not used. A thread pool then carries out the reads.
   std::unique_ptr<ring> the_ring;
   std::unique_ptr<io_queue> direct_io;
