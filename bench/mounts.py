@@ -39,15 +39,20 @@ class Mount:
         self.process.wait()
 
 
-def load(program, path, options):
-    """Seconds of one load."""
+def load_report(program, path, options):
+    """The report of one load."""
     done = subprocess.run(
         [program, "load", path, "--json", "--no-progress", *options],
         stdout=subprocess.PIPE,
         check=True,
         text=True,
     )
-    return json.loads(done.stdout)["seconds"]
+    return json.loads(done.stdout)
+
+
+def load(program, path, options):
+    """Seconds of one load."""
+    return load_report(program, path, options)["seconds"]
 
 
 def fixed_options(slots, slot_bytes):
@@ -85,7 +90,7 @@ def run_cell(arguments, folder, target, cell):
     path = f"{target}/{MIB_BY_BANDWIDTH[bandwidth]}.safetensors"
     with Mount(arguments.slow_mount, folder, target, options):
         times = measure(arguments, path, settings_of(arguments))
-        tail = [load(arguments.ringload, path, []) for _ in range(arguments.tail)]
+        reports = [load_report(arguments.ringload, path, []) for _ in range(arguments.tail)]
     medians = {name: statistics.median(each) for name, each in times.items()}
     fixed = {name: each for name, each in medians.items() if not name.endswith("default")}
     best = min(fixed, key=fixed.get)
@@ -99,10 +104,17 @@ def run_cell(arguments, folder, target, cell):
         other = medians["other default"]
         row += f"| {megabytes / other:.0f} "
     if arguments.tail:
-        tail.sort()
+        tail = sorted(report["seconds"] for report in reports)
         last = tail[min(len(tail) - 1, round(0.99 * len(tail)))]
         row += f"| {last / statistics.median(tail):.2f} "
+        issued = sum(report.get("second_reads", 0) for report in reports)
+        won = sum(report.get("second_reads_won", 0) for report in reports)
+        row += f"| {issued}, {won} "
     print(row + "|", flush=True)
+    if arguments.each:
+        for report in reports:
+            fields = ("seconds", "seconds_opening", "second_reads", "second_reads_won")
+            print("  ", {name: report.get(name) for name in fields}, flush=True)
 
 
 def main():
@@ -112,6 +124,7 @@ def main():
     parser.add_argument("--also", action="append", default=[], help="another ringload")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tail", type=int, default=0, help="further loads, for the 99th percentile")
+    parser.add_argument("--each", action="store_true", help="print each further load")
     parser.add_argument("--latency", type=float, nargs="*", default=[0.2, 5, 50])
     parser.add_argument("--bandwidth", type=int, nargs="*", default=[100, 300, 1000])
     parser.add_argument("--stalled", type=float, nargs="*", default=[0, 0.01])
@@ -130,7 +143,7 @@ def main():
             )  # fmt: skip
         head = "| latency | bandwidth | stalled | default, MB/s | ceiling, MB/s | of the ceiling "
         head += "| other default, MB/s " if arguments.also else ""
-        head += ("| p99 / median " if arguments.tail else "") + "|"
+        head += ("| p99 / median | second reads, won " if arguments.tail else "") + "|"
         print(head + "\n" + "|---" * (head.count("|") - 1) + "|", flush=True)
         for stalled in arguments.stalled:
             for latency in arguments.latency:

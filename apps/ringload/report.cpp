@@ -77,6 +77,11 @@ std::string report_text(const load_report& report) {
   text += line("reads", fmt::format("{}; {} short, {} retried; longest submission {:.1f} ms",
                                     grouped(stats.reads), grouped(stats.short_reads),
                                     grouped(stats.retries), stats.longest_submit_seconds * 1e3));
+  if (stats.second_reads > 0) {
+    text += line("second reads",
+                 fmt::format("{} after a stall, {} were faster", grouped(stats.second_reads),
+                             grouped(stats.second_reads_won)));
+  }
   if (stats.files_unverified > 0) {
     text += line("not verified", unverified_text(stats.files_unverified));
   }
@@ -162,6 +167,8 @@ void append_report(std::string& to, const load_report& report) {
       .field("reads", stats.reads)
       .field("short_reads", stats.short_reads)
       .field("retries", stats.retries)
+      .field("second_reads", stats.second_reads)
+      .field("second_reads_won", stats.second_reads_won)
       .field("requests", stats.requests)
       .field("requests_repeated", stats.requests_repeated)
       .field("seconds_to_first_byte", stats.seconds_to_first_byte)

@@ -20,7 +20,8 @@ class file_input final : public input {
  public:
   // The file must outlive the input.
   explicit file_input(const source_file& file) noexcept
-      : file_(file), first_bytes_(file.object ? window_bytes_max : window_bytes_min) {}
+      : file_(file),
+        first_bytes_(file.object || file.direct ? window_bytes_max : window_bytes_min) {}
 
   std::uint64_t bytes() const noexcept override { return file_.bytes; }
   result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) override;
@@ -36,7 +37,8 @@ class file_input final : public input {
   const source_file& file_;
   std::vector<std::byte> window_;
   std::uint64_t window_begin_ = 0;
-  // Size of the window after a jump. Large for a store, because each read costs a round trip.
+  // Size of the window after a jump. Large for a store and for a distant mount, because each read
+  // costs a round trip.
   const std::size_t first_bytes_;
   std::size_t next_bytes_ = 0;
   std::uint64_t bytes_read_ = 0;

@@ -72,12 +72,15 @@ result<open_file> open_for_reading(source_file opened, const file_info& info, re
     return fault{system_code(errno), printable_path(info.path)};
   file.modified = opened.modified;
   file.drive = block_device_id(status.st_dev);
+  file.is_distant = opened.is_distant;
   // The catalog was read after the file was opened. If the file has changed since then, the catalog
   // may describe other bytes.
   if (auto unchanged = check_unchanged_status(status, file); !unchanged) return unchanged.error();
 
   if (route != read_route::buffered) {
-    auto second = direct.open(buffered.get(), info.path, info.bytes);
+    auto second =
+        direct.open(buffered.get(), info.path, info.bytes, direct_files::access::read,
+                    {opened.direct ? opened.headers : header_reads(), std::move(opened.direct)});
     if (!second) return second.error().in(printable_path(info.path));
     file.direct_refusal = second->refusal;
     file.direct_address_alignment = second->address_alignment;
@@ -92,6 +95,7 @@ result<parsed_source> find_source(const source_name& source, const open_options&
   read_options reading = options.strictness;
   reading.nameless = options.nameless;
   source_options source_reading(reading, services.extensions, services.stop);
+  source_reading.headers = services.headers;
   if (const auto* list = std::get_if<path_list>(&source))
     return open_files(list->paths, source_reading);
   if (const auto* found = std::get_if<found_source>(&source)) {

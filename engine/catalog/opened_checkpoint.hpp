@@ -23,6 +23,7 @@
 #include "catalog/source_name.hpp"
 #include "formats/catalog_entries.hpp"
 #include "io/direct_file.hpp"
+#include "io/header_reader.hpp"
 #include "io/io_queue.hpp"
 
 namespace ringload::inline v0::detail {
@@ -43,6 +44,7 @@ struct open_file {
   std::uint64_t bytes = 0;
   ::timespec modified = {};        // Modification time when the file was opened.
   std::uint64_t drive = no_drive;  // The result of block_device_id().
+  bool is_distant = false;         // The result of is_distant().
   byte_supply supply;              // Supplies the bytes of a file in memory. Otherwise empty.
   // The memory that `supply` reads, if this memory is registered with a device. Otherwise null.
   const std::byte* memory = nullptr;
@@ -66,6 +68,7 @@ struct opened_checkpoint {
 struct checkpoint_services {
   std::span<const extension> extensions;
   std::stop_token stop;
+  header_reads headers = {};
 };
 
 // Returns the name of the source for error texts.

@@ -53,6 +53,7 @@ result<parsed_file> parse_file(const source_file& file, const std::string& path,
 
 result<void> add_file(opened_files& opened, source_file file, std::string path,
                       const source_options& options) {
+  read_header_with(options.headers, file);
   auto parsed = parse_file(file, path, options);
   if (!parsed) return parsed.error().in(printable_path(path));
   if (!opened.budget) opened.budget.emplace(options.reading.strictness);
@@ -89,6 +90,7 @@ result<void> add_external_files(opened_files& opened, const source_folder& folde
     if (!file) {
       return file.error().in(printable_path(content.info.path) + ": " + printable_path(path));
     }
+    read_header_with(options.headers, *file);
     content.external_files.push_back({std::move(path), file->bytes, content.info.format});
     opened.external_files.push_back(std::move(*file));
   }

@@ -12,6 +12,8 @@
 
 #include "base/file_io.hpp"
 #include "catalog/read_object.hpp"
+#include "io/block_device_id.hpp"
+#include "io/residency.hpp"
 
 namespace ringload::inline v0 {
 
@@ -46,7 +48,15 @@ result<source_file> as_regular_file(unique_fd fd) {
   }
   source_file out = {std::move(fd), static_cast<std::uint64_t>(status.st_size)};
   out.modified = status.st_mtim;
+  out.device = status.st_dev;
+  out.is_distant = is_distant(out.fd.get(), status.st_dev);
   return out;
+}
+
+void read_header_with(const header_reads& headers, source_file& file) {
+  if (!file.is_distant || headers.reader == nullptr) return;
+  file.headers = headers;
+  file.direct = header_reader::open_direct(file.fd.get());
 }
 
 result<void> read_bytes_into(int file, std::uint64_t offset, std::span<std::byte> into) {
@@ -64,6 +74,15 @@ result<void> read_bytes_into(const source_file& file, std::uint64_t offset,
     request.stop = file.stop;
     auto status = read_object(*file.object, request);
     return status ? status : status.error().in("byte " + grouped(offset));
+  }
+  const bool is_direct = file.direct && !into.empty() &&
+                         residency_of(file.fd.get(), offset, into.size()) != residency::cached;
+  if (is_direct) {
+    header_reader& reader = *file.headers.reader;
+    const auto arrived =
+        reader.read(file.direct.get(), file.device, offset, into, *file.headers.counts);
+    if (arrived && *arrived == into.size()) return {};
+    // A buffered read finds the end of the file, or the error of the file.
   }
   return read_bytes_into(file.fd.get(), offset, into);
 }

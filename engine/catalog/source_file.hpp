@@ -4,6 +4,8 @@
 // A file of a source: an open regular file, or an object of a store. All checks use the descriptor
 // and not the path, so the file that was checked is the file that is read.
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -14,6 +16,7 @@
 
 #include "base/fault.hpp"
 #include "base/unique_fd.hpp"
+#include "io/header_reader.hpp"
 
 namespace ringload::inline v0 {
 
@@ -25,6 +28,10 @@ struct source_file {
   std::shared_ptr<byte_source> object = {};  // The object of the store. Null if `fd` is set.
   std::stop_token stop = {};                 // A stop request ends reads of the object.
   ::timespec modified = {};                  // Modification time when the file was opened.
+  ::dev_t device = 0;                        // Device number of the file system.
+  bool is_distant = false;                   // See is_distant() in io/block_device_id.hpp.
+  header_reads headers = {};                 // Reads the header if `direct` is set.
+  unique_fd direct = {};                     // Set by read_header_with().
 };
 
 // Flags of open() for a path that may name any kind of file. Without O_NONBLOCK, open() would block
@@ -33,6 +40,9 @@ extern const int open_unknown_flags;
 
 // `fd` must have been opened with open_unknown_flags.
 result<source_file> as_regular_file(unique_fd fd);
+
+// Makes the reader carry out the later reads of a distant file. Does nothing for other files.
+void read_header_with(const header_reads& headers, source_file& file);
 
 // Reads exactly `bytes` bytes. Returns errc::truncated_file if the file ends earlier.
 result<std::vector<std::byte>> read_bytes(const source_file& file, std::uint64_t offset,

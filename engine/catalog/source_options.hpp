@@ -7,6 +7,8 @@
 #include <stop_token>
 #include <utility>
 
+#include "io/header_reader.hpp"
+
 namespace ringload::inline v0 {
 
 struct source_options {
@@ -26,6 +28,7 @@ struct source_options {
   read_options reading;
   std::span<const extension> extensions;
   std::stop_token stop;  // A stop request ends blocking calls to a store.
+  header_reads headers = {};
   // If true, the source must be a folder. Every tensor file in the folder and in its sub-folders is
   // an independent checkpoint.
   bool independent_files = false;

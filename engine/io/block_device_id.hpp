@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Identifies the drive of a file, so that each drive has its own limit on the bytes in flight.
+// Identifies the drive of a file, so that each drive has its own limit on the bytes in flight, and
+// finds mounts that are not on a drive of this machine.
 
 #include <sys/types.h>
 
@@ -14,5 +15,13 @@ namespace ringload::inline v0 {
 // partition, the number is the device number of the whole disk. Otherwise the number is the device
 // number of the file system. `root` is the parent folder of /sys. Tests pass another folder.
 std::uint64_t block_device_id(::dev_t device, const std::filesystem::path& root = "/");
+
+// Returns true for a network file system or FUSE, whose latency can be large and whose reads can
+// stall. `device` is the device number of the file `fd`.
+bool is_distant(int fd, ::dev_t device) noexcept;
+
+// Returns true if the file systems of this type (statfs::f_type) have no device number of their own
+// but are on drives of this machine, such as btrfs and overlayfs.
+bool is_local_file_system(long type) noexcept;
 
 }  // namespace ringload::inline v0

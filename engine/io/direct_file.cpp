@@ -52,8 +52,14 @@ std::string file_system_refusal(int fd) {
 }
 
 // Returns 0, or the errno of a direct read of the first block.
-int try_reading(int fd) {
+int try_reading(int fd, ::dev_t device, const header_reads& trial) {
   alignas(block_bytes) static thread_local std::array<std::byte, block_bytes> block;
+  if (trial.reader) {
+    const auto arrived = trial.reader->read(fd, device, 0, block, *trial.counts);
+    if (arrived) return 0;
+    const int failed = arrived.error().code.value();
+    if (failed != EAGAIN) return failed;  // Otherwise no thread of the reader is free.
+  }
   const ::ssize_t got = uninterrupted([fd] { return ::pread(fd, block.data(), block.size(), 0); });
   return got < 0 ? errno : 0;
 }
@@ -61,7 +67,8 @@ int try_reading(int fd) {
 }  // namespace
 
 result<direct_files::opened> direct_files::open(int buffered, const std::string& path,
-                                                std::uint64_t file_bytes, access mode) {
+                                                std::uint64_t file_bytes, access mode,
+                                                distant_file distant) {
   if (file_bytes == 0) return opened{unique_fd(), "the file is empty"};
   if (auto refusal = file_system_refusal(buffered); !refusal.empty())
     return opened{unique_fd(), refusal};
@@ -73,7 +80,8 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
   // Opens the descriptor again, because the path may name another file now.
   const int access_mode = mode == access::write ? O_RDWR : O_RDONLY;
   const int flags = access_mode | O_CLOEXEC | O_DIRECT | O_NONBLOCK | O_NOCTTY;
-  unique_fd fd(::open(("/proc/self/fd/" + std::to_string(buffered)).c_str(), flags));
+  unique_fd fd = std::move(distant.fd);
+  if (!fd) fd = unique_fd(::open(("/proc/self/fd/" + std::to_string(buffered)).c_str(), flags));
   if (!fd && errno == ENOENT) fd = unique_fd(::open(path.c_str(), flags));
   if (!fd) {
     if (errno == EINVAL) return opened{unique_fd(), "the file system refuses O_DIRECT"};
@@ -97,7 +105,7 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
   const std::lock_guard lock(mutex_);
   auto known = refusals_.find(after.st_dev);
   if (known == refusals_.end()) {
-    const int failed = try_reading(fd.get());
+    const int failed = try_reading(fd.get(), after.st_dev, distant.trial);
     std::string refusal;
     if (failed != 0) refusal = "a direct read was refused: " + system_code(failed).message();
     // Only EINVAL and EOPNOTSUPP apply to all files of the file system. Any other error, such as

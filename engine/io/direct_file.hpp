@@ -15,8 +15,15 @@
 #include "base/fault.hpp"
 #include "base/io_unit.hpp"
 #include "base/unique_fd.hpp"
+#include "io/header_reader.hpp"
 
 namespace ringload::inline v0 {
+
+// A file on a distant mount.
+struct distant_file {
+  header_reads trial = {};  // Carries out the trial read.
+  unique_fd fd = {};        // The file, open for direct reads. If empty, open() opens the file.
+};
 
 class direct_files {
  public:
@@ -35,7 +42,7 @@ class direct_files {
   // Opens the file of the descriptor `buffered` again. If /proc is missing, opens `path` instead,
   // and returns errc::changed_file if `path` names another file. Thread-safe.
   result<opened> open(int buffered, const std::string& path, std::uint64_t file_bytes,
-                      access mode = access::read);
+                      access mode = access::read, distant_file distant = {});
 
  private:
   std::mutex mutex_;

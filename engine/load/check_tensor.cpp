@@ -84,7 +84,7 @@ struct hashing {
 
 }  // namespace
 
-boost::asio::awaitable<void> job::check_work::run(work_step step, result<void>& outcome) {
+boost::asio::awaitable<void> job::check_work::run(work_step& step, result<void>& outcome) {
   engine& e = *load_.the_engine;
   hashing task = {load_, step.index, {}};
   co_await on_thread(*e.check_threads, e.loop, task);

@@ -142,7 +142,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // The interface `work`: the steps of a job are its reads. A read is in flight from take_step()
   // until end().
   offer take_step(bool awaited) override;
-  boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
+  boost::asio::awaitable<void> run(work_step& step, result<void>& outcome) override;
   void end(std::uint32_t read, const result<void>& outcome) override;
   // Returns the admission control of the read's drive, which limits the bytes in flight. Must not
   // be called if the bytes of the read are in memory.
@@ -235,7 +235,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
    public:
     explicit check_work(job& load) : load_(load) {}
     offer take_step(bool awaited) override;
-    boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
+    boost::asio::awaitable<void> run(work_step& step, result<void>& outcome) override;
     void end(std::uint32_t tensor, const result<void>& outcome) override;
 
    private:

@@ -29,7 +29,10 @@ struct open_task {
 
   void operator()() noexcept {
     const open_services services = {
-        e.options, e.devices, e.direct, {e.extensions, load.stop_token()}};
+        e.options,
+        e.devices,
+        e.direct,
+        {e.extensions, load.stop_token(), {&e.headers, &load.counters.second_reads}}};
     const load_request& request = load.request();
     opened = catch_as_fault([&] {
       return request.copy ? open_copy(*request.copy, services) : open_load(request, services);

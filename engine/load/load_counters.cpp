@@ -52,6 +52,8 @@ void load_counters::fill_stats(load_stats& s) const {
   s.reads = reads;
   s.short_reads = short_reads;
   s.retries = retries;
+  s.second_reads = second_reads.issued;
+  s.second_reads_won = second_reads.won;
   s.seconds =
       ended_at_ != 0 ? seconds(ended_at_) : static_cast<double>(nanoseconds_since_begun()) * 1e-9;
   s.seconds_to_first_tensor = seconds(first_tensor_at_);

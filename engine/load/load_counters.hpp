@@ -14,6 +14,7 @@
 #include <ringload/stats.hpp>
 #include <string>
 
+#include "io/header_reader.hpp"
 #include "load/file_counters.hpp"
 
 namespace ringload::inline v0::detail {
@@ -38,6 +39,7 @@ class load_counters {
   std::atomic<std::uint64_t> retries = 0;
   std::atomic<std::uint64_t> device_wait_nanoseconds = 0;
   std::atomic<std::uint64_t> memory_wait_nanoseconds = 0;
+  second_read_counts second_reads;
   std::atomic<bool> memory_kept = false;
 
   std::atomic<std::uint64_t> bytes_remote = 0;

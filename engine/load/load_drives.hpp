@@ -25,8 +25,9 @@ class load_drives {
   void begin(std::span<const open_file> files, bool reads, drives& all_drives) {
     drives_ = &all_drives;
     for (const open_file& file : files) {
-      drive* const file_drive =
-          file.drive == open_file::no_drive ? nullptr : &all_drives.find_or_add(file.drive);
+      drive* const file_drive = file.drive == open_file::no_drive
+                                    ? nullptr
+                                    : &all_drives.find_or_add(file.drive, file.is_distant);
       const auto position = std::ranges::find(used_drives_, file_drive);
       drive_of_file_.push_back(static_cast<std::uint32_t>(position - used_drives_.begin()));
       if (position == used_drives_.end()) used_drives_.push_back(file_drive);

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <chrono>
 #include <optional>
-#include <vector>
 
 #include "base/io_unit.hpp"
 #include "io/io_cursor.hpp"
@@ -21,6 +20,7 @@
 #include "load/decode_read.hpp"
 #include "load/job.hpp"
 #include "load/prefault.hpp"
+#include "load/split_copies.hpp"
 #include "load/traced_step.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/on_thread.hpp"
@@ -41,7 +41,7 @@ std::uint64_t nanoseconds_since(clock::time_point begin) {
 struct task {
   job& load;
   const read_op& read;
-  std::uint32_t slot;
+  std::uint32_t& slot;  // The slot of the worker, which a second read may exchange.
   bool awaited;
   std::span<std::byte> buffer;  // The slot, or the destination of an unstaged read.
   bool direct = false;
@@ -72,10 +72,19 @@ bool use_direct_read(const job& load, const read_op& read) {
   return true;
 }
 
+// Returns true if the read can be issued a second time if it is late: a direct read of a distant
+// mount, by the ring. A second buffered read would wait for the page that the first has locked.
+bool can_repeat(const engine& e, const task& t) {
+  return t.direct && e.the_ring && t.load.admission_of(t.read).finds_late_reads();
+}
+
 // Returns true if the bytes are read directly into the destination. The address of the caller's
-// memory, or of a shifted tensor (see make_plan.cpp), can be misaligned for a direct read.
-bool can_skip_slot(const task& t) {
+// memory, or of a shifted tensor (see make_plan.cpp), can be misaligned for a direct read. A read
+// that can be repeated uses the slot: the tensor could not be delivered while the first read may
+// still write to the destination. A read with further copies must be unstaged: see copies_of().
+bool can_skip_slot(const engine& e, const task& t) {
   if (!t.read.is_unstaged()) return false;
+  if (can_repeat(e, t) && t.read.copies_begin == t.read.copies_end) return false;
   const std::byte* const to =
       t.load.destination_memory()[t.read.destination] + t.read.destination_offset;
   return !t.direct ||
@@ -138,6 +147,24 @@ void count_arrived(const task& t, bool remote, int bytes) {
   }
 }
 
+raced_read race_of(engine& e, const task& t, const io_request& request,
+                   const read_pace::started_read& started) {
+  raced_read race;
+  race.queue = e.direct_io.get();
+  race.request.fd = request.fd;
+  race.request.direct = true;
+  race.request.bytes = request.bytes;
+  race.request.file_offset = request.file_offset;
+  race.request.awaited = request.awaited;
+  race.slot = t.slot;
+  race.admission = &t.load.admission_of(t.read);
+  race.started = started;
+  race.file_owner = t.load.opened();
+  race.counts = &t.load.counters.second_reads;
+  race.stop = &t.load.stop_token();
+  return race;
+}
+
 // Reads all needed bytes. After a short read, requests the remaining bytes.
 boost::asio::awaitable<void> read_into(engine& e, task& t) {
   const byte_supply* const supply = t.storage ? t.storage : t.load.supply(t.read);
@@ -173,6 +200,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
                                      t.direct ? block_bytes : 1);
   std::optional<io_cursor::step> left = cursor.first();
   bool first = true;
+  bool can_race = can_repeat(e, t) && !t.unstaged && !t.storage;
   boost::system::error_code supply_failed;
   fault object_failed;
   while (left && !t.load.stopped()) {
@@ -196,7 +224,18 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     request.counts = &t.load.counters.transfers;
     request.object_failed = &object_failed;
     request.times = step.times();
-    const int res = co_await await_io(queue, request);
+    int res = 0;
+    if (can_race && first) {
+      const raced_read race = race_of(e, t, request, admitted->started());
+      const raced_result ended = co_await e.second_reads.read(race);
+      t.slot = ended.slot;
+      t.buffer = e.staging.memory(t.slot);
+      can_race = !ended.was_repeated;
+      res = ended.result;
+    } else {
+      const int ended = co_await await_io(queue, request);
+      res = ended;
+    }
 
     if (res > 0 && counted) count_arrived(t, object != nullptr, res);
     auto next = cursor.completed(res);
@@ -231,23 +270,6 @@ std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
   whole.destination = t.read.destination;
   return {&whole, 1};
 }
-
-// The copies of one slot, divided by device.
-struct split_copies {
-  std::vector<copy_op> order;
-  std::vector<device_copies> slot_copies;
-  std::vector<device_copies> peer_copies;  // Copies between devices, made afterwards.
-
-  split_copies(const destinations& into, const copy_operation& request) {
-    for (const destinations::share& share : into.split_copies_by_backend(request.copies, order)) {
-      device_copies copies = {share.copier, share.operation_of(request)};
-      if (!slot_copies.empty())
-        // Only the first device records the times.
-        copies.request.times = nullptr;
-      (copies.request.peer ? peer_copies : slot_copies).push_back(copies);
-    }
-  }
-};
 
 boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   copy_op whole = {};
@@ -311,7 +333,7 @@ boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {
     if (t.load.stopped()) co_return;
   }
   t.direct = use_direct_read(t.load, t.read);
-  t.unstaged = can_skip_slot(t);
+  t.unstaged = can_skip_slot(e, t);
   t.storage = storage_of(t);
   t.outcome = check_storage(e, t);
   if (!t.outcome) co_return;
@@ -362,7 +384,7 @@ boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {
 
 }  // namespace
 
-boost::asio::awaitable<void> job::run(work_step step, result<void>& outcome) {
+boost::asio::awaitable<void> job::run(work_step& step, result<void>& outcome) {
   engine& e = *the_engine;
   task t = {*this,
             read(step.index),

@@ -15,6 +15,7 @@ std::uint64_t first_bytes_in_flight(const loader_options& options) noexcept {
 admission_control::admission_control(boost::asio::io_context& loop, const loader_options& options,
                                      std::uint32_t slots_max)
     : awaited_(loop), unawaited_(loop), fixed_bytes_max_(options.bytes_in_flight) {
+  if (slots_max > 0) pace_.emplace();
   if (fixed_bytes_max_ > 0) return;
   const std::uint64_t limit_max = options.slots * options.slot_bytes;
   const std::uint64_t limit_min = std::min(limit_max, 2 * options.slot_bytes);
@@ -42,6 +43,12 @@ void admission_control::release(std::uint64_t bytes, std::optional<clock::durati
   const bool is_modelled = mount_ && time && tuner_->can_raise();
   if (is_modelled && mount_->completed(bytes, *time, tuner_->bytes(), is_full)) tuner_->raise();
   admit_waiting();
+}
+
+void admission_control::release(const read_pace::started_read& read) {
+  const clock::time_point now = clock::now();
+  if (pace_) pace_->completed(read, now);
+  release(read.bytes, now - read.started_at);
 }
 
 void admission_control::admit_waiting() {

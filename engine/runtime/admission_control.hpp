@@ -13,6 +13,7 @@
 
 #include "runtime/mount_model.hpp"
 #include "runtime/queue_depth_tuner.hpp"
+#include "runtime/read_pace.hpp"
 #include "runtime/wait_queue.hpp"
 
 namespace ringload::inline v0::detail {
@@ -25,14 +26,28 @@ class admission_control {
  public:
   using clock = queue_depth_tuner::clock;
 
-  // If the loader tunes the limit, the limit may grow to loader_options::slots. If `slots_max` is
-  // not 0, the limit starts with all slots, and a mount_model may raise it to `slots_max` slots.
+  // If the loader tunes the limit, the limit may grow to loader_options::slots. `slots_max` is 0
+  // for a drive of this machine. For a distant mount, the limit starts with all slots, a
+  // mount_model may raise the limit to `slots_max` slots, and a read_pace finds late reads.
   admission_control(boost::asio::io_context& loop, const loader_options& options,
                     std::uint32_t slots_max = 0);
 
   boost::asio::awaitable<void> acquire(std::uint64_t bytes, bool awaited);
   // `time` is the duration of the read or write. Without `time`, the mount is not modelled.
   void release(std::uint64_t bytes, std::optional<clock::duration> time = std::nullopt);
+  // Releases the bytes of a read that has ended now.
+  void release(const read_pace::started_read& read);
+
+  // Describes a read that acquire() has just admitted.
+  read_pace::started_read start_read(std::uint64_t bytes) const noexcept {
+    return {bytes, bytes_in_flight_ - bytes, clock::now()};
+  }
+  // True if late reads may be issued a second time.
+  bool finds_late_reads() const noexcept { return pace_.has_value(); }
+  // See read_pace. Must not be called if finds_late_reads() returns false.
+  std::optional<clock::time_point> late_at(const read_pace::started_read& read) const noexcept {
+    return pace_->late_at(read);
+  }
 
   // Returns the present limit. A read that is larger than the limit is admitted when no other read
   // is in flight. May be called from any thread.
@@ -49,6 +64,7 @@ class admission_control {
   const std::uint64_t fixed_bytes_max_;  // If 0, the tuner adjusts the limit.
   std::optional<queue_depth_tuner> tuner_;
   std::optional<mount_model> mount_;
+  std::optional<read_pace> pace_;  // Only for a distant mount.
   // May exceed bytes_max() during a single larger read, or after the tuner has lowered the limit.
   std::uint64_t bytes_in_flight_ = 0;
 };
@@ -61,20 +77,23 @@ class admission_guard {
   admission_guard(const admission_guard&) = delete;
   admission_guard& operator=(const admission_guard&) = delete;
   ~admission_guard() {
-    if (acquired_at_) admission_.release(bytes_, admission_control::clock::now() - *acquired_at_);
+    if (started_) admission_.release(*started_);
   }
 
   boost::asio::awaitable<void> acquire() {
     admission_control& admission = admission_;
     co_await admission.acquire(bytes_, awaited_);
-    acquired_at_ = admission_control::clock::now();
+    started_ = admission.start_read(bytes_);
   }
+
+  // Must not be called before acquire() has returned.
+  const read_pace::started_read& started() const noexcept { return *started_; }
 
  private:
   admission_control& admission_;
   const std::uint64_t bytes_;
   const bool awaited_;
-  std::optional<admission_control::clock::time_point> acquired_at_;
+  std::optional<read_pace::started_read> started_;
 };
 
 }  // namespace ringload::inline v0::detail

@@ -3,12 +3,12 @@
 
 namespace ringload::inline v0::detail {
 
-drive& drives::find_or_add(std::uint64_t id) {
+drive& drives::find_or_add(std::uint64_t id, bool is_distant) {
   const auto found = std::ranges::find(drives_, id, &drive::id);
   if (found != drives_.end()) return *found;
   if (drives_.size() == drives_max) return drives_.back();
   const std::lock_guard lock(mutex_);
-  return drives_.emplace_back(loop_, options_, slots_max_, id);
+  return drives_.emplace_back(loop_, options_, is_distant ? slots_max_ : 0, id);
 }
 
 std::uint64_t drives::bytes_in_flight_max() const {

@@ -8,8 +8,6 @@
 // read from that drive. A share is at most half of the workers. The other workers stay free for a
 // drive that becomes active later, because a slow drive keeps its workers busy for a long time.
 
-#include <sys/sysmacros.h>
-
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
@@ -21,14 +19,12 @@
 
 namespace ringload::inline v0::detail {
 
-// Returns false for a network file system or FUSE, whose latency can be large. The latency of a
-// drive is small, so more bytes in flight would only make reads wait.
-inline bool has_block_device(std::uint64_t id) noexcept { return major(id) != 0; }
-
 struct drive {
+  // `slots_max` must be 0 if the latency of the drive is small. More bytes in flight would then
+  // only make reads wait.
   drive(boost::asio::io_context& loop, const loader_options& options, std::uint32_t slots_max,
         std::uint64_t i)
-      : id(i), admission(loop, options, has_block_device(i) ? 0 : slots_max) {}
+      : id(i), admission(loop, options, slots_max) {}
 
   const std::uint64_t id;
   admission_control admission;
@@ -50,8 +46,9 @@ class drives {
 
   // Sets the number of simultaneous reads, which has_worker_for() divides among the active drives.
   void set_reads_max(std::uint32_t reads_max) noexcept { reads_max_ = reads_max; }
-  // The reference stays valid as long as `drives` exists.
-  drive& find_or_add(std::uint64_t id);
+  // `is_distant` must be true for a mount whose latency can be large: see is_distant() in
+  // io/block_device_id.hpp. The reference stays valid as long as `drives` exists.
+  drive& find_or_add(std::uint64_t id, bool is_distant = false);
   void begin_load(drive& source) noexcept {
     if (source.loads++ == 0) ++active_;
   }

@@ -81,6 +81,14 @@ std::uint32_t slots_max_for(const loader_options& requested, const loader_option
   return std::max(chosen.slots, limit_slots(grown, available_bytes()).slots);
 }
 
+// At most an eighth of the slots is for second reads, so that a slow mount does not receive each
+// read twice. Reserved pages are scarce, so they are not used for second reads.
+std::uint32_t spare_slots_for(const loader_options& chosen, std::uint32_t slots_max) {
+  constexpr std::uint32_t slots_per_spare = 8;
+  const bool has_spare = chosen.huge_pages != huge_pages::reserved;
+  return has_spare ? (slots_max + slots_per_spare - 1) / slots_per_spare : 0;
+}
+
 // Spawns the coroutine that `make_coroutine` returns. Repeats this step until a coroutine returns
 // normally. If memory is exhausted, co_spawn may throw, the coroutine may end with an exception, or
 // the coroutine may be destroyed without a notice.
@@ -116,6 +124,7 @@ engine::engine(std::vector<device> targets, const loader_options& requested,
                std::vector<extension> added, const allocation_log& allocations)
     : options(options_for(requested, targets)),
       slots_max(slots_max_for(requested, options, targets)),
+      spare_slots(spare_slots_for(options, slots_max)),
       log(allocations),
       extensions(std::move(added)),
       devices(std::move(targets)) {}
@@ -205,7 +214,9 @@ void engine::add_workers(std::uint64_t bytes_in_flight) {
 
 result<void> engine::set_up(const wrapper& wrap) {
   devices.make(options, log);
-  if (auto opened = staging.open(options, slots_max, log); !opened) return opened.error();
+  if (auto opened = staging.open(options, slots_max, spare_slots, log); !opened)
+    return opened.error();
+  second_reads.open(slots_max, spare_slots);
   if (auto attached = devices.attach(loop, staging.region()); !attached) return attached.error();
   start(open_threads, open_threads_count);
   start(closing_thread, 1);
@@ -242,7 +253,7 @@ result<void> engine::open_storage(const wrapper& wrap) {
 result<void> engine::choose_reader(const wrapper& wrap) {
   std::string reason = "read_engine::threads was requested";
   if (options.engine != read_engine::threads) {
-    auto created_ring = ring::make(loop, slots_max);
+    auto created_ring = ring::make(loop, slots_max + spare_slots);
     if (created_ring) {
       the_ring = std::move(*created_ring);
       reason = "io_uring with " + the_ring->flags();
@@ -334,6 +345,7 @@ void engine::tear_down() {
   // No read or copy is in flight here. Each user (load or save) is removed after its last read or
   // copy, and close_when_idle() ends the loop after all users were removed.
   if (open_threads) open_threads->join();
+  headers.join();
   if (closing_thread) closing_thread->join();
   if (copy_threads) copy_threads->join();
   if (storage_threads) storage_threads->join();
@@ -395,8 +407,12 @@ void engine::remove_user(const engine_user& user) {
   if (closing_) close_when_idle();
 }
 
+void engine::end_second_reads() {
+  if (closing_) close_when_idle();
+}
+
 void engine::close_when_idle() {
-  if (!users_.empty()) return;
+  if (!users_.empty() || !second_reads.is_idle()) return;
   read_schedule.close();
   check_schedule.close();
   if (the_ring) the_ring->stop();
@@ -405,7 +421,7 @@ void engine::close_when_idle() {
 
 void engine::fill_stats(load_stats& stats) const {
   staging.fill_stats(stats);
-  stats.threads = thread_count_;
+  stats.threads = thread_count_ + headers.thread_count();
   const std::lock_guard lock(mutex_);
   stats.engine = stats_.engine;
   stats.engine_reason = stats_.engine_reason;

@@ -26,6 +26,7 @@
 #include "device/backend.hpp"
 #include "device/device_set.hpp"
 #include "io/direct_file.hpp"
+#include "io/header_reader.hpp"
 #include "io/io_queue.hpp"
 #include "io/ring/ring.hpp"
 #include "io/threads.hpp"
@@ -35,6 +36,7 @@
 #include "runtime/memory_account.hpp"
 #include "runtime/rate_limit.hpp"
 #include "runtime/schedule.hpp"
+#include "runtime/second_reads.hpp"
 #include "runtime/slot_pool.hpp"
 #include "runtime/work.hpp"
 
@@ -82,6 +84,8 @@ class engine : public std::enable_shared_from_this<engine> {
   const loader_options options;
   // The number of slots and workers after add_workers(). Not less than loader_options::slots.
   const std::uint32_t slots_max;
+  // The number of further slots, for second reads.
+  const std::uint32_t spare_slots;
   const allocation_log log;
   const memory_accounts memory;
   const std::vector<extension> extensions;
@@ -103,6 +107,8 @@ class engine : public std::enable_shared_from_this<engine> {
   // stops the user at once.
   void add_user(std::shared_ptr<engine_user> user);
   void remove_user(const engine_user& user);
+  // Must be called when no second read is in progress any more.
+  void end_second_reads();
 
   // Each function creates threads and workers at the first call.
   result<void> start_checking();
@@ -117,6 +123,7 @@ class engine : public std::enable_shared_from_this<engine> {
   admission_control write_admission{loop, options};
   rate_limit read_rate{loop, options.bytes_per_second_max};
   direct_files direct;
+  header_reader headers;
   std::optional<threads> open_threads;
   // Closes files and frees memory. Not part of open_threads, because the end of one load must not
   // wait while another load opens its files.
@@ -126,6 +133,7 @@ class engine : public std::enable_shared_from_this<engine> {
   std::optional<decoders> stream_decoders;  // Created by start_decoding().
   std::optional<threads> saving_threads;    // Created by start_saving().
   slot_pool staging;
+  detail::second_reads second_reads{*this};
   // Null if io_uring is not used. A thread pool then carries out the reads.
   std::unique_ptr<ring> the_ring;
   std::unique_ptr<io_queue> direct_io;

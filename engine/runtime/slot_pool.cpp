@@ -13,14 +13,15 @@
 namespace ringload::inline v0::detail {
 
 result<void> slot_pool::open(const loader_options& options, std::uint32_t slots_max,
-                             const allocation_log& log) {
-  auto created = slots::make(options.slots, options.slot_bytes, options.huge_pages);
+                             std::uint32_t spare_slots, const allocation_log& log) {
+  auto created = slots::make(options.slots + spare_slots, options.slot_bytes, options.huge_pages);
   if (!created) return created.error();
   slots_ = std::move(*created);
   count_ = options.slots;
   slots_max_ = std::max(count_, slots_max);
   pages_ = options.huge_pages;
-  entries_ = std::make_unique<entry[]>(slots_max_);
+  entry_count_ = slots_max_ + spare_slots;
+  entries_ = std::make_unique<entry[]>(entry_count_);
   log_ = log;
   page_kind_reason_ = slots_.not_reserved_reason();
   return {};
@@ -56,7 +57,7 @@ result<void> slot_pool::make_ready(std::uint32_t slot, const device_set& devices
 
 void slot_pool::open_registration(ring* io_ring) {
   if (!io_ring) return refused("io_uring is not used");
-  const auto failed = io_ring->open_buffers(slots_max_);
+  const auto failed = io_ring->open_buffers(entry_count_);
   if (failed) return refused("io_uring_register_buffers_sparse: " + failed.message());
   ring_ = io_ring;
 }
@@ -82,7 +83,7 @@ int slot_pool::registered_buffer(std::uint32_t slot) const noexcept {
 void slot_pool::close() noexcept {
   ring_ = nullptr;
   // entries_ is null if its allocation failed. In this case, no slot was made ready.
-  for (std::uint32_t i = 0; entries_ && i < slots_max_; ++i) entries_[i].logged.release();
+  for (std::uint32_t i = 0; entries_ && i < entry_count_; ++i) entries_[i].logged.release();
   slots_ = {};
   grown_ = {};
 }

@@ -25,9 +25,10 @@ namespace ringload::inline v0::detail {
 class slot_pool {
  public:
   // Reserves address space for all slots. Must be called once, before all other functions. Up to
-  // `slots_max` slots can exist after grow().
+  // `slots_max` slots can exist after grow(). The next `spare_slots` slots, from number
+  // `slots_max`, exist from the start. They are for second reads: see second_reads.hpp.
   result<void> open(const loader_options& options, std::uint32_t slots_max,
-                    const allocation_log& log);
+                    std::uint32_t spare_slots, const allocation_log& log);
 
   slot_region region() const noexcept {
     return {slots_.memory(), slots_.slot_bytes(), {}, false, slots_.owner()};
@@ -79,17 +80,20 @@ class slot_pool {
   void note_pages(std::uint32_t slot, std::string not_reserved_reason);
   void refused(std::string reason);
 
+  bool is_grown(std::uint32_t slot) const noexcept { return slot >= count_ && slot < slots_max_; }
   const slots& slots_with(std::uint32_t slot) const noexcept {
-    return slot < count_ ? slots_ : grown_;
+    return is_grown(slot) ? grown_ : slots_;
   }
   std::uint32_t index_in(std::uint32_t slot) const noexcept {
-    return slot < count_ ? slot : slot - count_;
+    if (slot < count_) return slot;
+    return is_grown(slot) ? slot - count_ : slot - slots_max_ + count_;
   }
 
   // Set by open(), constant afterwards.
-  slots slots_;
+  slots slots_;  // The first `count_` slots, then the spare slots.
   std::uint32_t count_ = 0;
   std::uint32_t slots_max_ = 0;
+  std::uint32_t entry_count_ = 0;  // slots_max_ and the spare slots.
   huge_pages pages_ = huge_pages::transparent;
   // Empty before grow(). No thread uses a slot of `grown_` before the engine thread has handed the
   // slot to this thread.

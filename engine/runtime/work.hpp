@@ -34,8 +34,10 @@ class work {
   // step is in progress until end() is called.
   virtual offer take_step(bool awaited) = 0;
 
-  // Carries out a step. Must return only when neither the kernel nor a device uses the slot.
-  virtual boost::asio::awaitable<void> run(work_step step, result<void>& outcome) = 0;
+  // Carries out a step. May exchange the slot of the step for another one. Must return only when
+  // neither the kernel nor a device uses the slot that the step has at the end. The caller must
+  // keep `step` valid until the end.
+  virtual boost::asio::awaitable<void> run(work_step& step, result<void>& outcome) = 0;
 
   // Called after each step, with its result.
   virtual void end(std::uint32_t step, const result<void>& outcome) = 0;

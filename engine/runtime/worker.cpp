@@ -7,7 +7,7 @@
 namespace ringload::inline v0::detail {
 
 boost::asio::awaitable<void> worker(schedule& steps, std::uint32_t slot) {
-  const std::uint32_t own_slot = slot;
+  std::uint32_t own_slot = slot;
   for (;;) {
     schedule::assignment assigned;
     try {
@@ -17,7 +17,7 @@ boost::asio::awaitable<void> worker(schedule& steps, std::uint32_t slot) {
       continue;
     }
     if (!assigned.owner) break;
-    const work_step step = {assigned.step, own_slot, assigned.awaited};
+    work_step step = {assigned.step, own_slot, assigned.awaited};
     result<void> outcome;
     try {
       co_await assigned.owner->run(step, outcome);
@@ -25,6 +25,7 @@ boost::asio::awaitable<void> worker(schedule& steps, std::uint32_t slot) {
       // The fault names no file or tensor, because a string would need memory.
       outcome = fault{errc::memory_exceeded, {}};
     }
+    own_slot = step.slot;
     assigned.owner->end(assigned.step, outcome);
   }
 }

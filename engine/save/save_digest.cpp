@@ -58,7 +58,7 @@ struct digest_task {
 
 }  // namespace
 
-boost::asio::awaitable<void> save_job::digest_work::run(work_step step, result<void>& outcome) {
+boost::asio::awaitable<void> save_job::digest_work::run(work_step& step, result<void>& outcome) {
   engine& e = *save_.the_engine;
   digest_task task = {save_, step.index, fault()};
   co_await on_thread(*e.check_threads, e.loop, task);

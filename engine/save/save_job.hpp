@@ -52,7 +52,7 @@ class save_job final : public work,
   // The interface `work`: the steps of the job are its writes. A write is in flight from take()
   // until end().
   offer take_step(bool awaited) override;
-  boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
+  boost::asio::awaitable<void> run(work_step& step, result<void>& outcome) override;
   void end(std::uint32_t write, const result<void>& outcome) override;
 
   void count(std::uint32_t bytes, bool direct, bool unstaged) noexcept;
@@ -96,7 +96,7 @@ class save_job final : public work,
    public:
     explicit digest_work(save_job& save) : save_(save) {}
     offer take_step(bool awaited) override;
-    boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
+    boost::asio::awaitable<void> run(work_step& step, result<void>& outcome) override;
     void end(std::uint32_t tensor, const result<void>& outcome) override;
 
    private:

@@ -181,7 +181,7 @@ boost::asio::awaitable<void> process_write(engine& e, write_task& t) {
 
 }  // namespace
 
-boost::asio::awaitable<void> save_job::run(work_step step, result<void>& outcome) {
+boost::asio::awaitable<void> save_job::run(work_step& step, result<void>& outcome) {
   engine& e = *the_engine;
   const std::shared_ptr<write_group> group = work_.group;
   const write_op& op = group->plan.writes[step.index];

@@ -13,6 +13,9 @@ mkdir "$work/models" "$work/mount"
 "$ringload" make "$work/models/m.safetensors" --bytes 96M --shape llama --no-progress \
   >/dev/null || fail "make"
 "$ringload" sum "$work/models/m.safetensors" >"$work/sums" || fail "sum"
+"$ringload" make "$work/models/small.safetensors" --bytes 256K --no-progress >/dev/null ||
+  fail "make"
+"$ringload" sum "$work/models/small.safetensors" >"$work/small_sums" || fail "sum"
 
 # served OPTION...: mounts the folder in place of the mount before.
 served() {
@@ -50,6 +53,24 @@ in_flight=$(sed -n 's/.*"bytes_in_flight": *\([0-9]*\).*/\1/p' "$work/out")
 served --latency 1 --stalled 0.05 --stall 400 --seed 7
 sums_are_right
 sums_are_right --engine threads
+
+# Direct reads that stall are issued a second time.
+served --latency 1 --stalled 0.05 --stall 3000 --seed 7
+field() { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$work/out"; }
+overtaken=0
+for _ in 1 2 3 4 5; do
+  expect 0 "$ringload" load "$model" --json
+  overtaken=$((overtaken + $(field second_reads_won)))
+  [ "$overtaken" -eq 0 ] || break
+done
+[ "$overtaken" -gt 0 ] || fail "no second read was faster than a stall"
+
+# So are reads of headers.
+for seed in 1 2 3 4 5 6; do
+  served --latency 1 --stalled 0.3 --stall 300 --seed "$seed"
+  expect 0 "$ringload" sum "$work/mount/small.safetensors" --no-progress
+  cmp -s "$work/small_sums" "$work/out" || fail "other sums of a header that stalls"
+done
 
 served --short 0.3 --seed 3
 sums_are_right --route direct

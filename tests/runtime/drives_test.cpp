@@ -89,8 +89,9 @@ TEST_CASE("drives: latency raises the limit of a mount, and not of a block devic
   boost::asio::io_context loop;
   const loader_options options = chosen_options({}, device_kind::host);
   drives all(loop, options, 64);
-  const auto limit_after_reads = [&](std::uint64_t id) {
-    drive& used = all.find_or_add(id);
+  const auto limit_after_reads = [&](std::uint64_t id, bool is_distant) {
+    drive& used = all.find_or_add(id, is_distant);
+    CHECK(used.admission.finds_late_reads() == is_distant);
     std::uint64_t bytes_in_flight = 0;
     for (int i = 0; i < 1000; ++i) {
       for (; bytes_in_flight < used.admission.bytes_max(); bytes_in_flight += options.slot_bytes) {
@@ -104,6 +105,6 @@ TEST_CASE("drives: latency raises the limit of a mount, and not of a block devic
     }
     return used.admission.bytes_max();
   };
-  CHECK(limit_after_reads(makedev(0, 45)) == 64 * options.slot_bytes);
-  CHECK(limit_after_reads(makedev(259, 0)) == bytes_in_flight_at_first);
+  CHECK(limit_after_reads(1, true) == 64 * options.slot_bytes);
+  CHECK(limit_after_reads(2, false) == bytes_in_flight_at_first);
 }

@@ -32,7 +32,7 @@ struct listed_work final : work {
     queue.pop_front();
     return {step};
   }
-  boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override {
+  boost::asio::awaitable<void> run(work_step& step, result<void>& outcome) override {
     const bool fails = step.index == failing_step;
     log.push_back(name + std::to_string(step.index) + (step.awaited ? "!" : ""));
     if (fails) throw std::bad_alloc();

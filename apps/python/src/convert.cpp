@@ -93,6 +93,8 @@ nb::dict dict_of(const load_stats& stats) {
   all["reads"] = stats.reads;
   all["short_reads"] = stats.short_reads;
   all["retries"] = stats.retries;
+  all["second_reads"] = stats.second_reads;
+  all["second_reads_won"] = stats.second_reads_won;
   all["requests"] = stats.requests;
   all["requests_repeated"] = stats.requests_repeated;
   all["seconds"] = stats.seconds;

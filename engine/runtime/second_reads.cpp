@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/second_reads.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "base/catch_as_fault.hpp"
+#include "runtime/engine.hpp"
+
+namespace ringload::inline v0::detail {
+
+// A read, and maybe its second read. Exists until both have ended and the timer has ended.
+class read_race : public std::enable_shared_from_this<read_race> {
+ public:
+  using clock = read_pace::clock;
+
+  template <class Handler>
+  read_race(second_reads& reads, Handler&& handler, const raced_read& read)
+      : reads_(reads),
+        engine_(reads.engine_),
+        read_(read),
+        timer_(engine_.loop),
+        resume_(std::forward<Handler>(handler)) {}
+
+  void start() {
+    start(first_, read_.slot);
+    check_later();
+  }
+
+ private:
+  struct attempt : io_queue::operation {
+    std::shared_ptr<read_race> race;  // Set while the read is in flight.
+    std::uint32_t slot = 0;
+    bool in_flight() const noexcept { return race != nullptr; }
+  };
+  void start(attempt& begun, std::uint32_t slot) {
+    begun.slot = slot;
+    begun.request = read_.request;
+    begun.request.memory = engine_.staging.memory(slot).data();
+    begun.request.registered_buffer = engine_.staging.registered_buffer(slot);
+    begun.race = shared_from_this();
+    begun.done = [](io_completion& self, int res) {
+      auto& ended = static_cast<attempt&>(self);
+      const std::shared_ptr<read_race> race = std::move(ended.race);
+      race->end(ended, res);
+    };
+    read_.queue->start(begun);
+  }
+
+  // Without memory for the timer, the read is not issued a second time.
+  void check_later() noexcept {
+    const auto now = clock::now();
+    const auto late_at = read_.admission->late_at(read_.started);
+    // Also waits if no slot is spare, or if the mount was not measured yet.
+    const auto soonest = now + read_pace::margin;
+    try {
+      timer_.expires_at(late_at && *late_at > now ? *late_at : soonest);
+      timer_.async_wait([self = shared_from_this()](boost::system::error_code failed) {
+        if (!failed) self->check();
+      });
+    } catch (const std::exception&) {
+    }
+  }
+
+  void check() {
+    if (is_decided_ || read_.stop->stop_requested()) return;
+    const auto late_at = read_.admission->late_at(read_.started);
+    const bool is_late = late_at && *late_at <= clock::now();
+    if (!is_late || reads_.spare_.empty()) return check_later();
+    const std::uint32_t slot = reads_.spare_.back();
+    reads_.spare_.pop_back();
+    if (engine_.staging.is_ready(slot)) return start_second(slot, true);
+    try {
+      boost::asio::post(engine_.copy_threads->get_executor(), [self = shared_from_this(), slot] {
+        engine& e = self->engine_;
+        const bool is_ready =
+            catch_as_fault([&] { return e.staging.make_ready(slot, e.devices); }).has_value();
+        retry_allocation([&] {
+          boost::asio::post(e.loop, [self, slot, is_ready] { self->start_second(slot, is_ready); });
+        });
+      });
+    } catch (const std::bad_alloc&) {
+      start_second(slot, false);
+    }
+  }
+
+  void start_second(std::uint32_t slot, bool is_ready) {
+    if (!is_ready || is_decided_) return give_back(slot);
+    engine_.staging.register_with_ring(slot);
+    was_repeated_ = true;
+    ++read_.counts->issued;
+    start(second_, slot);
+  }
+
+  void end(attempt& ended, int res) {
+    if (is_decided_) {
+      release_file();
+      return give_back(ended.slot);
+    }
+    if (res >= 0) return decide(ended, res);
+    if (&ended == &first_) {
+      first_error_ = res;
+      if (!second_.in_flight()) decide(first_, res);
+      return;
+    }
+    give_back(second_.slot);
+    if (!first_.in_flight()) decide(first_, first_error_);
+  }
+
+  void decide(attempt& winner, int res) {
+    is_decided_ = true;
+    timer_.cancel();
+    const bool second_won = &winner == &second_;
+    if (second_won) {
+      ++read_.counts->won;
+      if (!first_.in_flight()) give_back(first_.slot);
+    }
+    const raced_result result = {res, winner.slot, was_repeated_};
+    auto resume = std::move(resume_);
+    std::move(resume)(result);
+  }
+
+  void give_back(std::uint32_t slot) noexcept {
+    reads_.spare_.push_back(slot);
+    if (reads_.is_idle()) engine_.end_second_reads();
+  }
+
+  // Closing a file may block.
+  void release_file() noexcept {
+    retry_allocation([this] {
+      boost::asio::post(engine_.closing_thread->get_executor(), [owner = read_.file_owner] {});
+    });
+    read_.file_owner.reset();
+  }
+
+  second_reads& reads_;
+  engine& engine_;
+  raced_read read_;
+  boost::asio::steady_timer timer_;
+  boost::asio::any_completion_handler<void(raced_result)> resume_;
+  attempt first_;
+  attempt second_;
+  int first_error_ = 0;
+  bool was_repeated_ = false;
+  bool is_decided_ = false;
+};
+
+namespace {
+
+struct start_race {
+  template <class Handler>
+  void operator()(Handler&& handler, second_reads* reads, const raced_read* read) const {
+    const auto race = retry_allocation(
+        [&] { return std::make_shared<read_race>(*reads, std::forward<Handler>(handler), *read); });
+    race->start();
+  }
+};
+
+}  // namespace
+
+void second_reads::open(std::uint32_t first_slot, std::uint32_t count) {
+  spare_.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) spare_.push_back(first_slot + i);
+  count_ = count;
+}
+
+boost::asio::awaitable<raced_result> second_reads::read(const raced_read& read) {
+  return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(raced_result)>(
+      start_race(), boost::asio::use_awaitable, this, &read);
+}
+
+}  // namespace ringload::inline v0::detail
