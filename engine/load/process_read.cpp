@@ -63,13 +63,8 @@ bool use_direct_read(const job& load, const read_op& read) {
   // have opened the files of this checkpoint.
   if (load.options().route == read_route::buffered) return false;
   if (load.the_engine->options.gpu_direct == gpu_direct::required) return true;
-  switch (residency_of(file.buffered.get(), read.file_offset, read.bytes)) {
-    case residency::cached:
-    case residency::dirty: return false;
-    case residency::cold:
-    case residency::unknown: return true;
-  }
-  return true;
+  const residency found = residency_of(file.buffered.get(), read.file_offset, read.bytes);
+  return found == residency::cold || found == residency::unknown;
 }
 
 // Returns true if the read can be issued a second time if it is late: a direct read of a distant

@@ -9,21 +9,12 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <deque>
-#include <future>
-#include <map>
-#include <mutex>
 #include <new>
-#include <optional>
-#include <stop_token>
 #include <utility>
 
 #include "base/catch_as_fault.hpp"
 #include "base/retry_allocation.hpp"
-#include "io/threads.hpp"
-#include "remote/s3/s3_list.hpp"
 #include "remote/s3/s3_signature.hpp"
 #include "remote/s3/s3_upload.hpp"
 
@@ -34,89 +25,8 @@ namespace {
 // Two parts are always buffered, so that one can be filled while the other is uploaded.
 constexpr std::uint64_t buffered_bytes_max = std::uint64_t{64} << 20;
 constexpr std::uint32_t buffered_parts_min = 2;
-// The time limit for the removal of an unfinished upload, because a caller may wait for it.
-constexpr std::chrono::milliseconds abort_time_max{10'000};
 
-constexpr std::string_view absent_only = "If-None-Match";
-
-bool is_passing(std::string_view code) noexcept {
-  return code == "InternalError" || code == "SlowDown" || code == "ServiceUnavailable" ||
-         code == "RequestTimeout";
-}
-
-class s3_target final : public byte_target {
- public:
-  s3_target(std::shared_ptr<http_client> client, s3_access access, const s3_address& object,
-            const target_request& request);
-  ~s3_target() override;
-
-  void write_async(const target_write& request, write_handler done) override;
-  void publish() override;
-
- private:
-  struct part {
-    std::unique_ptr<std::byte[]> memory;
-    std::uint64_t filled = 0;
-  };
-  struct waiting_write {
-    target_write request;
-    write_handler done;
-  };
-
-  small_request request_for(http_method method, http_url url) const;
-  void set_body(small_request& request, std::span<const std::byte> bytes) const;
-  fault refused(const small_response& response) const;
-  void check_absent(const std::stop_token& stop) const;
-
-  // ---- Only in the thread of the target ----
-
-  void add(waiting_write write);
-  // Copies all waiting writes whose part has memory.
-  void copy_waiting();
-  part* find_part(std::uint32_t number);
-  result<void> begin_upload();
-  void upload(std::uint32_t number);
-  void end_upload(std::uint32_t number, const result<small_response>& response);
-  void upload_last();
-  void fail(const fault& failure);
-  void end_if_drained();
-
-  // ---- Only when no upload is in flight, in the thread of the caller ----
-
-  // Runs `work` in the thread of the target, and waits until no upload is in flight.
-  void drain(const std::function<void()>& work);
-  void put();
-  void complete();
-  // Returns true if the object on the server is the object of this upload.
-  bool is_published() const;
-  // Returns true if the server has confirmed that the upload no longer exists.
-  bool abort_upload() noexcept;
-
-  const std::shared_ptr<http_client> client_;
-  const s3_access access_;
-  const std::string shown_;
-  const http_url url_;
-  const part_layout layout_;
-  const std::uint64_t bytes_;  // 0 if the size is not known.
-  const bool replaces_;
-
-  std::map<std::uint32_t, part> parts_;  // Buffered parts, by number from 0.
-  std::uint64_t buffered_bytes_ = 0;
-  std::deque<waiting_write> waiting_;
-  std::string upload_;  // Identifier of the upload. Empty before the first part is complete.
-  part_etags etags_;
-  std::uint64_t bytes_taken_ = 0;
-  std::uint32_t in_flight_ = 0;
-  fault failure_;
-  std::stop_source stop_;
-  std::promise<void>* drained_ = nullptr;
-  bool published_ = false;
-
-  // Locked by a network thread that calls post(). The destructor waits for these threads.
-  std::mutex posting_;
-  std::optional<std::stop_callback<std::function<void()>>> on_stop_;
-  threads thread_{1};  // Must be the last member.
-};
+}  // namespace
 
 s3_target::s3_target(std::shared_ptr<http_client> client, s3_access access,
                      const s3_address& object, const target_request& request)
@@ -172,8 +82,6 @@ void s3_target::check_absent(const std::stop_token& stop) const {
   // Any other status is ignored here: a caller without the right to list gets 403.
   if (response.status == 200) throw to_error({{EEXIST, boost::system::system_category()}, shown_});
 }
-
-// ---- Writes ----
 
 void s3_target::write_async(const target_write& request, write_handler done) {
   boost::asio::post(
@@ -319,107 +227,6 @@ void s3_target::upload_last() {
   const bool is_partial = !parts_.empty() && parts_.at(last).filled < layout_.bytes_of(last);
   if (is_partial) upload(last);
 }
-
-// ---- Publication ----
-
-void s3_target::end_if_drained() {
-  if (in_flight_ > 0 || drained_ == nullptr) return;
-  std::exchange(drained_, nullptr)->set_value();
-}
-
-void s3_target::drain(const std::function<void()>& work) {
-  std::promise<void> drained;
-  auto is_drained = drained.get_future();
-  boost::asio::post(thread_.get_executor(), [&] {
-    const auto worked = catch_as_fault([&]() -> result<void> {
-      work();
-      return {};
-    });
-    if (!worked) fail(worked.error());
-    drained_ = &drained;
-    end_if_drained();
-  });
-  is_drained.wait();
-}
-
-void s3_target::publish() {
-  drain([this] { upload_last(); });
-  // A stop request has no effect from here on, because the server may replace the object. The
-  // second call waits for a stop request that came before.
-  on_stop_.reset();
-  drain([] {});
-  if (failure_.code) throw to_error(failure_);
-  if (upload_.empty()) {
-    put();
-  } else {
-    complete();
-  }
-  published_ = true;
-}
-
-void s3_target::put() {
-  small_request request = request_for(http_method::put, url_);
-  if (!replaces_) request.fields.push_back({std::string(absent_only), "*"});
-  std::span<const std::byte> bytes;
-  if (!parts_.empty()) {
-    const part& only = parts_.begin()->second;
-    bytes = {only.memory.get(), static_cast<std::size_t>(only.filled)};
-  }
-  set_body(request, bytes);
-  const auto response = value_or_throw(client_->fetch(request, {}), shown_);
-  if (response.status != 200 && response.status != 201) throw to_error(refused(response));
-}
-
-void s3_target::complete() {
-  const std::string body = s3_completion(etags_);
-  small_request request = request_for(http_method::post, s3_upload_url(url_, upload_));
-  request.fields.push_back({"Content-Type", "application/xml"});
-  if (!replaces_) request.fields.push_back({std::string(absent_only), "*"});
-  set_body(request, std::as_bytes(std::span<const char>(body)));
-  request.must_repeat = [](const small_response& response) {
-    return is_passing(parse_s3_error(response.body).code);
-  };
-  const auto response = client_->fetch(request, {});
-  const unsigned status = response ? response->status : 0;
-  if (status == 200 && is_s3_completion(response->body)) return;
-  // The response to an earlier attempt may have been lost, or the response is no valid XML.
-  const bool is_unclear = status == 0 || status == 200 || status == 404 || status >= 500;
-  if (is_unclear && is_published()) return;
-  const bool is_dropped = abort_upload();
-  fault failure = response ? refused(*response) : response.error();
-  if (status == 404) {
-    failure = {errc::remote_failed, shown_, "the server no longer has the parts of the upload"};
-  }
-  if (is_unclear && !is_dropped) {
-    failure = {failure.code, shown_,
-               failure.cause() + "; the server did not confirm whether the object was replaced"};
-  }
-  throw to_error(failure.in(shown_));
-}
-
-bool s3_target::is_published() const {
-  const auto expected = s3_complete_etag(etags_);
-  if (!expected) return false;
-  const auto response = client_->fetch(request_for(http_method::head, url_), {});
-  if (!response || response->status != 200) return false;
-  const std::string* const etag = response->field("etag");
-  return etag != nullptr && *etag == *expected;
-}
-
-bool s3_target::abort_upload() noexcept {
-  const auto aborted = catch_as_fault([this]() -> result<void> {
-    small_request request = request_for(http_method::remove, s3_upload_url(url_, upload_));
-    request.time_max = abort_time_max;
-    const auto response = client_->fetch(request, {});
-    if (!response) return response.error();
-    if (response->status == 204 || response->status == 200) return {};
-    return refused(*response);
-  });
-  if (aborted) upload_.clear();
-  return static_cast<bool>(aborted);
-}
-
-}  // namespace
 
 std::shared_ptr<byte_target> make_s3_target(std::shared_ptr<http_client> client, s3_access access,
                                             const s3_address& object,

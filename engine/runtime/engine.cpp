@@ -5,10 +5,8 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <bit>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
-#include <set>
 #include <string>
 
 #include "base/catch_as_fault.hpp"
@@ -16,11 +14,10 @@
 #include "base/processors.hpp"
 #include "base/retry_allocation.hpp"
 #include "base/signals_blocked.hpp"
-#include "device/available.hpp"
 #include "io/object_io.hpp"
 #include "io/pool_io.hpp"
 #include "io/ring_io.hpp"
-#include "runtime/memory_budget.hpp"
+#include "runtime/engine_options.hpp"
 #include "runtime/worker.hpp"
 
 namespace ringload::inline v0::detail {
@@ -33,61 +30,6 @@ constexpr std::uint32_t open_threads_count = 2;
 constexpr std::uint32_t saving_threads_count = 2;
 // Maximum number of reads by GPUDirect Storage at the same time. Each read blocks a thread.
 constexpr std::uint32_t storage_threads_max = 16;
-
-result<void> check(const loader_options& options) {
-  const auto wrong = [](const char* option, std::uint64_t value, const char* expected) {
-    return fault{errc::invalid_options, std::string("loader_options::") + option,
-                 "the value is " + grouped(value) + ", expected " + expected};
-  };
-  if (options.slots < 1 || options.slots > 1024)
-    return wrong("slots", options.slots, "1 to 1,024, or 0 for the default");
-  if (options.slot_bytes < 64 * 1024 || options.slot_bytes > 64 * 1024 * 1024 ||
-      !std::has_single_bit(options.slot_bytes)) {
-    return wrong("slot_bytes", options.slot_bytes, "a power of two from 64 KiB to 64 MiB");
-  }
-  if (options.copy_threads < 1 || options.copy_threads > 64)
-    return wrong("copy_threads", options.copy_threads, "1 to 64, or 0 for the default");
-  if (options.reader_threads < 1 || options.reader_threads > 64)
-    return wrong("reader_threads", options.reader_threads, "1 to 64");
-  return {};
-}
-
-// Chooses the default options for a GPU if any target is a GPU, because these options are also
-// sufficient for the host. A GPU that is listed twice is counted once.
-loader_options options_for(const loader_options& options, const std::vector<device>& targets) {
-  std::set<int> gpus;
-  for (const device& target : targets) {
-    if (target.kind() == device_kind::cuda) gpus.insert(target.index());
-  }
-  const loader_options chosen =
-      chosen_options(options, gpus.empty() ? device_kind::host : device_kind::cuda,
-                     static_cast<std::uint32_t>(gpus.size()));
-  // Available memory reduces the default number of slots. A number that the caller set is kept.
-  return options.slots == 0 ? limit_slots(chosen, available_bytes()) : chosen;
-}
-
-// A loader for the host may use more slots on a mount that is limited by its latency, unless the
-// caller has chosen a number or asked for reserved pages, which are scarce.
-std::uint32_t slots_max_for(const loader_options& requested, const loader_options& chosen,
-                            const std::vector<device>& targets) {
-  constexpr std::uint32_t growth_max = 4;
-  const bool on_host = std::ranges::all_of(
-      targets, [](const device& target) { return target.kind() == device_kind::host; });
-  const bool may_grow = requested.slots == 0 && requested.bytes_in_flight == 0 && on_host &&
-                        requested.huge_pages != huge_pages::reserved;
-  if (!may_grow) return chosen.slots;
-  loader_options grown = chosen;
-  grown.slots *= growth_max;
-  return std::max(chosen.slots, limit_slots(grown, available_bytes()).slots);
-}
-
-// At most an eighth of the slots is for second reads, so that a slow mount does not receive each
-// read twice. Reserved pages are scarce, so they are not used for second reads.
-std::uint32_t spare_slots_for(const loader_options& chosen, std::uint32_t slots_max) {
-  constexpr std::uint32_t slots_per_spare = 8;
-  const bool has_spare = chosen.huge_pages != huge_pages::reserved;
-  return has_spare ? (slots_max + slots_per_spare - 1) / slots_per_spare : 0;
-}
 
 // Spawns the coroutine that `make_coroutine` returns. Repeats this step until a coroutine returns
 // normally. If memory is exhausted, co_spawn may throw, the coroutine may end with an exception, or
@@ -137,7 +79,7 @@ std::shared_ptr<engine> engine::make(std::vector<device> targets, const loader_o
   if (targets.empty())
     throw error(errc::invalid_options, "loader", "no device is given, expected at least one");
   const loader_options chosen = options_for(requested, targets);
-  if (auto valid = check(chosen); !valid) throw to_error(valid.error());
+  if (auto valid = check_options(chosen); !valid) throw to_error(valid.error());
   const auto construct = [&]() -> result<std::shared_ptr<engine>> {
     return std::make_shared<engine>(targets, requested, extensions, log);
   };

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Publishes an object of S3 when all its bytes are uploaded, or removes an unfinished upload.
+
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "base/catch_as_fault.hpp"
+#include "remote/s3/s3_list.hpp"
+#include "remote/s3/s3_upload.hpp"
+#include "remote/s3_target.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+namespace {
+
+// The time limit for the removal of an unfinished upload, because a caller may wait for it.
+constexpr std::chrono::milliseconds abort_time_max{10'000};
+
+constexpr std::string_view absent_only = "If-None-Match";
+
+bool is_passing(std::string_view code) noexcept {
+  return code == "InternalError" || code == "SlowDown" || code == "ServiceUnavailable" ||
+         code == "RequestTimeout";
+}
+
+}  // namespace
+
+void s3_target::end_if_drained() {
+  if (in_flight_ > 0 || drained_ == nullptr) return;
+  std::exchange(drained_, nullptr)->set_value();
+}
+
+void s3_target::drain(const std::function<void()>& work) {
+  std::promise<void> drained;
+  auto is_drained = drained.get_future();
+  boost::asio::post(thread_.get_executor(), [&] {
+    const auto worked = catch_as_fault([&]() -> result<void> {
+      work();
+      return {};
+    });
+    if (!worked) fail(worked.error());
+    drained_ = &drained;
+    end_if_drained();
+  });
+  is_drained.wait();
+}
+
+void s3_target::publish() {
+  drain([this] { upload_last(); });
+  // A stop request has no effect from here on, because the server may replace the object. The
+  // second call waits for a stop request that came before.
+  on_stop_.reset();
+  drain([] {});
+  if (failure_.code) throw to_error(failure_);
+  if (upload_.empty()) {
+    put();
+  } else {
+    complete();
+  }
+  published_ = true;
+}
+
+void s3_target::put() {
+  small_request request = request_for(http_method::put, url_);
+  if (!replaces_) request.fields.push_back({std::string(absent_only), "*"});
+  std::span<const std::byte> bytes;
+  if (!parts_.empty()) {
+    const part& only = parts_.begin()->second;
+    bytes = {only.memory.get(), static_cast<std::size_t>(only.filled)};
+  }
+  set_body(request, bytes);
+  const auto response = value_or_throw(client_->fetch(request, {}), shown_);
+  if (response.status != 200 && response.status != 201) throw to_error(refused(response));
+}
+
+void s3_target::complete() {
+  const std::string body = s3_completion(etags_);
+  small_request request = request_for(http_method::post, s3_upload_url(url_, upload_));
+  request.fields.push_back({"Content-Type", "application/xml"});
+  if (!replaces_) request.fields.push_back({std::string(absent_only), "*"});
+  set_body(request, std::as_bytes(std::span<const char>(body)));
+  request.must_repeat = [](const small_response& response) {
+    return is_passing(parse_s3_error(response.body).code);
+  };
+  const auto response = client_->fetch(request, {});
+  const unsigned status = response ? response->status : 0;
+  if (status == 200 && is_s3_completion(response->body)) return;
+  // The response to an earlier attempt may have been lost, or the response is no valid XML.
+  const bool is_unclear = status == 0 || status == 200 || status == 404 || status >= 500;
+  if (is_unclear && is_published()) return;
+  const bool is_dropped = abort_upload();
+  fault failure = response ? refused(*response) : response.error();
+  if (status == 404) {
+    failure = {errc::remote_failed, shown_, "the server no longer has the parts of the upload"};
+  }
+  if (is_unclear && !is_dropped) {
+    failure = {failure.code, shown_,
+               failure.cause() + "; the server did not confirm whether the object was replaced"};
+  }
+  throw to_error(failure.in(shown_));
+}
+
+bool s3_target::is_published() const {
+  const auto expected = s3_complete_etag(etags_);
+  if (!expected) return false;
+  const auto response = client_->fetch(request_for(http_method::head, url_), {});
+  if (!response || response->status != 200) return false;
+  const std::string* const etag = response->field("etag");
+  return etag != nullptr && *etag == *expected;
+}
+
+bool s3_target::abort_upload() noexcept {
+  const auto aborted = catch_as_fault([this]() -> result<void> {
+    small_request request = request_for(http_method::remove, s3_upload_url(url_, upload_));
+    request.time_max = abort_time_max;
+    const auto response = client_->fetch(request, {});
+    if (!response) return response.error();
+    if (response->status == 204 || response->status == 200) return {};
+    return refused(*response);
+  });
+  if (aborted) upload_.clear();
+  return static_cast<bool>(aborted);
+}
+
+}  // namespace ringload::inline v0::remote_http

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Chooses the options of an engine: the caller's options, and defaults for its devices and for the
+// available memory.
+
+#include <cstdint>
+#include <ringload/device.hpp>
+#include <ringload/options.hpp>
+#include <vector>
+
+#include "base/fault.hpp"
+
+namespace ringload::inline v0::detail {
+
+// Fails if a chosen option has an invalid value.
+result<void> check_options(const loader_options& options);
+
+// Chooses the default options for a GPU if any target is a GPU, because these options are also
+// sufficient for the host. A GPU that is listed twice is counted once.
+loader_options options_for(const loader_options& options, const std::vector<device>& targets);
+
+// A loader for the host may use more slots on a mount that is limited by its latency, unless the
+// caller has chosen a number or asked for reserved pages, which are scarce.
+std::uint32_t slots_max_for(const loader_options& requested, const loader_options& chosen,
+                            const std::vector<device>& targets);
+
+// At most an eighth of the slots is for second reads, so that a slow mount does not receive each
+// read twice. Reserved pages are scarce, so they are not used for second reads.
+std::uint32_t spare_slots_for(const loader_options& chosen, std::uint32_t slots_max);
+
+}  // namespace ringload::inline v0::detail
