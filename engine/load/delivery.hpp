@@ -53,9 +53,8 @@ class load_delivery {
 
   // ---- Called by the load ----
 
-  // Makes finish() drop the job's reference to the tensors. Must not be called if the caller
-  // receives a `load_operation`, because the caller can use the `load_operation` to request tensors
-  // later.
+  // Makes finish() drop the job's reference to the tensors. Must not be called if the user has a
+  // `load_operation`, because the user may request tensors from the `load_operation` later.
   void deliver_once() noexcept { delivers_once_ = true; }
   void set_window(std::shared_ptr<tensor_sequence> window) { window_ = std::move(window); }
   // Must be called when the catalog and the plan of the load no longer change.

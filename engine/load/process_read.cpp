@@ -41,7 +41,7 @@ std::uint64_t nanoseconds_since(clock::time_point begin) {
 struct task {
   job& load;
   const read_op& read;
-  std::uint32_t& slot;  // The slot of the worker, which a second read may exchange.
+  std::uint32_t& slot;  // The worker's slot. After a second read, the slot of the faster read.
   bool awaited;
   std::span<std::byte> buffer;  // The slot, or the destination of an unstaged read.
   bool direct = false;
@@ -67,8 +67,8 @@ bool use_direct_read(const job& load, const read_op& read) {
   return found == residency::cold || found == residency::unknown;
 }
 
-// Returns true if the read can be issued a second time if it is late: a direct read of a distant
-// mount, by the ring. A second buffered read would wait for the page that the first has locked.
+// A late read can be issued a second time if it is a direct read of a distant mount, by the ring. A
+// second buffered read would wait for the page that the first read has locked.
 bool can_repeat(const engine& e, const task& t) {
   return t.direct && e.the_ring && t.load.admission_of(t.read).finds_late_reads();
 }

@@ -20,18 +20,21 @@ struct stored_item {
   // stream.
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  // Target of the first element. If `has_own_place` is set, relative to the place of the tensor. If
-  // the tensor is in a block, relative to the start of the block.
+  // Offset of the first element in the destination. If `has_own_place` is set, the offset is
+  // relative to the place of the tensor. If `block` is set, the offset is relative to the start of
+  // this block of tensors.
   std::uint64_t destination_offset = 0;
   std::uint64_t stream_offset = 0;  // For a stream, the offset in the decoded bytes.
   std::uint64_t stream_bytes = 0;   // For a stream, the number of decoded bytes.
   std::uint32_t tensor = 0;
-  std::uint32_t file = 0;  // no_index if the bytes are in memory.
-  // Destination number as in plan.hpp. After a mapped tensor is placed, the number of its mapping.
+  std::uint32_t file = 0;  // no_index if the stored bytes are in host memory.
+  // Destination number as in plan.hpp. If the tensor is mapped, a later step replaces the number by
+  // the number of its mapping.
   std::uint32_t destination = 0;
   std::uint32_t block = no_index;
   std::uint32_t map = no_index;  // Index in split_tensors::maps.
-  // Index in plan_input::streams. no_index if the bytes are neither decoded nor in memory.
+  // Index in plan_input::streams, if the bytes must be decoded, or if they are in host memory.
+  // Otherwise no_index.
   std::uint32_t stream = no_index;
   conversion cast = {};  // Not used with a map.
   // True if the tensor has its own place in its arena: see tensor_form.
@@ -41,8 +44,9 @@ struct stored_item {
   // Later steps set the following members.
   bool unstaged = false;         // True if an unstaged read fetches the item.
   bool first_of_stream = false;  // True if no earlier item is in the same stream.
-  // Number of bytes by which the item is moved from its offset within a 4 KiB block, so that its
-  // elements are aligned. Used only for an unstaged item with its own place.
+  // For a direct read, an item has the same offset within 4 KiB in memory as in the file. If its
+  // elements would then be misaligned, the memory is `shift` bytes further. Used only for an
+  // unstaged item with its own place.
   std::uint32_t shift = 0;
   // The bytes [hole_begin, hole_end) are part of another item, which is unstaged.
   std::uint64_t hole_begin = 0;
@@ -72,8 +76,8 @@ struct split_tensors {
   std::uint64_t bytes_wanted = 0;
 };
 
-// Returns the faults of make_plan() that concern sizes and ranges. If a tensor causes a fault, sets
-// `failed_tensor` to the index of the tensor.
+// Splits all tensors. Fails with the faults of make_plan() that concern sizes and ranges. If a
+// tensor causes a fault, sets `failed_tensor` to the index of the tensor.
 result<split_tensors> split_pieces(const plan_input& input, std::uint32_t* failed_tensor);
 
 }  // namespace ringload::inline v0

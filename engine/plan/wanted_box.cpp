@@ -43,8 +43,8 @@ result<wanted_box> box_of_elements(const tensor_form& form, const conversion& ca
   return box;
 }
 
-// Computes the box for elements with fewer than 8 bits. A row is the wanted range of one tensor
-// dimension, with all elements of the dimensions inside this dimension. The innermost dimension of
+// Computes the box for elements with fewer than 8 bits. The inner dimensions that are wanted
+// completely, and the next dimension outside of them, form a row. The innermost dimension of
 // the result counts the bytes of a row. The other dimensions of the result are the tensor
 // dimensions outside of the row.
 result<wanted_box> box_of_bits(const tensor_form& form, [[maybe_unused]] const conversion& cast) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Implements `group` over MPI. MPI cannot wait for a message, the failure of another rank and a
-// deadline at the same time. Therefore this group polls for all three events.
+// Implements `group` over MPI. The group polls, because MPI cannot wait for a message, the failure
+// of another rank and a deadline at the same time.
 //
 // broadcast() uses MPI_Ibcast on one machine and for few bytes. Between machines, many bytes travel
 // around a ring (ranks/ring_pieces.hpp). With 8 machines, a ring takes 0.41 of the time of
@@ -11,9 +11,8 @@
 //
 // All messages are copied through one buffer with room for four pieces. broadcast() uses two
 // pieces: this rank copies one piece while MPI transfers the other. A ring receives two pieces and
-// sends two pieces. MPI forbids MPI_Cancel and MPI_Request_free for a collective call, and cannot
-// cancel every message. Therefore MPI may still access the buffer after a failure, and the buffer
-// and the requests of collective calls are then leaked.
+// sends two. MPI forbids MPI_Cancel and MPI_Request_free for a collective call, and cannot cancel
+// every message. So MPI may access the buffer after a failure: then the buffer and requests leak.
 
 #include <algorithm>
 #include <array>
@@ -31,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bounded_timeout.hpp"
 #include "base/retry_allocation.hpp"
 #include "ranks/broadcast_route.hpp"
 #include "ranks/ring_pieces.hpp"
@@ -44,8 +44,7 @@ constexpr int failure_tag = 2;
 // A piece of this size stays in the processor's cache during the copy.
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 constexpr std::size_t pieces_max = 2;  // Pieces in flight, in each direction.
-// Used if MPI does not report which rank is missing.
-constexpr int unknown_rank = -1;
+constexpr int unknown_rank = -1;       // Used if MPI does not report which rank is missing.
 // Number of tests without a pause. A message within a machine arrives after a few hundred tests.
 constexpr unsigned busy_tests = 2000;
 constexpr std::chrono::microseconds test_interval{50};
@@ -82,7 +81,8 @@ failure failure_of(int rank, std::string_view reason) noexcept {
 
 class mpi_ranks final : public group {
  public:
-  mpi_ranks(MPI_Comm comm, std::chrono::milliseconds timeout) : comm_(comm), timeout_(timeout) {
+  mpi_ranks(MPI_Comm comm, std::chrono::milliseconds timeout)
+      : comm_(comm), timeout_(detail::bounded_timeout(timeout)) {
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/bounded_timeout.hpp"
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
 #include "ranks/ring_pieces.hpp"
@@ -81,7 +82,7 @@ result<std::vector<std::vector<rank_sockets>>> all_sockets(std::uint32_t ranks) 
 socket_group::socket_group(std::uint32_t rank, std::vector<rank_sockets> peers, unique_fd wake,
                            std::chrono::milliseconds timeout)
     : rank_(rank),
-      timeout_(timeout),
+      timeout_(detail::bounded_timeout(timeout)),
       peers_(std::move(peers)),
       has_left_(peers_.size()),
       events_(peers_.size()),

@@ -5,9 +5,10 @@
 // options apply to Amazon S3, and to other services with the same protocol.
 //
 // A save to s3://bucket/key.safetensors or s3://bucket/key.zt uploads parts, and completes the
-// upload when all parts have arrived. Until then, an existing object is unchanged. The memory for
-// parts is 64 MiB, or two parts if the object is larger than 312 GiB. An upload of a process that
-// was killed is removed by a lifecycle rule of the bucket (AbortIncompleteMultipartUpload).
+// upload when all parts have arrived. Until then, an existing object is unchanged. An upload needs
+// 64 MiB of memory for parts. An object of more than 312 GiB has parts of more than 32 MiB, and its
+// upload needs memory for two parts. If the process is killed, the uploaded parts remain. The
+// bucket needs a lifecycle rule that removes these parts (AbortIncompleteMultipartUpload).
 
 #include <functional>
 #include <optional>

@@ -257,6 +257,16 @@ TEST_CASE("group: a rank that does not come ends the group when the time is over
   }
 }
 
+TEST_CASE("group: the longest time limit does not overflow the clock") {
+  const auto work = [](group& all) { all.barrier(); };
+  for (const rank_transport transport : all_transports) {
+    CAPTURE(name_of(transport));
+    for (const std::string& failure :
+         all_said(3, work, std::chrono::milliseconds::max(), transport))
+      CHECK(failure == "");
+  }
+}
+
 TEST_CASE("group: the rank that did not come is named, also by a rank that waits for another") {
   // Rank 2 waits for rank 0, which has more time and waits for rank 1.
   auto sockets = detail::all_sockets(3);

@@ -188,7 +188,7 @@ std::optional<fault> place(const tensor_claim& claim, packed_section& data, entr
   }
   out.offset = data.begin + claim.offset;
   out.bytes = *bytes;
-  // Cannot overflow for a real file, because the alignment is at most 2^31.
+  // Overflows only for sizes near 2^64, which no file has, because the alignment is at most 2^31.
   const auto padded = checked_add(claim.offset + *bytes, data.alignment - 1);
   if (!padded) {
     return at_tensor(claim, errc::size_overflow, "its aligned end does not fit in 64 bits");

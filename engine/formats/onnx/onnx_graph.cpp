@@ -160,7 +160,7 @@ bool graph_walker::attribute_name(std::string& out) {
   return !in_.failed();
 }
 
-// Reads the value of a Constant node from an attribute without a tensor.
+// Reads the value of a Constant node from an attribute that has plain numbers in place of a tensor.
 bool graph_walker::numbers(const protobuf_field& message, std::uint32_t field,
                            const std::string& path, const std::string& name) {
   onnx_tensor value;

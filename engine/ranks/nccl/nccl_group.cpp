@@ -30,6 +30,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/bounded_timeout.hpp"
 #include "base/retry_allocation.hpp"
 #include "base/signals_blocked.hpp"
 #include "device/cuda/raii.hpp"
@@ -48,8 +49,6 @@ constexpr unsigned queries_between_checks = 50;
 // Maximum time that a rank waits for the other ranks when a communicator ends. The limit is short,
 // because the other ranks may notice a failure only after this rank has returned its error.
 constexpr std::chrono::milliseconds end_wait_max{5000};
-// A longer time limit could overflow the clock.
-constexpr std::chrono::hours timeout_max{24 * 365};
 
 std::string rank_name(std::uint32_t rank) { return "rank " + std::to_string(rank); }
 
@@ -86,7 +85,7 @@ class nccl_ranks final : public group {
         device_(device),
         stream_(static_cast<cudaStream_t>(stream)),
         nccl_(std::move(nccl_library)),
-        timeout_(std::min<std::chrono::milliseconds>(timeout, timeout_max)) {}
+        timeout_(detail::bounded_timeout(timeout)) {}
 
   ~nccl_ranks() override { end_communicator(nccl_->ncclCommDestroy); }
 

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace ringload::inline v0::detail {
+
+// Returns the time limit of a group. A longer time, such as milliseconds::max(), would overflow the
+// clock when it is added to the current time.
+inline std::chrono::milliseconds bounded_timeout(std::chrono::milliseconds timeout) noexcept {
+  constexpr std::chrono::hours timeout_max{24 * 365};
+  return std::min<std::chrono::milliseconds>(timeout, timeout_max);
+}
+
+}  // namespace ringload::inline v0::detail
