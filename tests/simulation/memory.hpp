@@ -28,7 +28,8 @@ class uncertain_memory {
 
 void begin_memory();  // Called at the begin of a world.
 
-// In a world that lacks memory, one of the next allocations fails: the first 256 at most.
+// In a world that lacks memory, one of the next 257 allocations fails. The first ones are more
+// likely.
 void fail_allocation_soon();
 
 // The number of allocations of this world that have failed.
