@@ -141,6 +141,24 @@ TEST_CASE("s3_settings: keys of a file are read again when they have expired") {
   CHECK(!s3_settings({}, fixed).renew);
 }
 
+TEST_CASE("gs_settings, azure_settings: the environment, and nothing if anonymous") {
+  const surroundings here = surrounded_by({{"GS_ACCESS_KEY_ID", "A"},
+                                           {"GS_SECRET_ACCESS_KEY", "B"},
+                                           {"AZURE_STORAGE_SAS_TOKEN", "sv=1"}});
+  remote_wish wish;
+  CHECK(gs_settings(wish, here).access_key_id == "A");
+  CHECK(gs_settings(wish, here).secret_access_key == "B");
+  CHECK(azure_settings(wish, here).sas_token == "sv=1");
+  CHECK(gs_settings(wish, surrounded_by({{"GS_ACCESS_KEY_ID", "A"}})).access_key_id.empty());
+  wish.anonymous = true;
+  wish.endpoint = "http://local";
+  CHECK(gs_settings(wish, here).access_key_id.empty());
+  CHECK(gs_settings(wish, here).endpoint == "http://local");
+  CHECK(azure_settings(wish, here).sas_token.empty());
+  CHECK(azure_settings(wish, here).endpoint == "http://local");
+  CHECK(setting_of("azure_options::sas_token", wish, here) == "AZURE_STORAGE_SAS_TOKEN");
+}
+
 TEST_CASE("s3_settings: keys are of the environment, else of the profile, and all of one place") {
   const texts home = {{"HOME", "/h"}};
   const texts files = {{"/h/.aws/credentials",

@@ -255,6 +255,14 @@ static void extended(const char* path) {
     CHECK(ringload_open(loader, path, NULL, &opened) == RINGLOAD_OK);
     ringload_checkpoint_release(opened);
     ringload_loader_release(loader);
+    ringload_writer_options writing = RINGLOAD_STRUCT(ringload_writer_options);
+    writing.extensions = (const ringload_extension* const*)&extensions[1];
+    writing.extension_count = 1;
+    ringload_writer* writer = NULL;
+    CHECK(ringload_writer_create("s3://bucket/x.zt", &writing, &writer) != RINGLOAD_OK);
+    SAYS("offline");
+    CHECK(ringload_writer_append("s3://bucket/x.zt", &writing, &writer) != RINGLOAD_OK);
+    SAYS("cannot be added");
     ringload_extension* wrong = NULL;
     how.connections = 100000;
     CHECK(ringload_remote_extension(&how, &wrong) == RINGLOAD_INVALID_ARGUMENT && wrong == NULL);
