@@ -58,7 +58,7 @@ int try_reading(int fd, ::dev_t device, const header_reads& trial) {
     const auto arrived = trial.reader->read(fd, device, 0, block, *trial.counts);
     if (arrived) return 0;
     const int failed = arrived.error().code.value();
-    if (failed != EAGAIN) return failed;  // Otherwise no thread of the reader is free.
+    if (failed != EAGAIN) return failed;  // EAGAIN: no thread of the reader is free.
   }
   const ::ssize_t got = uninterrupted([fd] { return ::pread(fd, block.data(), block.size(), 0); });
   return got < 0 ? errno : 0;
