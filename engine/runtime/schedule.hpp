@@ -42,8 +42,8 @@ class schedule {
   boost::asio::awaitable<assignment> take_step();
 
  private:
-  // A `work` is in the same queue at most once. A `work` leaves the queue when it has no step now
-  // and cannot have a step later (work::offer::has_waiting_step).
+  // A `work` is in the same queue at most once. A `work` leaves the queue when take_step() offers
+  // no step and work::offer::has_waiting_step is false.
   using work_queue = std::deque<std::shared_ptr<work>>;
 
   void add_to(work_queue& queue, const std::shared_ptr<work>& owner);
