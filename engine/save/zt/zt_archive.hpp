@@ -87,8 +87,8 @@ class zt_archive {
   // `source_object`. The new component has the name and type of `part`.
   result<void> add_shared(std::uint32_t object, const zt_component& part,
                           std::uint32_t source_object, const std::string& source_part);
-  // Fails if overwrite() must not be called. The tensor must be dense and not compressed, and must
-  // not share its bytes with another component.
+  // Fails if overwrite() cannot be called for the tensor. The tensor must be dense and not
+  // compressed, and must not share its bytes with another component.
   result<void> check_overwrite(const std::string& name) const;
   // Overwrites the stored bytes of a tensor that has passed check_overwrite(), and updates its
   // digest.
