@@ -56,7 +56,7 @@ class in_place_update {
   std::vector<std::vector<std::byte>> old_bytes_;
 };
 
-// Fails unless both versions have tensors of the same names.
+// Fails if the delta adds or removes a tensor.
 void in_place_update::check_versions() const {
   for (const auto& [name, crc] : contents_.result_crcs) {
     if (contents_.base_crcs.contains(name)) continue;
