@@ -5,10 +5,10 @@
 // that must be decoded from beginning to end. Its bytes arrive in pieces, in any order.
 //
 // The pieces of a stream are decoded in stream order, by one thread at a time. If the next piece of
-// the stream has arrived, the same thread decodes this piece too, because the decoder's history
-// (the last decoded bytes) is still in the processor's cache. At most one thread per processor
-// decodes, because a second thread would evict that history. After 4 pieces in a row, the thread
-// appends the stream to the queue and takes another stream.
+// the stream has arrived, the same thread decodes this piece too. The decoder's history (the last
+// decoded bytes) is then still in the processor's cache. At most one thread per processor decodes,
+// because a second thread would evict that history. After 4 pieces in a row, the thread appends the
+// stream to the queue and takes another stream.
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/awaitable.hpp>

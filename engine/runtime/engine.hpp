@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The state that all loads and saves of a loader share: the engine thread with its event loop and
-// io_uring instance, the slots (pinned I/O buffers) and their workers, and thread pools for calls
-// that would block the event loop.
+// The state that all loads and saves of a loader share. The engine thread runs an event loop with
+// an io_uring instance and the workers, which own the slots (pinned I/O buffers). Thread pools make
+// the calls that would block the event loop.
 
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>

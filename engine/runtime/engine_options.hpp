@@ -27,8 +27,8 @@ std::uint32_t slots_max_for(const loader_options& requested, const loader_option
                             const std::vector<device>& targets);
 
 // Returns the number of additional slots for second reads: an eighth of `slots_max`. Few slots are
-// enough, and a slow mount must not receive each read twice. Reserved pages are scarce, so they are
-// not used for second reads.
+// enough, and a slow mount must not receive each read twice. The result is 0 with reserved pages,
+// which are scarce.
 std::uint32_t spare_slots_for(const loader_options& chosen, std::uint32_t slots_max);
 
 }  // namespace ringload::inline v0::detail

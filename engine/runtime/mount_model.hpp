@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Detects a mount whose throughput is limited by its latency, from the durations of its reads. A
-// read takes the latency, the time of its own bytes, and the time that it waits for other reads.
-// While reads wait for less time than a single read takes, the bytes in flight are less than twice
-// the product of latency and bandwidth. Then more bytes in flight increase the throughput, or
-// replace the bytes of reads that stall. Pure arithmetic: the caller passes all times.
+// Detects a mount whose throughput is limited by its latency, from the durations of its reads. The
+// time of a read is the sum of the latency, the time to transfer its own bytes, and the time that
+// the read waits for other reads. While reads wait for less time than a single read takes, the
+// bytes in flight are less than twice the product of latency and bandwidth. Then more bytes in
+// flight increase the throughput, or replace the bytes of reads that stall. Pure arithmetic: the
+// caller passes all times.
 //
 // The queue_depth_tuner needs several measurements of 64 MiB or more to find the same limit, and
 // halves the limit later if fewer bytes are enough. This model needs one turnover: the completion

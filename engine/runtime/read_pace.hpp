@@ -17,7 +17,7 @@ class read_pace {
  public:
   using clock = std::chrono::steady_clock;
 
-  // A read is late if it takes `lateness` times longer than expected, and `margin` in addition. The
+  // A read is late if it takes longer than `lateness` times the expected time plus `margin`. The
   // margin covers short delays of the machine itself.
   static constexpr double lateness = 4;
   static constexpr std::chrono::milliseconds margin{50};
