@@ -42,7 +42,8 @@ result<byte_change> decode_overwrite(std::span<const std::byte> frame,
 // Both functions encode a difference without compression. The versions must have the same size.
 std::vector<std::byte> encode_xor(std::span<const std::byte> before,
                                   std::span<const std::byte> after);
-// `changed` must be the number of bytes that differ. The size must be at most overwrite_bytes_max.
+// `changed` must be the number of bytes that differ. The size of a version must be at most
+// overwrite_bytes_max.
 std::vector<std::byte> encode_overwrite(std::span<const std::byte> before,
                                         std::span<const std::byte> after, std::uint64_t changed);
 

@@ -4,7 +4,7 @@
 // The contents of a delta file: the difference between a base version of a checkpoint and the next
 // version. Pure functions.
 //
-// A delta is a .zt file with these attributes:
+// Usually, a delta is a .zt file with these attributes:
 //
 //   ringload.delta                 the version of this layout: 1
 //   ringload.delta.base            the identity of the base version

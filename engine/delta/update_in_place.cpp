@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Applies a delta to the caller's memory, in place. One pass over the memory changes the bytes and
-// computes their digests. After a failure, the old bytes are restored. A second
-// application of an XOR difference restores the old bytes, even if the base is wrong. Only tensors
-// that the delta stores as a whole need a copy of their old bytes.
+// computes their digests. After a failure, a second application of an XOR difference restores the
+// old bytes, even if the base is wrong. Only tensors that the delta stores as a whole need a copy
+// of their old bytes.
 
 #include <algorithm>
 #include <chrono>

@@ -77,7 +77,7 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
     return opened{unique_fd(), refusal};
   }
 
-  // Opens the descriptor again, because the path may name another file now.
+  // Opens the file of `buffered` through /proc, because `path` may name another file now.
   const int access_mode = mode == access::write ? O_RDWR : O_RDONLY;
   const int flags = access_mode | O_CLOEXEC | O_DIRECT | O_NONBLOCK | O_NOCTTY;
   unique_fd fd = std::move(distant.fd);

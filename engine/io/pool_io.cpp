@@ -51,10 +51,10 @@ constexpr int rwf_dontcache = 0x80;
   return count < 0 ? -errno : count;
 }
 
-// Returns the number of bytes to transfer in one call. A call for a buffered read ends at the end
-// of a huge page of the memory. A call for a direct read has the length of a huge page, because its
-// length must be a multiple of block_bytes. Two kinds of requests are not divided: a write, and a
-// direct read by a `supply`, which does not write to host memory.
+// Returns the number of bytes to transfer in one call. A buffered read is divided at the boundaries
+// of huge pages of the memory. A direct read is divided into pieces of the size of a huge page,
+// because their size must be a multiple of block_bytes. Two kinds of requests are not divided: a
+// write, and a direct read by a `supply`, which does not write to host memory.
 std::uint32_t piece_bytes(const io_request& request, std::uint32_t from) noexcept {
   if (request.is_write || (request.direct && request.supply != nullptr)) {
     return request.bytes - from;

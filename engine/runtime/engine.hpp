@@ -82,9 +82,10 @@ class engine : public std::enable_shared_from_this<engine> {
   // ---- Set before make() returns, constant afterwards ----
 
   const loader_options options;
-  // The number of slots and workers after add_workers(). Not less than loader_options::slots.
+  // Maximum number of workers that own a slot, and of slots without the spare slots. At least
+  // loader_options::slots.
   const std::uint32_t slots_max;
-  // The number of further slots, for second reads.
+  // Number of additional slots for second reads.
   const std::uint32_t spare_slots;
   const allocation_log log;
   const memory_accounts memory;

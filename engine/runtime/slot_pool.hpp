@@ -24,10 +24,9 @@ namespace ringload::inline v0::detail {
 
 class slot_pool {
  public:
-  // Reserves address space for all slots. Must be called once, before all other functions. The
-  // slots below number loader_options::slots exist from the start. grow() adds the slots up to
-  // number `slots_max` - 1. The next `spare_slots` slots exist from the start too, and are for
-  // second reads (see second_reads.hpp).
+  // Reserves address space for the first loader_options::slots slots, and for `spare_slots` slots
+  // from number `slots_max`. The spare slots are for second reads (see second_reads.hpp). The slots
+  // between exist only after grow(). Must be called once, before all other functions.
   result<void> open(const loader_options& options, std::uint32_t slots_max,
                     std::uint32_t spare_slots, const allocation_log& log);
 
@@ -50,9 +49,9 @@ class slot_pool {
 
   // ---- Only in the thread of the io_uring instance ----
 
-  // Reserves address space for the slots from loader_options::slots up to `slots_max`. These slots
-  // are not attached to a device, so only a loader for the host may use these slots. Does nothing
-  // at a second call.
+  // Reserves address space for the slots from number loader_options::slots to number `slots_max` -
+  // 1. These slots are not attached to a device, so only a loader for the host may use these slots.
+  // Does nothing at a second call.
   result<void> grow();
 
   // `io_ring` is null if io_uring is not used.

@@ -2,7 +2,7 @@
 #pragma once
 
 // Runs one operation in a thread of its own. Used by operations that block for a long time, such as
-// delta operations and attaches.
+// delta operations and attaching to a keeper.
 
 #include <boost/asio/error.hpp>
 #include <memory>

@@ -57,7 +57,7 @@ class ring {
   // Sets the memory of one buffer, at most 1 GiB. Other reads may be in flight.
   boost::system::error_code register_buffer(unsigned index, const ::iovec& memory);
 
-  // Limits the number of kernel threads for reads with `by_kernel_worker`.
+  // Limits the number of kernel threads for transfers with `by_kernel_worker`.
   void limit_workers(unsigned threads);
 
   // Ends the wait for the eventfd, so that the loop can end when the loop has no other work.

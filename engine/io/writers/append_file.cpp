@@ -89,7 +89,7 @@ append_file::~append_file() {
   pool_.join();  // A thread may still be in buffered_, which is destroyed before pool_.
 }
 
-// Runs the event loop until met() returns true. This also happens if memory is exhausted: if a
+// Runs the event loop until met() returns true. The wait ends even if memory is exhausted: if a
 // write cannot be started or continued, the destructor of its pending_write marks the write as
 // ended.
 template <class Condition>

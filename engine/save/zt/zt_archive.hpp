@@ -28,8 +28,8 @@
 
 namespace ringload::inline v0 {
 
-// Reads the bytes of a component, beginning at `offset`. Returns as many bytes as the buffer has.
-// The result refers to the buffer or to other memory.
+// Reads the bytes of a component, beginning at `offset`. Returns as many bytes as `buffer` has. The
+// result refers to `buffer` or to other memory.
 using readable_bytes = std::function<result<std::span<const std::byte>>(
     std::uint64_t offset, std::span<std::byte> buffer)>;
 
