@@ -25,8 +25,8 @@ namespace {
 // Alignment of the memory of a changed tensor, the same as for a loaded tensor.
 constexpr std::uint32_t tensor_alignment = 64;
 
-// If the result would share more arenas with its base, all tensors are copied to a new arena. Only
-// used if changed tensors share an allocation.
+// Maximum number of arenas that the result shares with its base. If the number would be larger, all
+// unchanged tensors are copied to a new arena. Not used with allocation::per_tensor.
 constexpr std::size_t shared_arenas_max = 64;
 
 class delta_application {
@@ -38,7 +38,7 @@ class delta_application {
         contents_(delta_.contents()) {}
 
   model run();
-  // Throws if the delta has an index and is for another place in the chain.
+  // Throws if the delta has an index and is for another position in the chain.
   void check_link(const expected_link& link) const;
   // Returns the version of the result. Empty unless the delta has an index.
   std::string identity() const { return contents_.is_indexed ? contents_.result_identity : ""; }

@@ -9,8 +9,8 @@
 //   overwrite  the number of changed bytes as u32, their positions as u32 in ascending order, and
 //              their new values
 //
-// A decoder converts both encodings to a difference of delta_code.hpp, so that a difference can be
-// undone.
+// decode_xor() and decode_overwrite() convert both encodings to the encodings of delta_code.hpp, so
+// that a difference can be undone.
 
 #include <cstddef>
 #include <span>
@@ -32,17 +32,18 @@ struct byte_change {
 };
 
 // Decodes a frame with the XOR of all bytes. Fails with errc::malformed_stream if the frame does
-// not have exactly `bytes` bytes.
+// not decode to exactly `bytes` bytes.
 result<byte_change> decode_xor(std::span<const std::byte> frame, std::uint64_t bytes);
 // Decodes a frame with changed bytes. `before` is the old tensor. Fails with errc::malformed_stream
-// unless the positions are in `before` and in ascending order.
+// unless the positions are in ascending order and less than the size of `before`.
 result<byte_change> decode_overwrite(std::span<const std::byte> frame,
                                      std::span<const std::byte> before);
 
 // Both functions encode a difference without compression. The versions must have the same size.
 std::vector<std::byte> encode_xor(std::span<const std::byte> before,
                                   std::span<const std::byte> after);
-// `changed` must be the number of bytes that differ. The size must be at most overwrite_bytes_max.
+// `changed` must be the number of bytes that differ. The size of a version must be at most
+// overwrite_bytes_max.
 std::vector<std::byte> encode_overwrite(std::span<const std::byte> before,
                                         std::span<const std::byte> after, std::uint64_t changed);
 

@@ -11,8 +11,8 @@ namespace ringload::inline v0 {
 namespace {
 
 // The processor does not predict the next changed elements, because the gaps between them differ.
-// So the loop requests the memory that it reaches later. 1,024 bytes are too near, and 2,048 bytes
-// are slightly slower.
+// Therefore the loop prefetches the memory at this distance after each element. 1,024 bytes are too
+// near, and 2,048 bytes are slightly slower.
 constexpr std::size_t prefetch_distance = 4096;
 
 constexpr unsigned leb128_bits = 7;
@@ -90,7 +90,7 @@ inline std::uint64_t read_leb128(const std::byte*& from) noexcept {
   return number;
 }
 
-// The sum of gaps that all have one or two bytes.
+// The number and the sum of gaps, if every gap has one or two bytes.
 struct short_gaps {
   std::uint64_t count = 0;
   std::uint64_t sum = 0;
@@ -110,8 +110,8 @@ short_gaps add_short_gaps(std::span<const std::byte> gaps) noexcept {
   for (std::size_t begin = 1; begin < size; begin += block_bytes) {
     const std::size_t end = std::min(begin + block_bytes, size);
     std::uint32_t count = 0;
-    std::uint32_t low = 0;   // The sum of all digits.
-    std::uint32_t high = 0;  // The sum of the digits that follow another digit.
+    std::uint32_t low = 0;   // The sum of all digits. A digit is the low 7 bits of a byte.
+    std::uint32_t high = 0;  // The sum of the second digits.
     std::uint8_t has_long = 0;
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint8_t digit = bytes[i] & (leb128_more - 1U);
@@ -202,7 +202,8 @@ result<void> check_change(const change_view& change) {
     return malformed("the difference has " + grouped(change.changed()) + " elements, expected " +
                      grouped(change.elements));
   }
-  // Nearly all differences have short gaps only. The loop below finds the reason of a failure.
+  // Nearly all differences have short gaps only. The loop below also checks longer gaps, and finds
+  // the reason of a failure.
   const short_gaps gaps = add_short_gaps(change.gaps);
   if (gaps.are_short && gaps.count == change.changed() &&
       gaps.sum + gaps.count <= change.elements) {
@@ -244,7 +245,8 @@ change_cursor::change_cursor(const change_view& change) noexcept
 template <class Element>
 void change_cursor::apply_sparse(std::span<std::byte> region) noexcept {
   const std::uint64_t end = position_ + region.size() / sizeof(Element);
-  // Local copies stay in registers. A store to `region` could change the members.
+  // Local copies stay in registers. The members would be read again after each store to `region`,
+  // because the compiler assumes that the store could change the members.
   const std::byte* const planes = change_.planes.data();
   const std::uint64_t changed = changed_;
   const std::uint64_t position = position_;

@@ -47,7 +47,7 @@ struct sparse_change {
 sparse_change encode_sparse(std::span<const std::byte> before, std::span<const std::byte> after,
                             std::uint32_t width, std::uint64_t changed);
 
-// Appends the number of unchanged elements between two changed elements.
+// Appends one gap to `gaps`, as LEB128.
 void append_gap(std::vector<std::byte>& gaps, std::uint64_t gap);
 
 // Encodes all elements. Returns the byte planes of their XOR values.

@@ -4,7 +4,7 @@
 // The contents of a delta file: the difference between a base version of a checkpoint and the next
 // version. Pure functions.
 //
-// A delta is a .zt file with these attributes:
+// Usually, a delta is a .zt file with these attributes:
 //
 //   ringload.delta                 the version of this layout: 1
 //   ringload.delta.base            the identity of the base version
@@ -29,8 +29,7 @@
 //   ringload.delta.base    the version that the delta is applied to, such as "000006"
 //   ringload.delta.result  the version that the delta leads to, such as "000007"
 //
-// Such a delta describes changed tensors only: it has no digest of the base version or of unchanged
-// tensors.
+// A delta with an index describes changed tensors only, and has digests of their next version only.
 
 #include <cstdint>
 #include <map>
@@ -63,7 +62,7 @@ struct version_tensor {
 using version_tensors = std::map<std::string, version_tensor, std::less<>>;
 
 // Returns a text such as "crc32c 9eba690a". The text is a digest of the names, dtypes, shapes and
-// CRC-32C digests of all tensors. Two equal versions have the same text.
+// CRC-32C digests of all tensors. Equal versions have the same text.
 std::string identity_of(const version_tensors& tensors);
 
 // Returns the attributes that describe both versions in a delta file.
@@ -71,7 +70,8 @@ attributes describe_versions(const version_tensors& base, const version_tensors&
 
 // The change of one tensor, or the addition of a tensor.
 struct tensor_change {
-  // `xor_frame` and `overwrite_frame` are the encodings of byte_change.hpp.
+  // `xor_frame` and `overwrite_frame` are the two encodings of a compressed frame: see
+  // byte_change.hpp.
   enum class form : std::uint8_t { sparse, dense, whole, xor_frame, overwrite_frame };
 
   bool is_frame() const noexcept {
@@ -79,7 +79,8 @@ struct tensor_change {
   }
 
   form kind = form::whole;
-  // A frame has the dtype and the shape of the base version, so these members are not used.
+  // The dtype and the shape of the next version. Not used for a frame, which keeps the dtype and
+  // the shape of the base version.
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;
   // Names of tensors in the delta file. `gaps` is set only if `kind` is sparse. `values` is the
@@ -90,7 +91,7 @@ struct tensor_change {
 };
 
 struct delta_contents {
-  // True if the delta has an index. Then the maps of digests are empty, and `metadata` too.
+  // True if the delta has an index. `base_crcs`, `result_crcs` and `metadata` are then empty.
   bool is_indexed = false;
   std::string base_identity;
   std::string result_identity;

@@ -41,8 +41,8 @@ class delta_services {
  public:
   explicit delta_services(engine_ptr loader_engine) : engine_(std::move(loader_engine)) {}
 
-  // If the device is not the host, makes an engine for the host, which is closed when the last
-  // delta_services object that has it is destroyed. Must be called before open() and load(). Throws
+  // If the device is not the host, makes an engine for the host. This engine is closed when the
+  // last copy of this object is destroyed. Must be called before open() and load(). Throws
   // ringload::error.
   void make_host_engine();
 
@@ -60,7 +60,7 @@ class delta_services {
   // Loads all tensors into the memory of the device.
   model load_to_device(const source& from, const load_options& options) const;
   const std::shared_ptr<engine>& loader_engine() const noexcept { return engine_; }
-  // Valid as long as this object.
+  // The result is valid as long as this object exists.
   device_bytes memory() const noexcept;
 
  private:

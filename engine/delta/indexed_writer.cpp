@@ -103,7 +103,8 @@ indexed_writer::indexed_writer(const delta_services& services, const delta_reque
 void indexed_writer::add(const std::string& name, packed_tensor tensor) {
   waiting_bytes_ += tensor.frame.size();
   waiting_.emplace_back(name, std::move(tensor));
-  // The waiting tensors take at most a quarter of the memory of the compared tensors.
+  // Limits the waiting tensors to about a quarter of window_bytes, which is the limit for the
+  // compared tensors.
   if (waiting_bytes_ >= request_.options.window_bytes / 4) write_shard();
 }
 

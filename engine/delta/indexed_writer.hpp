@@ -2,7 +2,7 @@
 #pragma once
 
 // Writes a delta with an index: a folder with safetensors files and model.safetensors.index.json.
-// The folder becomes visible when it is complete.
+// The folder becomes visible when all files are complete.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,8 @@
 
 namespace ringload::inline v0::detail {
 
-// A changed tensor of such a delta.
+// The result of pack_difference(). If both versions of the tensor are equal, `is_changed` is false
+// and the other members are empty.
 struct packed_tensor {
   std::vector<std::byte> frame;  // The compressed difference.
   std::string digest;            // The hexadecimal digest of the next version.

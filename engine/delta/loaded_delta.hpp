@@ -28,8 +28,8 @@ struct applied_tensor {
   // The dtype and the shape of the next version.
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;
-  // Memory for the next version. If the tensor is changed in place, the memory is that of `before`.
-  // Not used if the tensor is unchanged.
+  // Memory for the next version. If the tensor is changed in place, `after` is the memory of
+  // `before`. Not used if the tensor is unchanged.
   std::span<std::byte> after;
   std::uint32_t crc = 0;    // Set by apply(): the CRC-32C of the next version.
   bool is_changed = false;  // Set by apply(): true if `after` may differ from the old bytes.
@@ -49,10 +49,11 @@ class loaded_delta {
   // Fails unless `crc` is the digest of the next version of the tensor.
   result<void> check_result(std::string_view name, std::uint32_t crc) const;
   // Returns a tensor of the base version with its change. Fails if the change is a sparse or dense
-  // difference for another dtype or shape.
+  // difference and has another dtype or shape.
   result<applied_tensor> find_change(std::string_view name, std::span<const std::byte> before,
                                      dtype type, std::span<const std::uint64_t> shape) const;
-  // Returns the name of a tensor that the base must have, but that is not in `names`, or null.
+  // Returns the name of a tensor that the base must have, but that is not in `names`. Returns null
+  // if no tensor is missing.
   const std::string* find_missing(const std::set<std::string_view>& names) const;
   // Returns the difference of a tensor. The kind of the change must not be `whole`. The difference
   // of a frame exists only after apply().
@@ -63,9 +64,10 @@ class loaded_delta {
   // and `tensor.is_changed` is true, a caller that changes in place must restore the old bytes.
   //
   // For a sparse or dense difference, only the digest of the result is computed. The difference
-  // converts exactly one base to this result, so a wrong base has a wrong result too, with the same
-  // probability with which its own digest would be wrong. After a failure, the digest of the base
-  // is computed to find the cause. A delta with an index has no digest of the base.
+  // converts exactly one base to this result, so a wrong base always leads to a wrong result. The
+  // digest of the result detects a wrong base as reliably as a digest of the base. After a failure,
+  // the digest of the base is computed to find the cause. A delta with an index has no digest of
+  // the base.
   //
   // A tensor on a GPU is copied to the host, changed and verified there, and copied back.
   result<void> apply(applied_tensor& tensor) const;
@@ -76,7 +78,8 @@ class loaded_delta {
  private:
   result<void> check_change_of(const tensor_change& change) const;
   change_view difference_of(const tensor_change& change) const;
-  // Implement apply(). `tensor` is in host memory, or in the memory of another device.
+  // Implement apply() for a tensor in host memory, and for a tensor in the memory of another
+  // device.
   result<void> apply_on_host(applied_tensor& tensor) const;
   result<void> apply_on_device(applied_tensor& tensor) const;
   // Decodes the frame of a tensor.
@@ -85,14 +88,14 @@ class loaded_delta {
   // Implements apply_on_host() for a change of the kind `whole`.
   result<void> replace(applied_tensor& tensor) const;
 
-  const device_bytes memory_;  // Of the tensors.
+  const device_bytes memory_;  // Accesses the memory of the tensors.
   const std::string place_;
   model file_;
   delta_contents contents_;
 };
 
-// The place of a delta in a chain. Deltas with an index have names of versions that must agree with
-// the chain. Deltas in .zt files have digests of both versions instead.
+// The position of a delta in a chain. Only a delta with an index is checked: the version names in
+// the index must match this position. A delta in a .zt file has digests of both versions instead.
 struct expected_link {
   std::string base_identity;  // The version of the base. Empty if the version is unknown.
   std::optional<std::uint64_t> version;  // The number of the next version, if it is known.
@@ -104,7 +107,7 @@ struct applied_delta {
 };
 
 // Returns the next version of `request.base`. Throws ringload::error. Fails with
-// errc::malformed_index if the delta has an index and is for another place in the chain.
+// errc::malformed_index if the delta has an index and is for another position in the chain.
 applied_delta apply_delta(const delta_services& services, const apply_request& request,
                           const expected_link& link = {});
 

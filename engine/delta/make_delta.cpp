@@ -241,8 +241,8 @@ void delta_maker::write(writer& out, const comparison& compared) {
   result_.elements_changed += after.size_bytes() / delta_width(after.dtype());
   ++result_.tensors_whole;
   const tensor_info* const info = next_.find(after.name());
-  // The delta names the types of all dtypes, such as f8_e4m3fn. Other types, such as those of
-  // blocks, would be lost.
+  // A delta stores the type of every dtype, such as f8_e4m3fn. Other types, such as the types of
+  // quantised blocks, would be lost.
   const auto element = zt_element_of(info->dtype);
   if (!info->type.empty() && (!element || element->type != info->type)) {
     throw error(errc::unsupported_feature, tensor_place(next_.catalog(), *info),

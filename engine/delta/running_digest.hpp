@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Computes the digest of one tensor while the tensor is changed. Pure functions.
+// Computes the digest of one tensor while the tensor is changed.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,9 +30,11 @@ class running_digest {
   running_digest(checksum_kind kind, std::span<const std::byte> tensor) noexcept
       : kind_(kind), tensor_(tensor), xxh3_(tensor) {}
 
-  // The bytes before `end` have their final values. Must not be less than in the previous call.
+  // Hashes the bytes before `end`, which must have their final values. `end` must not be less than
+  // in the previous call.
   void advance(std::size_t end) noexcept;
-  // All bytes have their final values. Returns a text such as "crc32c 9eba690a".
+  // Hashes the remaining bytes, which must have their final values. Returns a text such as "crc32c
+  // 9eba690a".
   std::string finish();
   // Returns the CRC-32C of the bytes before the last `end`. Returns 0 for another kind.
   std::uint32_t crc() const noexcept { return crc_; }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Applies a delta to the caller's memory, in place. One pass over the memory changes the bytes and
-// computes their digests. After a failure, the old bytes are restored. A second
-// application of an XOR difference restores the old bytes, even if the base is wrong. Only tensors
-// that the delta stores as a whole need a copy of their old bytes.
+// computes their digests. After a failure, a second application of an XOR difference restores the
+// old bytes, even if the base is wrong. Only tensors that the delta stores as a whole need a copy
+// of their old bytes.
 
 #include <algorithm>
 #include <chrono>
@@ -56,7 +56,7 @@ class in_place_update {
   std::vector<std::vector<std::byte>> old_bytes_;
 };
 
-// Fails unless both versions have tensors of the same names.
+// Fails if the delta adds or removes a tensor.
 void in_place_update::check_versions() const {
   for (const auto& [name, crc] : contents_.result_crcs) {
     if (contents_.base_crcs.contains(name)) continue;

@@ -33,7 +33,8 @@ bool is_folder(const fs::path& path) noexcept {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// Finds the folder in a store. Returns an empty folder if no store recognises the path.
+// Finds the folder in a store. If no store recognises the path, returns an empty result for a path
+// of the file system, and fails for an address with "://".
 result<found_source> find_in_stores(const std::string& path, std::span<const extension> extensions,
                                     const std::stop_token& stop) {
   source_options options(strictness::strict);
@@ -60,7 +61,8 @@ source version_folder::source_of(const std::string& name) const {
   return store_ ? source(found_source{store_, name, {}}) : source(path_of(name));
 }
 
-// Sets a name of a version. Fails if the version has a name of this kind already.
+// Sets the name of the full file or of the delta file of a version. Fails if the version already
+// has a name of this kind.
 result<void> version_folder::set_name(std::string version_files::* kind, std::uint64_t version,
                                       const std::string& name) {
   std::string& stored = versions_[version].*kind;
@@ -72,8 +74,8 @@ result<void> version_folder::set_name(std::string version_files::* kind, std::ui
   return {};
 }
 
-// Adds a folder such as weight_v000007. The folder is incomplete, and is not added, if it has
-// neither an index nor a single file with all tensors.
+// Adds a folder such as weight_v000007. A folder that has neither an index nor a single file with
+// all tensors is incomplete, and is not added.
 result<void> version_folder::add_weights(const std::string& name, std::uint64_t version) {
   constexpr std::size_t beginning_bytes = 4096;  // The metadata is usually at the beginning.
   const std::string path = path_of(name);
@@ -170,8 +172,8 @@ result<version_chain> find_chain(const version_folder& folder, std::uint64_t ver
 
 namespace {
 
-// Loads the full version `full`, unless `base` is already loaded. Then applies the deltas. `link`
-// describes the first delta.
+// Begins with the full version `full`, or with the loaded version `base` if `full` is empty. Then
+// applies the deltas. `link` describes the first delta.
 model load_links(const delta_services& services, const std::optional<model>& base,
                  const std::optional<source>& full, const std::vector<source>& deltas,
                  const apply_options& options, expected_link link = {}) {

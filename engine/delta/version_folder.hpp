@@ -21,7 +21,7 @@
 
 namespace ringload::inline v0::detail {
 
-// The names of the files of one version. Empty if the folder has no such file.
+// The names of the files of one version. A name is empty if the folder has no such file.
 struct version_files {
   std::string full;
   std::string delta;
@@ -35,7 +35,8 @@ class version_folder {
                                      const std::stop_token& stop);
 
   const std::map<std::uint64_t, version_files>& versions() const noexcept { return versions_; }
-  // Returns the path of the folder, or of a file of the folder.
+  // Returns the path of the file `name` in the folder. If `name` is empty, returns the path of the
+  // folder.
   std::string path_of(const std::string& name) const;
   source source_of(const std::string& name) const;
 

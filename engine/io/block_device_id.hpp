@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Identifies the drive of a file, so that each drive has its own limit on the bytes in flight, and
+// Identifies the drive of a file, because each drive has its own limit on the bytes in flight. Also
 // finds mounts that are not on a drive of this machine.
 
 #include <sys/types.h>
@@ -20,8 +20,9 @@ std::uint64_t block_device_id(::dev_t device, const std::filesystem::path& root 
 // stall. `device` is the device number of the file `fd`.
 bool is_distant(int fd, ::dev_t device) noexcept;
 
-// Returns true if the file systems of this type (statfs::f_type) have no device number of their own
-// but are on drives of this machine, such as btrfs and overlayfs.
+// Returns true for types of file systems (statfs::f_type) that are on drives or in the memory of
+// this machine, although their device number is not that of a drive. Examples are btrfs, overlayfs
+// and tmpfs.
 bool is_local_file_system(long type) noexcept;
 
 }  // namespace ringload::inline v0

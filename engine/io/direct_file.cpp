@@ -58,7 +58,7 @@ int try_reading(int fd, ::dev_t device, const header_reads& trial) {
     const auto arrived = trial.reader->read(fd, device, 0, block, *trial.counts);
     if (arrived) return 0;
     const int failed = arrived.error().code.value();
-    if (failed != EAGAIN) return failed;  // Otherwise no thread of the reader is free.
+    if (failed != EAGAIN) return failed;  // EAGAIN: no thread of the reader is free.
   }
   const ::ssize_t got = uninterrupted([fd] { return ::pread(fd, block.data(), block.size(), 0); });
   return got < 0 ? errno : 0;
@@ -77,7 +77,7 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
     return opened{unique_fd(), refusal};
   }
 
-  // Opens the descriptor again, because the path may name another file now.
+  // Opens the file of `buffered` through /proc, because `path` may name another file now.
   const int access_mode = mode == access::write ? O_RDWR : O_RDONLY;
   const int flags = access_mode | O_CLOEXEC | O_DIRECT | O_NONBLOCK | O_NOCTTY;
   unique_fd fd = std::move(distant.fd);

@@ -19,7 +19,8 @@
 
 namespace ringload::inline v0 {
 
-// A file on a distant mount.
+// A file on a distant mount: see is_distant() in io/block_device_id.hpp. The default value means
+// that the file is not distant.
 struct distant_file {
   header_reads trial = {};  // Carries out the trial read.
   unique_fd fd = {};        // The file, open for direct reads. If empty, open() opens the file.

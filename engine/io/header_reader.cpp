@@ -29,10 +29,10 @@ using clock = std::chrono::steady_clock;
 using seconds = std::chrono::duration<double>;
 
 constexpr std::uint32_t threads_max = 8;
-// As for the reads of tensors: see runtime/read_pace.hpp.
+// The same values as for reads of tensors: see runtime/read_pace.hpp.
 constexpr double lateness = 4;
 constexpr std::chrono::milliseconds margin{50};
-// The first read of a mount.
+// Used until a read of the mount has been measured.
 constexpr std::chrono::milliseconds late_after_unmeasured{250};
 
 struct free_aligned {
@@ -73,7 +73,8 @@ struct header_reader::race {
     bool is_running() const noexcept { return started && !outcome; }
   };
 
-  // Constant. The range begins and ends at whole blocks, as a direct read must.
+  // Constant after the first start(). The range consists of whole blocks, because the reads are
+  // direct.
   unique_fd fd;
   std::uint64_t offset = 0;
   std::size_t bytes = 0;
@@ -135,7 +136,8 @@ unique_fd header_reader::open_direct(int fd) {
   return unique_fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT | O_NOCTTY));
 }
 
-// Takes a thread for the first read, if the second read could have a thread too.
+// Reserves a thread for the first read, unless no other thread would be left for the second read.
+// Starts the threads at the first call.
 bool header_reader::take_threads() {
   const std::lock_guard lock(mutex_);
   if (is_closed_ || busy_ + 2 > threads_max) return false;

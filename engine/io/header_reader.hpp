@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Blocking reads of headers on distant mounts. A read that is late is issued a second time, as the
-// reads of tensors are (see runtime/second_reads.hpp). A thread of this object carries out each
-// read, so that the caller does not wait for the slower read.
+// Blocking reads of headers on distant mounts (network file systems and FUSE). If a read is late, a
+// second read of the same bytes is issued. Threads of this object carry out both reads, so that the
+// caller does not wait for the slower read. Reads of tensors have the same mechanism in
+// runtime/second_reads.hpp.
 //
 // Both reads are direct. A second buffered read would wait for the page that the first read has
-// locked, and so would the next open() of a file of FUSE.
+// locked. On FUSE, the next open() of the file would wait for this page too.
 
 #include <sys/types.h>
 
@@ -50,7 +51,7 @@ class header_reader {
   result<std::size_t> read(int fd, ::dev_t device, std::uint64_t offset, std::span<std::byte> into,
                            second_read_counts& counts);
 
-  // Waits for the reads that are in progress. Later reads are not repeated.
+  // Waits for the reads that are in progress. Later calls of read() fail with EAGAIN.
   void join();
 
   std::uint32_t thread_count() const noexcept { return thread_count_; }
@@ -68,11 +69,12 @@ class header_reader {
   // Guarded by the mutex.
   bool is_closed_ = false;
   std::optional<threads> threads_;  // Started by the first read.
-  // The longest time of a first read that was not overtaken, by mount.
+  // For each mount: the longest time of a first read that no second read has overtaken.
   std::map<::dev_t, std::chrono::duration<double>> longest_;
 };
 
-// Passed to the functions that open a checkpoint. Without a reader, no read is repeated.
+// Passed to the functions that open a checkpoint. If `reader` is null, no read is issued a second
+// time.
 struct header_reads {
   header_reader* reader = nullptr;
   second_read_counts* counts = nullptr;

@@ -66,7 +66,7 @@ class io_cursor {
   std::uint32_t unit_;
   bool is_write_;
   bool stalled_ = false;         // True if the last write transferred no whole unit.
-  std::uint32_t resumable_ = 0;  // Offset of the next step from the first byte.
+  std::uint32_t resumable_ = 0;  // Offset of the next step within the transfer.
   // Number of transferred bytes: `resumable_`, plus the bytes of an incomplete last unit.
   std::uint32_t reached_ = 0;
   unsigned short_transfers_ = 0;

@@ -25,8 +25,8 @@
 namespace ringload::inline v0 {
 
 // A function that supplies bytes instead of a file. Called in a thread that may block. Returns
-// -errno or a number of bytes, which is smaller than requested only at the end of the file. May set
-// `problem` to a more precise error.
+// -errno or a number of bytes, which is smaller than requested only at the end of the file. In
+// addition to -errno, may set `problem` to a more precise error.
 using byte_supply =
     std::function<std::int64_t(int fd, std::uint64_t file_offset, std::span<std::byte> into,
                                boost::system::error_code& problem)>;
@@ -49,8 +49,8 @@ struct io_request {
 
   // True if the page cache should not keep the bytes after a buffered read. Used only by pool_io.
   bool uncached = false;
-  // True if the memory is not populated. The queue populates the memory if populates() returns
-  // true.
+  // True if pages of `memory` may not be present yet. The queue makes the pages present (populates
+  // the memory) if populates() returns true.
   bool fresh = false;
   // True if a caller waits for the read, so that its completion must not be delayed.
   bool awaited = false;
@@ -65,8 +65,8 @@ struct io_request {
 
 class io_queue {
  public:
-  // `done` is called in the engine thread, and never before start() has returned. The memory of the
-  // request must stay valid until `done` is called.
+  // `done` is called in the thread of the event loop, and never before start() has returned. The
+  // memory of the request must stay valid until `done` is called.
   struct operation : io_completion {
     io_request request;
     int result = 0;  // Used only by the queue.
@@ -75,9 +75,9 @@ class io_queue {
   virtual ~io_queue() = default;
   virtual void start(operation& op) = 0;  // Must not throw.
 
-  // Returns true if a thread of the queue populates memory before the thread writes to the memory.
-  // If the result is false, the caller must populate the memory before the read, because otherwise
-  // the engine thread would handle the page faults one after another.
+  // Returns true if the threads of the queue populate the memory of a `fresh` read. Otherwise the
+  // caller must populate the memory before the read. If nobody populates the memory, the engine
+  // thread handles the page faults one after another.
   virtual bool populates() const noexcept = 0;
 };
 

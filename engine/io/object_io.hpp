@@ -18,7 +18,8 @@ class object_queue final : public io_queue {
   explicit object_queue(boost::asio::io_context& loop) : loop_(loop) {}
   object_queue(const object_queue&) = delete;
   object_queue& operator=(const object_queue&) = delete;
-  // Waits for threads of a store that are still inside post(). All operations must have completed.
+  // Waits for threads of a store that are still inside boost::asio::post(). All operations must
+  // have completed.
   ~object_queue() override;
 
   void start(operation& op) override;

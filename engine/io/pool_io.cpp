@@ -51,10 +51,10 @@ constexpr int rwf_dontcache = 0x80;
   return count < 0 ? -errno : count;
 }
 
-// Returns the number of bytes to transfer in one call. A buffered read ends at the end of the huge
-// page in which it begins. A direct read has the length of a huge page, because the length must be
-// a multiple of block_bytes. Two kinds of requests are not divided: a write, and a direct read by a
-// `supply`, which does not write to host memory.
+// Returns the number of bytes to transfer in one call. A buffered read is divided at the boundaries
+// of huge pages of the memory. A direct read is divided into pieces of the size of a huge page,
+// because their size must be a multiple of block_bytes. Two kinds of requests are not divided: a
+// write, and a direct read by a `supply`, which does not write to host memory.
 std::uint32_t piece_bytes(const io_request& request, std::uint32_t from) noexcept {
   if (request.is_write || (request.direct && request.supply != nullptr)) {
     return request.bytes - from;
@@ -65,8 +65,8 @@ std::uint32_t piece_bytes(const io_request& request, std::uint32_t from) noexcep
       std::min<std::uint64_t>(request.bytes - from, huge_page_bytes - page_offset));
 }
 
-// Reads at most one huge page at a time. The page may have just been populated, and is then still
-// in the CPU cache when the read fills the page.
+// Carries out the request. A call reads at most one huge page. The page may have just been
+// populated, and is then still in the CPU cache when the read fills the page.
 int transfer_all(const io_request& request) noexcept {
   std::uint32_t position = 0;
   while (position < request.bytes) {

@@ -2,9 +2,9 @@
 #pragma once
 
 // Reads and writes in a pool of threads that call pread and pwrite. Without io_uring, the pool
-// transfers all bytes. With io_uring, the pool makes only buffered writes and reads
-// of bytes that are in the page cache. Both copy memory, which would block the engine thread. The
-// pool also calls the byte_supply of a read.
+// transfers all bytes. With io_uring, the pool carries out only two kinds of transfers: buffered
+// writes, and reads of bytes that are in the page cache. Both kinds copy memory, which would block
+// the engine thread. The pool also calls the byte_supply of a read.
 //
 // A copy of 4 MiB from the page cache takes 0.3 ms, and a wake-up of the engine thread takes a
 // twentieth of this time. Therefore a few completions are posted together while operations wait for

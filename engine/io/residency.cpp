@@ -9,7 +9,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// A call of Linux 6.5, which the headers of Debian 12 lack.
+// Number of the system call cachestat (Linux 6.5). The headers of Debian 12 lack this number.
 constexpr long cachestat_call = 451;
 
 struct cachestat_range {

@@ -11,12 +11,13 @@
 namespace ringload::inline v0 {
 
 enum class residency : std::uint8_t {
-  cold,  // No other value applies.
-  // At least 90 % of the pages are in the page cache and no page is dirty, or both ends of a long
-  // range are cached and clean. Copying from the page cache is faster than reading from the drive.
+  cold,  // None of the values below applies.
+  // At least 90 % of the pages are in the page cache, and no page is dirty. A long range is also
+  // `cached` if both of its ends are cached and clean. Copying from the page cache is faster than
+  // reading from the drive.
   cached,
-  // Some counted pages are not yet written to the drive. A direct read would first write these
-  // pages.
+  // The range has pages that are not yet written to the drive. A direct read would first write
+  // these pages.
   dirty,
   unknown,  // The kernel has no cachestat (Linux before 6.5), or the file has another owner.
 };
@@ -30,11 +31,12 @@ struct page_counts {
 // Returns an empty optional if cachestat fails. See residency::unknown.
 std::optional<page_counts> count_pages(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
-// A call takes 0.1 us for a cold range. Counting takes 1 us for each cached MiB, which is a
-// fiftieth of the time to copy the MiB. In a range of more than 256 KiB, the first and the last 64
-// KiB are counted first. If both ends are cached and clean, the bytes between them are nearly
-// always cached too, because files are read and dropped in order. A buffered read fetches the bytes
-// that are not cached. If an end is not cached or not clean, the whole range is counted.
+// A call takes 0.1 us for a cold range. For a cached range, counting takes 1 us for each MiB.
+// Copying a MiB takes 50 times longer. In a range of more than 256 KiB, the first and the last 64
+// KiB are counted first. If both ends are cached and clean, the result is residency::cached. The
+// bytes between the ends are then nearly always cached too, because files are usually read and
+// evicted in order. A buffered read fetches the bytes that are not cached. If an end is not cached
+// or not clean, the whole range is counted.
 residency residency_of(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
 }  // namespace ringload::inline v0

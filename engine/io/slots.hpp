@@ -2,8 +2,9 @@
 #pragma once
 
 // The I/O buffers ("slots") of a loader: one address range, divided into slots of equal size. Each
-// slot is populated separately. Each slot always has the same owner, a worker of the engine (see
-// worker.hpp). Therefore slots need no waiting and no reference counts.
+// slot is populated separately. A slot has one user at a time: a worker of the engine, or a second
+// read (see runtime/worker.hpp and runtime/second_reads.hpp). Therefore slots need no locks and no
+// reference counts.
 
 #include <cstdint>
 #include <memory>

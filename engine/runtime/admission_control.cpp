@@ -19,7 +19,8 @@ admission_control::admission_control(boost::asio::io_context& loop, const loader
   if (fixed_bytes_max_ > 0) return;
   const std::uint64_t limit_max = options.slots * options.slot_bytes;
   const std::uint64_t limit_min = std::min(limit_max, 2 * options.slot_bytes);
-  // On a mount, some reads can stall. The other slots keep the mount busy meanwhile.
+  // On a distant mount, some reads can stall. The limit starts with all slots, so that the other
+  // reads keep the mount busy.
   const std::uint64_t start = slots_max > 0 ? limit_max : first_bytes_in_flight(options);
   tuner_.emplace(limit_min, start, limit_max, slots_max * options.slot_bytes);
   if (slots_max > 0) mount_.emplace();

@@ -26,14 +26,16 @@ class admission_control {
  public:
   using clock = queue_depth_tuner::clock;
 
-  // If the loader tunes the limit, the limit may grow to loader_options::slots. `slots_max` is 0
-  // for a drive of this machine. For a distant mount, the limit starts with all slots, a
-  // mount_model may raise the limit to `slots_max` slots, and a read_pace finds late reads.
+  // If the loader tunes the limit, the limit can grow to the bytes of loader_options::slots slots.
+  // `slots_max` is 0 for a drive of this machine. For a distant mount, the limit starts with all
+  // slots, a mount_model may raise the limit to `slots_max` slots, and a read_pace finds late
+  // reads.
   admission_control(boost::asio::io_context& loop, const loader_options& options,
                     std::uint32_t slots_max = 0);
 
   boost::asio::awaitable<void> acquire(std::uint64_t bytes, bool awaited);
-  // `time` is the duration of the read or write. Without `time`, the mount is not modelled.
+  // `time` is the duration of a read, for the mount_model. Without `time`, the model ignores the
+  // read.
   void release(std::uint64_t bytes, std::optional<clock::duration> time = std::nullopt);
   // Releases the bytes of a read that has ended now.
   void release(const read_pace::started_read& read);

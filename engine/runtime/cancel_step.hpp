@@ -105,7 +105,7 @@ class step_cancellation : public std::enable_shared_from_this<step_cancellation>
   mutable std::mutex mutex_;
   // The mutex guards the members below.
   std::uint64_t current_step_ = 0;
-  std::uint64_t cancelled_step_ = 0;  // Number of the last cancelled step; 0 if none was cancelled.
+  std::uint64_t cancelled_step_ = 0;  // Number of the last cancelled step, or 0.
   bool is_finished_ = true;
   std::function<void()> cancel_operation_;  // Set while wait_for() runs.
 };

@@ -5,10 +5,10 @@
 // that must be decoded from beginning to end. Its bytes arrive in pieces, in any order.
 //
 // The pieces of a stream are decoded in stream order, by one thread at a time. If the next piece of
-// the stream has arrived, the same thread decodes this piece too, because the decoder's history is
-// still in the processor's cache. At most one thread per processor decodes, because a second thread
-// would evict that history. After 4 pieces in a row, the thread appends the stream to the queue and
-// takes another stream.
+// the stream has arrived, the same thread decodes this piece too. The decoder's history (the last
+// decoded bytes) is then still in the processor's cache. At most one thread per processor decodes,
+// because a second thread would evict that history. After 4 pieces in a row, the thread appends the
+// stream to the queue and takes another stream.
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -73,8 +73,8 @@ class decoders {
 
   // Completes when the piece has been decoded or dropped. The bytes of the piece are not used
   // afterwards. A piece waits until all earlier pieces of the stream have been decoded. After a
-  // failed piece, no piece is decoded. The caller must then call give_up() to complete the waiting
-  // pieces.
+  // failed piece, no further piece of the stream is decoded. The caller must then call give_up() to
+  // complete the waiting pieces.
   boost::asio::awaitable<void> decode(running_stream& stream, stream_piece& piece);
 
   // Ends the stream. Completes the pieces that no thread has started. These pieces are not decoded.

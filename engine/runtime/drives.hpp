@@ -47,7 +47,7 @@ class drives {
   // Sets the number of simultaneous reads, which has_worker_for() divides among the active drives.
   void set_reads_max(std::uint32_t reads_max) noexcept { reads_max_ = reads_max; }
   // `is_distant` must be true for a mount whose latency can be large: see is_distant() in
-  // io/block_device_id.hpp. The reference stays valid as long as `drives` exists.
+  // io/block_device_id.hpp. The reference is valid as long as this object exists.
   drive& find_or_add(std::uint64_t id, bool is_distant = false);
   void begin_load(drive& source) noexcept {
     if (source.loads++ == 0) ++active_;
@@ -73,7 +73,7 @@ class drives {
   std::uint32_t reads_max_ = 1;
   std::uint32_t active_ = 0;  // Number of drives with unfinished loads.
   mutable std::mutex mutex_;
-  std::deque<drive> drives_;  // Modified only by the engine thread, which holds the mutex.
+  std::deque<drive> drives_;  // The engine thread adds drives while it holds the mutex.
 };
 
 }  // namespace ringload::inline v0::detail

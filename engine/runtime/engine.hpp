@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The state that all loads and saves of a loader share: the engine thread with its event loop and
-// io_uring instance, the slots (pinned I/O buffers) and their workers, and thread pools for calls
-// that would block the event loop.
+// The state that all loads and saves of a loader share. The engine thread runs an event loop with
+// an io_uring instance and the workers, which own the slots (pinned I/O buffers). Thread pools make
+// the calls that would block the event loop.
 
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
@@ -82,15 +82,16 @@ class engine : public std::enable_shared_from_this<engine> {
   // ---- Set before make() returns, constant afterwards ----
 
   const loader_options options;
-  // The number of slots and workers after add_workers(). Not less than loader_options::slots.
+  // Maximum number of workers that own a slot, and of slots without the spare slots. At least
+  // loader_options::slots.
   const std::uint32_t slots_max;
-  // The number of further slots, for second reads.
+  // Number of additional slots for second reads.
   const std::uint32_t spare_slots;
   const allocation_log log;
   const memory_accounts memory;
   const std::vector<extension> extensions;
   boost::asio::io_context loop{1};
-  // device_set.hpp states which thread may call each function.
+  // For each function of `devices`, device_set.hpp states which thread may call the function.
   device_set devices;
 
   // ---- Engine thread only ----
@@ -99,15 +100,15 @@ class engine : public std::enable_shared_from_this<engine> {
   // nothing if reads can bypass the slots.
   void prepare_slots();
 
-  // Adds workers until so many bytes can be in flight, but at most up to `slots_max`. Used if a
-  // mount needs more bytes in flight than all slots have.
+  // Adds workers until `bytes_in_flight` bytes can be in flight, or until there are `slots_max`
+  // workers. Used if a mount needs more bytes in flight than the present slots contain.
   void add_workers(std::uint64_t bytes_in_flight);
 
   // Keeps a load or a save alive until remove_user() is called. If the engine is being closed,
   // stops the user at once.
   void add_user(std::shared_ptr<engine_user> user);
   void remove_user(const engine_user& user);
-  // Must be called when no second read is in progress any more.
+  // Must be called when the last second read has ended, because close() waits for second reads.
   void end_second_reads();
 
   // Each function creates threads and workers at the first call.
@@ -117,7 +118,8 @@ class engine : public std::enable_shared_from_this<engine> {
 
   // Reads of loads and writes of saves. The workers that own a slot carry out these steps.
   schedule read_schedule{loop};
-  // Tensors whose digests or indices must be checked. Workers without a slot carry out the checks.
+  // Checks of the digests of tensors, and of the indices of sparse tensors. Workers without a slot
+  // carry out the checks.
   schedule check_schedule{loop};
   detail::drives drives{loop, options, slots_max};
   admission_control write_admission{loop, options};

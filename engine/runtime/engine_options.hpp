@@ -17,16 +17,18 @@ namespace ringload::inline v0::detail {
 result<void> check_options(const loader_options& options);
 
 // Chooses the default options for a GPU if any target is a GPU, because these options are also
-// sufficient for the host. A GPU that is listed twice is counted once.
+// sufficient for the host. Counts a GPU that is listed twice only once.
 loader_options options_for(const loader_options& options, const std::vector<device>& targets);
 
-// A loader for the host may use more slots on a mount that is limited by its latency, unless the
-// caller has chosen a number or asked for reserved pages, which are scarce.
+// Returns the maximum number of slots. A loader for the host may use additional slots for a mount
+// that is limited by its latency. The result is `chosen.slots` if the caller has set `slots` or
+// `bytes_in_flight`, or has requested reserved pages, which are scarce.
 std::uint32_t slots_max_for(const loader_options& requested, const loader_options& chosen,
                             const std::vector<device>& targets);
 
-// At most an eighth of the slots is for second reads, so that a slow mount does not receive each
-// read twice. Reserved pages are scarce, so they are not used for second reads.
+// Returns the number of additional slots for second reads: an eighth of `slots_max`. Few slots are
+// enough, and a slow mount must not receive each read twice. The result is 0 with reserved pages,
+// which are scarce.
 std::uint32_t spare_slots_for(const loader_options& chosen, std::uint32_t slots_max);
 
 }  // namespace ringload::inline v0::detail

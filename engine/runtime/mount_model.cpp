@@ -9,11 +9,12 @@ namespace ringload::inline v0::detail {
 namespace {
 
 // The limit is raised while the median time of the reads is below this multiple of the shortest.
-// The ratio is less than 2, because a drive that carries all reads at once doubles each time if the
-// limit is doubled.
+// The ratio is less than 2, because a busy drive may carry out all admitted reads at once. Each
+// read then takes twice as long after the limit was doubled, and must not cause a further raise.
 constexpr double waiting_ratio = 1.9;
 constexpr std::size_t samples_min = 4;
-// The tuner may halve the limit that a raise has doubled. This number bounds the repetitions.
+// The tuner may halve the limit again after a raise. This maximum ends the repetition of raising
+// and halving.
 constexpr std::uint32_t raises_max = 8;
 
 }  // namespace

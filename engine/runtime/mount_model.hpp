@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Detects a mount whose throughput is limited by its latency, from the durations of its reads. A
-// read takes the latency, the time of its own bytes, and the time that it waits for other reads.
-// While reads wait for less time than a single read takes, the bytes in flight are less than twice
-// the product of latency and bandwidth. Then more bytes in flight increase the throughput, or
-// replace the bytes of reads that stall. Pure arithmetic: the caller passes all times.
+// Detects a mount whose throughput is limited by its latency, from the durations of its reads. The
+// time of a read is the sum of the latency, the time to transfer its own bytes, and the time that
+// the read waits for other reads. While reads wait for less time than a single read takes, the
+// bytes in flight are less than twice the product of latency and bandwidth. Then more bytes in
+// flight increase the throughput, or replace the bytes of reads that stall. Pure arithmetic: the
+// caller passes all times.
 //
 // The queue_depth_tuner needs several measurements of 64 MiB or more to find the same limit, and
 // halves the limit later if fewer bytes are enough. This model needs one turnover: the completion
-// of as many bytes as may be in flight.
+// of as many bytes as the limit allows in flight.
 
 #include <array>
 #include <chrono>
@@ -23,8 +24,9 @@ class mount_model {
   using duration = std::chrono::steady_clock::duration;
 
   // Reports a read. Returns true if the limit for the bytes in flight, which is `bytes_max` at
-  // present, must be doubled. `is_full` must be true if no other read of this size could be in
-  // flight. Otherwise not the limit, but memory or the processors limit the throughput.
+  // present, must be doubled. `is_full` must be true if the limit had no room for another read of
+  // this size. If `is_full` is false, memory or the processors limit the throughput, and raising
+  // the limit has no effect.
   bool completed(std::uint64_t bytes, duration time, std::uint64_t bytes_max,
                  bool is_full) noexcept;
 
@@ -32,7 +34,7 @@ class mount_model {
   static constexpr std::size_t samples_max = 64;
 
   void begin_turnover(bool skipped) noexcept;
-  double median() noexcept;  // Of the samples of this turnover.
+  double median() noexcept;  // The median of the samples of this turnover.
 
   // The largest read so far. Reads of less than half of this size are not sampled.
   std::uint64_t largest_ = 0;

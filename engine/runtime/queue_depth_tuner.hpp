@@ -21,8 +21,8 @@ class queue_depth_tuner {
  public:
   using clock = std::chrono::steady_clock;
 
-  // All values are in bytes. 0 < bytes_min <= bytes_at_start <= bytes_max must hold. raise() may
-  // choose up to `raised_bytes_max`, trials only up to `bytes_max`.
+  // All values are in bytes. 0 < bytes_min <= bytes_at_start <= bytes_max must hold. A trial may
+  // increase the chosen value up to `bytes_max`, and raise() up to `raised_bytes_max`.
   queue_depth_tuner(std::uint64_t bytes_min, std::uint64_t bytes_at_start, std::uint64_t bytes_max,
                     std::uint64_t raised_bytes_max = 0) noexcept;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Delays reads so that loader_options::bytes_per_second_max is kept. Engine thread only.
+// Delays reads so that loader_options::bytes_per_second_max is not exceeded. Engine thread only.
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>

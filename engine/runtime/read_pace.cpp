@@ -58,8 +58,9 @@ std::optional<read_pace::clock::time_point> read_pace::late_at(
   const auto by_bytes_before =
       read.started_at + late_after(latency() + seconds_of_bytes(read.bytes_before + read.bytes));
 
-  // The next read completes after the time of its bytes. The largest read is assumed, because
-  // another read may be next. The latency counts only if it was not over at the last completion.
+  // Expects the next completion after the time to transfer one read. Another read may complete
+  // next, so the size of the largest read is used. If the latency of this read was not over at the
+  // last completion, the rest of the latency is added.
   const auto quiet_since = std::max(read.started_at, *last_completed_);
   const double latency_left = latency() - seconds_of(quiet_since - read.started_at);
   const double next = std::max(0.0, latency_left) + seconds_of_bytes(largest_bytes_);

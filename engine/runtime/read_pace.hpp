@@ -2,9 +2,9 @@
 #pragma once
 
 // Predicts how long the reads of a mount take, so that a read that stalls can be issued a second
-// time. The model is a latency, and bytes over a bandwidth: a read takes the latency, the time of
-// the bytes in flight before the read, and the time of its own bytes. Both numbers are measured
-// while loads run. Pure arithmetic: the caller passes all times.
+// time. The model has a latency and a bandwidth. A read takes the latency, plus the time to
+// transfer its own bytes and the bytes that were in flight before. The latency and the bandwidth
+// are measured while loads run. Pure arithmetic: the caller passes all times.
 
 #include <algorithm>
 #include <chrono>
@@ -17,7 +17,7 @@ class read_pace {
  public:
   using clock = std::chrono::steady_clock;
 
-  // A read is late if it takes `lateness` times longer than expected, and `margin` in addition. The
+  // A read is late if it takes longer than `lateness` times the expected time plus `margin`. The
   // margin covers short delays of the machine itself.
   static constexpr double lateness = 4;
   static constexpr std::chrono::milliseconds margin{50};
@@ -34,8 +34,9 @@ class read_pace {
   // Returns the time at which the read is late, as far as is known now. Returns an empty optional
   // before the first reads were measured. There are two reasons to be late:
   //   - The read takes too long for the bytes that were in flight at its start.
-  //   - No read completes any more. This happens at the end of a load, when few reads are left. A
-  //     read can then wait for less time than its bytes in flight had to wait at its start.
+  //   - No read completes for too long. This finds a stalled read at the end of a load, when few
+  //     reads are left. The first rule would wait longer, because it allows time for all bytes that
+  //     were in flight at the start of the read.
   std::optional<clock::time_point> late_at(const started_read& read) const noexcept;
 
  private:
@@ -52,8 +53,8 @@ class read_pace {
   double seconds_per_byte_ = 0;  // 0 before the first measurement.
   std::optional<clock::time_point> last_completed_;
 
-  // The current measurement of the bandwidth. The time of a read begins at the completion before,
-  // but not before the start of the read.
+  // The current measurement of the bandwidth. The time of a read begins at the previous completion,
+  // or at the start of the read if the start is later.
   double measured_seconds_ = 0;
   std::uint64_t measured_bytes_ = 0;
   std::uint32_t measured_reads_ = 0;

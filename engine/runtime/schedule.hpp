@@ -2,9 +2,9 @@
 #pragma once
 
 // Decides which step a worker (see worker.hpp) carries out next. A step is one read or check of a
-// load, or one write of a save. Workers first take the steps that a caller waits for, then the
-// steps of work that add() has added, and then the steps of work that add_last() has added. Workers
-// take steps in turn from all work of the same priority. Engine thread only.
+// load, or one write of a save. Steps that a caller waits for are taken first. The steps of work
+// that add() has added are next, then the steps of work that add_last() has added. Workers take
+// steps in turn from all work of the same priority. Engine thread only.
 
 #include <cstdint>
 #include <deque>
@@ -42,8 +42,8 @@ class schedule {
   boost::asio::awaitable<assignment> take_step();
 
  private:
-  // A `work` is in the same queue at most once. A `work` leaves the queue when it has no step now
-  // and cannot have a step later (work::offer::has_waiting_step).
+  // A `work` is in the same queue at most once. A `work` leaves the queue when take_step() offers
+  // no step and work::offer::has_waiting_step is false.
   using work_queue = std::deque<std::shared_ptr<work>>;
 
   void add_to(work_queue& queue, const std::shared_ptr<work>& owner);

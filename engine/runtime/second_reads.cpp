@@ -13,7 +13,7 @@
 
 namespace ringload::inline v0::detail {
 
-// A read, and maybe its second read. Exists until both have ended and the timer has ended.
+// A read, and maybe its second read. Exists until both reads and the timer have ended.
 class read_race : public std::enable_shared_from_this<read_race> {
  public:
   using clock = read_pace::clock;
@@ -51,11 +51,12 @@ class read_race : public std::enable_shared_from_this<read_race> {
     read_.queue->start(begun);
   }
 
-  // Without memory for the timer, the read is not issued a second time.
+  // If there is no memory for the timer, the read is not issued a second time.
   void check_later() noexcept {
     const auto now = clock::now();
     const auto late_at = read_.admission->late_at(read_.started);
-    // Also waits if no slot is spare, or if the mount was not measured yet.
+    // Checks again after `margin` if the read is late but no slot is spare, or if the mount was not
+    // measured yet.
     const auto soonest = now + read_pace::margin;
     try {
       timer_.expires_at(late_at && *late_at > now ? *late_at : soonest);
@@ -129,7 +130,7 @@ class read_race : public std::enable_shared_from_this<read_race> {
     if (reads_.is_idle()) engine_.end_second_reads();
   }
 
-  // Closing a file may block.
+  // Releases the file in the closing thread, because closing a file may block.
   void release_file() noexcept {
     retry_allocation([this] {
       boost::asio::post(engine_.closing_thread->get_executor(), [owner = read_.file_owner] {});

@@ -2,8 +2,8 @@
 #pragma once
 
 // Reads of a distant mount that are issued a second time if they are late (see read_pace.hpp). The
-// second read writes into a spare slot. The first of the two reads that succeeds completes the
-// read, and the worker then owns the slot of this read. The slot of the other read becomes a spare
+// second read writes into a spare slot. The operation completes when one of the two reads succeeds.
+// The worker then owns the slot of the successful read. The slot of the other read becomes a spare
 // slot when the other read ends, because until then the kernel may write to the slot.
 //
 // The number of spare slots limits the second reads. Engine thread only.
@@ -33,10 +33,11 @@ struct raced_read {
   raced_read() = default;
 
   io_queue* queue = nullptr;
-  // The memory and the registered buffer are ignored. May contain no pointer to other objects.
+  // `memory` and `registered_buffer` are ignored. All other pointers of the request must be null,
+  // because the slower read can outlive the caller's objects.
   io_request request;
   std::uint32_t slot = 0;
-  admission_control* admission = nullptr;  // Must find late reads.
+  admission_control* admission = nullptr;  // finds_late_reads() must be true.
   read_pace::started_read started;
   // Keeps the file open until both reads have ended.
   std::shared_ptr<const void> file_owner;
@@ -61,9 +62,8 @@ class second_reads {
   void open(std::uint32_t first_slot, std::uint32_t count);
 
   // Carries out a read, and issues the read a second time if the read is late and a slot is spare.
-  // Returns when one of the reads has succeeded or when all issued reads have failed. Then returns
-  // the error of the first read.
-  // The caller must keep `read` valid until then.
+  // Returns when one of the reads has succeeded. If all issued reads have failed, returns the error
+  // of the first read. The caller must keep `read` valid until the coroutine returns.
   boost::asio::awaitable<raced_result> read(const raced_read& read);
 
   // Returns false while the kernel may write to a spare slot.

@@ -24,9 +24,9 @@ namespace ringload::inline v0::detail {
 
 class slot_pool {
  public:
-  // Reserves address space for all slots. Must be called once, before all other functions. Up to
-  // `slots_max` slots can exist after grow(). The next `spare_slots` slots, from number
-  // `slots_max`, exist from the start. They are for second reads: see second_reads.hpp.
+  // Reserves address space for the first loader_options::slots slots, and for `spare_slots` slots
+  // from number `slots_max`. The spare slots are for second reads (see second_reads.hpp). The slots
+  // between exist only after grow(). Must be called once, before all other functions.
   result<void> open(const loader_options& options, std::uint32_t slots_max,
                     std::uint32_t spare_slots, const allocation_log& log);
 
@@ -49,8 +49,9 @@ class slot_pool {
 
   // ---- Only in the thread of the io_uring instance ----
 
-  // Reserves address space for the slots from loader_options::slots up to `slots_max`. No device
-  // knows these slots, so only a loader for the host may use them. Does nothing at a second call.
+  // Reserves address space for the slots from number loader_options::slots to number `slots_max` -
+  // 1. These slots are not attached to a device, so only a loader for the host may use these slots.
+  // Does nothing at a second call.
   result<void> grow();
 
   // `io_ring` is null if io_uring is not used.
@@ -95,8 +96,8 @@ class slot_pool {
   std::uint32_t slots_max_ = 0;
   std::uint32_t entry_count_ = 0;  // slots_max_ and the spare slots.
   huge_pages pages_ = huge_pages::transparent;
-  // Empty before grow(). No thread uses a slot of `grown_` before the engine thread has handed the
-  // slot to this thread.
+  // Empty before grow(). Another thread uses a slot of `grown_` only after the engine thread has
+  // passed the number of the slot to that thread.
   slots grown_;
   std::unique_ptr<entry[]> entries_;
   allocation_log log_;

@@ -2,7 +2,7 @@
 #pragma once
 
 // Runs one operation in a thread of its own. Used by operations that block for a long time, such as
-// delta operations and attaches.
+// delta operations and attaching to a keeper.
 
 #include <boost/asio/error.hpp>
 #include <memory>
@@ -55,8 +55,9 @@ struct operation_step final : step_thread::step {
   std::shared_ptr<step_thread> self;
 };
 
-// Starts a thread that calls `work()`. The result, of type T, completes the operation. `place` is
-// the place of the fault after a cancellation. Reports every failure by completing the operation.
+// Starts a thread that calls `work()`. The result, of type T, completes the operation. If the
+// operation is cancelled, the fault has `place` as its place. Reports every failure by completing
+// the operation.
 template <class T, class Work>
 void run_step_operation(std::unique_ptr<operation<T>> waiting, std::string place,
                         std::shared_ptr<step_cancellation> cancellation, Work work) {

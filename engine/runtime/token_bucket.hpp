@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides when reads may start, so that a loader reads at most a number of bytes per second. Pure:
-// the caller passes the time.
+// Decides when reads may start, so that a loader reads at most `bytes_per_second_max` bytes per
+// second. Pure arithmetic: the caller passes the time.
 
 #include <chrono>
 #include <cstdint>
@@ -14,7 +14,8 @@ class token_bucket {
  public:
   using clock = std::chrono::steady_clock;
 
-  // A read that starts late by up to this time does not lower the rate.
+  // If a read starts late by up to this time, the next reads start earlier, so that the delay does
+  // not lower the rate.
   static constexpr std::chrono::milliseconds lateness_max{50};
 
   explicit token_bucket(std::uint64_t bytes_per_second_max) noexcept
@@ -26,7 +27,7 @@ class token_bucket {
 
  private:
   const std::uint64_t bytes_per_second_max_;
-  std::optional<clock::time_point> next_;  // When the next read may start. Empty before the first.
+  std::optional<clock::time_point> next_;  // Start of the next read. Empty before the first.
 };
 
 }  // namespace ringload::inline v0

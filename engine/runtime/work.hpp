@@ -34,9 +34,9 @@ class work {
   // step is in progress until end() is called.
   virtual offer take_step(bool awaited) = 0;
 
-  // Carries out a step. May exchange the slot of the step for another one. Must return only when
-  // neither the kernel nor a device uses the slot that the step has at the end. The caller must
-  // keep `step` valid until the end.
+  // Carries out a step. May change `step.slot`: the worker then owns the new slot instead. Must
+  // return only when neither the kernel nor a device uses the slot `step.slot`. The caller must
+  // keep `step` valid until the coroutine returns.
   virtual boost::asio::awaitable<void> run(work_step& step, result<void>& outcome) = 0;
 
   // Called after each step, with its result.

@@ -128,8 +128,8 @@ class layouter {
 // Returns the order of the tensors in the files. tensor_order::given is the order of the caller.
 // tensor_order::reference is the order of the reference implementation: descending alignment of the
 // dtypes. The enumerators of dtype are in ascending order of alignment. If settings_.alignment is
-// at least 4 KiB, the first tensors of tensor_order::reference are those whose size is a multiple
-// of 4 KiB. Therefore each of these tensors begins at a multiple of 4 KiB.
+// at least 4 KiB, the tensors whose size is a multiple of 4 KiB come first in
+// tensor_order::reference. Therefore each of these tensors begins at a multiple of 4 KiB.
 std::vector<std::uint32_t> layouter::ordered() const {
   std::vector<std::uint32_t> order(tensors_.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});

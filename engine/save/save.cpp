@@ -63,7 +63,7 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<save_job>& j
     if (job->stopped()) co_return;
   }
   job->begin(std::move(*set_up.setup));
-  // Files and writes are fixed. No later code chooses an offset or a size.
+  // From here on, the set of files and the offset and size of each write cannot change.
 
   if (job->options().digest) e.check_schedule.add(job->digests());
   e.read_schedule.add_last(job);
@@ -71,8 +71,7 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<save_job>& j
 
 boost::asio::awaitable<void> save(engine& e, std::shared_ptr<save_job> job) {
   set_up_task set_up = {e, *job, fault()};
-  // Any of the following small allocations may fail. In this case, the save fails, but its
-  // operation still completes.
+  // If memory is exhausted, the save fails, but its operation still completes.
   bool has_begun = false;
   while (!has_begun || !job->is_quiet()) {
     try {

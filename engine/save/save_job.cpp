@@ -34,7 +34,7 @@ void save_job::begin(save_setup setup) {
 }
 
 work::offer save_job::take_step(bool) {
-  // The schedule may call take() again after the last write was taken.
+  // The schedule may call take_step() again after the last write was taken.
   if (stopped() || !work_.group || next_ == work_.group->plan.writes.size()) return {};
   ++in_flight_;
   return {next_++};

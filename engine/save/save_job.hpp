@@ -46,11 +46,11 @@ class save_job final : public work,
   // Takes over the open files and the plan. Afterwards, workers may take writes.
   void begin(save_setup setup);
   written_file& file(const write_op& op) noexcept { return work_.files.files()[op.file]; }
-  // A check thread may also call group() while the thread computes a digest.
+  // A check thread that computes a digest may also call group().
   const std::shared_ptr<write_group>& group() const noexcept { return work_.group; }
 
-  // The interface `work`: the steps of the job are its writes. A write is in flight from take()
-  // until end().
+  // The interface `work`: the steps of the job are its writes. A write is in flight from
+  // take_step() until end().
   offer take_step(bool awaited) override;
   boost::asio::awaitable<void> run(work_step& step, result<void>& outcome) override;
   void end(std::uint32_t write, const result<void>& outcome) override;
@@ -65,9 +65,9 @@ class save_job final : public work,
   void await(std::unique_ptr<operation<save_result>> waiting);
 
   // Stops the save: no further write is started. Writes in flight still complete. Only the first
-  // cause is stored. After release_files(), only a failure to publish the files stops the save. A
-  // cancellation has no effect on files then, and ends the publication of an object, unless the
-  // store already replaces the object.
+  // cause is stored. After release_files(), only a failed publication stops the save. A
+  // cancellation then has no effect on files. A cancellation still ends the publication of an
+  // object, unless the store already replaces the object.
   void stop(fault cause);
   void stop_from_outside(fault cause) noexcept;
   void stop_at_close() override;
@@ -113,7 +113,7 @@ class save_job final : public work,
   save_request request_;
   const std::chrono::steady_clock::time_point start_time_ = std::chrono::steady_clock::now();
   stop_state outcome_;
-  std::stop_source stop_source_;  // Ends the use of a store.
+  std::stop_source stop_source_;  // Ends blocking calls to a store.
 
   // The following members belong to the engine thread. Other threads use these members only in
   // functions whose comment allows calls from other threads.

@@ -227,7 +227,7 @@ result<save_setup> set_up_save(const save_request& request, const save_services&
     return fault{errc::digest_unavailable, place,
                  "sha256 was requested, but no sha256 hasher is set"};
   }
-  // Every tensor has passed its checks, and its type and size in the file are fixed.
+  // From here on, every tensor is valid, and its dtype and its size in the file cannot change.
 
   auto layout = lay_out(request, *checked, *target);
   if (!layout) return layout.error().in(place);

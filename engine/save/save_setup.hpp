@@ -20,7 +20,7 @@
 
 namespace ringload::inline v0::detail {
 
-// The sources of a save, and the writes that store the sources.
+// The sources of the bytes of a save, and the writes that store these bytes.
 struct write_group {
   std::vector<std::unique_ptr<tensor_bytes>> sources;
   write_plan plan;
@@ -40,7 +40,7 @@ struct save_services {
   direct_files& direct;
   std::uint64_t slot_bytes;
   std::span<const extension> extensions;
-  std::stop_token stop;  // A stop request ends the use of a store.
+  std::stop_token stop;  // A stop request ends blocking calls to a store.
 };
 
 // Checks the tensors, creates the files and plans the writes. Blocks on the file system.

@@ -59,8 +59,8 @@ sharding spread(std::span<const std::uint64_t> tensor_bytes, const shard_limits&
       out.count = std::min(tensors, out.count + 1 + out.count / 16);
     }
   }
-  // Removes shards without a tensor. If many tensors are empty, one shard may receive all empty
-  // tensors.
+  // Removes shards without a tensor. Such a shard can exist if many tensors are empty, because one
+  // shard may receive all empty tensors.
   std::vector<std::uint32_t> number(out.count, ~std::uint32_t{0});
   std::uint32_t used = 0;
   for (std::uint32_t& shard : out.of_tensor) {

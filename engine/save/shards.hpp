@@ -13,7 +13,7 @@ namespace ringload::inline v0 {
 struct shard_limits {
   // Maximum size of a shard. Only a shard with a single tensor may exceed this size.
   std::uint64_t bytes = 0;
-  // Number of shards. The result has fewer shards if too few tensors have bytes.
+  // Number of shards. The result can have fewer shards if fewer than `count` tensors have bytes.
   std::uint32_t count = 0;
 };
 

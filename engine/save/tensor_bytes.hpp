@@ -43,8 +43,8 @@ class tensor_bytes {
   const std::byte* memory_at(std::uint64_t offset) const noexcept;
 
   // Copies stored bytes, beginning at `offset`. May be called by several threads at the same time.
-  // If a tensor on a device is not dense, the first call copies the covered memory to the host.
-  // This copy is freed when all bytes were read `passes` times.
+  // If a tensor on a device is not dense, the first call copies the whole memory range of the
+  // tensor to the host. This copy is freed when all bytes were read `passes` times.
   result<void> read(std::uint64_t offset, std::span<std::byte> into);
 
  private:

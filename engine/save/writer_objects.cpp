@@ -211,8 +211,8 @@ result<void> writer_state::replace(const tensor_ref& tensor) {
   if (auto problem = add_zt_object(*known, anywhere, entries)) return *problem;
   const entry& stored = entries.tensors.front();
   const bool is_plain = entries.composites.empty();
-  // A packed or unknown type has one shape in its own elements, and another shape in stored
-  // elements. `tensor` must have the shape in stored elements.
+  // An object of a packed or unknown type has two shapes: the shape in logical elements, and the
+  // shape in stored elements. `tensor` must have the shape in stored elements.
   auto same = check_form(tensor, is_plain ? stored.dtype : tensor.dtype,
                          is_plain ? stored.shape : *known->shape);
   if (!same) return same;

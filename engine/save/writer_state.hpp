@@ -140,7 +140,7 @@ class writer_state {
   const writer_options options_;
   replaced_file old_file_;  // The file that a writer of append_zt() replaces.
   std::atomic<bool> stop_ = false;
-  std::stop_source stop_source_;  // Ends the use of a store.
+  std::stop_source stop_source_;  // Ends blocking calls to a store.
   std::atomic<std::uint64_t> bytes_taken_ = 0;
 
   // Used by the writer's thread only.
@@ -169,8 +169,8 @@ void writer_state::attempt_step(Work&& work) {
   may_damage_file_ = archive_ == nullptr && append_ == nullptr;
   auto outcome = work();
   if (outcome) return;
-  // This assignment needs no memory. Later steps fail even if copying the texts needs too much
-  // memory.
+  // This assignment needs no memory. Therefore later steps fail even if there is no memory to copy
+  // the texts of the error below.
   if (may_damage_file_) failure_ = fault{outcome.error().code, {}};
   refusal_ = outcome.error();
   if (!may_damage_file_) return;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The steps of a writer that read existing .zt files. append_zt() continues an existing file.
-// copy() copies objects of another file.
+// The steps of a writer that read existing .zt files. append_zt() copies an existing file. The
+// writer adds objects to this copy, which then replaces the file. copy() copies objects of another
+// file.
 
 #include <fcntl.h>
 #include <linux/fs.h>

@@ -57,7 +57,7 @@ class ring {
   // Sets the memory of one buffer, at most 1 GiB. Other reads may be in flight.
   boost::system::error_code register_buffer(unsigned index, const ::iovec& memory);
 
-  // Limits the number of kernel threads for reads with `by_kernel_worker`.
+  // Limits the number of kernel threads for transfers with `by_kernel_worker`.
   void limit_workers(unsigned threads);
 
   // Ends the wait for the eventfd, so that the loop can end when the loop has no other work.
@@ -95,7 +95,8 @@ class ring {
   io_completion* first_prepared_ = nullptr;  // Prepared entries, in the order of start().
   io_completion* last_prepared_ = nullptr;
   int fatal_error_ = 0;  // The error that ended all submissions, or 0.
-  // Time of the first refusal in a row. Zero if the last submission succeeded.
+  // Time of the first refusal since the last successful submission. Zero if the last submission
+  // succeeded.
   std::chrono::steady_clock::time_point refused_since_ = {};
   unsigned in_kernel_ = 0;  // Number of submitted entries that are not completed. At most depth_.
   bool submit_posted_ = false;

@@ -89,8 +89,9 @@ append_file::~append_file() {
   pool_.join();  // A thread may still be in buffered_, which is destroyed before pool_.
 }
 
-// Runs the event loop until met() returns true. Does not wait forever if memory is exhausted: if a
-// write cannot be started or continued, the destructor of its pending_write ends the write.
+// Runs the event loop until met() returns true. The wait ends even if memory is exhausted: if a
+// write cannot be started or continued, the destructor of its pending_write marks the write as
+// ended.
 template <class Condition>
 void append_file::wait_until(const Condition& met) noexcept {
   while (!met()) {
@@ -101,8 +102,8 @@ void append_file::wait_until(const Condition& met) noexcept {
   }
 }
 
-// Fills the start of the first block with the bytes of the file before `begin`, because a block
-// must begin at a multiple of direct_unit.
+// A block must begin at a multiple of direct_unit. If `begin` is not a multiple, copies the bytes
+// between the last multiple and `begin` from the file into the first block.
 result<void> append_file::load_partial_unit(std::uint64_t begin) {
   block_offset_ = round_down(begin, direct_unit);
   const auto before = static_cast<std::size_t>(begin - block_offset_);
@@ -123,7 +124,8 @@ boost::asio::awaitable<void> append_file::write_out(pending_write write, file_bl
   if (write.outcome.direct && write.outcome.is_complete) owner.bytes_direct_ += extent.bytes;
 }
 
-// Starts a write of a block or of other memory.
+// Starts a write of the block with the index `block`. If `block` is empty, `extent` refers to other
+// memory.
 void append_file::start(const file_block& extent, std::optional<std::size_t> block) {
   pending_write write(*this, block);
   ++writes_;

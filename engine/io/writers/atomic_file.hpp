@@ -5,9 +5,9 @@
 // saves and by the public classes `writer` and `atomic_file`.
 //
 // A file that is being written has no name (O_TMPFILE). If the process is killed, no file remains.
-// A folder, and a file on a file system without O_TMPFILE, has a temporary name in the folder of
-// the target: ".ringload-<process>-<n>". If the process is killed, the next process that writes to
-// the folder removes the temporary entry.
+// A folder, and a file on a file system without O_TMPFILE, has a temporary name in the parent
+// folder of the target: ".ringload-<process>-<n>". If the process is killed, the next process that
+// writes to the folder removes the temporary entry.
 
 #include <cstdint>
 #include <filesystem>
@@ -60,7 +60,7 @@ class atomic_entry {
   std::filesystem::path target_;
   std::filesystem::path path_;  // Empty if the entry was not created, or is published.
   unique_fd fd_;
-  unique_fd lock_;  // The lock of a folder. See leftovers.hpp.
+  unique_fd lock_;  // Keeps a folder locked. See leftovers.hpp.
   entry_kind kind_ = entry_kind::file;
   bool may_replace_ = false;
   bool has_name_ = false;  // True if `path_` is a temporary name.

@@ -42,9 +42,9 @@ struct write_outcome {
 };
 
 // Writes all bytes of `extent`. If `direct` is set, offset, length and memory must be aligned. If
-// the file system refuses a direct write, stores the refusal in `to`. This write and later writes
-// then use the page cache. Sets `written` when the write has ended. If the coroutine throws,
-// `written` is unchanged. All arguments must be valid until the coroutine returns.
+// the file system refuses a direct write, stores the reason in `to.direct_refusal`. This write and
+// later writes then use the page cache. Sets `written` when the write has ended. If the coroutine
+// throws, `written` is unchanged. All arguments must be valid until the coroutine returns.
 boost::asio::awaitable<void> write_fully(write_queues queues, written_file& to,
                                          const file_block& extent, bool direct,
                                          const std::atomic<bool>& stop, write_outcome& written);

@@ -44,11 +44,11 @@ result<written_file> begin_object(byte_store& store, const target_request& reque
 // Makes the object visible. Blocks on the store.
 result<void> publish_object(written_file& file);
 
-// Allocates bytes up to `end`, which becomes the file size. Does nothing if the file is larger, or
-// if it is an object.
+// Allocates bytes up to `end`, which becomes the file size. Does nothing if the file is large
+// enough already, or if `file` is an object.
 result<void> allocate_up_to(written_file& file, std::uint64_t end);
 
-// Returns ENOSPC if the file system of `folder` has fewer than `bytes` bytes for this user.
+// Returns ENOSPC if the file system of `folder` has fewer than `bytes` free bytes for this user.
 result<void> check_disk_room(const std::filesystem::path& folder, std::uint64_t bytes);
 
 result<void> sync_file(const written_file& file);

@@ -19,7 +19,7 @@ namespace ringload::inline v0 {
 class hashed_component {
  public:
   // `fd` must stay open. The hasher `pass` computes the digest of the component. If the functions
-  // of `pass` are empty, compare() does nothing.
+  // of the hasher are empty, compare() reads nothing and succeeds.
   hashed_component(int fd, zt_component part, hasher pass)
       : fd_(fd), part_(std::move(part)), pass_(std::move(pass)) {}
 

@@ -28,8 +28,8 @@
 
 namespace ringload::inline v0 {
 
-// Reads the bytes of a component, beginning at `offset`. Returns as many bytes as the buffer has.
-// The result refers to the buffer or to other memory.
+// Reads the bytes of a component, beginning at `offset`. Returns as many bytes as `buffer` has. The
+// result refers to `buffer` or to other memory.
 using readable_bytes = std::function<result<std::span<const std::byte>>(
     std::uint64_t offset, std::span<std::byte> buffer)>;
 
@@ -55,7 +55,8 @@ std::optional<digest_algorithm> digest_kind(const zt_component& part) noexcept;
 result<hasher> begin_digest(std::optional<digest_algorithm> algorithm,
                             const std::function<hasher()>& sha256);
 
-// Must be used by one thread at a time. Must not be used after an error.
+// Must be used by one thread at a time. Must not be used after an error, unless the error is from
+// declare(), check_overwrite() or check_objects().
 class zt_archive {
  public:
   // Creates an archive that writes to `file`. `begin` is the end of the existing data, or 0 for a
@@ -87,8 +88,9 @@ class zt_archive {
   // `source_object`. The new component has the name and type of `part`.
   result<void> add_shared(std::uint32_t object, const zt_component& part,
                           std::uint32_t source_object, const std::string& source_part);
-  // Fails if overwrite() must not be called. The tensor must be dense and not compressed, and must
-  // not share its bytes with another component.
+  // Fails if overwrite() cannot be called for the tensor. The tensor must be dense, without
+  // compression and in little-endian byte order. The tensor must not share its bytes with another
+  // component.
   result<void> check_overwrite(const std::string& name) const;
   // Overwrites the stored bytes of a tensor that has passed check_overwrite(), and updates its
   // digest.
@@ -98,6 +100,7 @@ class zt_archive {
   void set_attributes(std::string encoded) { attributes_ = std::move(encoded); }
   void set_version(std::string version) { version_ = std::move(version); }
 
+  // Waits for all frames in the queue, and writes the frames.
   result<void> take_all_frames();
   // Fails if an object is invalid, for example because a component is missing. The queue of frames
   // must be empty.
