@@ -74,7 +74,8 @@ class copier {
 
     copy_streams& all;
     std::size_t next_stream = 0;
-    // The thread sleeps until the first copy of this copy stream has ended.
+    // Stream of the copy for which `waiter` waits: the first entry in `running`. Null if `waiter`
+    // is idle.
     copy_stream* waited_for = nullptr;
     bool is_completing = false;
     event_waiter waiter;
@@ -97,11 +98,11 @@ class copier {
   bool shares_thread_ = false;
   boost::system::error_code no_kernels_;
   std::uint64_t launch_count_ = 0;
-  // The copies of the current slot. These members are reused, so that a slot needs no allocations.
+  // Work lists of begin(). They are members, so that their memory is reused for the next slot.
   transfer transfer_;
   std::vector<box_piece> boxes_;
-  // Set if the device has failed and may still read a slot. No copy is started afterwards. Each
-  // running copy completes when its event completes, and writes only to memory of a failed load.
+  // Set if the device has failed and may still read a slot. Afterwards, every new copy fails with
+  // this error. The failed copy may still run, but it writes only to memory of a failed load.
   boost::system::error_code device_failure_;
   std::unique_ptr<streams> streams_ = std::make_unique<streams>();
   // The next two members are destroyed before the streams, because a waiter refers to an event of a

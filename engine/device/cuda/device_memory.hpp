@@ -28,8 +28,8 @@ namespace ringload::inline v0::cuda {
 inline constexpr std::size_t registered_bytes_max = std::size_t{1} << 30;
 
 // An object that a thread of the library destroys. The thread first selects `device`. If no thread
-// can be started, another device may be current. When the object is destroyed, no other code may
-// use the object.
+// can be started, the calling thread destroys the object without selecting `device`. No other code
+// may use the object during its destruction.
 struct device_resource {
   explicit device_resource(int index = 0) noexcept : device(index) {}
   device_resource(const device_resource&) = delete;
