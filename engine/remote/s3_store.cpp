@@ -59,7 +59,7 @@ class s3_folder final : public byte_folder {
   const std::string prefix_;  // Empty, or ends with '/'.
 
   bool listed_ = false;
-  // Names of the sub-folders of prefix_. Valid if `listed_` is set.
+  // Names of the sub-folders of prefix_. Complete if `listed_` is set.
   std::set<std::string> folders_;
   std::map<std::string, s3_object, std::less<>> objects_;
   std::map<std::string, result<std::shared_ptr<byte_source>>, std::less<>> expected_;

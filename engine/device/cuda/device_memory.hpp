@@ -59,8 +59,8 @@ void destroy_later(int device, T value) noexcept {
   }
 }
 
-// One allocation of cudaMalloc, shareable memory, or registered host memory. The destructor waits
-// for `uses`. No other work may use the memory when the object is destroyed.
+// One allocation of cudaMalloc, shareable memory, registered host memory, or borrowed memory. The
+// destructor waits for `uses`. No other work may use the memory when the object is destroyed.
 struct taken_memory final : device_resource {
   void* address = nullptr;
   std::uint64_t bytes = 0;
