@@ -180,7 +180,10 @@ class azure_store final : public byte_store {
                                  : endpoint_ + "/" + std::string(account);
     auto url = parse_http_url(host + "/" + std::string(container) + "/" +
                               percent_encoded_path(path) + signature_);
-    if (!url) raise({url.error().code, "azure_options::endpoint", url.error().cause()});
+    if (!url) {
+      const std::string place = endpoint_.empty() ? shown : "azure_options::endpoint";
+      raise({url.error().code, place, url.error().cause()});
+    }
     const auto sign = [](const outgoing_request&) {
       return std::vector<header_field>{{"x-ms-version", std::string(azure_version)}};
     };

@@ -207,7 +207,9 @@ s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& option
   for (const std::string* value : {&options.access_key_id, &options.session_token}) {
     const bool sent = std::ranges::all_of(*value, [](char c) { return c > ' ' && c < '\x7f'; });
     if (!sent) {
-      throw to_error({errc::invalid_options, "s3_options::access_key_id",
+      const bool is_key = value == &options.access_key_id;
+      throw to_error({errc::invalid_options,
+                      is_key ? "s3_options::access_key_id" : "s3_options::session_token",
                       "a credential holds a blank, or a character that is not printable ASCII"});
     }
   }
