@@ -64,7 +64,7 @@ class http_folder final : public byte_folder {
  private:
   using outcome = result<std::shared_ptr<byte_source>>;
 
-  // Throws the fault without its where() text, because the caller adds the name of the file.
+  // Throws the fault without the where() text, because the caller adds the name of the file.
   static std::shared_ptr<byte_source> value_of(outcome opened) {
     if (!opened) raise({opened.error().code, "", opened.error().cause()});
     return std::move(*opened);

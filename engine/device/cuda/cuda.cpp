@@ -294,7 +294,7 @@ class cuda_backend final : public backend, public memory_exchange {
     taken->readers = readers_;
     const auto failed = take_memory(*taken);
     // describe_free_memory() has found enough free memory. But the free memory may be fragmented,
-    // or another program may have just allocated it.
+    // or another program may have just allocated the memory.
     if (failed.value() == cudaErrorMemoryAllocation) {
       return fault{errc::memory_exceeded, "", *needed + ": " + failed.message()};
     }

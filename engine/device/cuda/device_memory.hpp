@@ -4,7 +4,7 @@
 // Owns device memory, and frees the memory in threads of the library.
 //
 // cudaFree may wait for work of the device. The thread that destroys the last reference to a tensor
-// must not wait for this work, because this thread may run an event loop or hold the lock of an
+// must not wait for this work. This thread may run an event loop or hold the lock of an
 // interpreter. Kernels of the program may still read a released tensor. If the program has passed
 // the stream of these kernels to release_after(), the freeing thread waits for an event on the
 // stream.

@@ -8,7 +8,7 @@
 // NCCL's kernels would wait on the device forever.
 //
 // The NCCL calls that destroy or abort a communicator block until all ranks of the machine have
-// made such a call. Therefore the call runs in its own thread, and the rank waits at most
+// made one of these calls. Therefore the call runs in its own thread, and the rank waits at most
 // end_wait_max for this thread.
 
 #include <algorithm>
