@@ -19,8 +19,8 @@ namespace {
   throw error(failure.code, failure.where(), failure.cause());
 }
 
-// A folder of a web server. `file` is the name of the file at `url`. Only the address of this file
-// has the query of `url`, unless `signature` is set.
+// A folder of a web server. `file` is the name of the file at `url`. The address of this file keeps
+// the query of `url`. Other files have no query, unless `signature` is set.
 struct http_place {
   http_url url;
   std::string file;
@@ -64,7 +64,7 @@ class http_folder final : public byte_folder {
  private:
   using outcome = result<std::shared_ptr<byte_source>>;
 
-  // Throws the fault without a place, because the caller adds the place.
+  // Throws the fault without the where() text, because the caller adds the name of the file.
   static std::shared_ptr<byte_source> value_of(outcome opened) {
     if (!opened) raise({opened.error().code, "", opened.error().cause()});
     return std::move(*opened);
@@ -121,7 +121,7 @@ class http_store final : public byte_store {
 };
 
 constexpr std::string_view azure_scheme = "az://";
-// The first version in which an ETag has quotes is 2011-08-18.
+// Version of Azure's API. Before version 2011-08-18, an ETag had no quotes.
 constexpr std::string_view azure_version = "2021-08-06";
 
 std::string_view next_part(std::string_view& path) noexcept {
@@ -180,7 +180,10 @@ class azure_store final : public byte_store {
                                  : endpoint_ + "/" + std::string(account);
     auto url = parse_http_url(host + "/" + std::string(container) + "/" +
                               percent_encoded_path(path) + signature_);
-    if (!url) raise({url.error().code, "azure_options::endpoint", url.error().cause()});
+    if (!url) {
+      const std::string place = endpoint_.empty() ? shown : "azure_options::endpoint";
+      raise({url.error().code, place, url.error().cause()});
+    }
     const auto sign = [](const outgoing_request&) {
       return std::vector<header_field>{{"x-ms-version", std::string(azure_version)}};
     };

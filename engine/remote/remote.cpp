@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks remote_options. Creates the HTTP client, and stores for the hub, S3 and web servers.
+// Checks remote_options. Creates the HTTP client, and the byte_store of each service: the hub, S3,
+// Google Cloud Storage, Azure and web servers.
 
 #include <openssl/evp.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An S3 service and its credentials, as its folders and its written objects use them.
+// The address of an S3 service and its credentials. Used by s3_store and s3_target.
 
 #include <memory>
 #include <string>

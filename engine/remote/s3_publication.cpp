@@ -16,7 +16,8 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-// The time limit for the removal of an unfinished upload, because a caller may wait for it.
+// Time limit for the removal of an unfinished upload. The limit is short, because a caller may wait
+// for the removal.
 constexpr std::chrono::milliseconds abort_time_max{10'000};
 
 constexpr std::string_view absent_only = "If-None-Match";
@@ -51,7 +52,7 @@ void s3_target::drain(const std::function<void()>& work) {
 void s3_target::publish() {
   drain([this] { upload_last(); });
   // A stop request has no effect from here on, because the server may replace the object. The
-  // second call waits for a stop request that came before.
+  // second drain() waits until the thread has handled an earlier stop request.
   on_stop_.reset();
   drain([] {});
   if (failure_.code) throw to_error(failure_);
@@ -88,7 +89,7 @@ void s3_target::complete() {
   const auto response = client_->fetch(request, {});
   const unsigned status = response ? response->status : 0;
   if (status == 200 && is_s3_completion(response->body)) return;
-  // The response to an earlier attempt may have been lost, or the response is no valid XML.
+  // The server may have completed the upload even if its confirmation was lost or is not valid XML.
   const bool is_unclear = status == 0 || status == 200 || status == 404 || status >= 500;
   if (is_unclear && is_published()) return;
   const bool is_dropped = abort_upload();

@@ -59,7 +59,7 @@ class s3_folder final : public byte_folder {
   const std::string prefix_;  // Empty, or ends with '/'.
 
   bool listed_ = false;
-  // Names of the sub-folders of prefix_. Valid if `listed_` is set.
+  // Names of the sub-folders of prefix_. Complete if `listed_` is set.
   std::set<std::string> folders_;
   std::map<std::string, s3_object, std::less<>> objects_;
   std::map<std::string, result<std::shared_ptr<byte_source>>, std::less<>> expected_;
@@ -207,7 +207,9 @@ s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& option
   for (const std::string* value : {&options.access_key_id, &options.session_token}) {
     const bool sent = std::ranges::all_of(*value, [](char c) { return c > ' ' && c < '\x7f'; });
     if (!sent) {
-      throw to_error({errc::invalid_options, "s3_options::access_key_id",
+      const bool is_key = value == &options.access_key_id;
+      throw to_error({errc::invalid_options,
+                      is_key ? "s3_options::access_key_id" : "s3_options::session_token",
                       "a credential holds a blank, or a character that is not printable ASCII"});
     }
   }

@@ -22,7 +22,8 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-// Two parts are always buffered, so that one can be filled while the other is uploaded.
+// Two parts may always be buffered, even if they exceed buffered_bytes_max. One part can then be
+// filled while the other part is uploaded.
 constexpr std::uint64_t buffered_bytes_max = std::uint64_t{64} << 20;
 constexpr std::uint32_t buffered_parts_min = 2;
 
@@ -127,7 +128,8 @@ void s3_target::copy_waiting() {
   }
 }
 
-// Returns null if the memory for parts is used up.
+// Returns the buffered part, or adds the part. Returns null if the limit for buffered parts is
+// reached.
 s3_target::part* s3_target::find_part(std::uint32_t number) {
   const auto found = parts_.find(number);
   if (found != parts_.end()) return &found->second;

@@ -5,9 +5,9 @@
 // copies of a slot have ended. Used by the CUDA backend. All functions run in the engine thread. A
 // copy stream is a CUDA stream with its staging buffer: see stream_slot.hpp.
 //
-// There are two kinds of copies: those that need a kernel, and those that need none. Each kind has
-// its own streams, because a kernel may wait for kernels of the program, possibly forever. Each
-// kind also has a thread that sleeps until the oldest running copy of the kind has ended. The
+// There are two kinds of copies: copies that need a kernel, and copies that need no kernel. Each
+// kind has its own streams, because a kernel may wait for kernels of the program, possibly forever.
+// Each kind also has a thread that sleeps until the oldest running copy of the kind has ended. The
 // engine thread then queries the events of all copies of the kind, so one wake-up can complete
 // several copies.
 
@@ -74,7 +74,8 @@ class copier {
 
     copy_streams& all;
     std::size_t next_stream = 0;
-    // The thread sleeps until the first copy of this copy stream has ended.
+    // Stream of the copy for which `waiter` waits: the first entry in `running`. Null if `waiter`
+    // is idle.
     copy_stream* waited_for = nullptr;
     bool is_completing = false;
     event_waiter waiter;
@@ -97,11 +98,11 @@ class copier {
   bool shares_thread_ = false;
   boost::system::error_code no_kernels_;
   std::uint64_t launch_count_ = 0;
-  // The copies of the current slot. These members are reused, so that a slot needs no allocations.
+  // Work lists of begin(). They are members, so that their memory is reused for the next slot.
   transfer transfer_;
   std::vector<box_piece> boxes_;
-  // Set if the device has failed and may still read a slot. No copy is started afterwards. Each
-  // running copy completes when its event completes, and writes only to memory of a failed load.
+  // Set if the device has failed and may still read a slot. Afterwards, every new copy fails with
+  // this error. The failed copy may still run, but writes only to memory of a failed load.
   boost::system::error_code device_failure_;
   std::unique_ptr<streams> streams_ = std::make_unique<streams>();
   // The next two members are destroyed before the streams, because a waiter refers to an event of a

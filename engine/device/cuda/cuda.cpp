@@ -43,8 +43,8 @@ namespace {
 using cuda::cuda_arena;
 using cuda::device_block;
 
-// The alignment that kernels need. cudaMalloc guarantees this alignment. The alignment is
-// sufficient for all known libraries.
+// Alignment of tensors in device memory. cudaMalloc guarantees this alignment, and the kernels of
+// all known libraries accept this alignment.
 constexpr std::uint64_t tensor_alignment = 256;
 
 std::string name_of(int index) { return "cuda:" + std::to_string(index); }
@@ -293,7 +293,8 @@ class cuda_backend final : public backend, public memory_exchange {
     taken->device = index_;
     taken->readers = readers_;
     const auto failed = take_memory(*taken);
-    // The free memory may be fragmented, or another program may have just allocated the memory.
+    // describe_free_memory() has found enough free memory. But the free memory may be fragmented,
+    // or another program may have just allocated the memory.
     if (failed.value() == cudaErrorMemoryAllocation) {
       return fault{errc::memory_exceeded, "", *needed + ": " + failed.message()};
     }
@@ -329,8 +330,8 @@ class cuda_backend final : public backend, public memory_exchange {
     return found;
   }
 
-  // Returns null if the memory cannot be shared. Only an integrated GPU shares memory with the
-  // host, because other GPUs would read the memory over the bus.
+  // Returns null if the memory cannot be shared. Only an integrated GPU may share memory with the
+  // host, because any other GPU would read the memory over the bus.
   std::shared_ptr<arena> share_registered(const std::shared_ptr<arena>& memory,
                                           std::span<std::byte> bytes) const {
     mapping* const mapped = memory->host_mapping();

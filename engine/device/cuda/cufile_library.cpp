@@ -65,7 +65,8 @@ result<functions> load_library(const std::string& name) {
   if (library == nullptr) return unavailable(last_error_of_loading());
   functions out;
   bool has_all = true;
-  // After a missing function, looks up no other function, because dlsym would clear the error.
+  // After a missing function, looks up no other function, because dlsym would clear the message of
+  // dlerror().
   const auto find = [library, &has_all](const char* symbol, auto& function) {
     if (!has_all) return;
     void* const found = ::dlsym(library, symbol);
@@ -73,7 +74,7 @@ result<functions> load_library(const std::string& name) {
     has_all = found != nullptr;
   };
   find("cuFileSetParameterBool", out.cuFileSetParameterBool);
-  has_all = true;  // Older versions lack this function.
+  has_all = true;  // cuFile before 1.14 lacks this function.
   find("cuFileDriverOpen", out.cuFileDriverOpen);
   find("cuFileDriverGetProperties", out.cuFileDriverGetProperties);
   find("cuFileHandleRegister", out.cuFileHandleRegister);

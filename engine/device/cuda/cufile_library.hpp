@@ -44,7 +44,7 @@ inline constexpr unsigned compatibility_bit = 1;
 inline constexpr unsigned posix_bit = 2;
 inline constexpr unsigned fallback_bit = 4;
 
-inline constexpr int allow_compatibility = 1;  // A parameter of cuFileSetParameterBool.
+inline constexpr int allow_compatibility = 1;  // A `parameter` of cuFileSetParameterBool.
 
 struct file_descriptor {
   int type;
@@ -82,10 +82,10 @@ boost::system::error_code code_of(const error& outcome) noexcept;
 // errc::device_unavailable with the reason. The driver is never closed, because other code may use
 // the driver.
 //
-// The device must exist. Without a CUDA driver, cuFile 1.20 never returns. Therefore a separate
-// thread opens the cuFile driver, and callers wait for a limited time. This time begins at the
-// first call in the process. After this time, callers do not wait, and fail if the driver is not
-// open.
+// `device` must exist. If the machine has no CUDA driver, cuFileDriverOpen of cuFile 1.20 never
+// returns. Therefore a separate thread opens the cuFile driver, and the calls of open_driver() wait
+// until a deadline. The deadline is a fixed time after the first call in the process. After the
+// deadline, open_driver() fails immediately if the driver is not open.
 result<const functions*> open_driver(int device);
 
 // Only for tests. Sets another library and another time limit for the next open_driver().

@@ -20,7 +20,7 @@ namespace ringload::inline v0::cuda {
 namespace {
 
 // Limits the wait at the end of the process. The driver frees the remaining memory afterwards. In a
-// forked process, `threads` may count threads of the parent process, which never end here.
+// forked process, the wait takes the full time if `threads` counts threads of the parent process.
 constexpr std::chrono::seconds exit_wait_max{2};
 
 // Several threads free blocks, because one block may be in use for a long time.
@@ -47,7 +47,8 @@ struct freeing_queue {
   }
 
   // Destroys all objects of the list. A thread of the library first selects the device of each
-  // object. A thread of the program does not: cudaFree works with any current device.
+  // object. A thread of the program keeps its current device, because cudaFree works with any
+  // current device.
   void run(bool in_own_thread) {
     if (in_own_thread) ::pthread_setname_np(::pthread_self(), "ringload-free");
     std::unique_lock lock(mutex);

@@ -4,7 +4,7 @@
 // Owns device memory, and frees the memory in threads of the library.
 //
 // cudaFree may wait for work of the device. The thread that destroys the last reference to a tensor
-// must not wait for this work, because this thread may run an event loop or hold the lock of an
+// must not wait for this work. This thread may run an event loop or hold the lock of an
 // interpreter. Kernels of the program may still read a released tensor. If the program has passed
 // the stream of these kernels to release_after(), the freeing thread waits for an event on the
 // stream.
@@ -28,8 +28,8 @@ namespace ringload::inline v0::cuda {
 inline constexpr std::size_t registered_bytes_max = std::size_t{1} << 30;
 
 // An object that a thread of the library destroys. The thread first selects `device`. If no thread
-// can be started, another device may be current. When the object is destroyed, no other code may
-// use the object.
+// can be started, the calling thread destroys the object without selecting `device`. No other code
+// may use the object during its destruction.
 struct device_resource {
   explicit device_resource(int index = 0) noexcept : device(index) {}
   device_resource(const device_resource&) = delete;
@@ -59,8 +59,8 @@ void destroy_later(int device, T value) noexcept {
   }
 }
 
-// One allocation of cudaMalloc, shareable memory, or registered host memory. The destructor waits
-// for `uses`. No other work may use the memory when the object is destroyed.
+// One allocation of cudaMalloc, shareable memory, registered host memory, or borrowed memory. The
+// destructor waits for `uses`. No other work may use the memory when the object is destroyed.
 struct taken_memory final : device_resource {
   void* address = nullptr;
   std::uint64_t bytes = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Declares the functions of the CUDA driver that ringload uses, as in CUDA 12 and later.
-// tests/cuda/CMakeLists.txt compares the declarations with the cuda.h of a toolkit.
+// Declares the functions of the CUDA driver that ringload uses. The declarations are valid for CUDA
+// 12 and later. tests/cuda/CMakeLists.txt compares the declarations with the cuda.h of a toolkit.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>

@@ -53,8 +53,7 @@ void event_waiter::run(int device) {
     const event& pending_event = *std::exchange(next_, nullptr);
     lock.unlock();
     error_code failed = pending_event.wait();
-    // If use_device() has failed, reports the error of use_device(), because this error is the
-    // cause.
+    // If use_device() has failed too, its error is the cause, and is reported instead.
     if (failed && no_device) failed = no_device;
     retry_allocation(
         [this, failed] { boost::asio::post(loop_, [this, failed] { ended_(failed); }); });

@@ -41,7 +41,7 @@ bool host_registration::covers(std::span<const std::byte> range) const noexcept 
 
 void host_registration::end(std::span<std::byte> memory) noexcept {
   memory_->unmapped = memory;
-  // A thread of the library unregisters and unmaps the memory.
+  // The destructor of `block` lets a thread of the library unregister and unmap the memory.
   {
     const device_block block(std::move(memory_));
   }

@@ -31,7 +31,8 @@ constexpr std::size_t test_bytes = std::size_t{64} << 10;
 constexpr std::chrono::seconds copy_time_max{2};
 constexpr std::chrono::microseconds query_interval{50};
 
-// Memory and a stream on one of the two devices. This device must be current for open() and copy().
+// Memory and a stream on one of the two devices. The device of the memory must be the current
+// device in open() and copy().
 struct test_side {
   device_buffer memory;
   stream copies;
@@ -44,7 +45,8 @@ struct test_side {
     return copied.make();
   }
 
-  // Returns after the copy has ended. After a time limit, returns an error and sets `is_running`.
+  // Returns when the copy has ended. If the copy runs for longer than copy_time_max, returns an
+  // error and sets `is_running`.
   error_code copy(std::byte* to, const std::byte* from, cudaMemcpyKind kind) {
     auto failed = code_of(cudaMemcpyAsync(to, from, test_bytes, kind, copies.get()));
     if (failed) return failed;

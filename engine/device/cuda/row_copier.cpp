@@ -31,7 +31,7 @@ error_code row_copier::copy(std::span<const row_copy> copies) {
   }
   if (!failed) failed = end_.record(stream_.get());
   if (!failed) failed = end_.wait();
-  // The caller may free the memory, so no copy may be in flight.
+  // Waits for the copies in flight, because the caller may free the memory after an error.
   if (failed) (void)code_of(cudaStreamSynchronize(stream_.get()));
   return failed;
 }

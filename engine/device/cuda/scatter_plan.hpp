@@ -40,6 +40,7 @@ struct slot_range {
 
 struct transfer {
   std::vector<copy_op> direct;
+  // Contiguous copies for a kernel: small copies, and converted copies to an aligned destination.
   std::vector<copy_op> scattered;
   // Copies of elements that are not contiguous, dequantised copies, and converted copies to a
   // destination that is not aligned.

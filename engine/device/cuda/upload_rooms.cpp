@@ -56,9 +56,9 @@ error_code upload_rooms::start(const copy_operation& op) {
   return {};
 }
 
-// Splits a copy that is larger than a room. Without a map, each part has whole elements. With a
-// map, consecutive parts overlap by one byte less than an element, so that every element is
-// completely in one of the parts.
+// Splits a copy that is larger than a room. Without a strided map, each part has whole elements.
+// With a strided map, consecutive parts overlap by one byte less than an element, so that every
+// element is completely in one of the parts.
 error_code upload_rooms::start_split(const copy_operation& op, const copy_op& copy) {
   const bool is_mapped = copy.map != no_index;
   const std::uint32_t unit = is_mapped            ? op.maps[copy.map].element_bytes

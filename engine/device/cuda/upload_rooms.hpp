@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Copies bytes that are not in a slot (I/O buffer) to the device, such as decoded bytes. An object
-// has two pinned buffers, called rooms: the calling thread fills one room while the device copies
-// from the other room. Each object has its own stream, so its copies do not involve the engine
-// thread.
+// Copies bytes that are not in a slot (I/O buffer) to the device, such as decoded bytes. Each
+// object has two pinned buffers, called rooms: the calling thread fills one room while the device
+// copies from the other room. Each object also has its own stream, so that its copies do not
+// involve the engine thread.
 //
 // The device must be current for open() and the destructor. start() and finish() select the device.
 

@@ -3,13 +3,13 @@
 // Implements `group` over NCCL, for device memory. The communicator is non-blocking: each call of
 // NCCL returns immediately. The rank polls NCCL until the call is launched on a CUDA stream, and
 // then polls an event of the stream. A blocking communicator would wait inside NCCL for a peer that
-// never calls. A rank aborts the communicator after every failure: an error of NCCL or CUDA, an
-// interruption, an expired deadline, or a call of fail(). Without the abort, NCCL's kernels would
-// wait on the device forever.
+// never makes the matching call. A rank aborts the communicator after every failure: an error of
+// NCCL or CUDA, an interruption, an expired deadline, or a call of fail(). Without the abort,
+// NCCL's kernels would wait on the device forever.
 //
-// Destroying or aborting a communicator blocks until all ranks of the machine destroy or abort the
-// communicator. Therefore these calls run in their own threads, and a rank waits at most
-// end_wait_max for these calls.
+// The NCCL calls that destroy or abort a communicator block until all ranks of the machine have
+// made one of these calls. Therefore the call runs in its own thread, and the rank waits at most
+// end_wait_max for this thread.
 
 #include <algorithm>
 #include <atomic>
@@ -43,11 +43,12 @@ namespace {
 
 constexpr unsigned busy_queries = 1000;
 constexpr std::chrono::microseconds between_queries{20};
-// After this number of queries, a waiting rank checks whether another rank has failed. NCCL itself
-// may not report the failure.
+// After its busy queries, a waiting rank checks at this interval whether another rank has failed,
+// because NCCL may not report the failure.
 constexpr unsigned queries_between_checks = 50;
-// Maximum time that a rank waits for the other ranks when a communicator ends. The limit is short,
-// because the other ranks may notice a failure only after this rank has returned its error.
+// Maximum time that a rank waits for the other ranks when a communicator ends. A longer wait would
+// often be useless, because the other ranks may notice a failure only after this rank has returned
+// its error.
 constexpr std::chrono::milliseconds end_wait_max{5000};
 
 std::string rank_name(std::uint32_t rank) { return "rank " + std::to_string(rank); }
@@ -147,7 +148,7 @@ class nccl_ranks final : public group {
   }
 
   void fail(std::string_view reason) noexcept override {
-    // The other ranks are notified first, because abort() waits for those ranks.
+    // The other ranks are notified first, because abort() waits for the other ranks.
     host_group_->fail(reason);
     set_lasting_error(reason);
     abort();
@@ -206,7 +207,7 @@ class nccl_ranks final : public group {
     if (thrown) std::rethrow_exception(thrown);
   }
 
-  // The error of a call that exceeds the time limit.
+  // Text for the error of a call that exceeds the timeout.
   struct late_call {
     const char* name;
     const char* cause;
@@ -216,9 +217,9 @@ class nccl_ranks final : public group {
   // Launches a call on the stream and waits until the call completes. A call with 0 bytes is
   // skipped, because the call has 0 bytes on all ranks.
   //
-  // The call is launched only when the stream has completed its earlier work. A kernel of NCCL that
-  // waited behind this work could begin after the call has failed, and the caller may then have
-  // freed the memory. A kernel that runs ends with the communicator.
+  // The call is launched only when the stream has completed its earlier work. Otherwise the NCCL
+  // kernel could start after the call has failed and the caller has freed the memory. After a
+  // failure, abort() ends only kernels that have started.
   template <class Call>
   void carry_out(std::size_t bytes, const char* name, const Call& call) {
     check_ended();
@@ -238,7 +239,8 @@ class nccl_ranks final : public group {
     }
   }
 
-  // Waits until the call is on the stream. The communicator must not be used earlier.
+  // Waits until the call is launched on the stream. Until then, the next call on the communicator
+  // must not be made.
   void wait_for_launch(nccl::result_code outcome, const char* call,
                        std::chrono::steady_clock::time_point until) {
     require(outcome, call);
@@ -246,7 +248,7 @@ class nccl_ranks final : public group {
     poll({call, no_answer}, until, [&] { return !is_launching(); });
   }
 
-  // Waits until the stream has completed all its present work. Records `end`.
+  // Records `end` on the stream and waits until the stream has completed all work before `end`.
   void wait_for_stream(cuda::event& end, const late_call& late,
                        std::chrono::steady_clock::time_point until) {
     if (auto failed = end.record(stream_)) throw error(failed, "NCCL", {});
@@ -290,7 +292,8 @@ class nccl_ranks final : public group {
   void end_communicator(nccl::result_code (*end)(nccl::comm*)) noexcept {
     if (comm_released_ || *comm_ == nullptr) return;
     comm_released_ = true;
-    // NCCL's kernels end with the communicator, so a lack of memory must not prevent its end.
+    // NCCL's kernels may run until the communicator ends, so a lack of memory must not prevent this
+    // end.
     retry_allocation([this, end] {
       try {
         (void)ends_within(std::min(timeout_, end_wait_max), [end, owned = comm_, device = device_] {
@@ -329,7 +332,7 @@ class nccl_ranks final : public group {
   // Shared with the thread that ends the communicator. The pointer must stay valid until that
   // thread has ended.
   const std::shared_ptr<nccl::comm*> comm_ = std::make_shared<nccl::comm*>(nullptr);
-  // True after the attempt to start the thread that destroys or aborts the communicator.
+  // True once end_communicator() has started to destroy or abort the communicator.
   bool comm_released_ = false;
   std::optional<error> lasting_error_;  // Every later call throws this error.
   std::atomic<bool> interrupted_ = false;

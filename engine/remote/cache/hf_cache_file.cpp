@@ -65,8 +65,8 @@ std::string read_text(const std::string& path) {
 
 constexpr std::string_view flushed_line = "flushed\n";
 
-// Returns the first line of a record whose bytes may not be flushed yet. This record is valid only
-// until the machine starts again. If /proc is not mounted, returns an empty string.
+// Returns the first line of a record whose bytes may not be flushed yet. Such a record is valid
+// only until the machine starts again. If /proc is not mounted, returns an empty string.
 std::string boot_line() {
   const unique_fd fd(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
   std::string id(64, '\0');
@@ -370,8 +370,8 @@ result<void> hf_cache_file::write_ref() const {
   return replace_text(path, place_.commit);
 }
 
-// Writes the record. If `flush` is true, first flushes the bytes to the drive, so that the record
-// stays valid after a restart of the machine.
+// Writes the record. If `flush` is true, or if boot_line_ is empty, first flushes the bytes to the
+// drive. The record then stays valid after a restart of the machine.
 result<void> hf_cache_file::write_record(bool flush) const {
   const bool is_flushed = (flush || boot_line_.empty()) && ::fdatasync(fd_.get()) == 0;
   return replace_text(record_,

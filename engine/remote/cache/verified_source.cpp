@@ -249,9 +249,9 @@ bool digest_passes::keep(const source_read& request, std::uint64_t key, read_han
   return true;
 }
 
-// A read waits if no read has requested an earlier byte. Copies the bytes of the waiting reads, and
-// completes these reads. Called when no read is in flight, because the load may need the memory of
-// the waiting reads for later reads.
+// Copies the bytes of the reads that wait because an earlier byte is missing, and completes these
+// reads. Called when no read is in flight: the load may need the memory of the waiting reads to
+// request the missing byte.
 void digest_passes::release_waiting(chunks& released) {
   std::vector<byte_range> missing;
   try {

@@ -111,7 +111,7 @@ result<small_response> client::fetch(const small_request& request, const std::st
   return out;
 }
 
-// A request that start_fetch() has started, with everything that must exist until it ends.
+// A request that start_fetch() has started, and the objects that must exist until the request ends.
 struct started_fetch {
   started_fetch(small_request sent, const std::shared_ptr<net_thread>& thread)
       : request(std::move(sent)),

@@ -62,7 +62,7 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   const client_settings& settings;
 
   // Adds an exchange to the queue. After the exchange, the event loop calls `exchange.done` once.
-  // The pool does not use `exchange` during or after this call.
+  // The pool does not use `exchange` during or after the call of `done`.
   void add(http_exchange& exchange) noexcept;
   // Ends the exchange soon. Does nothing if the exchange has already ended.
   void cancel(http_exchange& exchange) noexcept;

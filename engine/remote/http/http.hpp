@@ -10,10 +10,10 @@
 //   credentials. The function is called in threads of the client. The function must not block and
 //   must be thread-safe.
 // - http_client::fetch receives a small body, such as the JSON of an API or the XML of a listing.
-//   The function blocks, so only functions of byte_store and byte_folder that may block call it.
-//   They must pass their stop_token. The function handles redirects, timeouts and retries. A
-//   response with an error status, such as 404, is not a fault, because the caller interprets the
-//   status.
+//   The function blocks until the response is received. Therefore only functions of byte_store and
+//   byte_folder that may block can call fetch. These functions must pass their stop_token. The
+//   function handles redirects, timeouts and retries. A response with an error status, such as 404,
+//   is not a fault, because the caller interprets the status.
 // - http_client::open opens a file and returns the byte_source that loads read from. The function
 //   makes the first request, so the object's size and ETag are known when open returns.
 // - A fault never contains a header that was sent, a query or a body. Faults name the object by
@@ -60,8 +60,8 @@ struct outgoing_request {
 // Returns the fields to add to the request. If the function is empty, no fields are added.
 using sign_function = std::function<std::vector<header_field>(const outgoing_request&)>;
 
-// Called if the server refuses a request that was signed at `signed_at`. Returns true if requests
-// are now signed with other credentials. Called in threads of the client.
+// Called if the server refuses a request that was signed at `signed_at`. Renews the credentials.
+// Returns true if requests are now signed with other credentials. Called in threads of the client.
 using renew_function = std::function<bool(std::chrono::steady_clock::time_point signed_at)>;
 
 struct remote_object {

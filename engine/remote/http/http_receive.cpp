@@ -25,7 +25,8 @@ namespace {
 // Maximum number of bytes that are received and discarded to keep a connection open.
 constexpr std::size_t dropped_bytes_max = 64 << 10;
 constexpr int interim_responses_max = 8;
-// A piece of the body of a request, which must be sent within silence_time_max.
+// The body of a request is sent in pieces of at most this size. Each piece must be sent within
+// silence_time_max.
 constexpr std::size_t sent_bytes_max = 256 << 10;
 
 response_head head_of(const response_parser& parser) {

@@ -277,7 +277,8 @@ http_transfer::next_step http_transfer::after_failure(const http_exchange& excha
   return out;
 }
 
-// Returns true if the request must be repeated with other credentials. Renews them once a transfer.
+// Returns true if the request must be repeated with other credentials. A transfer tries to renew
+// the credentials at most once.
 bool http_transfer::renew_credentials(unsigned status) {
   // Amazon answers 400 if a token has expired.
   const bool is_refused = status == 400 || status == 401 || status == 403;
@@ -287,7 +288,7 @@ bool http_transfer::renew_credentials(unsigned status) {
   return object.renew(signed_at_);
 }
 
-// A request that changes an object is never sent to another address than the caller's.
+// A request that changes an object is sent only to the address of the object.
 bool http_transfer::follows_redirects() const noexcept {
   return kind_.method() == http_method::get || kind_.method() == http_method::head;
 }
@@ -314,8 +315,8 @@ http_transfer::next_step http_transfer::after_response(const http_exchange& exch
     if (now == transfer_kind::state::done && redirects_ > 0) address_->moved(to_);
     return end_with(now, failure);
   }
-  // The server sent less than requested. A response with few bytes counts as a failure, because
-  // otherwise the transfer might never end.
+  // The server sent fewer bytes than requested. A response with few bytes counts as a failure,
+  // because otherwise the transfer might never end.
   tries_->progressed(exchange.arrived);
   if (exchange.arrived >= retry_state::progress_bytes) return {};
   const auto delay = tries_->failed(thread_->random_fraction());

@@ -9,9 +9,9 @@
 
 namespace ringload::inline v0::remote_http {
 
-// Returns true if an entry of the list contains the host, by the rules of NO_PROXY: "*" contains
-// all hosts, "example.com" and ".example.com" contain the host and its sub-domains, "host:80"
-// contains one port only, and "10.0.0.0/8" contains the addresses of a network. `host` is in lower
+// Returns true if an entry of the list contains the host, by the rules of NO_PROXY. "*" contains
+// all hosts. "example.com" and ".example.com" contain the host and its sub-domains. "host:80"
+// contains one port only. "10.0.0.0/8" contains the addresses of a network. `host` is in lower
 // case. An IPv6 address has no brackets.
 bool is_exempt(std::span<const std::string> entries, const std::string& host, std::uint16_t port);
 

@@ -69,7 +69,7 @@ void object_body::ended(const result<void>& outcome) {
   if (!reads_.empty()) begin_again();
 }
 
-// Starts another transfer for reads whose bytes are no longer owned or were not received.
+// Starts another transfer for reads whose bytes are no longer kept or were not received.
 void object_body::begin_again() {
   if (window_.wasted_bytes() > wasted_share_max * properties_->bytes) {
     return fail_reads({errc::unsupported_feature, "",
@@ -126,7 +126,7 @@ void object_body::add(const shared_read& waiting) {
   }
 }
 
-// Ends a read. The memory of the read is not accessed afterwards.
+// Ends a read. The destination of the read is not written afterwards.
 void object_body::end_read(const shared_read& waiting, const std::exception_ptr& failed) {
   const shared_read owned = waiting;
   if (std::exchange(owned->ended, true)) return;
@@ -153,8 +153,9 @@ void object_body::close() {
   retry_allocation([&] { asio::post(thread_->loop, end); });
 }
 
-// While the object is being opened, returns the number of chunks of the object. If the size is not
-// known, returns the maximum number of connections. Returns 0 after the object was opened.
+// While the object is being opened, returns the expected number of later requests, one for each
+// chunk of the object. If the size is not known, returns the maximum number of connections. Returns
+// 0 after the object was opened.
 std::uint64_t object_body::followed_by() const noexcept {
   if (!opened_) return 0;
   const auto bytes = address_->object.bytes;

@@ -11,8 +11,8 @@
 // these bytes. If the server of a large object does not support ranges, the other bytes are
 // received only while reads wait for these bytes. If no read waits, the connection stays open for a
 // while. If a read needs bytes that are no longer kept, the body is received again from the first
-// byte. Received bytes that no read needed are wasted. If more than twice the object's size is
-// wasted, reads fail.
+// byte. Received bytes that no read needed count as wasted. If the wasted bytes exceed twice the
+// object's size, reads fail.
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/steady_timer.hpp>

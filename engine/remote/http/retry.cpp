@@ -62,7 +62,7 @@ std::optional<milliseconds> parse_retry_after(std::string_view text, std::int64_
     const bool is_number = std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
     if (!is_number) return std::nullopt;
     const auto seconds = number(text);
-    if (!seconds) return milliseconds(seconds_max * 1000);  // More than an int.
+    if (!seconds) return milliseconds(seconds_max * 1000);  // The number is too large.
     return milliseconds(std::min<std::int64_t>(*seconds, seconds_max) * 1000);
   }
   const auto date = parse_date(text);

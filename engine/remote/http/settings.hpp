@@ -2,7 +2,7 @@
 #pragma once
 
 // The settings of an HTTP client. remote() checks remote_options and converts the options to
-// settings.
+// settings. A setting without a comment has the meaning of the option with the same name.
 
 #include <chrono>
 #include <cstdint>

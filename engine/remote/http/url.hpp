@@ -31,8 +31,9 @@ struct http_url {
   std::string_view path() const noexcept;
 };
 
-// Returns errc::invalid_source_name for a scheme other than http and https, a user name or
-// password, control characters or blanks, an invalid host or port, or more than 8,192 bytes.
+// Returns errc::invalid_source_name for a scheme other than http and https, and for an invalid host
+// or port. An address with a user name, a password, blanks, control characters or non-ASCII
+// characters is refused too, and also an address with more than 8,192 bytes.
 result<http_url> parse_http_url(std::string_view text);
 
 // Resolves the value of a Location header relative to `base`. First percent-encodes bytes that an

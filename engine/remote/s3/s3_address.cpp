@@ -68,8 +68,8 @@ result<http_url> bucket_url(const s3_place& place, const std::string& bucket) {
   if (url->target.find('?') != url->target.npos)
     return refused("the endpoint has a query; expected scheme, host, port and path");
   if (!url->target.ends_with('/')) url->target += '/';
-  // A host name has no capitals and no '_'. A certificate for the hosts of all buckets is not valid
-  // for a bucket with a '.'.
+  // A host name has no capitals and no '_'. The wildcard certificate of an endpoint is not valid
+  // for the host of a bucket with a '.' in its name.
   const bool is_host =
       std::ranges::none_of(bucket, [](char c) { return is_capital(c) || c == '_'; });
   const bool dotted = bucket.find('.') != bucket.npos;

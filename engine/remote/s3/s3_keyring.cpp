@@ -14,7 +14,7 @@ s3_credentials s3_keyring::current() const {
 bool s3_keyring::renew(clock::time_point signed_at) {
   const std::lock_guard renewing(renewing_);
   if (!source_) return false;
-  // Several requests are refused at the same time. The first of them calls the source.
+  // If several requests are refused at the same time, only the first one calls the source.
   if (asked_at_ && signed_at < *asked_at_) return has_changed_;
   std::optional<s3_keys> keys;
   try {

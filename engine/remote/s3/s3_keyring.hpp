@@ -37,7 +37,7 @@ class s3_keyring {
   // Guarded by renewing_.
   const source source_;
   std::optional<clock::time_point> asked_at_;  // When the last call of the source ended.
-  bool has_changed_ = false;                   // Whether that call returned other credentials.
+  bool has_changed_ = false;                   // True if that call returned other credentials.
 };
 
 }  // namespace ringload::inline v0::remote_http

@@ -120,7 +120,8 @@ result<s3_page> page_reader::finish() {
 }
 
 // Returns the text if the text may be an error code or a region. Otherwise returns an empty string,
-// because callers put the returned text into error texts, which must not show any text of a server.
+// because callers put the returned text into error texts, which must not show arbitrary text of a
+// server.
 std::string printable_word(std::string_view text) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||

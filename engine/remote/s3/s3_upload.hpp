@@ -24,8 +24,9 @@ class part_layout {
   static constexpr std::uint64_t part_bytes_min = std::uint64_t{8} << 20;
   static constexpr std::uint64_t part_bytes_max = std::uint64_t{4} << 30;
 
-  // `object_bytes` is 0 if the size is not known. No part ends within a write of `write_bytes_max`
-  // bytes, which must be a power of two. Returns size_overflow if the parts would be too large.
+  // `object_bytes` is 0 if the size is not known. If writes are aligned to `write_bytes_max` and
+  // not longer, no write extends over two parts. `write_bytes_max` must be a power of two. Returns
+  // size_overflow if the parts would be too large.
   static result<part_layout> make(std::uint64_t object_bytes, std::uint64_t write_bytes_max);
 
   // The first part has the number 0.
@@ -50,7 +51,8 @@ http_url s3_begin_url(const http_url& object);
 http_url s3_part_url(const http_url& object, std::uint32_t number, std::string_view upload);
 http_url s3_upload_url(const http_url& object, std::string_view upload);
 
-// Returns the identifier of the upload. Returns malformed_answer if the body has none.
+// Returns the identifier of the upload. Returns malformed_answer if the body has no valid
+// identifier.
 result<std::string> parse_s3_upload(std::string_view xml);
 
 // ETags of the parts, by number from 0.
@@ -59,8 +61,9 @@ using part_etags = std::map<std::uint32_t, std::string>;
 std::string s3_completion(const part_etags& etags);
 // Returns true if the body confirms the completion. A response with the status 200 may be an error.
 bool is_s3_completion(std::string_view xml);
-// Returns the ETag of the complete object: the MD5 of the MD5 of all parts, and their number.
-// Returns an empty optional if the ETags of the parts are no MD5.
+// Returns the ETag of the complete object: the MD5 of the concatenated MD5 digests of all parts,
+// followed by '-' and the number of parts. Returns an empty optional if an ETag of a part is not an
+// MD5 digest.
 std::optional<std::string> s3_complete_etag(const part_etags& etags);
 
 }  // namespace ringload::inline v0::remote_http
