@@ -33,6 +33,10 @@ void read_pace::completed(const started_read& read, clock::time_point now) noexc
   }
   const auto previous = std::max(read.started_at, last_completed_.value_or(read.started_at));
   last_completed_ = now;
+  if (read.started_at >= newest_start_) {
+    newest_start_ = read.started_at;
+    last_in_order_ = now;
+  }
   measure(read.bytes, seconds_of(now - previous));
 }
 
@@ -51,7 +55,7 @@ void read_pace::measure(std::uint64_t bytes, double seconds) noexcept {
 
 std::optional<read_pace::clock::time_point> read_pace::late_at(
     const started_read& read) const noexcept {
-  if (seconds_per_byte_ == 0 || !last_completed_) return std::nullopt;
+  if (seconds_per_byte_ == 0) return std::nullopt;
   const auto seconds_of_bytes = [this](std::uint64_t bytes) {
     return static_cast<double>(bytes) * seconds_per_byte_;
   };
@@ -61,7 +65,7 @@ std::optional<read_pace::clock::time_point> read_pace::late_at(
   // Expects the next completion after the time to transfer one read. Another read may complete
   // next, so the size of the largest read is used. If the latency of this read was not over at the
   // last completion, the rest of the latency is added.
-  const auto quiet_since = std::max(read.started_at, *last_completed_);
+  const auto quiet_since = std::max(read.started_at, last_in_order_);
   const double latency_left = latency() - seconds_of(quiet_since - read.started_at);
   const double next = std::max(0.0, latency_left) + seconds_of_bytes(largest_bytes_);
   const auto by_quiet = quiet_since + late_after(next);

@@ -34,9 +34,9 @@ class read_pace {
   // Returns the time at which the read is late, as far as is known now. Returns an empty optional
   // before the first reads were measured. There are two reasons to be late:
   //   - The read takes too long for the bytes that were in flight at its start.
-  //   - No read completes for too long. This finds a stalled read at the end of a load, when few
-  //     reads are left. The first rule would wait longer, because it allows time for all bytes that
-  //     were in flight at the start of the read.
+  //   - No read completes for too long, except reads that had stalled. This finds a stalled read at
+  //     the end of a load, when few reads are left. The first rule would wait longer, because it
+  //     allows time for all bytes that were in flight at the start of the read.
   std::optional<clock::time_point> late_at(const started_read& read) const noexcept;
 
  private:
@@ -52,6 +52,10 @@ class read_pace {
 
   double seconds_per_byte_ = 0;  // 0 before the first measurement.
   std::optional<clock::time_point> last_completed_;
+  // The last completion of a read that no later read had overtaken, and the start of this read.
+  // When a read ends that had stalled, the mount has not come closer to the other reads.
+  clock::time_point last_in_order_ = {};
+  clock::time_point newest_start_ = {};
 
   // The current measurement of the bandwidth. The time of a read begins at the previous completion,
   // or at the start of the read if the start is later.

@@ -37,6 +37,7 @@ class read_race : public std::enable_shared_from_this<read_race> {
     std::uint32_t slot = 0;
     bool in_flight() const noexcept { return race != nullptr; }
   };
+
   void start(attempt& begun, std::uint32_t slot) {
     begun.slot = slot;
     begun.request = read_.request;
@@ -120,6 +121,8 @@ class read_race : public std::enable_shared_from_this<read_race> {
       ++read_.counts->won;
       if (!first_.in_flight()) give_back(first_.slot);
     }
+    // The load still owns the file, so the file is not closed here.
+    if (!first_.in_flight() && !second_.in_flight()) read_.file_owner.reset();
     const raced_result result = {res, winner.slot, was_repeated_};
     auto resume = std::move(resume_);
     std::move(resume)(result);

@@ -131,6 +131,21 @@ TEST_CASE("read_pace: the last read is late soon after the other reads have ende
         doctest::Approx(reads.now() + 4 * seconds_of_read + margin).epsilon(0.01));
 }
 
+TEST_CASE("read_pace: the end of another read that had stalled does not delay the second read") {
+  simulated_reads reads({0.005, 100e6});
+  reads.run(100, 4 * mib, 16);
+  const std::size_t stalled = reads.start(4 * mib, 10);
+  reads.end_next();
+  reads.start(4 * mib, 0.2);  // Ends later than all reads that do not stall.
+  reads.end_next();
+  reads.start(4 * mib);
+  for (int i = 0; i < 14; ++i) reads.end_next();
+  const double late_at = reads.late_at(stalled);
+  reads.end_next();
+  CHECK(reads.now() < late_at);
+  CHECK(reads.late_at(stalled) == late_at);
+}
+
 TEST_CASE("read_pace: a read is late after four times the time of the bytes before it") {
   const mount source = {0.05, 100e6};
   simulated_reads reads(source);
