@@ -3,10 +3,13 @@
 
 // Functions for tests that run both on the stand-in for CUDA and on a GPU.
 
+#include <ringload/cuda.hpp>
+#include <string>
+
+#include "support/skip.hpp"
+
 #ifndef RINGLOAD_REAL_CUDA
 #include <doctest/doctest.h>
-
-#include <string>
 
 #include "device/cuda/device_memory.hpp"
 #include "support/fake_cudart/fake_cudart.hpp"
@@ -39,5 +42,20 @@ inline void end_well() {
 }
 
 #endif
+
+// If the machine has no device, skips the test and returns false.
+inline bool has_device() {
+  std::string reason;
+  if (cuda_device_count(&reason) > 0) return true;
+  skip("no CUDA device: " + reason);
+  return false;
+}
+
+// Also allows copies from and to memory that is not pinned.
+inline bool has_pageable_device() {
+  begin_afresh();
+  expect_pageable();
+  return has_device();
+}
 
 }  // namespace ringload::testing

@@ -33,12 +33,9 @@ namespace {
 
 constexpr std::size_t some_bytes = std::size_t{1} << 20;
 
-bool has_device() {
+bool has_fresh_device() {
   begin_afresh();
-  std::string why;
-  if (cuda_device_count(&why) > 0) return true;
-  skip("no CUDA device: " + why);
-  return false;
+  return has_device();
 }
 
 bool good(cudaError_t said) { return !cuda::code_of(said); }
@@ -111,7 +108,7 @@ void in_own_thread(const std::function<void()>& work) {
 }
 
 bool has_two_devices() {
-  if (!has_device()) return false;
+  if (!has_fresh_device()) return false;
   if (cuda_device_count() > 1) return true;
   skip("one CUDA device");
   return false;
@@ -150,7 +147,7 @@ class all_calls {
 }  // namespace
 
 TEST_CASE("contract: a stream keeps its order, so a staging buffer needs no other guard") {
-  if (!has_device()) return;
+  if (!has_fresh_device()) return;
   scene in;
   const host_bytes first(std::byte{1});
   const host_bytes second(std::byte{2});
@@ -164,7 +161,7 @@ TEST_CASE("contract: a stream keeps its order, so a staging buffer needs no othe
 }
 
 TEST_CASE("contract: a kernel reads pinned memory by the address that the device has for it") {
-  if (!has_device()) return;
+  if (!has_fresh_device()) return;
   scene in;
   const host_bytes from(std::byte{3});
   void* there = nullptr;
@@ -175,7 +172,7 @@ TEST_CASE("contract: a kernel reads pinned memory by the address that the device
 }
 
 TEST_CASE("contract: an event that was recorded behind a copy comes after it, in any thread") {
-  if (!has_device()) return;
+  if (!has_fresh_device()) return;
   scene in;
   const host_bytes from(std::byte{4});
   cuda::event end;
@@ -190,7 +187,7 @@ TEST_CASE("contract: an event that was recorded behind a copy comes after it, in
 }
 
 TEST_CASE("contract: memory that is not pinned may be changed once the call has returned") {
-  if (!has_device()) return;
+  if (!has_fresh_device()) return;
   expect_pageable();
   scene in;
   host_bytes from(std::byte{5}, false);
@@ -201,7 +198,7 @@ TEST_CASE("contract: memory that is not pinned may be changed once the call has 
 }
 
 TEST_CASE("contract: memory of the device begins at a multiple of 256, and is counted") {
-  if (!has_device()) return;
+  if (!has_fresh_device()) return;
   const scene in;
   for (const std::size_t bytes : {1U, 255U, 257U, 100'000U}) {
     cuda::device_buffer one;
@@ -220,7 +217,7 @@ TEST_CASE("contract: memory of the device begins at a multiple of 256, and is co
 }
 
 TEST_CASE("contract: a refused call leaves an error behind, which is taken away") {
-  if (!has_device()) return;
+  if (!has_fresh_device()) return;
   const scene in;
   const host_bytes pinned(std::byte{7});
   const cudaError_t said = cudaHostRegister(pinned.data(), some_bytes, cudaHostRegisterMapped);
@@ -231,7 +228,7 @@ TEST_CASE("contract: a refused call leaves an error behind, which is taken away"
 
 TEST_CASE(
     "contract: no priority is lower than that of streams that ask for none, or we ask for it") {
-  if (!has_device()) return;
+  if (!has_fresh_device()) return;
   const scene in;
   int lowest = -1;
   int highest = 1;
@@ -241,7 +238,7 @@ TEST_CASE(
 }
 
 TEST_CASE("contract: what a load calls neither fails beside a capture nor invalidates it") {
-  if (!has_device()) return;
+  if (!has_fresh_device()) return;
   const scene in;
   for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
                           cudaStreamCaptureModeRelaxed}) {
@@ -261,7 +258,7 @@ TEST_CASE("contract: what a load calls neither fails beside a capture nor invali
 }
 
 TEST_CASE("contract: a thread that has not said that it knows invalidates what others capture") {
-  if (!has_device()) return;
+  if (!has_fresh_device()) return;
   const scene in;
   cudaStream_t captured = nullptr;
   REQUIRE(good(cudaStreamCreateWithFlags(&captured, cudaStreamNonBlocking)));
@@ -280,7 +277,7 @@ TEST_CASE("contract: a thread that has not said that it knows invalidates what o
 
 TEST_CASE(
     "contract: a host function that sleeps holds up no copy and no kernel of another stream") {
-  if (!has_device()) return;
+  if (!has_fresh_device()) return;
   // Calls that free may wait for all work of the device, so they come after the host function.
   cuda::stream theirs;
   all_calls ours;
@@ -299,7 +296,7 @@ TEST_CASE(
 }
 
 TEST_CASE("contract: an event on the default stream comes after work on blocking streams") {
-  if (!has_device()) return;
+  if (!has_fresh_device()) return;
   scene in;
   const host_bytes from(std::byte{8});
   cudaStream_t blocking = nullptr;
@@ -315,7 +312,7 @@ TEST_CASE("contract: an event on the default stream comes after work on blocking
 }
 
 TEST_CASE("contract: memory that is shared by a descriptor has the same bytes at another address") {
-  if (!has_device()) return;
+  if (!has_fresh_device()) return;
   scene in;
   cuda::shareable_memory first;
   const boost::system::error_code made = first.make(0, some_bytes);

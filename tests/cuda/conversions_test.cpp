@@ -20,13 +20,6 @@ using namespace ringload::testing;
 
 namespace {
 
-bool has_device() {
-  std::string why;
-  if (cuda_device_count(&why) > 0) return true;
-  skip("no CUDA device: " + why);
-  return false;
-}
-
 std::string first_error(const model& loaded, dtype to) {
   const catalog& in = loaded.catalog();
   for (std::size_t i = 0; i < loaded.size(); ++i) {

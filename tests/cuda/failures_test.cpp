@@ -319,7 +319,7 @@ TEST_CASE("cuda: shared memory that the device does not have is refused, as priv
 
 TEST_CASE("cuda: if a call fails during an update in place, GPU memory has the old version") {
   using namespace ringload::testing::delta_tests;
-  const trained_versions made;
+  const trained_versions trained;
   start_afresh();
   fake_cudart::expect_pageable();
   for (const std::string function : {"cudaMemcpyAsync", "cudaEventSynchronize"}) {
@@ -330,13 +330,14 @@ TEST_CASE("cuda: if a call fails during an update in place, GPU memory has the o
       CAPTURE(failures);
       start_afresh();
       fake_cudart::expect_pageable();
-      loader with(cuda_device(1), small_options());
-      const model memory = with.load_async(made.at.path("v/v0.safetensors"), future).get();
+      loader gpu_loader(cuda_device(1), small_options());
+      const model memory = gpu_loader.load_async(trained.at.path("v/v0.safetensors"), future).get();
       fake_cudart::fail(function, failures + 1, cudaErrorInvalidValue);
-      const auto failure = code_of(
-          [&] { update_async(with, destinations_of(memory), made.delta(1), future).get(); });
+      const auto failure = code_of([&] {
+        update_async(gpu_loader, destinations_of(memory), trained.delta(1), future).get();
+      });
       has_failed = static_cast<bool>(failure);
-      if (has_failed) CHECK(version_on_device(memory) == made.versions[0]);
+      if (has_failed) CHECK(version_on_device(memory) == trained.versions[0]);
     }
     CHECK(failures > 3);
   }

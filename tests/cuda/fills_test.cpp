@@ -28,15 +28,6 @@ using namespace ringload::testing;
 
 namespace {
 
-bool has_device() {
-  begin_afresh();
-  expect_pageable();
-  std::string why;
-  if (cuda_device_count(&why) > 0) return true;
-  skip("no CUDA device: " + why);
-  return false;
-}
-
 // Other tests rely on the device that a thread begins with.
 struct last_device_in_use {
   last_device_in_use() { REQUIRE_FALSE(cuda::use_device(last_cuda_device().index())); }
@@ -86,7 +77,7 @@ std::string stored_bytes(const checkpoint& opened, const std::string& name) {
 }  // namespace
 
 TEST_CASE("cuda: a fill writes to the device and to the host, and nothing around it") {
-  if (!has_device()) return;
+  if (!has_pageable_device()) return;
   {
     const last_device_in_use selected;
     const made_file file(
@@ -117,7 +108,7 @@ TEST_CASE("cuda: a fill writes to the device and to the host, and nothing around
 }
 
 TEST_CASE("cuda: a fill converts as a load does, and refuses what is converted on the host only") {
-  if (!has_device()) return;
+  if (!has_pageable_device()) return;
   {
     const last_device_in_use selected;
     const made_file file({f32("a", 50'000), {"b", 20'002, "BF16", 2}, {"i", 400, "I32", 4}}, 1);
@@ -151,7 +142,7 @@ TEST_CASE("cuda: a fill converts as a load does, and refuses what is converted o
 }
 
 TEST_CASE("cuda: a fill converts to addresses that are no multiples of the size of an element") {
-  if (!has_device()) return;
+  if (!has_pageable_device()) return;
   {
     const last_device_in_use selected;
     const made_file file({f32("a", 50'000), {"b", 20'002, "BF16", 2}}, 1);
@@ -175,7 +166,7 @@ TEST_CASE("cuda: a fill converts to addresses that are no multiples of the size 
 }
 
 TEST_CASE("cuda: memory of a device that the loader does not have is not filled") {
-  if (!has_device()) return;
+  if (!has_pageable_device()) return;
   {
     const last_device_in_use selected;
     const made_file file({f32("a", 100)});

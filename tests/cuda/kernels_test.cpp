@@ -31,13 +31,6 @@ using namespace ringload::testing;
 
 namespace {
 
-bool has_device() {
-  std::string why;
-  if (cuda_device_count(&why) > 0) return true;
-  skip("no CUDA device: " + why);
-  return false;
-}
-
 constexpr std::size_t source_bytes = std::size_t{4} << 20;
 constexpr std::size_t target_bytes = std::size_t{16} << 20;
 

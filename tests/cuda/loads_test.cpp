@@ -27,13 +27,6 @@ using namespace ringload::testing;
 
 namespace {
 
-bool has_device() {
-  std::string why;
-  if (cuda_device_count(&why) > 0) return true;
-  skip("no CUDA device: " + why);
-  return false;
-}
-
 std::vector<made_tensor> odd_tensors() {
   std::vector<made_tensor> all = {f32("weights", 70'001), {"none", 0}, {"one", 1}, {"odd", 777}};
   for (unsigned i = 0; i < 40; ++i) {

@@ -50,9 +50,7 @@ struct trained_versions {
     versions.push_back(first);
     for (unsigned v = 1; v <= 2; ++v) {
       version next = versions.back();
-      train(next["sparse"], 20, random);
-      train(next["dense"], 900, random);
-      next["whole"].bytes = noise(5'000, 10 + v);
+      train_each_form(next, v, random);
       versions.push_back(next);
     }
     std::filesystem::create_directory(at.path("v"));

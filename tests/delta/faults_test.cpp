@@ -83,16 +83,14 @@ class fault_walk {
  public:
   explicit fault_walk(std::uint64_t seed) : random_(seed) {
     versions_.push_back(random_version(random_, 3));
-    versions_[0]["w"] = {dtype::bf16, {30'000}, noise(60'000, 1)};
-    versions_[0]["x"] = {dtype::f32, {9'000}, noise(36'000, 2)};
+    versions_[0]["sparse"] = {dtype::bf16, {30'000}, noise(60'000, 1)};
+    versions_[0]["dense"] = {dtype::f32, {9'000}, noise(36'000, 2)};
     versions_[0]["whole"] = {dtype::u8, {5'000}, noise(5'000, 3)};
     std::filesystem::create_directory(at_.path("v"));
     at_.save("v/v0.safetensors", versions_[0]);
     for (unsigned v = 1; v <= 3; ++v) {
       version next = versions_.back();
-      train(next["w"], 20, random_);
-      train(next["x"], 900, random_);
-      next["whole"].bytes = noise(5'000, 10 + v);
+      train_each_form(next, v, random_);
       versions_.push_back(next);
       at_.save(full(v), next);
       at_.make(delta(v), at_.path(full(v - 1)), at_.path(full(v)));

@@ -105,6 +105,13 @@ inline void train(version_tensor& tensor, unsigned permille, std::mt19937_64& ra
   }
 }
 
+// Changes the tensor "sparse" in few elements, "dense" in most, and "whole" in all.
+inline void train_each_form(version& next, unsigned number, std::mt19937_64& random) {
+  train(next["sparse"], 20, random);
+  train(next["dense"], 900, random);
+  next["whole"].bytes = noise(5'000, 10 + number);
+}
+
 inline version next_version(const version& base, std::mt19937_64& random) {
   version next = base;
   const unsigned permille[] = {0, 1, 20, 20, 20, 300, 1000};
