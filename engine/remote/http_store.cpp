@@ -137,12 +137,6 @@ bool is_azure_name(std::string_view name) noexcept {
   return !name.empty() && name.size() <= 63 && std::ranges::all_of(name, is_allowed);
 }
 
-bool is_azure_key(std::string_view key) {
-  const std::string inside = "/" + std::string(key) + "/";
-  return inside.find("//") == inside.npos && inside.find("/./") == inside.npos &&
-         inside.find("/../") == inside.npos && !has_control_character(key);
-}
-
 class azure_store final : public byte_store {
  public:
   azure_store(std::shared_ptr<http_client> client, const azure_options& options)
@@ -171,7 +165,7 @@ class azure_store final : public byte_store {
     if (!is_azure_name(account) || !is_azure_name(container)) {
       raise({errc::invalid_source_name, shown, "expected az://account/container/key"});
     }
-    if (!is_azure_key(path)) {
+    if (!is_path_key(path)) {
       raise({errc::unsupported_feature, shown,
              "folders of Azure Blob Storage are not listed: name a file, or an index"});
     }

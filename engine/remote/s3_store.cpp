@@ -22,12 +22,6 @@ namespace {
 
 constexpr std::size_t pages_max = 1000;
 
-bool is_name(std::string_view name) {
-  const std::string inside = "/" + std::string(name) + "/";
-  return inside.find("//") == inside.npos && inside.find("/./") == inside.npos &&
-         inside.find("/../") == inside.npos && !has_control_character(name);
-}
-
 class s3_folder final : public byte_folder {
  public:
   s3_folder(std::shared_ptr<http_client> client, s3_access access, std::string bucket,
@@ -107,13 +101,13 @@ void s3_folder::list(s3_depth depth, std::set<std::string>& folders, const std::
       const std::string name = prefix.substr(prefix_.size(), prefix.size() - prefix_.size() - 1);
       // A sub-folder with the name of a checkpoint file is not listed, because the caller would
       // open the sub-folder as a file.
-      if (is_name(name) && !is_checkpoint_file(name)) folders.insert(name);
+      if (is_path_key(name) && !is_checkpoint_file(name)) folders.insert(name);
     }
     for (s3_object& object : next.objects) {
       // Some servers list keys outside of the folder.
       if (!object.key.starts_with(prefix_)) continue;
       std::string name = object.key.substr(prefix_.size());
-      if (is_name(name)) objects_.insert_or_assign(std::move(name), std::move(object));
+      if (is_path_key(name)) objects_.insert_or_assign(std::move(name), std::move(object));
     }
     if (objects_.size() + folders.size() > s3_objects_max || page == pages_max) {
       throw to_error({errc::not_a_checkpoint, path_of({}),

@@ -93,49 +93,52 @@ fault named(const fault& failure, const remote_object& object) {
           failure.cause()};
 }
 
-result<small_response> client::fetch(const small_request& request, const std::stop_token& stop) {
-  if (auto failure = offline(request.object)) return *failure;
-  small_response out;
-  small_body_kind kind(request, out);
-  const auto thread = threads_->next();
-  const auto address = std::make_shared<object_address>(request.object);
-  const auto task = std::make_shared<http_transfer>(thread, address, kind);
-  task->awaited = true;
-  task->time_max = request.time_max;
-  task->listen(stop);
-  const auto ended = std::make_shared<awaited_outcome>();
-  start(*thread, task, [ended, task](const result<void>& result) { ended->set(result); });
-  const auto& outcome = ended->wait();
-  if (!outcome) return named(outcome.error(), request.object);
-  out.from = address->current();
-  return out;
-}
-
-// A request that start_fetch() has started, and the objects that must exist until the request ends.
+// A request that is in progress, and the objects that must exist until the request ends.
 struct started_fetch {
-  started_fetch(small_request sent, const std::shared_ptr<net_thread>& thread)
+  started_fetch(small_request sent, std::shared_ptr<net_thread> net)
       : request(std::move(sent)),
         kind(request, response),
+        thread(std::move(net)),
         address(std::make_shared<object_address>(request.object)),
         transfer(std::make_shared<http_transfer>(thread, address, kind)) {}
+
+  // Starts the request. `done(result<void>)` is called when the request ends.
+  template <class Done>
+  void begin(const std::stop_token& stop, Done&& done) {
+    transfer->time_max = request.time_max;
+    transfer->listen(stop);
+    start(*thread, transfer, std::forward<Done>(done));
+  }
+
+  // Returns the response after the request has ended with `outcome`.
+  result<small_response> take(const result<void>& outcome) {
+    if (!outcome) return named(outcome.error(), request.object);
+    response.from = address->current();
+    return std::move(response);
+  }
 
   const small_request request;
   small_response response;
   small_body_kind kind;
+  const std::shared_ptr<net_thread> thread;
   const std::shared_ptr<object_address> address;
   const std::shared_ptr<http_transfer> transfer;
 };
 
+result<small_response> client::fetch(const small_request& request, const std::stop_token& stop) {
+  if (auto failure = offline(request.object)) return *failure;
+  const auto task = std::make_shared<started_fetch>(request, threads_->next());
+  const auto ended = std::make_shared<awaited_outcome>();
+  task->transfer->awaited = true;
+  task->begin(stop, [ended, task](const result<void>& outcome) { ended->set(outcome); });
+  return task->take(ended->wait());
+}
+
 void client::start_fetch(small_request request, const std::stop_token& stop, fetch_handler done) {
   if (auto failure = offline(request.object)) return done(*failure);
-  const auto thread = threads_->next();
-  const auto task = std::make_shared<started_fetch>(std::move(request), thread);
-  task->transfer->time_max = task->request.time_max;
-  task->transfer->listen(stop);
-  start(*thread, task->transfer, [task, done = std::move(done)](const result<void>& outcome) {
-    if (!outcome) return done(named(outcome.error(), task->request.object));
-    task->response.from = task->address->current();
-    done(std::move(task->response));
+  const auto task = std::make_shared<started_fetch>(std::move(request), threads_->next());
+  task->begin(stop, [task, done = std::move(done)](const result<void>& outcome) {
+    done(task->take(outcome));
   });
 }
 

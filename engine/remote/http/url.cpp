@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/parse_number.hpp"
+#include "base/printable.hpp"
 #include "catalog/hub_address.hpp"
 #include "remote/http/percent_encoding.hpp"
 
@@ -131,6 +132,12 @@ result<http_url> parse_http_url(std::string_view text) {
   if (!target.empty()) out.target = target;
   if (out.target.front() == '?') out.target.insert(0, "/");
   return out;
+}
+
+bool is_path_key(std::string_view key) {
+  const std::string inside = "/" + std::string(key) + "/";
+  return inside.find("//") == inside.npos && inside.find("/./") == inside.npos &&
+         inside.find("/../") == inside.npos && !has_control_character(key);
 }
 
 result<http_url> resolve_location(const http_url& base, std::string_view raw_location) {

@@ -36,6 +36,10 @@ struct http_url {
 // characters is refused too, and also an address with more than 8,192 bytes.
 result<http_url> parse_http_url(std::string_view text);
 
+// Returns true if a key of an object can be a path: no part is empty, "." or "..", and there are no
+// control characters.
+bool is_path_key(std::string_view key);
+
 // Resolves the value of a Location header relative to `base`. First percent-encodes bytes that an
 // address must not contain, such as blanks and UTF-8.
 result<http_url> resolve_location(const http_url& base, std::string_view raw_location);
