@@ -20,6 +20,7 @@
 #include "base/file_io.hpp"
 #include "base/io_unit.hpp"
 #include "base/retry_allocation.hpp"
+#include "io/late_read.hpp"
 
 namespace ringload::inline v0 {
 
@@ -29,9 +30,6 @@ using clock = std::chrono::steady_clock;
 using seconds = std::chrono::duration<double>;
 
 constexpr std::uint32_t threads_max = 8;
-// The same values as for reads of tensors: see runtime/read_pace.hpp.
-constexpr double lateness = 4;
-constexpr std::chrono::milliseconds margin{50};
 // Used until a read of the mount has been measured.
 constexpr std::chrono::milliseconds late_after_unmeasured{250};
 
@@ -104,7 +102,7 @@ result<std::size_t> header_reader::read(int fd, ::dev_t device, std::uint64_t of
   reads->bytes = static_cast<std::size_t>(end - reads->offset);
   const clock::time_point begin = clock::now();
   start(reads, 0);
-  const auto late_at = begin + std::chrono::duration_cast<clock::duration>(late_after(device));
+  const auto late_at = begin + time_until_late(device);
   std::unique_lock lock(reads->mutex);
   const auto is_decided = [&] { return reads->decided() != nullptr; };
   if (!reads->changed.wait_until(lock, late_at, is_decided)) {
@@ -172,11 +170,11 @@ void header_reader::start(const std::shared_ptr<race>& reads, std::size_t number
   retry_allocation([&] { boost::asio::post(threads_->get_executor(), work); });
 }
 
-seconds header_reader::late_after(::dev_t device) const {
+clock::duration header_reader::time_until_late(::dev_t device) const {
   const std::lock_guard lock(mutex_);
   const auto found = longest_.find(device);
   if (found == longest_.end()) return late_after_unmeasured;
-  return lateness * found->second + margin;
+  return late_after(found->second);
 }
 
 void header_reader::join() {

@@ -61,7 +61,7 @@ class header_reader {
 
   bool take_threads();
   void start(const std::shared_ptr<race>& reads, std::size_t number);
-  std::chrono::duration<double> late_after(::dev_t device) const;
+  std::chrono::steady_clock::duration time_until_late(::dev_t device) const;
 
   std::atomic<std::uint32_t> thread_count_ = 0;
   std::atomic<std::uint32_t> busy_ = 0;  // Reads that have a thread, or will need a thread.

@@ -2,6 +2,8 @@
 
 #include "runtime/read_pace.hpp"
 
+#include "io/late_read.hpp"
+
 namespace ringload::inline v0::detail {
 
 namespace {
@@ -13,11 +15,6 @@ constexpr double new_weight = 0.25;
 
 double seconds_of(read_pace::clock::duration time) noexcept {
   return std::chrono::duration<double>(time).count();
-}
-
-read_pace::clock::duration late_after(double expected_seconds) noexcept {
-  const std::chrono::duration<double> time(read_pace::lateness * expected_seconds);
-  return std::chrono::duration_cast<read_pace::clock::duration>(time) + read_pace::margin;
 }
 
 }  // namespace
@@ -55,12 +52,14 @@ void read_pace::measure(std::uint64_t bytes, double seconds) noexcept {
 
 std::optional<read_pace::clock::time_point> read_pace::late_at(
     const started_read& read) const noexcept {
+  using duration = std::chrono::duration<double>;
   if (seconds_per_byte_ == 0) return std::nullopt;
   const auto seconds_of_bytes = [this](std::uint64_t bytes) {
     return static_cast<double>(bytes) * seconds_per_byte_;
   };
   const auto by_bytes_before =
-      read.started_at + late_after(latency() + seconds_of_bytes(read.bytes_before + read.bytes));
+      read.started_at +
+      late_after(duration(latency() + seconds_of_bytes(read.bytes_before + read.bytes)));
 
   // Expects the next completion after the time to transfer one read. Another read may complete
   // next, so the size of the largest read is used. If the latency of this read was not over at the
@@ -68,7 +67,7 @@ std::optional<read_pace::clock::time_point> read_pace::late_at(
   const auto quiet_since = std::max(read.started_at, last_in_order_);
   const double latency_left = latency() - seconds_of(quiet_since - read.started_at);
   const double next = std::max(0.0, latency_left) + seconds_of_bytes(largest_bytes_);
-  const auto by_quiet = quiet_since + late_after(next);
+  const auto by_quiet = quiet_since + late_after(duration(next));
   return std::min(by_bytes_before, by_quiet);
 }
 

@@ -17,11 +17,6 @@ class read_pace {
  public:
   using clock = std::chrono::steady_clock;
 
-  // A read is late if it takes longer than `lateness` times the expected time plus `margin`. The
-  // margin covers short delays of the machine itself.
-  static constexpr double lateness = 4;
-  static constexpr std::chrono::milliseconds margin{50};
-
   struct started_read {
     std::uint64_t bytes = 0;
     std::uint64_t bytes_before = 0;  // Bytes that were in flight when the read started.

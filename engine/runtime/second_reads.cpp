@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/catch_as_fault.hpp"
+#include "io/late_read.hpp"
 #include "runtime/engine.hpp"
 
 namespace ringload::inline v0::detail {
@@ -56,9 +57,9 @@ class read_race : public std::enable_shared_from_this<read_race> {
   void check_later() noexcept {
     const auto now = clock::now();
     const auto late_at = read_.admission->late_at(read_.started);
-    // Checks again after `margin` if the read is late but no slot is spare, or if the mount was not
-    // measured yet.
-    const auto soonest = now + read_pace::margin;
+    // Checks again after late_margin if the read is late but no slot is spare, or if the mount was
+    // not measured yet.
+    const auto soonest = now + late_margin;
     try {
       timer_.expires_at(late_at && *late_at > now ? *late_at : soonest);
       timer_.async_wait([self = shared_from_this()](boost::system::error_code failed) {

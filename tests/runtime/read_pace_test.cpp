@@ -12,6 +12,9 @@
 #include <optional>
 #include <vector>
 
+#include "io/late_read.hpp"
+
+using ringload::late_margin;
 using ringload::detail::read_pace;
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
@@ -91,7 +94,7 @@ class simulated_reads {
   std::vector<simulated_read> reads_;
 };
 
-const double margin = std::chrono::duration<double>(read_pace::margin).count();
+const double margin = std::chrono::duration<double>(late_margin).count();
 
 }  // namespace
 
