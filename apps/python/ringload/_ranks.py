@@ -36,6 +36,16 @@ def _until_exit(begin):
     return joining
 
 
+def _result_of(starting):
+    """Waits for a Group. Ctrl-C ends the waiting."""
+    try:
+        return starting.result()
+    except KeyboardInterrupt:
+        starting.cancel()
+        starting.exception()  # Waits until its thread has ended.
+        raise
+
+
 def join_group(address, rank, ranks, timeout=300.0):
     """Returns a Group of 1 to 127 processes that meet at `address`. Waits for all ranks.
 
@@ -49,13 +59,7 @@ def join_group(address, rank, ranks, timeout=300.0):
     If a rank does not join, or does not answer later, within `timeout` seconds, the other ranks
     raise RankFailedError. Ctrl-C ends the waiting, and removes the socket.
     """
-    joining = join_group_async(address, rank, ranks, timeout)
-    try:
-        return joining.result()
-    except KeyboardInterrupt:
-        joining.cancel()
-        joining.exception()  # Waits until its thread has ended.
-        raise
+    return _result_of(join_group_async(address, rank, ranks, timeout))
 
 
 def join_group_async(address, rank, ranks, timeout=300.0):
@@ -78,13 +82,9 @@ def nccl_group(hosts, device="cuda", *, stream=None, library="libnccl.so.2", tim
     NCCL cannot be loaded, this rank raises UsageError, and the other ranks raise RankFailedError.
     This function has been tested with a replacement library for NCCL, but not on GPUs.
     """
-    setup = nccl_group_async(hosts, device, stream=stream, library=library, timeout=timeout)
-    try:
-        return setup.result()
-    except KeyboardInterrupt:
-        setup.cancel()
-        setup.exception()  # Waits until its thread has ended.
-        raise
+    return _result_of(
+        nccl_group_async(hosts, device, stream=stream, library=library, timeout=timeout)
+    )
 
 
 def nccl_group_async(hosts, device="cuda", *, stream=None, library="libnccl.so.2", timeout=300.0):
