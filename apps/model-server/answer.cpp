@@ -336,9 +336,9 @@ asio::awaitable<reply> save_answer(const services& context, std::string id, cons
     co_return out;
   }
   context.counted.saving = true;
-  const model what = model_entry->served->loaded;
+  const model saved = model_entry->served->loaded;
   try {
-    auto done = co_await save_model(what, wish, path);
+    auto done = co_await save_model(saved, wish, path);
     json::object body;
     body["path"] = path;
     body["bytes"] = done.bytes;

@@ -67,13 +67,13 @@ bool is_in_store(const std::string& path) { return path.find("://") != std::stri
 
 writer_options writer_options_of(const state& s) {
   const convert_request& request = s.request;
-  writer_options how;
-  how.extensions = s.extensions;
-  how.alignment = request.alignment;
-  how.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
-  if (!request.checksums.empty()) how.result_digest = digest_algorithm::sha256;
-  how.replace = false;
-  return how;
+  writer_options options;
+  options.extensions = s.extensions;
+  options.alignment = request.alignment;
+  options.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
+  if (!request.checksums.empty()) options.result_digest = digest_algorithm::sha256;
+  options.replace = false;
+  return options;
 }
 
 void write_to(state& s, writer to) {
@@ -94,11 +94,11 @@ asio::awaitable<void> finish_file(state& s) {
 }
 
 load_options checked_options(const state& s, const selection& wanted) {
-  load_options how = s.request.load.how;
-  how.select = wanted;
+  load_options options = s.request.load.how;
+  options.select = wanted;
   // Verifies existing digests, so that damaged bytes do not get a new digest.
-  how.verify = {embedded_digests::if_present, [] { return openssl_hasher(::EVP_sha256()); }};
-  return how;
+  options.verify = {embedded_digests::if_present, [] { return openssl_hasher(::EVP_sha256()); }};
+  return options;
 }
 
 // A digest covers a whole tensor. If only a part of a tensor is converted, the whole tensor is
@@ -134,10 +134,10 @@ asio::awaitable<void> write_shards(
   const catalog& all = s.file.catalog();
   const auto metadata = safetensors_metadata(
       chosen(all, selection_of(s.request.load.from.wanted, all)), s.request.load.how);
-  const writer_options how = writer_options_of(s);
+  const writer_options file_options = writer_options_of(s);
   std::size_t shard = 0;
   std::size_t left = shards.front().size();
-  write_to(s, writer(paths.front(), shards.front(), metadata, how));
+  write_to(s, writer(paths.front(), shards.front(), metadata, file_options));
   for (const conversion_pass& pass : passes) {
     const load_options options = checked_options(s, pass.wanted);
     const std::uint64_t window = window_for(chosen(all, pass.wanted), options, s.memory);
@@ -149,7 +149,7 @@ asio::awaitable<void> write_shards(
         co_await finish_file(s);
         ++shard;
         left = shards[shard].size();
-        write_to(s, writer(paths[shard], shards[shard], metadata, how));
+        write_to(s, writer(paths[shard], shards[shard], metadata, file_options));
       }
       auto next = co_await s.load.next_async();
       tensor_ref view(*next);
@@ -277,42 +277,42 @@ std::optional<std::unordered_set<std::string>> whole_objects(const state& s, con
 }
 
 asio::awaitable<void> copy_objects(state& s, std::unordered_set<std::string> objects) {
-  copy_options how;
-  if (s.request.zstd_level != 0) how.zstd_level = s.request.zstd_level;
-  how.digest = s.request.digest;
+  copy_options options;
+  if (s.request.zstd_level != 0) options.zstd_level = s.request.zstd_level;
+  options.digest = s.request.digest;
   const std::function<bool(std::string_view)> wanted = [&objects](std::string_view name) {
     return objects.contains(std::string(name));
   };
   for (const file_info& each : s.file.catalog().files) {
-    co_await s.out.copy_async(each.path, wanted, how);
+    co_await s.out.copy_async(each.path, wanted, options);
   }
 }
 
 // Returns storage options. Attributes store the properties for which .zt has no field.
 object_options object_options_of(const state& s, const tensor_info& of, dtype loaded) {
-  object_options how;
-  how.zstd_level = s.request.zstd_level;
-  how.digest = s.request.digest;
-  how.attributes = of.attributes;
-  if (of.type.empty()) return how;
-  if (loaded == of.dtype && of.original_shape.empty()) how.type = of.type;
-  if (of.original_shape.empty()) return how;
+  object_options options;
+  options.zstd_level = s.request.zstd_level;
+  options.digest = s.request.digest;
+  options.attributes = of.attributes;
+  if (of.type.empty()) return options;
+  if (loaded == of.dtype && of.original_shape.empty()) options.type = of.type;
+  if (of.original_shape.empty()) return options;
   // .zt stores blocks and packed elements as bytes. The attributes below state their type and
   // shape.
   bool is_gguf = s.file.catalog().files[of.file].format == "gguf";
-  std::erase_if(how.attributes, [&](const auto& each) {
+  std::erase_if(options.attributes, [&](const auto& each) {
     is_gguf = is_gguf || each.first == gguf_type_key;
     return each.first == gguf_type_key || each.first == logical_type_key ||
            each.first == original_shape_key;
   });
-  if (loaded != of.dtype) return how;
-  how.attributes.emplace_back(is_gguf ? gguf_type_key : logical_type_key, of.type);
+  if (loaded != of.dtype) return options;
+  options.attributes.emplace_back(is_gguf ? gguf_type_key : logical_type_key, of.type);
   std::string shape;
   for (const std::uint64_t size : of.original_shape) {
     shape += (shape.empty() ? "" : ",") + std::to_string(size);
   }
-  how.attributes.emplace_back(original_shape_key, attribute::json("[" + shape + "]"));
-  return how;
+  options.attributes.emplace_back(original_shape_key, attribute::json("[" + shape + "]"));
+  return options;
 }
 
 asio::awaitable<void> declare_composites(state& s, const catalog& some) {

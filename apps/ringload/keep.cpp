@@ -36,10 +36,10 @@ namespace ringload::tool {
 
 namespace {
 
-model load(loader& file_loader, load_request one) {
+model load(loader& file_loader, load_request request) {
   boost::asio::io_context context;
-  progress_bar bar("loading", one.progress);
-  running_load s{one, file_loader};
+  progress_bar bar("loading", request.progress);
+  running_load s{request, file_loader};
   run_to_end(context, load_all(s), bar, [&s] { return so_far(s); });
   return std::move(s.loaded);
 }
@@ -119,9 +119,9 @@ class keep_service {
         followed_.insert_or_assign(source.name, std::move(folder));
         continue;
       }
-      load_request one = request_.load;
-      one.from.sources = {source.source};
-      publish(source.name, load(loader_, std::move(one)), "");
+      load_request request = request_.load;
+      request.from.sources = {source.source};
+      publish(source.name, load(loader_, std::move(request)), "");
     }
     published_ = std::chrono::system_clock::now();
   }

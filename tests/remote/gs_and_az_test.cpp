@@ -20,11 +20,11 @@ using namespace ringload::testing;
 
 TEST_CASE("gs: the store of Google is asked as S3 is, and named gs://") {
   const auto client = std::make_shared<scripted_client>();
-  s3_options how;
-  how.endpoint = "http://gs:9000";
-  how.access_key_id = "GOOGEXAMPLE";
-  how.secret_access_key = "topsecretkey";
-  const auto store = make_s3_store(client, how, gs_scheme);
+  s3_options options;
+  options.endpoint = "http://gs:9000";
+  options.access_key_id = "GOOGEXAMPLE";
+  options.secret_access_key = "topsecretkey";
+  const auto store = make_s3_store(client, options, gs_scheme);
   CHECK(store->has_name("gs://bucket/x"));
   CHECK(!store->has_name("s3://bucket/x"));
   client->responses["http://gs:9000/bucket/?delimiter=%2F&encoding-type=url&list-type=2&prefix="]
@@ -39,9 +39,9 @@ TEST_CASE("gs: the store of Google is asked as S3 is, and named gs://") {
 
 TEST_CASE("az: each request has the signature and the version, and no text has the signature") {
   const auto client = std::make_shared<scripted_client>();
-  azure_options how;
-  how.sas_token = "?sv=2021&sig=top%2Fsecret";
-  const auto store = make_azure_store(client, how);
+  azure_options options;
+  options.sas_token = "?sv=2021&sig=top%2Fsecret";
+  const auto store = make_azure_store(client, options);
   CHECK(store->has_name("az://account/box/x"));
   const std::string base = "https://account.blob.core.windows.net/box/a%20b/";
   const std::string query = "?sv=2021&sig=top%2Fsecret";
@@ -56,10 +56,10 @@ TEST_CASE("az: each request has the signature and the version, and no text has t
   CHECK(found.folder->path_of("one.safetensors") == base + "one.safetensors");
   CHECK_THROWS_AS(found.folder->names({}), error);
 
-  how.endpoint = "http://local:10000";
-  how.sas_token = "";
+  options.endpoint = "http://local:10000";
+  options.sas_token = "";
   client->objects["http://local:10000/account/box/x.zt"] = std::make_shared<memory_source>("local");
-  const auto local = make_azure_store(client, how)->find("az://account/box/x.zt", {});
+  const auto local = make_azure_store(client, options)->find("az://account/box/x.zt", {});
   CHECK(read_text(*local.folder->open(local.file, {}), 0, 5) == "local");
   for (const char* const name :
        {"az://", "az://account", "az://account/box", "az://account/box/", "az://acc.ount/box/x",
@@ -69,7 +69,7 @@ TEST_CASE("az: each request has the signature and the version, and no text has t
   }
   for (const char* const token : {"secret", "sv=1 2", "sv=1#x", "a?b=c"}) {
     CAPTURE(token);
-    how.sas_token = token;
-    CHECK_THROWS_AS(make_azure_store(client, how), error);
+    options.sas_token = token;
+    CHECK_THROWS_AS(make_azure_store(client, options), error);
   }
 }

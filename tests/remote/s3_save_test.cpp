@@ -55,8 +55,8 @@ loader loader_for(const s3_standin& s3) {
   return loader(host(), within, {remote(options_for(s3))});
 }
 
-void check_loaded(loader& with, const std::string& name, std::size_t bytes = large_bytes) {
-  const model found = get(with.load_async(name, use_future));
+void check_loaded(loader& reader, const std::string& name, std::size_t bytes = large_bytes) {
+  const model found = get(reader.load_async(name, use_future));
   REQUIRE(found.size() == 2);
   for (const tensor_ref& saved : tensors(bytes)) {
     const tensor loaded = found.find(saved.name);
@@ -83,11 +83,11 @@ void forget_log(s3_standin& s3) {
 
 TEST_CASE("s3 save: a small object is one signed PUT") {
   s3_standin s3;
-  loader with = loader_for(s3);
+  loader saver = loader_for(s3);
   for (const char* const name : {"s3://bucket/m/small.safetensors", "s3://bucket/m/small.zt"}) {
     CAPTURE(name);
     forget_log(s3);
-    const save_result saved = get(with.save_async(name, tensors(small_bytes), use_future));
+    const save_result saved = get(saver.save_async(name, tensors(small_bytes), use_future));
     CHECK(saved.files == std::vector<std::string>{name});
     CHECK(saved.bytes == s3.objects.at(std::string(name).substr(4)).size());
     const auto log = s3.server.log();
@@ -95,45 +95,45 @@ TEST_CASE("s3 save: a small object is one signed PUT") {
     CHECK(log[0].method == "PUT");
     CHECK(log[0].field("x-amz-content-sha256") == remote_http::sha256_hex(log[0].body));
     CHECK(holds(log[0].field("authorization"), "x-amz-content-sha256"));
-    check_loaded(with, name, small_bytes);
+    check_loaded(saver, name, small_bytes);
   }
 }
 
 TEST_CASE("s3 save: a large object is a multipart upload that is completed once") {
   s3_standin s3;
-  loader with = loader_for(s3);
+  loader saver = loader_for(s3);
   for (const char* const name : {"s3://bucket/large.safetensors", "s3://bucket/large.zt"}) {
     CAPTURE(name);
     forget_log(s3);
-    save_options how;
-    how.progress = std::make_shared<save_progress>();
-    how.digest = digest_algorithm::crc32c;
-    const save_result saved = get(with.save_async(name, tensors(), how, use_future));
+    save_options options;
+    options.progress = std::make_shared<save_progress>();
+    options.digest = digest_algorithm::crc32c;
+    const save_result saved = get(saver.save_async(name, tensors(), options, use_future));
     CHECK(saved.bytes == s3.objects.at(std::string(name).substr(4)).size());
     CHECK(saved.digests.size() == 2);
-    CHECK(how.progress->bytes() == saved.bytes);
+    CHECK(options.progress->bytes() == saved.bytes);
     const auto sent = kinds(s3);
     CHECK(std::ranges::count(sent, "begin") == 1);
     CHECK(std::ranges::count(sent, "part") == 3);
     CHECK(sent.back() == "complete");
     CHECK(s3.uploads.empty());
-    check_loaded(with, name);
+    check_loaded(saver, name);
   }
   CHECK(s3.part_bytes_least == 8 << 20);
 }
 
 TEST_CASE("s3 save: a writer writes a file of a known and of an unknown size") {
   s3_standin s3;
-  loader with = loader_for(s3);
-  writer_options how;
-  how.extensions = {remote(options_for(s3))};
+  loader saver = loader_for(s3);
+  writer_options options;
+  options.extensions = {remote(options_for(s3))};
   for (const std::size_t bytes : {small_bytes, large_bytes}) {
     CAPTURE(bytes);
     const auto saved = tensors(bytes);
-    writer zt("s3://bucket/w.zt", how);
+    writer zt("s3://bucket/w.zt", options);
     std::vector<planned_tensor> plan;
     for (const tensor_ref& each : saved) plan.push_back({each.name, each.dtype, each.shape});
-    writer safetensors("s3://bucket/w.safetensors", plan, {{"k", "v"}}, how);
+    writer safetensors("s3://bucket/w.safetensors", plan, {{"k", "v"}}, options);
     for (const tensor_ref& each : saved) {
       get(zt.add_async(each, use_future));
       get(safetensors.add_async(each, use_future));
@@ -141,13 +141,13 @@ TEST_CASE("s3 save: a writer writes a file of a known and of an unknown size") {
     const write_result written = get(zt.finish_async(use_future));
     CHECK(written.bytes == s3.objects.at("/bucket/w.zt").size());
     get(safetensors.finish_async(use_future));
-    check_loaded(with, "s3://bucket/w.zt", bytes);
-    check_loaded(with, "s3://bucket/w.safetensors", bytes);
+    check_loaded(saver, "s3://bucket/w.zt", bytes);
+    check_loaded(saver, "s3://bucket/w.safetensors", bytes);
   }
   CHECK(s3.uploads.empty());
   {
     forget_log(s3);
-    writer dropped("s3://bucket/dropped.zt", how);
+    writer dropped("s3://bucket/dropped.zt", options);
     get(dropped.add_async(tensors()[0], use_future));
     REQUIRE(comes_true([&] { return std::ranges::count(kinds(s3), "part") == 2; }));
   }
@@ -157,9 +157,9 @@ TEST_CASE("s3 save: a writer writes a file of a known and of an unknown size") {
 
 TEST_CASE("s3 save: each request fails once, and the save succeeds") {
   s3_standin s3;
-  loader with = loader_for(s3);
-  get(with.save_async("s3://bucket/x.safetensors", tensors(two_parts_bytes), use_future));
-  check_loaded(with, "s3://bucket/x.safetensors", two_parts_bytes);
+  loader saver = loader_for(s3);
+  get(saver.save_async("s3://bucket/x.safetensors", tensors(two_parts_bytes), use_future));
+  check_loaded(saver, "s3://bucket/x.safetensors", two_parts_bytes);
   const std::string expected = s3.objects.at("/bucket/x.safetensors");
   std::size_t requests = 4;
   for (std::uint64_t failing = 0; failing < requests; ++failing) {
@@ -177,7 +177,7 @@ TEST_CASE("s3 save: each request fails once, and the save succeeds") {
         return reply;
       };
       (fault == 2 ? s3.after_effect : s3.before) = fails;
-      get(with.save_async("s3://bucket/x.safetensors", tensors(two_parts_bytes), use_future));
+      get(saver.save_async("s3://bucket/x.safetensors", tensors(two_parts_bytes), use_future));
       requests = std::max(requests, s3.server.log().size());
       CHECK(s3.uploads.empty());
       CHECK(s3.objects.at("/bucket/x.safetensors") == expected);
@@ -204,8 +204,8 @@ TEST_CASE("s3 save: if the server dies, the object is old and the upload is remo
       };
       std::optional<error> failed;
       {
-        loader with = loader_for(s3);
-        failed = failure_of(with.save_async("s3://bucket/x.zt", tensors(), use_future));
+        loader saver = loader_for(s3);
+        failed = failure_of(saver.save_async("s3://bucket/x.zt", tensors(), use_future));
       }
       // Other parts of the failed upload may still be served.
       REQUIRE(s3.server.wait_until_alone());
@@ -221,7 +221,7 @@ TEST_CASE("s3 save: if the server dies, the object is old and the upload is remo
 
 TEST_CASE("s3 save: a response 200 with an error is not a success") {
   s3_standin s3;
-  loader with = loader_for(s3);
+  loader saver = loader_for(s3);
   for (const char* const code : {"InternalError", "AccessDenied"}) {
     CAPTURE(code);
     forget_log(s3);
@@ -234,7 +234,7 @@ TEST_CASE("s3 save: a response 200 with an error is not a success") {
       }
       return reply;
     };
-    const auto failed = failure_of(with.save_async("s3://bucket/x.zt", tensors(), use_future));
+    const auto failed = failure_of(saver.save_async("s3://bucket/x.zt", tensors(), use_future));
     REQUIRE(failed);
     CHECK(s3.objects.at("/bucket/x.zt") == "old");
     CHECK(s3.uploads.empty());
@@ -250,9 +250,9 @@ TEST_CASE("s3 save: a response 200 with an error is not a success") {
     }
     return reply;
   };
-  get(with.save_async("s3://bucket/x.zt", tensors(), use_future));
+  get(saver.save_async("s3://bucket/x.zt", tensors(), use_future));
   forget_log(s3);
-  check_loaded(with, "s3://bucket/x.zt");
+  check_loaded(saver, "s3://bucket/x.zt");
 }
 
 TEST_CASE("s3 save: a cancellation ends the save and removes the upload") {
@@ -267,10 +267,10 @@ TEST_CASE("s3 save: a cancellation ends the save and removes the upload") {
       return reply;
     };
     {
-      loader with = loader_for(s3);
+      loader saver = loader_for(s3);
       asio::cancellation_signal cancel;
-      auto ended = with.save_async("s3://bucket/x.zt", tensors(),
-                                   asio::bind_cancellation_slot(cancel.slot(), use_future));
+      auto ended = saver.save_async("s3://bucket/x.zt", tensors(),
+                                    asio::bind_cancellation_slot(cancel.slot(), use_future));
       REQUIRE(comes_true([&] { return s3.server.log().size() > stalled; }));
       cancel.emit(asio::cancellation_type::terminal);
       CHECK(code_of(std::move(ended)) == asio::error::operation_aborted);
@@ -284,17 +284,18 @@ TEST_CASE("s3 save: a cancellation ends the save and removes the upload") {
 
 TEST_CASE("s3 save: without `replace`, an object is not replaced") {
   s3_standin s3;
-  loader with = loader_for(s3);
-  save_options how;
-  how.replace = false;
+  loader saver = loader_for(s3);
+  save_options options;
+  options.replace = false;
   const boost::system::error_code exists(EEXIST, boost::system::system_category());
   for (const std::size_t bytes : {small_bytes, large_bytes}) {
     CAPTURE(bytes);
     forget_log(s3);
     s3.objects.clear();
-    get(with.save_async("s3://bucket/x.zt", tensors(bytes), how, use_future));
+    get(saver.save_async("s3://bucket/x.zt", tensors(bytes), options, use_future));
     forget_log(s3);
-    CHECK(code_of(with.save_async("s3://bucket/x.zt", tensors(bytes), how, use_future)) == exists);
+    CHECK(code_of(saver.save_async("s3://bucket/x.zt", tensors(bytes), options, use_future)) ==
+          exists);
     CHECK(kinds(s3) == std::vector<std::string>{"read"});
     // Another program creates the object during the save.
     s3.objects.clear();
@@ -303,7 +304,8 @@ TEST_CASE("s3 save: without `replace`, an object is not replaced") {
       if (number == 0) s3.objects["/bucket/x.zt"] = "other";
       return std::optional<web_reply>();
     };
-    CHECK(code_of(with.save_async("s3://bucket/x.zt", tensors(bytes), how, use_future)) == exists);
+    CHECK(code_of(saver.save_async("s3://bucket/x.zt", tensors(bytes), options, use_future)) ==
+          exists);
     CHECK(s3.objects.at("/bucket/x.zt") == "other");
     CHECK(s3.uploads.empty());
   }
@@ -311,9 +313,9 @@ TEST_CASE("s3 save: without `replace`, an object is not replaced") {
 
 TEST_CASE("s3 save: credentials that expire during a save are renewed") {
   s3_standin s3;
-  remote_options how = options_for(s3);
+  remote_options options = options_for(s3);
   std::atomic<int> renewals = 0;
-  how.s3.renew = [&] {
+  options.s3.renew = [&] {
     ++renewals;
     return std::optional(s3_keys{"KEYIDEXAMPLE", "SECRETEXAMPLE", "second"});
   };
@@ -323,11 +325,11 @@ TEST_CASE("s3 save: credentials that expire during a save are renewed") {
   };
   loader_options within = small_options(4);
   within.slot_bytes = 1 << 20;
-  loader with(host(), within, {remote(how)});
-  get(with.save_async("s3://bucket/x.zt", tensors(), use_future));
+  loader saver(host(), within, {remote(options)});
+  get(saver.save_async("s3://bucket/x.zt", tensors(), use_future));
   CHECK(renewals == 1);
   CHECK(s3.uploads.empty());
-  check_loaded(with, "s3://bucket/x.zt");
+  check_loaded(saver, "s3://bucket/x.zt");
 }
 
 TEST_CASE("s3 save: memory is bounded while the server accepts nothing") {
@@ -364,26 +366,28 @@ TEST_CASE("s3 save: memory is bounded while the server accepts nothing") {
 
 TEST_CASE("s3 save: refusals name the reason") {
   s3_standin s3;
-  loader with = loader_for(s3);
+  loader saver = loader_for(s3);
   loader without(host(), small_options(2));
-  const auto refusal = [&](loader& saver, const std::string& name, const save_options& how = {}) {
-    const auto failed = failure_of(saver.save_async(name, tensors(small_bytes), how, use_future));
+  const auto refusal = [&](loader& refusing, const std::string& name,
+                           const save_options& given = {}) {
+    const auto failed =
+        failure_of(refusing.save_async(name, tensors(small_bytes), given, use_future));
     REQUIRE(failed);
     CHECK(failed->place() == name);
     return std::string(failed->what());
   };
   CHECK(holds(refusal(without, "s3://bucket/x.zt"), "no extension accepts this name"));
-  CHECK(holds(refusal(with, "s3://bucket/folder"), "cannot be published as a whole"));
-  CHECK(holds(refusal(with, "http://127.0.0.1/x.zt"), "only reads objects"));
-  CHECK(holds(refusal(with, "hf://owner/model/x.zt"), "only reads objects"));
-  CHECK(holds(refusal(with, "s3://bucket/a//x.zt"), "a part of the key is empty"));
+  CHECK(holds(refusal(saver, "s3://bucket/folder"), "cannot be published as a whole"));
+  CHECK(holds(refusal(saver, "http://127.0.0.1/x.zt"), "only reads objects"));
+  CHECK(holds(refusal(saver, "hf://owner/model/x.zt"), "only reads objects"));
+  CHECK(holds(refusal(saver, "s3://bucket/a//x.zt"), "a part of the key is empty"));
   save_options back;
   back.read_back = true;
-  CHECK(holds(refusal(with, "s3://bucket/x.zt", back), "cannot be read back"));
-  writer_options how;
-  how.extensions = {remote(options_for(s3))};
-  CHECK_THROWS_AS(writer::append("s3://bucket/x.zt", how), error);
-  writer zt("s3://bucket/x.zt", how);
+  CHECK(holds(refusal(saver, "s3://bucket/x.zt", back), "cannot be read back"));
+  writer_options options;
+  options.extensions = {remote(options_for(s3))};
+  CHECK_THROWS_AS(writer::append("s3://bucket/x.zt", options), error);
+  writer zt("s3://bucket/x.zt", options);
   get(zt.add_async(tensors(small_bytes)[1], use_future));
   const auto failed = failure_of(zt.replace_async(tensors(small_bytes)[1], use_future));
   REQUIRE(failed);
