@@ -70,7 +70,7 @@ std::list<transfer>::iterator start_transfer(const transfer& started) {
   }
   ++drive->transfers;
   if (drive->records_reads && !started.is_write) {
-    drive->recorded.push_back({started.offset, started.bytes});
+    drive->recorded.push_back({started.offset, started.bytes, is_direct_source(started.fd)});
   }
   return drive->in_flight.insert(drive->in_flight.end(), started);
 }

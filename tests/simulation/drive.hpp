@@ -30,6 +30,7 @@ bool is_direct_source(int fd);
 struct drive_read {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  bool direct = false;
 };
 
 // Forgets the recorded reads, and records all reads from now on, in the order of their starts.
