@@ -39,8 +39,8 @@ std::optional<std::uint64_t> read_number(const std::string& file) {
 struct group_files {
   const char* folder;  // Relative to the root folder.
   const char* limit;
-  // Name of the file with the usage above which the kernel slows the group down. Null if the
-  // version has no limit of this kind.
+  // Name of the file with the soft limit: the kernel slows the group down if its usage is above
+  // this limit. Null if the version has no soft limit of this kind.
   const char* throttle;
   const char* usage;
   const char* inactive_cache;  // Key of the inactive page cache in memory.stat.

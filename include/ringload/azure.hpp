@@ -3,7 +3,8 @@
 
 // Options for the names az://account/container/key, in the component `remote`. Objects of Azure
 // Blob Storage are read over HTTPS. The objects are public, or a shared access signature gives
-// access. Folders cannot be listed, so a name is a file, or an index with its shards next to it.
+// access. Folders cannot be listed. A name must be the name of one file, or of an index whose
+// shards are next to it.
 
 #include <ringload/export.hpp>
 #include <string>

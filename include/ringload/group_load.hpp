@@ -134,8 +134,8 @@ class RINGLOAD_EXPORT group_load {
 
   /// Divides the tensor along `dim` and completes with the range of this rank. A range has
   /// ceil(size / ranks) indices, so the ranges of the last ranks may be shorter or empty. Fails
-  /// with `errc::invalid_selection` if the dimension does not exist, or if the elements of one
-  /// index of the dimension do not fill a whole number of bytes.
+  /// with `errc::invalid_selection` if the dimension does not exist, or if a range would begin
+  /// within a byte. This is possible for types of less than 8 bits.
   template <token_for<tensor> CompletionToken = default_token>
   auto shard_async(std::string_view name, std::uint32_t dim, CompletionToken&& token = {}) {
     return call({detail::group_call::call_kind::shard, {std::string(name)}, dim, 0, {}},

@@ -46,7 +46,8 @@ enum class huge_pages : std::uint8_t {
   /// Allocates slots, and tensors of `shared_host()`, in reserved 2 MiB pages. All other tensors
   /// are allocated as with `transparent`. If too few reserved pages are free, slots and tensors are
   /// allocated as with `transparent`. If `slot_bytes` is less than 2 MiB, the slots do not use
-  /// reserved pages either. `load_stats::page_kind_reason` contains the reason for the slots.
+  /// reserved pages either. `load_stats::page_kind_reason` says why the slots do not use reserved
+  /// pages.
   reserved,
   none,  // Uses small pages only.
 };
@@ -128,8 +129,9 @@ struct loader_options {
   /// throughput. The loader halves the limit if a halved limit does not decrease the throughput.
   std::uint64_t bytes_in_flight = 0;
   /// The limit for the bytes per second that all loads of the loader read from files and from
-  /// stores. 0 means no limit. A read starts when earlier reads have used up their time at this
-  /// rate, so a smaller slot makes the rate more even. Headers and mapped files do not count.
+  /// stores. 0 means no limit. After a read of N bytes, the next read starts N divided by this
+  /// limit later, in seconds. So smaller slots make the rate more even. Headers and mapped files do
+  /// not count.
   std::uint64_t bytes_per_second_max = 0;
   /// The limit for the memory that one load allocates for its tensors, in host and GPU memory
   /// together. Mapped files do not count.

@@ -152,8 +152,8 @@ struct save_options {
   /// `converts` is empty, only tensors of these six types are converted. `fill_options::dtype`
   /// describes the rounding.
   std::optional<ringload::dtype> dtype = {};
-  /// Returns true if the tensor must be converted. A converted tensor must have one of the six
-  /// types, the type bool, or an integer type of 8 to 64 bits. Otherwise the save fails with
+  /// Returns true if the tensor must be converted. If so, `tensor_ref::dtype` must be one of the
+  /// six types, bool, or an integer type of 8 to 64 bits. Otherwise the save fails with
   /// `errc::unsupported_dtype`. Called in a thread of the library.
   std::function<bool(const tensor_ref&)> converts = {};
 

@@ -167,9 +167,9 @@ class RINGLOAD_EXPORT selection {
   // If several calls match a tensor, the last call decides. A tensor without a matching call is
   // placed on the first device. A fused tensor is placed on the device of its first joined tensor.
   // If shard(glob, dim) divides one of the joined tensors, every device gets a fused tensor. This
-  // tensor concatenates the device's range of each divided tensor and the selected elements of each
-  // other tensor. A fill must not use these functions, because each destination of a fill has a
-  // device.
+  // tensor concatenates the device's ranges of the divided tensors, and the selected elements of
+  // the tensors that are not divided. A fill must not use these functions, because each destination
+  // of a fill has a device.
 
   /// Places each tensor that matches `glob`, as a whole, on the device at the position `device`. If
   /// `device` is `all_devices`, each device gets a copy.

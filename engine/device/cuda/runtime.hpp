@@ -56,8 +56,8 @@ result<int> count_devices();
 
 // Runs `work()` with the device as the current device, or returns an error. If `work` throws
 // std::bad_alloc, returns errc::memory_exceeded. `work` must throw nothing else. If another device
-// is current, runs `work` in a new thread. In the calling thread, the function would have to select
-// the other device again, which could create an unneeded context on that device.
+// is current, runs `work` in a new thread, so that the device of the calling thread does not
+// change. To change it and to change it back could create an unneeded context.
 template <class Work>
 boost::system::error_code on_device(int index, Work work) {
   const auto run = [&work]() noexcept -> boost::system::error_code {

@@ -31,7 +31,8 @@ struct open_dataset {
   std::string place;
 };
 
-// Returns the description without names. If the dataset is left out, returns the reason.
+// Returns the description of the dataset. The caller must set the dataset's names. If the dataset
+// is left out, returns the reason.
 result<std::variant<hdf5_dataset, hdf5_left_out>> describe_dataset(const open_dataset& source,
                                                                    const dataset_limits& limits);
 

@@ -24,9 +24,9 @@ class part_layout {
   static constexpr std::uint64_t part_bytes_min = std::uint64_t{8} << 20;
   static constexpr std::uint64_t part_bytes_max = std::uint64_t{4} << 30;
 
-  // `object_bytes` is 0 if the size is not known. If writes are aligned to `write_bytes_max` and
-  // not longer, no write extends over two parts. `write_bytes_max` must be a power of two. Returns
-  // size_overflow if the parts would be too large.
+  // `object_bytes` is 0 if the size is not known. `write_bytes_max` must be a power of two. A
+  // write of at most `write_bytes_max` bytes, whose offset is a multiple of `write_bytes_max`,
+  // never extends over two parts. Returns size_overflow if the parts would be too large.
   static result<part_layout> make(std::uint64_t object_bytes, std::uint64_t write_bytes_max);
 
   // The first part has the number 0.
