@@ -197,11 +197,14 @@ TEST_CASE("indexed delta: damage and unknown layouts are refused by name") {
     const std::string text = text_of(at.shard(1));
     for (std::size_t i = 0; i < text.size(); i += 1 + text.size() / 200) {
       CAPTURE(i);
-      std::string damaged = text;
-      damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
-      std::ofstream(at.shard(1), std::ios::binary) << damaged;
+      // In place: a file that is truncated and written again is flushed to the drive.
+      std::fstream file(at.shard(1), std::ios::binary | std::ios::in | std::ios::out);
+      const auto position = static_cast<std::streamoff>(i);
+      file.seekp(position).put(static_cast<char>(text[i] ^ 0x10)).flush();
       at.failure_of(1);
+      file.seekp(position).put(text[i]);
     }
+    CHECK(text_of(at.shard(1)) == text);
   }
   SUBCASE("a shard that ends early") {
     fs::resize_file(at.shard(1), fs::file_size(at.shard(1)) - 1);

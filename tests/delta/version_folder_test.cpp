@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "delta/versions.hpp"
+#include "support/effort.hpp"
 #include "support/memory_store.hpp"
 
 using namespace ringload;
@@ -244,7 +245,7 @@ TEST_CASE("version folder: with one allocation for changed tensors, a chain has 
   CHECK(tensors_of(newest) == at.versions[5]);
   CHECK(newest.regions().size() <= 3);
 
-  const std::uint64_t count = 300;
+  const std::uint64_t count = 3 * effort_percent;
   version tensors;
   for (std::uint64_t i = 0; i < count; ++i) {
     tensors["t" + std::to_string(i)] = {dtype::u8, {5000}, noise(5000, i)};

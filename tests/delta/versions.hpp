@@ -52,6 +52,7 @@ struct place {
     }
     save_options options;
     options.metadata = {{"format", name}};
+    options.sync = false;
     host_loader.save_async(path(name), refs, options, future).get();
     return path(name);
   }
