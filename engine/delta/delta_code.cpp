@@ -237,6 +237,24 @@ result<void> check_change(const change_view& change) {
                    " changed elements, expected equal numbers");
 }
 
+tiled_positions positions_in_tiles(const change_view& change, std::uint32_t tile_elements) {
+  tiled_positions out;
+  out.positions.reserve(change.changed());
+  const std::uint64_t tiles = (change.elements + tile_elements - 1) / tile_elements;
+  out.tile_begins.reserve(tiles + 1);
+  const std::byte* gap = change.gaps.data();
+  std::uint64_t element = 0;
+  for (std::uint64_t i = 0; i < change.changed(); ++i) {
+    element += read_leb128(gap);
+    const std::uint64_t tile = element / tile_elements;
+    while (out.tile_begins.size() <= tile) out.tile_begins.push_back(static_cast<std::uint32_t>(i));
+    out.positions.push_back(static_cast<std::uint16_t>(element % tile_elements));
+    ++element;
+  }
+  out.tile_begins.resize(tiles + 1, static_cast<std::uint32_t>(change.changed()));
+  return out;
+}
+
 change_cursor::change_cursor(const change_view& change) noexcept
     : change_(change), changed_(change.changed()), gap_(change.gaps.data()) {
   if (change_.is_sparse && changed_ > 0) next_changed_ = read_leb128(gap_);

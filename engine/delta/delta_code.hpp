@@ -69,6 +69,17 @@ struct change_view {
 // elements.
 result<void> check_change(const change_view& change);
 
+// The positions of the changed elements of a sparse difference, for a tensor that is divided into
+// tiles. See device/element_change.hpp.
+struct tiled_positions {
+  std::vector<std::uint16_t> positions;    // The index of each changed element within its tile.
+  std::vector<std::uint32_t> tile_begins;  // One entry more than there are tiles.
+};
+
+// The difference must be sparse, must have passed check_change(), and must have less than 2^32
+// changed elements. `tile_elements` must be at most 65,536.
+tiled_positions positions_in_tiles(const change_view& change, std::uint32_t tile_elements);
+
 // Applies a difference to a tensor, region by region, in order. The difference must have passed
 // check_change() and must outlive this object.
 class change_cursor {

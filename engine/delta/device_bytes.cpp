@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <ringload/verify.hpp>
 
@@ -71,8 +72,28 @@ result<void> device_bytes::copy(std::span<const std::byte> from, std::span<std::
   });
 }
 
+result<bool> device_bytes::change(std::span<const std::byte> before, std::span<std::byte> after,
+                                  const change_view& change) const {
+  if (is_host_ || change.changed() > std::numeric_limits<std::uint32_t>::max()) return false;
+  element_change on_device;
+  on_device.memory = after;
+  on_device.width = change.width;
+  if (before.data() != after.data()) on_device.before = before.data();
+  on_device.planes = change.planes;
+  tiled_positions tiled;
+  if (change.is_sparse) {
+    tiled = positions_in_tiles(change, element_change::tile_elements);
+    on_device.positions = tiled.positions;
+    on_device.tile_begins = tiled.tile_begins;
+  }
+  return owner_.change_elements(on_device);
+}
+
 result<std::uint32_t> device_bytes::crc32c_of(std::span<const std::byte> bytes) const {
   if (is_host_) return crc32c(bytes);
+  const auto on_device = owner_.crc32c_of(bytes);
+  if (!on_device) return on_device.error();
+  if (*on_device) return **on_device;
   std::uint32_t crc = 0;
   const auto summed =
       visit_pieces(bytes.size(), [&](std::size_t offset, std::span<std::byte> piece) {

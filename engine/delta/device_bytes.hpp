@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Copies tensors between a device and host memory. A delta is applied in host memory, so a tensor
-// in GPU memory is copied to the host, changed and copied back.
+// Accesses tensors in the memory of a device. A GPU that runs kernels changes its tensors itself.
+// Otherwise a tensor is copied to the host, changed and copied back.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "base/fault.hpp"
+#include "delta/delta_code.hpp"
 #include "device/backend.hpp"
 
 namespace ringload::inline v0::detail {
@@ -30,6 +31,10 @@ class device_bytes {
   result<void> write(std::span<const std::byte> from, std::span<std::byte> into) const;
   // Copies within the device.
   result<void> copy(std::span<const std::byte> from, std::span<std::byte> into) const;
+  // Writes the changed tensor to `after`. `before` may be the same memory. Returns false if the
+  // device cannot do that. If `before` is the same memory, a failure restores the old bytes.
+  result<bool> change(std::span<const std::byte> before, std::span<std::byte> after,
+                      const change_view& change) const;
   // Returns the CRC-32C of bytes on the device.
   result<std::uint32_t> crc32c_of(std::span<const std::byte> bytes) const;
 

@@ -179,7 +179,34 @@ result<void> loaded_delta::apply(applied_tensor& tensor) const {
   return memory_.is_host() ? apply_on_host(tensor) : apply_on_device(tensor);
 }
 
+result<bool> loaded_delta::apply_by_device(applied_tensor& tensor) const {
+  const tensor_change& change = *tensor.change;
+  if (change.kind == form::whole || change.is_frame()) return false;
+  const bool is_in_place = tensor.before.data() == tensor.after.data();
+  auto changed = memory_.change(tensor.before, tensor.after, difference_of(change));
+  if (!changed) return changed.error().in(tensor_place(tensor.name));
+  if (!*changed) return false;
+  tensor.is_changed = true;
+  const auto crc = memory_.crc32c_of(tensor.after);
+  if (!crc) return crc.error().in(tensor_place(tensor.name));
+  tensor.crc = *crc;
+  const auto status = check_result(tensor.name, tensor.crc);
+  if (status) return true;
+  if (is_in_place) {
+    const auto undone = memory_.change(tensor.after, tensor.after, difference_of(change));
+    if (!undone || !*undone) return status.error();  // restore() tries again.
+    tensor.is_changed = false;
+  }
+  const auto base_crc = memory_.crc32c_of(tensor.before);
+  if (!base_crc) return base_crc.error().in(tensor_place(tensor.name));
+  if (auto valid = check_base(tensor.name, *base_crc); !valid) return valid.error();
+  return status.error();
+}
+
 result<void> loaded_delta::apply_on_device(applied_tensor& tensor) const {
+  const auto is_applied = apply_by_device(tensor);
+  if (!is_applied) return is_applied.error();
+  if (*is_applied) return {};
   const bool is_whole = tensor.change->kind == form::whole;
   const bool is_in_place = tensor.before.data() == tensor.after.data();
   const auto make_copy = [](std::size_t bytes) {
@@ -250,6 +277,8 @@ void loaded_delta::undo(const applied_tensor& tensor) const noexcept {
   if (memory_.is_host()) return change_cursor(view_of(tensor)).apply(tensor.after);
   // A failure of the device cannot be handled here.
   (void)retry_allocation([&]() -> result<void> {
+    const auto is_undone = memory_.change(tensor.after, tensor.after, view_of(tensor));
+    if (is_undone && *is_undone) return {};
     const auto copy = std::make_unique_for_overwrite<std::byte[]>(tensor.after.size());
     const std::span<std::byte> bytes(copy.get(), tensor.after.size());
     if (auto copied = memory_.read(tensor.after, bytes); !copied) return copied;

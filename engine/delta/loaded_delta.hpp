@@ -69,7 +69,8 @@ class loaded_delta {
   // the digest of the base is computed to find the cause. A delta with an index has no digest of
   // the base.
   //
-  // A tensor on a GPU is copied to the host, changed and verified there, and copied back.
+  // A GPU that runs kernels changes and verifies its tensors itself, if the change is a sparse or
+  // dense difference. Other changes are applied and verified on the host, and copied to the GPU.
   result<void> apply(applied_tensor& tensor) const;
   // Undoes apply() for a tensor that was changed in place. A change of the kind `whole` cannot be
   // undone.
@@ -82,6 +83,8 @@ class loaded_delta {
   // device.
   result<void> apply_on_host(applied_tensor& tensor) const;
   result<void> apply_on_device(applied_tensor& tensor) const;
+  // Applies a difference by kernels of the device. Returns false if the device cannot do that.
+  result<bool> apply_by_device(applied_tensor& tensor) const;
   // Decodes the frame of a tensor.
   result<void> decode(applied_tensor& tensor) const;
   result<void> check_digest(const applied_tensor& tensor, const std::string& digest) const;

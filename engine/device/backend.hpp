@@ -27,6 +27,7 @@
 #include "base/mapping.hpp"
 #include "base/work_interval.hpp"
 #include "device/direct_storage.hpp"
+#include "device/element_change.hpp"
 #include "device/row_copy.hpp"
 #include "plan/placement_rules.hpp"
 #include "plan/plan.hpp"
@@ -179,6 +180,21 @@ class backend {
   virtual result<void> copy_rows(std::span<const row_copy> copies) {
     copy_rows_on_host(copies);
     return {};
+  }
+
+  // Changes elements in the memory of this device. Returns false if the device cannot do that, or
+  // has no memory for the values, and then changes nothing. After a failure, the old elements are
+  // restored, unless the device fails again. All other work on the memory must be complete. Must be
+  // called between attach() and detach(). Thread-safe.
+  virtual result<bool> change_elements(const element_change& change) {
+    (void)change;
+    return false;
+  }
+  // Returns the CRC-32C of memory of this device, or an empty optional if the device cannot compute
+  // it. The same rules as for change_elements() apply.
+  virtual result<std::optional<std::uint32_t>> crc32c_of(std::span<const std::byte> bytes) {
+    (void)bytes;
+    return std::optional<std::uint32_t>();
   }
 
   // Pins a slot so that the device can copy from the slot. The pages of the slot must be present.

@@ -232,8 +232,9 @@ auto save_delta_async(basic_loader<Executor>& used_loader, detail::path_argument
 /// be on the first device of the loader. Otherwise the operation fails with
 /// `errc::device_unavailable`.
 ///
-/// If the device is a GPU, each changed tensor is copied to the host, changed and verified there,
-/// and copied to the GPU. All work of the program on the tensors of `base` must be complete.
+/// If the device is a GPU, all work of the program on the tensors of `base` must be complete. The
+/// GPU changes and verifies a tensor itself if the delta stores only the differences of the tensor.
+/// A tensor of a delta with an index is changed and verified on the host, and copied to the GPU.
 ///
 /// Fails with `errc::wrong_digest` or `errc::wrong_shape` if `base` is not the base version of the
 /// delta. Fails with `errc::wrong_digest` if the result is not the next version of the delta. Fails

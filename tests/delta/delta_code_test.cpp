@@ -173,3 +173,27 @@ TEST_CASE("delta code: the width is that of the dtype's elements") {
   CHECK(delta_width(dtype::c128) == 8);
   CHECK(delta_width(dtype::f8_e4m3fn) == 1);
 }
+
+TEST_CASE("delta code: the positions of a sparse difference are those of each tile") {
+  // 10 elements in tiles of 4. The elements 1, 3, 4 and 9 change.
+  const buffer before = bytes_of({0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  const buffer after = bytes_of({0, 5, 0, 6, 7, 0, 0, 0, 0, 8});
+  const sparse_change encoded = encode_sparse(before, after, 1, 4);
+  const change_view change = {true, 1, 10, encoded.gaps, encoded.planes};
+  const tiled_positions tiled = positions_in_tiles(change, 4);
+  CHECK(tiled.positions == std::vector<std::uint16_t>{1, 3, 0, 1});
+  CHECK(tiled.tile_begins == std::vector<std::uint32_t>{0, 2, 3, 4});
+}
+
+TEST_CASE("delta code: tiles without a changed element have no positions") {
+  std::vector<std::byte> gaps;
+  append_gap(gaps, 200'000);  // The only changed element. Its tile has the index 3.
+  const buffer planes = bytes_of({1});
+  const tiled_positions tiled = positions_in_tiles({true, 1, 300'000, gaps, planes}, 65'536);
+  CHECK(tiled.positions == std::vector<std::uint16_t>{200'000 - 3 * 65'536});
+  CHECK(tiled.tile_begins == std::vector<std::uint32_t>{0, 0, 0, 0, 1, 1});
+
+  const tiled_positions none = positions_in_tiles({true, 1, 0, {}, {}}, 4);
+  CHECK(none.positions.empty());
+  CHECK(none.tile_begins == std::vector<std::uint32_t>{0});
+}

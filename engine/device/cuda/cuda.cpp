@@ -25,6 +25,7 @@
 #include "device/cuda/cufile_library.hpp"
 #include "device/cuda/cufile_storage.hpp"
 #include "device/cuda/device_memory.hpp"
+#include "device/cuda/element_changer.hpp"
 #include "device/cuda/free_memory.hpp"
 #include "device/cuda/host_registration.hpp"
 #include "device/cuda/numa_memory.hpp"
@@ -42,12 +43,11 @@ namespace {
 
 using cuda::cuda_arena;
 using cuda::device_block;
+using cuda::name_of;
 
 // Alignment of tensors in device memory. cudaMalloc guarantees this alignment, and the kernels of
 // all known libraries accept this alignment.
 constexpr std::uint64_t tensor_alignment = 256;
-
-std::string name_of(int index) { return "cuda:" + std::to_string(index); }
 
 class cuda_backend final : public backend, public memory_exchange {
  public:
@@ -58,6 +58,7 @@ class cuda_backend final : public backend, public memory_exchange {
     kept_.reset();
     if (readers_->has_rooms()) cuda::destroy_later(index_, std::move(readers_));
     if (row_copier_) cuda::destroy_later(index_, std::move(row_copier_));
+    if (changer_->is_open()) cuda::destroy_later(index_, std::move(changer_));
     if (keeps) cuda::wait_for_returned_memory();
   }
 
@@ -124,6 +125,16 @@ class cuda_backend final : public backend, public memory_exchange {
     if (!failed) failed = row_copier_->copy(copies);
     if (failed) return fault{failed, name_of(index_) + ": copying within the device"};
     return {};
+  }
+
+  result<bool> change_elements(const element_change& change) override {
+    if (!runs_kernels()) return false;
+    return changer_->change(index_, change, uploaders_, log_);
+  }
+
+  result<std::optional<std::uint32_t>> crc32c_of(std::span<const std::byte> bytes) override {
+    if (!runs_kernels()) return std::optional<std::uint32_t>();
+    return changer_->crc32c_of(index_, bytes, *readers_, log_);
   }
 
   result<exported_memory> export_memory(const arena& source) override {
@@ -193,16 +204,7 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
   result<void> attach(boost::asio::io_context& loop, slot_region slots) override {
-    const auto count = cuda::count_devices();
-    if (!count) {
-      return fault{count.error().code, name_of(index_), "no CUDA device: " + count.error().cause()};
-    }
-    if (index_ < 0 || index_ >= *count) {
-      return fault{errc::device_unavailable, name_of(index_),
-                   "no CUDA device " + std::to_string(index_) + ": there " +
-                       (*count == 1 ? "is 1" : "are " + std::to_string(*count)) +
-                       ", counted from 0"};
-    }
+    if (auto exists = cuda::check_device(index_); !exists) return exists;
     // Selects the device for all later calls in the engine thread. If other devices share the
     // thread, each call selects its device again.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
@@ -284,6 +286,8 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
  private:
+  bool runs_kernels() const noexcept { return copies_ && !copies_->no_kernels(); }
+
   result<device_block> make_block(std::uint64_t bytes) {
     auto needed = cuda::describe_free_memory(index_, bytes, 0);
     if (!needed) return needed.error();
@@ -363,6 +367,8 @@ class cuda_backend final : public backend, public memory_exchange {
   std::shared_ptr<free_list<device_block>> kept_;  // Null if no memory is kept.
   std::shared_ptr<cuda::read_back_pool> readers_ = std::make_shared<cuda::read_back_pool>();
   std::unique_ptr<cuda::row_copier> row_copier_;  // Null until the first call of copy_rows().
+  std::unique_ptr<cuda::shared_element_changer> changer_ =
+      std::make_unique<cuda::shared_element_changer>();
   std::unique_ptr<cuda::pinned> slots_;
   allocation_log log_;
   cuda::upload_pool uploaders_;

@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "base/numeric/quant_format.hpp"
+#include "device/cuda/delta_kernels.hpp"
 #include "device/cuda/kernels.hpp"
+#include "device/cuda/words.cuh"
 
 namespace ringload {
 inline namespace v0 {
@@ -150,37 +152,6 @@ __global__ void scatter(const scatter_table table) {
     case float_type::bf16: scatter_to<float_type::bf16>(piece); return;
     default: scatter_to<float_type::f32>(piece); return;
   }
-}
-
-// Loads one element of a box from an address of any alignment. Word must be an unsigned integer.
-template <class Word, bool Swap>
-__device__ Word load_word(const unsigned char* from) {
-  Word word = 0;
-  if (reinterpret_cast<std::uintptr_t>(from) % sizeof word == 0) {
-    const Word& aligned = *reinterpret_cast<const Word*>(from);
-    word = aligned;
-  } else {
-    for (unsigned i = 0; i < sizeof word; ++i) {
-      word = static_cast<Word>(word | static_cast<Word>(static_cast<Word>(from[i]) << 8U * i));
-    }
-  }
-  if constexpr (!Swap) return word;
-  Word reversed = 0;
-  for (unsigned i = 0; i < sizeof word; ++i) {
-    const auto byte = static_cast<Word>(word >> 8U * i & 0xFFU);
-    reversed = static_cast<Word>(reversed | static_cast<Word>(byte << 8U * (sizeof word - 1U - i)));
-  }
-  return reversed;
-}
-
-template <class Word>
-__device__ void store_word(unsigned char* to, Word word) {
-  if (reinterpret_cast<std::uintptr_t>(to) % sizeof word == 0) {
-    Word& aligned = *reinterpret_cast<Word*>(to);
-    aligned = word;
-    return;
-  }
-  for (unsigned i = 0; i < sizeof word; ++i) to[i] = static_cast<unsigned char>(word >> 8U * i);
 }
 
 template <class Word, bool Swap>
@@ -353,7 +324,9 @@ cudaError_t load_kernels() {
   cudaFuncAttributes attributes = {};
   const cudaError_t failed = cudaFuncGetAttributes(&attributes, address_of_scatter());
   if (failed != cudaSuccess) return failed;
-  return cudaFuncGetAttributes(&attributes, address_of_boxes());
+  const cudaError_t boxes_failed = cudaFuncGetAttributes(&attributes, address_of_boxes());
+  if (boxes_failed != cudaSuccess) return boxes_failed;
+  return load_delta_kernels();
 }
 
 }  // namespace cuda

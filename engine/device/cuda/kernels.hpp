@@ -4,6 +4,7 @@
 // Functions that launch the CUDA kernels of ringload. This header needs no CUDA compiler. The
 // kernels move many pieces of memory to their destinations, and convert the pieces if needed. One
 // kernel moves contiguous pieces. The other kernel moves strided boxes and dequantises blocks.
+// delta_kernels.hpp has the kernels for deltas.
 //
 // If the pieces are in host memory, one copy first transfers many pieces to a staging buffer on the
 // device. Therefore thousands of small tensors need a few copies and launches instead of one driver

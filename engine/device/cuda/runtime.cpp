@@ -90,6 +90,19 @@ result<int> count_devices() {
   return fault{errc::device_unavailable, "", no_device_reason(status)};
 }
 
+std::string name_of(int index) { return "cuda:" + std::to_string(index); }
+
+result<void> check_device(int index) {
+  const auto count = count_devices();
+  if (!count) {
+    return fault{count.error().code, name_of(index), "no CUDA device: " + count.error().cause()};
+  }
+  if (index >= 0 && index < *count) return {};
+  return fault{errc::device_unavailable, name_of(index),
+               "no CUDA device " + std::to_string(index) + ": there " +
+                   (*count == 1 ? "is 1" : "are " + std::to_string(*count)) + ", counted from 0"};
+}
+
 }  // namespace cuda
 
 int cuda_device_count(std::string* no_device_reason) {

@@ -54,6 +54,12 @@ class capture_guard {
 // errc::device_unavailable with the reason.
 result<int> count_devices();
 
+// Returns a name such as "cuda:0".
+std::string name_of(int index);
+
+// Returns a fault with the reason if the device does not exist.
+result<void> check_device(int index);
+
 // Runs `work()` with the device as the current device, or returns an error. If `work` throws
 // std::bad_alloc, returns errc::memory_exceeded. `work` must throw nothing else. If another device
 // is current, runs `work` in a new thread, so that the device of the calling thread does not

@@ -94,9 +94,11 @@ void badly_connected(bool stuck);
 // again.
 void reset_abandoned();
 
-// Bytes that were copied since the last reset: from the host to devices, and between devices.
+// Bytes that were copied since the last reset: from the host to devices, from devices to the host,
+// and between devices.
 struct bytes_moved {
   std::size_t up = 0;
+  std::size_t down = 0;
   std::size_t across = 0;
 };
 bytes_moved moved();

@@ -9,12 +9,22 @@
 #include <variant>
 #include <vector>
 
+#include "device/cuda/delta_kernels.hpp"
 #include "device/cuda/kernels.hpp"
 
 namespace ringload::testing::fake_cudart {
 
+// A kernel whose argument is one piece looks like a table with one piece.
+template <class Piece>
+struct table_of_one {
+  static constexpr std::uint32_t pieces_max = 1;
+  Piece pieces[1];
+  std::uint32_t count = 1;
+};
+
 struct kernel_launch {
-  using any_table = std::variant<cuda::scatter_table, cuda::box_table>;
+  using any_table = std::variant<cuda::scatter_table, cuda::box_table,
+                                 table_of_one<cuda::change_piece>, table_of_one<cuda::sum_piece>>;
 
   unsigned blocks;
   unsigned rows;  // Of blocks.
@@ -36,6 +46,23 @@ inline std::size_t element_bytes_written(const cuda::scatter_piece& piece) {
 }
 inline std::size_t target_bytes(const cuda::scatter_piece& piece) {
   return std::size_t{piece.elements} * element_bytes_written(piece);
+}
+
+inline std::ptrdiff_t target_begin(const cuda::change_piece&) { return 0; }
+inline std::size_t source_bytes(const cuda::change_piece& piece) {
+  const std::uint64_t planes = piece.values * piece.width;
+  return piece.sparse == 0
+             ? planes
+             : cuda::offset_of_planes(cuda::tiles_of(piece.elements), piece.values) + planes;
+}
+inline std::size_t target_bytes(const cuda::change_piece& piece) {
+  return piece.elements * piece.width;
+}
+
+inline std::ptrdiff_t target_begin(const cuda::sum_piece&) { return 0; }
+inline std::size_t source_bytes(const cuda::sum_piece& piece) { return piece.bytes; }
+inline std::size_t target_bytes(const cuda::sum_piece& piece) {
+  return sizeof(std::uint32_t) * cuda::chunks_of(piece.bytes);
 }
 
 // The range from the first to the last accessed byte. For a box, includes the gaps.

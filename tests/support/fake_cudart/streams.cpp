@@ -91,6 +91,26 @@ bool may_run(const call& now, const cuda::box_piece& piece) {
   return is_in_memory(now, piece);
 }
 
+bool may_run(const call& now, const cuda::change_piece& piece) {
+  const bool is_full = piece.sparse != 0 || piece.values == piece.elements;
+  if (piece.elements == 0 || piece.values == 0 || piece.values > piece.elements || !is_full) {
+    now.complain("a change of no elements, or of another number than it says");
+  } else if (reinterpret_cast<std::uintptr_t>(piece.from) % sizeof(std::uint32_t) != 0) {
+    now.complain("the values of a change are not aligned");
+  } else {
+    return is_in_memory(now, piece);
+  }
+  return false;
+}
+
+bool may_run(const call& now, const cuda::sum_piece& piece) {
+  if (piece.bytes == 0) {
+    now.complain("a sum of no bytes");
+    return false;
+  }
+  return is_in_memory(now, piece);
+}
+
 bool may_run(const call& now, const kernel_launch::any_table& any) {
   return std::visit(
       [&](const auto& table) {
@@ -266,7 +286,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, enum cudaM
   }
   if (kind == cudaMemcpyDefault) w.from_device = other_device_of(from, bytes);
   if (w.from_device >= 0) return copy_across(now, std::move(w), stream);
-  if (!w.to_host) the().moved.up += bytes;
+  (w.to_host ? the().moved.down : the().moved.up) += bytes;
   if (!the().device.memory.is_pinned(w.to_host ? to : from, bytes, current_device)) {
     return copy_pageable(now, w, stream);
   }
