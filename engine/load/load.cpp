@@ -104,8 +104,8 @@ void begin_reading(job& load, opened_load opened) {
 }
 
 boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& load, open_task& open) {
-  if (!load->request().copy) e.prepare_slots();
   work_interval times;
+  if (!load->request().copy) e.prepare_slots();
   co_await on_thread(*e.open_threads, e.loop, open, &times);
   if (open.opened && load->options().trace) trace_opening(*load, *open.opened, times);
   if (!open.opened) load->stop(open.opened.error());

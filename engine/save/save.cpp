@@ -55,7 +55,8 @@ struct end_task {
 
 boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<save_job>& job,
                                    set_up_task& set_up) {
-  co_await on_thread(*e.saving_threads, e.loop, set_up);
+  threads& pool = *e.saving_threads;
+  co_await on_thread(pool, e.loop, set_up);
   if (!set_up.setup) job->stop(set_up.setup.error());
   if (!set_up.setup || job->stopped()) co_return;
   if (job->options().digest) {
