@@ -122,7 +122,7 @@ result<parsed_source> from_files(const source_folder& folder, const std::vector<
 }
 
 // Returns the extension of the shards. For example, pytorch_model.bin.index.json lists .bin files.
-// If the name of the index has no extension of tensor files, the index lists .safetensors files.
+// If the name has no such extension before ".index.json", the index lists .safetensors files.
 std::string suffix_of_shards(const std::string& index_path) {
   constexpr std::string_view index_suffix = ".index.json";
   const fs::path shard = index_path.substr(0, index_path.size() - index_suffix.size());

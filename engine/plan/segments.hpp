@@ -32,10 +32,10 @@ struct file_segments {
 // bytes are too far apart for one read. Each row needs its own read.
 inline constexpr std::uint64_t rows_max = std::uint64_t{1} << 22;
 
-// Returns the segments of items[first, last). All these items must be in one file. The parts of
-// `new_plan` must have their stream indices. If an item has n rows, reduces `rows_left` by n - 1.
-// If too few rows are left, returns errc::memory_exceeded and sets `failed_tensor` to the index of
-// the tensor.
+// Returns the segments of items[first, last). All these items must be in one file. The caller
+// must already have set `stream` in the parts of `new_plan`. If an item has n rows, reduces
+// `rows_left` by n - 1. If too few rows are left, returns errc::memory_exceeded and sets
+// `failed_tensor` to the index of the tensor.
 result<file_segments> segments_of(std::uint32_t first, std::uint32_t last,
                                   std::span<const stored_item> items, const plan& new_plan,
                                   std::uint64_t slot_bytes, std::uint64_t& rows_left,

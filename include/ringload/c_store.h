@@ -2,8 +2,8 @@
 #ifndef RINGLOAD_C_STORE_H
 #define RINGLOAD_C_STORE_H
 
-// Reads files in memory and objects of a custom store, with the C interface of ringload/c.h. See
-// `ringload/byte_source.hpp`.
+// The part of the C interface of ringload/c.h for checkpoints that are already in memory, or in a
+// custom store. See `ringload/byte_source.hpp`.
 //
 // A custom store consists of functions of the program. A loader calls these functions for each
 // checkpoint whose name begins with the prefix of the store.

@@ -129,9 +129,9 @@ struct loader_options {
   /// throughput. The loader halves the limit if a halved limit does not decrease the throughput.
   std::uint64_t bytes_in_flight = 0;
   /// The limit for the bytes per second that all loads of the loader read from files and from
-  /// stores. 0 means no limit. After a read of N bytes, the next read starts N divided by this
-  /// limit later, in seconds. So smaller slots make the rate more even. Headers and mapped files do
-  /// not count.
+  /// stores. 0 means no limit. After the start of a read, the next read waits for a time: the
+  /// bytes of the read, divided by this limit. So smaller slots make the rate more even. Headers
+  /// and mapped files do not count.
   std::uint64_t bytes_per_second_max = 0;
   /// The limit for the memory that one load allocates for its tensors, in host and GPU memory
   /// together. Mapped files do not count.
@@ -188,7 +188,8 @@ struct open_options {
   /// and symlinks to folders. Opening fails with `errc::duplicate_tensor` if two files have a
   /// tensor of the same name. Opening fails with ENOTDIR if the source is a single file.
   bool independent_files = false;
-  /// The dtypes to use for NumPy arrays whose element type NumPy does not name, such as "V2".
+  /// The dtypes to use for NumPy arrays whose type states only the width of an element, such as
+  /// "V2".
   unnamed_dtypes nameless = {};
 };
 
