@@ -191,11 +191,11 @@ detail::writer_step writer::alias_step(std::string name, std::string original) {
 }
 
 detail::writer_step writer::copy_step(std::string file,
-                                      std::function<bool(std::string_view)> chosen,
+                                      std::function<bool(std::string_view)> selects,
                                       copy_options options) {
   return detail::step_of(
-      [file = std::move(file), chosen = std::move(chosen), options](detail::writer_state& job) {
-        return job.copy(file, chosen, options);
+      [file = std::move(file), selects = std::move(selects), options](detail::writer_state& job) {
+        return job.copy(file, selects, options);
       });
 }
 
