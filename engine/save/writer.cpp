@@ -110,7 +110,7 @@ std::vector<std::size_t> first_of_same(std::span<const tensor_ref> tensors) {
     const tensor_ref& left = tensors[a];
     const tensor_ref& right = tensors[b];
     const bool empty = std::ranges::find(left.shape, 0U) != left.shape.end();
-    return !empty && left.on == right.on && left.dtype == right.dtype &&
+    return !empty && left.device == right.device && left.dtype == right.dtype &&
            left.shape == right.shape && left.strides == right.strides;
   });
 }

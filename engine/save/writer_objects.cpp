@@ -127,7 +127,7 @@ result<void> writer_state::add(const tensor_ref& tensor, const object_options& o
   // If the name already exists, declare() returns the error.
   if (archive_->index_of(tensor.name)) return archive_->declare(std::move(object)).error();
   // Creates the backend of the device before declare(), because creating a backend may throw.
-  if (tensor.on != host()) (void)backend_of(tensor.on);
+  if (tensor.device != host()) (void)backend_of(tensor.device);
   auto known = archive_->declare(std::move(object));
   if (!known) return known.error();
   may_damage_file_ = true;

@@ -150,7 +150,7 @@ result<readable_bytes> writer_state::make_reader(const tensor_ref& view, const s
   auto pass = begin_content_digest();
   if (!pass) return pass.error();
   content = std::move(*pass);
-  const auto source = std::make_shared<tensor_bytes>(view, view.dtype, backend_of(view.on), 1);
+  const auto source = std::make_shared<tensor_bytes>(view, view.dtype, backend_of(view.device), 1);
   return readable_bytes(
       [this, &content, source](std::uint64_t offset,
                                std::span<std::byte> buffer) -> result<std::span<const std::byte>> {
