@@ -130,7 +130,7 @@ void run(way& one, const bench::target& file, bench::cache_state state, const se
   load_options options = one.where;
   if (how.steps) {
     options.trace = &add_step;
-    options.trace_with = &steps;
+    options.trace_context = &steps;
   }
   const model loaded = with.load_async(how.path, options, use_future).get();
   one.cpu_seconds.push_back(used.spent().own);

@@ -67,7 +67,7 @@ void load_checkpoint(const load_request& request, output& out) {
   if (!request.trace.empty()) {
     trace.emplace(request.trace, entry_kind::file, true);
     checked.how.trace = &trace_collector::add;
-    checked.how.trace_with = &steps;
+    checked.how.trace_context = &steps;
   }
   watch_for_interrupts();
   const auto before = std::chrono::steady_clock::now();

@@ -67,7 +67,7 @@ void set_trace(load_options& options, const ringload_trace* trace) {
   }
   if (!trace->report) throw invalid_argument("the trace function is null");
   options.trace = report_event;
-  options.trace_with = const_cast<ringload_trace*>(trace);
+  options.trace_context = const_cast<ringload_trace*>(trace);
 }
 
 }  // namespace ringload::c

@@ -85,7 +85,7 @@ ringload::object_info object_of(const ringload_object* from) {
 
 // Returns a function that returns true for each object to copy. Returns an empty function if all
 // objects are copied.
-std::function<bool(std::string_view)> chosen_of(const ringload_copy_options& c_options) {
+std::function<bool(std::string_view)> copy_filter_of(const ringload_copy_options& c_options) {
   if (c_options.without_count == 0) return {};
   required(c_options.without, "the list `without` is null");
   std::set<std::string, std::less<>> without;
@@ -110,8 +110,8 @@ ringload::tensor_ref tensor_ref_of(const ringload_writer* handle,
   return std::move(refs_of(&required(from, "the tensor is null"), 1, on).front());
 }
 
-ringload_status hand_out(ringload::writer writer, const ringload_writer_options& c_options,
-                         ringload_writer** result) {
+ringload_status create_handle(ringload::writer writer, const ringload_writer_options& c_options,
+                              ringload_writer** result) {
   *result = new ringload_writer{std::make_shared<completion_thread>(),
                                 std::make_shared<ringload::writer>(std::move(writer)),
                                 c_options.device ? c_options.device->value : ringload::host()};
@@ -137,8 +137,8 @@ ringload_status ringload_writer_create(const char* path, const ringload_writer_o
     const ringload_writer_options c_options = read_struct(options);
     ringload::writer_options converted = writer_options_of(c_options);
     if (!path)
-      return hand_out(ringload::writer::in_memory(std::move(converted)), c_options, result);
-    return hand_out(ringload::writer(path, std::move(converted)), c_options, result);
+      return create_handle(ringload::writer::in_memory(std::move(converted)), c_options, result);
+    return create_handle(ringload::writer(path, std::move(converted)), c_options, result);
   });
 }
 
@@ -147,7 +147,7 @@ ringload_status ringload_writer_append(const char* path, const ringload_writer_o
   return guarded([&] {
     required(result, "the output pointer for the writer is null") = nullptr;
     const ringload_writer_options c_options = read_struct(options);
-    return hand_out(
+    return create_handle(
         ringload::writer::append(&required(path, "the path is null"), writer_options_of(c_options)),
         c_options, result);
   });
@@ -242,12 +242,12 @@ ringload_status ringload_writer_copy_begin(ringload_writer* writer, const char* 
                                            ringload_operation** operation) {
   return guarded([&] {
     const ringload_copy_options c_options = read_struct(options);
-    return begin_step(
-        writer, operation,
-        [from = std::string(&required(file, "the path is null")), chosen = chosen_of(c_options),
-         options = copy_options_of(c_options)](ringload::writer& output, auto handler) mutable {
-          output.copy_async(from, std::move(chosen), options, std::move(handler));
-        });
+    return begin_step(writer, operation,
+                      [from = std::string(&required(file, "the path is null")),
+                       selects = copy_filter_of(c_options), options = copy_options_of(c_options)](
+                          ringload::writer& output, auto handler) mutable {
+                        output.copy_async(from, std::move(selects), options, std::move(handler));
+                      });
   });
 }
 
@@ -343,11 +343,11 @@ ringload_status ringload_operation_written(const ringload_operation* operation,
                                            ringload_written* into) {
   return guarded([&] {
     operation_state& state = *required(operation, "the operation is null").state;
-    return state.with_result<ringload::write_result>([&](const ringload::write_result& done) {
+    return state.with_result<ringload::write_result>([&](const ringload::write_result& result) {
       ringload_written out = {};
-      out.bytes = done.bytes;
-      out.bytes_direct = done.bytes_direct;
-      if (!done.file.empty()) out.file = done.file.data();
+      out.bytes = result.bytes;
+      out.bytes_direct = result.bytes_direct;
+      if (!result.file.empty()) out.file = result.file.data();
       write_struct(into, out);
       return RINGLOAD_OK;
     });

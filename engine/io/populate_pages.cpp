@@ -15,10 +15,10 @@ std::int64_t populate_pages(int fd, std::uint64_t file_offset, std::span<std::by
                             boost::system::error_code&) noexcept {
   const auto failed = present(into);
   if (!failed) return static_cast<std::int64_t>(into.size());
-  struct ::stat now = {};
-  const bool known = ::fstat(fd, &now) == 0;
-  const std::uint64_t end = known ? static_cast<std::uint64_t>(now.st_size) : 0;
-  if (known && end < file_offset + into.size()) {
+  struct ::stat status = {};
+  const bool has_status = ::fstat(fd, &status) == 0;
+  const std::uint64_t end = has_status ? static_cast<std::uint64_t>(status.st_size) : 0;
+  if (has_status && end < file_offset + into.size()) {
     return static_cast<std::int64_t>(std::max(end, file_offset) - file_offset);
   }
   return failed.value() == EFAULT ? -EIO : -failed.value();

@@ -80,12 +80,12 @@ void trace_opening(const job& load, const opened_load& opened,
   event.bytes = opened.checkpoint->named->catalog().size_bytes();
   event.asked = event.begin = opening.begin;
   event.end = opened.opened_at;
-  load.options().trace(event, load.options().trace_with);
+  load.options().trace(event, load.options().trace_context);
   event.step = load_step::planned;
   event.bytes = opened.plan.bytes_wanted;
   event.asked = event.begin = opened.opened_at;
   event.end = opening.end;
-  load.options().trace(event, load.options().trace_with);
+  load.options().trace(event, load.options().trace_context);
 }
 
 // Starts the reads of the load. If the load has a window, the job itself reads nothing. Its

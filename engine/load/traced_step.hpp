@@ -19,7 +19,7 @@ class traced_step {
  public:
   traced_step(const load_options& options, load_step step,
               std::uint32_t slot = trace_event::none) noexcept
-      : callback_(options.trace), context_(options.trace_with) {
+      : callback_(options.trace), context_(options.trace_context) {
     if (callback_) begin(step, slot);
   }
 
@@ -58,7 +58,7 @@ inline void trace_moment(const load_options& options, load_step step, std::strin
   event.tensor = tensor;
   event.bytes = bytes;
   event.asked = event.begin = event.end = trace_event::clock::now();
-  options.trace(event, options.trace_with);
+  options.trace(event, options.trace_context);
 }
 
 }  // namespace ringload::inline v0::detail

@@ -14,7 +14,7 @@ bool may_split(const group_options& options) noexcept {
   return options.load.verify.stored == embedded_digests::none;
 }
 
-std::string identity_of(const catalog& contents, const group_options& options) {
+std::string load_identity_text(const catalog& contents, const group_options& options) {
   packer archive;
   for (const tensor_info& t : contents.tensors) {
     archive.text(t.name);

@@ -55,22 +55,22 @@ call_summary summary_of(const std::string& text) {
 
 }  // namespace
 
-result<void> check_same_call(group& ranks, const std::string& call) {
+result<void> check_same_call(group& rank_group, const std::string& call) {
   call_summary summary = summary_of(call);
   verdict outcome;
-  if (ranks.rank() != 0) {
-    ranks.send(bytes_of(summary), 0);
+  if (rank_group.rank() != 0) {
+    rank_group.send(bytes_of(summary), 0);
   } else {
     outcome.expected = summary;
-    for (std::uint32_t rank = 1; rank < ranks.size(); ++rank) {
+    for (std::uint32_t rank = 1; rank < rank_group.size(); ++rank) {
       call_summary peer;
-      ranks.receive(bytes_of(peer), rank);
+      rank_group.receive(bytes_of(peer), rank);
       if (peer == summary || outcome.rank != 0) continue;
       outcome.rank = rank;
       outcome.found = peer;
     }
   }
-  ranks.broadcast(bytes_of(outcome), 0);
+  rank_group.broadcast(bytes_of(outcome), 0);
   if (outcome.rank == 0) return {};
   return fault{
       errc::mismatched_call, "rank " + std::to_string(outcome.rank),

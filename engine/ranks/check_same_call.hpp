@@ -15,6 +15,6 @@ namespace ringload::inline v0::detail {
 // same result: success, or errc::mismatched_call. The error names the first rank whose text differs
 // from the text of rank 0, and shows at most 400 bytes of both texts. Throws the exceptions of the
 // group.
-result<void> check_same_call(group& ranks, const std::string& call);
+result<void> check_same_call(group& rank_group, const std::string& call);
 
 }  // namespace ringload::inline v0::detail

@@ -28,8 +28,8 @@ struct common_fault {
   fault cause;
 };
 
-void require_same_call(group& ranks, const std::string& call) {
-  if (auto status = check_same_call(ranks.host_group(), call); !status)
+void require_same_call(group& rank_group, const std::string& call) {
+  if (auto status = check_same_call(rank_group.host_group(), call); !status)
     throw common_fault{status.error()};
 }
 
@@ -52,14 +52,14 @@ tensor_info describe_loaded(const tensor_info& stored, const load_options& optio
 
 // Checks that the group can send memory of the loader's device, and host memory. This check is not
 // needed for `group_reading::own`, because the ranks then exchange no tensors.
-void check_memory(const device& on, group& ranks) {
-  const device exchanged = ranks.memory();
+void check_memory(const device& on, group& rank_group) {
+  const device exchanged = rank_group.memory();
   if (exchanged != on) {
     throw error(errc::device_unavailable, "group_load",
                 "the loader's device is " + on.name() + ", but the group exchanges memory of " +
                     exchanged.name());
   }
-  if (ranks.host_group().memory() != host()) {
+  if (rank_group.host_group().memory() != host()) {
     throw error(errc::device_unavailable, "group_load",
                 "the group cannot exchange host memory, which the comparison of calls needs");
   }
@@ -89,14 +89,15 @@ common_fault wrong_call(errc code, const tensor_info& info, std::string cause) {
 
 }  // namespace
 
-group_job::group_job(loader& rank_loader, std::shared_ptr<group> ranks,
+group_job::group_job(loader& rank_loader, std::shared_ptr<group> rank_group,
                      const group_options& options)
     : loader_(rank_loader),
-      ranks_(std::move(ranks)),
+      group_(std::move(rank_group)),
       options_(options),
       on_(loader_.device()),
       memory_(on_.maker()(on_.index())),
-      cancellation_(std::make_shared<step_cancellation>([group = ranks_] { group->interrupt(); })) {
+      cancellation_(
+          std::make_shared<step_cancellation>([rank_group = group_] { rank_group->interrupt(); })) {
 }
 
 // Runs `work` as a step that `cancel` can cancel, and returns the result of `work`. If the step is
@@ -116,10 +117,10 @@ result<T> group_job::run_step(cancel_request& cancel, const Work& work) {
   const bool is_cancelled = cancellation_->finish();
   return retry_allocation([&]() -> result<T> {
     if (is_cancelled) {
-      ranks_->fail("its call was cancelled");
+      group_->fail("its call was cancelled");
       return fault{boost::asio::error::operation_aborted, "group_load", "it was cancelled"};
     }
-    if (!done && !is_common) ranks_->fail(message_of(done.error()));
+    if (!done && !is_common) group_->fail(message_of(done.error()));
     return std::move(done);
   });
 }
@@ -148,31 +149,31 @@ result<model> group_job::make_model(const group_call& call, cancel_request& canc
 // After this function has returned, all ranks have passed the same checks. Therefore each rank then
 // sends the messages that the other ranks expect.
 std::vector<group_job::named_tensor> group_job::agree_on(const group_call& call) {
-  require_same_call(*ranks_, text_of(call));
+  require_same_call(*group_, text_of(call));
   std::vector<named_tensor> tensors = find(call);
   check(call, tensors);
   return tensors;
 }
 
 void group_job::open_and_read(const source& from) {
-  if (options_.reading == group_reading::divided) check_memory(on_, *ranks_);
+  if (options_.reading == group_reading::divided) check_memory(on_, *group_);
   check_options(options_.load);
   file_ = cancellation_->wait_for<checkpoint>(
       [&](auto&& handler) { loader_.open_async(from, options_.load.open, std::move(handler)); });
-  require_same_call(*ranks_, identity_of(file_.catalog(), options_));
+  require_same_call(*group_, load_identity_text(file_.catalog(), options_));
   for (const unreadable_info& object : file_.catalog().unreadable) {
     if (!object.is_left_out) throw common_fault{{object.code, object.place, object.reason}};
   }
   if (options_.reading == group_reading::own) return;
-  read(split_work(file_.catalog(), ranks_->size(), may_split(options_)));
-  require_same_call(*ranks_, "end of reading");
+  read(split_work(file_.catalog(), group_->size(), may_split(options_)));
+  require_same_call(*group_, "end of reading");
 }
 
 void group_job::read(const std::vector<read_piece>& pieces) {
   selection rows;
   std::vector<std::string> whole;
   for (const read_piece& piece : pieces) {
-    if (piece.rank != ranks_->rank()) continue;
+    if (piece.rank != group_->rank()) continue;
     const std::string& name = file_.catalog().tensors[piece.tensor].name;
     if (piece.whole) {
       whole.push_back(name);
@@ -182,7 +183,7 @@ void group_job::read(const std::vector<read_piece>& pieces) {
   }
   rows.names(std::move(whole));
   model own_pieces = load(rows);
-  redistribution_.emplace(*ranks_, *memory_, pieces, std::move(own_pieces));
+  redistribution_.emplace(*group_, *memory_, pieces, std::move(own_pieces));
 }
 
 std::vector<group_job::named_tensor> group_job::find(const group_call& call) const {
@@ -202,10 +203,10 @@ void group_job::check(const group_call& call, const std::vector<named_tensor>& t
     throw common_fault{{errc::no_such_tensor, "fused", "the list of names is empty"}};
   if (call.kind == group_call::call_kind::model) return;
   const tensor_info& first = tensors.front().loaded;
-  if (call.kind == push && call.receiver >= ranks_->size()) {
+  if (call.kind == push && call.receiver >= group_->size()) {
     throw wrong_call(errc::invalid_selection, first,
                      "rank is " + std::to_string(call.receiver) + ", expected less than " +
-                         std::to_string(ranks_->size()));
+                         std::to_string(group_->size()));
   }
   if (call.kind != shard && call.kind != fused) return;
   for (const auto& [index, loaded] : tensors) {
@@ -243,7 +244,7 @@ tensor group_job::make_whole(const named_tensor& tensor_ref) {
 }
 
 tensor group_job::make_pushed(const named_tensor& tensor_ref, std::uint32_t receiver) {
-  if (ranks_->rank() != receiver) {
+  if (group_->rank() != receiver) {
     if (redistribution_) redistribution_->push(tensor_ref.index, tensor_ref.loaded, receiver, {});
     return {};
   }
@@ -255,7 +256,7 @@ tensor group_job::make_pushed(const named_tensor& tensor_ref, std::uint32_t rece
 
 tensor_info group_job::block_info(const named_tensor& tensor_ref, std::uint32_t dim) const {
   tensor_info out = tensor_ref.loaded;
-  const index_range own_range = block_of(out.shape[dim], ranks_->rank(), ranks_->size());
+  const index_range own_range = block_of(out.shape[dim], group_->rank(), group_->size());
   out.bytes = around(out.shape, bits(out.dtype), dim)->bytes_of(own_range);
   out.shape[dim] = own_range.count;
   return out;
@@ -263,7 +264,7 @@ tensor_info group_job::block_info(const named_tensor& tensor_ref, std::uint32_t 
 
 tensor group_job::make_block(const named_tensor& tensor_ref, std::uint32_t dim) {
   const tensor_info info = block_info(tensor_ref, dim);
-  const index_range range = block_of(tensor_ref.loaded.shape[dim], ranks_->rank(), ranks_->size());
+  const index_range range = block_of(tensor_ref.loaded.shape[dim], group_->rank(), group_->size());
   if (!redistribution_ && range.count > 0) {
     // The shape of a quantised tensor counts bytes, and so does `range`. A slice of the tensor
     // would count elements.

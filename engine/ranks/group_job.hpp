@@ -24,7 +24,7 @@ namespace ringload::inline v0::detail {
 
 class group_job {
  public:
-  group_job(loader& rank_loader, std::shared_ptr<group> ranks, const group_options& options);
+  group_job(loader& rank_loader, std::shared_ptr<group> rank_group, const group_options& options);
 
   step_thread& thread() noexcept { return thread_; }
   const checkpoint& file() const noexcept { return file_; }
@@ -63,7 +63,7 @@ class group_job {
   tensor_builder make_builder(tensor_info info) const;
 
   loader& loader_;
-  const std::shared_ptr<group> ranks_;
+  const std::shared_ptr<group> group_;
   const group_options options_;
   const device on_;                        // The device of the loader.
   const std::unique_ptr<backend> memory_;  // Memory of the device.

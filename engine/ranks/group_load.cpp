@@ -52,14 +52,14 @@ using model_call = calling<model, &group_job::make_model>;
 
 }  // namespace
 
-void begin_group_load(loader* rank_loader, std::shared_ptr<group> ranks, source from,
+void begin_group_load(loader* rank_loader, std::shared_ptr<group> rank_group, source from,
                       const group_options& options,
                       std::unique_ptr<operation<group_load>> waiting) {
   std::shared_ptr<group_job> job;
   try {
-    job = std::make_shared<group_job>(*rank_loader, ranks, options);
+    job = std::make_shared<group_job>(*rank_loader, rank_group, options);
   } catch (const std::system_error& refused) {
-    ranks->fail("it could not start a thread");
+    rank_group->fail("it could not start a thread");
     const fault failure = thread_refused(refused.code().value());
     return waiting->fail(failure);
   }

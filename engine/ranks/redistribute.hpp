@@ -38,8 +38,9 @@ class redistribution {
   // the name of its tensor. `pieces` lists the pieces of all ranks and must be sorted by tensor.
   // `memory` is the backend of the device that the pieces are on. The messages of `ranks` must be
   // in this memory.
-  redistribution(group& ranks, backend& memory, std::vector<read_piece> pieces, model read_pieces)
-      : group_(ranks),
+  redistribution(group& rank_group, backend& memory, std::vector<read_piece> pieces,
+                 model read_pieces)
+      : group_(rank_group),
         memory_(memory),
         pieces_(std::move(pieces)),
         own_pieces_(std::move(read_pieces)) {}

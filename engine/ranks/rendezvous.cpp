@@ -86,11 +86,11 @@ result<std::uint32_t> receive_rank(const unique_fd& peer, const std::vector<uniq
 }
 
 // Waits until all other ranks have connected to rank 0. Returns the connections, indexed by rank.
-result<std::vector<unique_fd>> gather(const rendezvous& place, const unique_fd& listening) {
-  std::vector<unique_fd> peers(place.ranks);
-  std::uint32_t missing = place.ranks - 1;
+result<std::vector<unique_fd>> gather(const rendezvous& joining, const unique_fd& listening) {
+  std::vector<unique_fd> peers(joining.ranks);
+  std::uint32_t missing = joining.ranks - 1;
   while (missing > 0) {
-    if (auto arrived = await_ready(place, listening.get(), POLLIN, place.deadline); !arrived) {
+    if (auto arrived = await_ready(joining, listening.get(), POLLIN, joining.deadline); !arrived) {
       if (arrived.error().code != system_code(ETIMEDOUT)) return arrived.error();
       return fault{errc::rank_failed, "", std::to_string(missing) + " ranks did not join in time"};
     }
@@ -103,7 +103,7 @@ result<std::vector<unique_fd>> gather(const rendezvous& place, const unique_fd& 
     if (!user || *user != ::geteuid()) {
       return fault{system_code(EACCES), "", "a process of another user connected"};
     }
-    if (auto arrived = await_ready(place, peer.get(), POLLIN, place.deadline); !arrived) {
+    if (auto arrived = await_ready(joining, peer.get(), POLLIN, joining.deadline); !arrived) {
       return arrived.error();
     }
     const auto rank = receive_rank(peer, peers);
@@ -117,34 +117,34 @@ result<std::vector<unique_fd>> gather(const rendezvous& place, const unique_fd& 
 // Sends a rank the two sockets that connect this rank to `peer`. `connection` is the connection
 // between rank 0 and the receiving rank. Waits while the queue of `connection` is full, or while
 // too many descriptors are in flight (ETOOMANYREFS, a limit of the kernel for each user).
-result<void> send_sockets(const rendezvous& place, const unique_fd& connection, std::uint32_t peer,
-                          const rank_sockets& sockets) {
+result<void> send_sockets(const rendezvous& joining, const unique_fd& connection,
+                          std::uint32_t peer, const rank_sockets& sockets) {
   const std::array<int, 2> descriptors = {sockets.messages.get(), sockets.events.get()};
   for (;;) {
-    auto sent = send_packet(connection, hello(peer, place.ranks), descriptors);
+    auto sent = send_packet(connection, hello(peer, joining.ranks), descriptors);
     if (sent || (sent.error().code != system_code(ETIMEDOUT) &&
                  sent.error().code != system_code(ETOOMANYREFS))) {
       return sent;
     }
-    if (clock::now() >= place.deadline) return sent;
-    const auto waited = await_ready(place, -1, 0, clock::now() + send_interval);
+    if (clock::now() >= joining.deadline) return sent;
+    const auto waited = await_ready(joining, -1, 0, clock::now() + send_interval);
     if (waited.error().code != system_code(ETIMEDOUT)) return waited;
   }
 }
 
-result<sockets_of_rank> send_all_sockets(const rendezvous& place,
+result<sockets_of_rank> send_all_sockets(const rendezvous& joining,
                                          const std::vector<unique_fd>& connections) {
-  sockets_of_rank own_sockets(place.ranks);
-  for (std::uint32_t a = 0; a < place.ranks; ++a) {
-    for (std::uint32_t b = a + 1; b < place.ranks; ++b) {
+  sockets_of_rank own_sockets(joining.ranks);
+  for (std::uint32_t a = 0; a < joining.ranks; ++a) {
+    for (std::uint32_t b = a + 1; b < joining.ranks; ++b) {
       auto pair = make_rank_sockets();
       if (!pair) return pair.error();
-      if (auto sent = send_sockets(place, connections[b], a, (*pair)[1]); !sent) {
+      if (auto sent = send_sockets(joining, connections[b], a, (*pair)[1]); !sent) {
         return sent.error().in(rank_name(b));
       }
       if (a == 0) {
         own_sockets[b] = std::move((*pair)[0]);
-      } else if (auto sent = send_sockets(place, connections[a], b, (*pair)[0]); !sent) {
+      } else if (auto sent = send_sockets(joining, connections[a], b, (*pair)[0]); !sent) {
         return sent.error().in(rank_name(a));
       }
     }
@@ -152,13 +152,13 @@ result<sockets_of_rank> send_all_sockets(const rendezvous& place,
   return own_sockets;
 }
 
-result<sockets_of_rank> lead(const rendezvous& place, const std::string& path) {
+result<sockets_of_rank> lead(const rendezvous& joining, const std::string& path) {
   const auto listening = listen_at(path, 0600);
   if (!listening) return listening.error();
-  const auto connections = gather(place, *listening);
+  const auto connections = gather(joining, *listening);
   ::unlink(path.c_str());
   if (!connections) return connections.error();
-  return send_all_sockets(place, *connections);
+  return send_all_sockets(joining, *connections);
 }
 
 // Returns true if rank 0 does not listen yet, or if its queue of connections is full.
@@ -167,21 +167,21 @@ bool should_try_again(const fault& problem) {
          problem.code == system_code(ETIMEDOUT);
 }
 
-result<unique_fd> connect_to_rank_0(const rendezvous& place, const std::string& path) {
+result<unique_fd> connect_to_rank_0(const rendezvous& joining, const std::string& path) {
   for (;;) {
     auto connection = connect_to(path, retry_interval);
-    if (connection || !should_try_again(connection.error()) || clock::now() >= place.deadline) {
+    if (connection || !should_try_again(connection.error()) || clock::now() >= joining.deadline) {
       return connection;
     }
-    const auto next_try = std::min(place.deadline, clock::now() + retry_interval);
-    const auto waited = await_ready(place, -1, 0, next_try);
+    const auto next_try = std::min(joining.deadline, clock::now() + retry_interval);
+    const auto waited = await_ready(joining, -1, 0, next_try);
     if (waited.error().code != system_code(ETIMEDOUT)) return waited.error();
   }
 }
 
-result<void> receive_sockets(const rendezvous& place, const unique_fd& connection,
+result<void> receive_sockets(const rendezvous& joining, const unique_fd& connection,
                              sockets_of_rank& sockets) {
-  if (auto arrived = await_ready(place, connection.get(), POLLIN, place.deadline); !arrived) {
+  if (auto arrived = await_ready(joining, connection.get(), POLLIN, joining.deadline); !arrived) {
     return arrived;
   }
   std::array<std::byte, hello_bytes> buffer = {};
@@ -196,8 +196,8 @@ result<void> receive_sockets(const rendezvous& place, const unique_fd& connectio
   archive.number(magic);
   archive.number(peer);
   archive.number(ranks);
-  const bool is_valid = archive.is_complete() && magic == hello_magic && ranks == place.ranks &&
-                        peer < ranks && peer != place.rank && !sockets[peer].messages;
+  const bool is_valid = archive.is_complete() && magic == hello_magic && ranks == joining.ranks &&
+                        peer < ranks && peer != joining.rank && !sockets[peer].messages;
   if (!is_valid || got->descriptors.size() != 2) {
     return fault{errc::malformed_message, "rank 0", "it sent an invalid packet"};
   }
@@ -205,28 +205,28 @@ result<void> receive_sockets(const rendezvous& place, const unique_fd& connectio
   return {};
 }
 
-result<sockets_of_rank> follow(const rendezvous& place, const std::string& path) {
-  const auto connection = connect_to_rank_0(place, path);
+result<sockets_of_rank> follow(const rendezvous& joining, const std::string& path) {
+  const auto connection = connect_to_rank_0(joining, path);
   if (!connection) return connection.error();
-  if (auto sent = send_packet(*connection, hello(place.rank, place.ranks)); !sent) {
+  if (auto sent = send_packet(*connection, hello(joining.rank, joining.ranks)); !sent) {
     return sent.error();
   }
-  sockets_of_rank sockets(place.ranks);
-  for (std::uint32_t peers = 1; peers < place.ranks; ++peers) {
-    if (auto received = receive_sockets(place, *connection, sockets); !received) {
+  sockets_of_rank sockets(joining.ranks);
+  for (std::uint32_t peers = 1; peers < joining.ranks; ++peers) {
+    if (auto received = receive_sockets(joining, *connection, sockets); !received) {
       return received.error();
     }
   }
   return sockets;
 }
 
-result<sockets_of_rank> join_at(const rendezvous& place, const std::string& path,
+result<sockets_of_rank> join_at(const rendezvous& joining, const std::string& path,
                                 const std::stop_token& stop) {
-  const std::stop_callback waking(stop, [&place] { wake_up(place.wake); });
+  const std::stop_callback waking(stop, [&joining] { wake_up(joining.wake); });
   const auto meeting = parse_tcp_meeting(path);
   if (!meeting) return meeting.error();
-  if (*meeting) return meet_over_tcp(place, **meeting);
-  return meet_at_path(place, path);
+  if (*meeting) return meet_over_tcp(joining, **meeting);
+  return meet_at_path(joining, path);
 }
 
 unique_fd make_wake() {
@@ -244,9 +244,9 @@ std::chrono::milliseconds time_left(clock::time_point end) {
 
 fault joining_cancelled() { return {system_code(ECANCELED), "", "joining was cancelled"}; }
 
-result<void> await_ready(const rendezvous& place, int socket, short direction,
+result<void> await_ready(const rendezvous& joining, int socket, short direction,
                          clock::time_point end) {
-  std::array<::pollfd, 2> polled = {{{socket, direction, 0}, {place.wake.get(), POLLIN, 0}}};
+  std::array<::pollfd, 2> polled = {{{socket, direction, 0}, {joining.wake.get(), POLLIN, 0}}};
   int ready = -1;
   while (ready < 0) {
     ready = ::poll(polled.data(), polled.size(), static_cast<int>(time_left(end).count()));
@@ -262,8 +262,8 @@ bool is_temporary(int error_number) {
          error_number == ECONNABORTED;
 }
 
-result<sockets_of_rank> meet_at_path(const rendezvous& place, const std::string& path) {
-  return place.rank == 0 ? lead(place, path) : follow(place, path);
+result<sockets_of_rank> meet_at_path(const rendezvous& joining, const std::string& path) {
+  return joining.rank == 0 ? lead(joining, path) : follow(joining, path);
 }
 
 }  // namespace detail
@@ -283,14 +283,16 @@ std::vector<std::unique_ptr<group>> make_thread_ranks(std::uint32_t ranks,
 
 std::unique_ptr<group> join_group(std::string_view address, std::uint32_t rank, std::uint32_t ranks,
                                   std::chrono::milliseconds timeout, std::stop_token stop) {
-  const std::string place(address);
+  const std::string address_text(address);
   if (auto status = detail::check_ranks(rank, ranks); !status) throw to_error(status.error());
   unique_fd wake = detail::make_wake();
   // A longer timeout could overflow the clock.
   const auto limit = std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365));
-  auto sockets = detail::join_at({rank, ranks, detail::clock::now() + limit, wake}, place, stop);
+  auto sockets =
+      detail::join_at({rank, ranks, detail::clock::now() + limit, wake}, address_text, stop);
   if (sockets && stop.stop_requested()) sockets = detail::joining_cancelled();
-  if (!sockets) throw to_error(sockets.error().in(printable_path(detail::without_token(place))));
+  if (!sockets)
+    throw to_error(sockets.error().in(printable_path(detail::without_token(address_text))));
   // `wake` was not made readable, so the group can use the same eventfd for interrupt().
   return std::make_unique<detail::socket_group>(rank, std::move(*sockets), std::move(wake),
                                                 timeout);

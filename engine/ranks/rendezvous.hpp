@@ -35,17 +35,17 @@ fault joining_cancelled();
 // Waits until `socket` is ready for `direction` (POLLIN or POLLOUT) or closed by the peer. If
 // `socket` is -1, waits until `end`. Fails with ETIMEDOUT at `end` and with ECANCELED after a
 // cancellation.
-result<void> await_ready(const rendezvous& place, int socket, short direction,
+result<void> await_ready(const rendezvous& joining, int socket, short direction,
                          std::chrono::steady_clock::time_point end);
 
 // Returns true if accept4() failed for a temporary reason and can be called again.
 bool is_temporary(int error_number);
 
 // Rank 0 listens at the Unix socket `path`, creates all sockets, and sends each rank its sockets.
-result<sockets_of_rank> meet_at_path(const rendezvous& place, const std::string& path);
+result<sockets_of_rank> meet_at_path(const rendezvous& joining, const std::string& path);
 
 // Rank 0 listens at `address`. Every other rank listens at a port that the kernel chooses. Rank 0
 // sends the addresses of all ranks to all ranks, and each rank connects to all lower ranks.
-result<sockets_of_rank> meet_over_tcp(const rendezvous& place, const tcp_meeting& address);
+result<sockets_of_rank> meet_over_tcp(const rendezvous& joining, const tcp_meeting& address);
 
 }  // namespace ringload::inline v0::detail

@@ -14,9 +14,9 @@ namespace {
 
 // Maximum number of connections whose hello is not complete. A group of 127 ranks needs up to 252
 // of these connections.
-constexpr std::size_t unfinished_max = 512;
+constexpr std::size_t partial_hellos_max = 512;
 
-bool is_pending(int error_number) noexcept {
+bool must_retry(int error_number) noexcept {
   return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
 }
 
@@ -27,7 +27,7 @@ fault connection_failure(int error_number) {
 
 }  // namespace
 
-result<void> send_all(const rendezvous& place, const unique_fd& socket,
+result<void> send_all(const rendezvous& joining, const unique_fd& socket,
                       std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ::ssize_t sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -35,15 +35,15 @@ result<void> send_all(const rendezvous& place, const unique_fd& socket,
       bytes = bytes.subspan(static_cast<std::size_t>(sent));
       continue;
     }
-    if (!is_pending(errno)) return connection_failure(errno);
-    if (auto ready = await_ready(place, socket.get(), POLLOUT, place.deadline); !ready) {
+    if (!must_retry(errno)) return connection_failure(errno);
+    if (auto ready = await_ready(joining, socket.get(), POLLOUT, joining.deadline); !ready) {
       return ready;
     }
   }
   return {};
 }
 
-result<void> receive_all(const rendezvous& place, const unique_fd& socket,
+result<void> receive_all(const rendezvous& joining, const unique_fd& socket,
                          std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     const ::ssize_t got = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
@@ -52,8 +52,8 @@ result<void> receive_all(const rendezvous& place, const unique_fd& socket,
       continue;
     }
     if (got == 0) return connection_failure(ECONNRESET);
-    if (!is_pending(errno)) return connection_failure(errno);
-    if (auto ready = await_ready(place, socket.get(), POLLIN, place.deadline); !ready) {
+    if (!must_retry(errno)) return connection_failure(errno);
+    if (auto ready = await_ready(joining, socket.get(), POLLIN, joining.deadline); !ready) {
       return ready;
     }
   }
@@ -62,20 +62,21 @@ result<void> receive_all(const rendezvous& place, const unique_fd& socket,
 
 result<arrival> hello_queue::next(const std::vector<member>& members) {
   for (;;) {
-    std::vector<::pollfd> polled = {{listening_.get(), POLLIN, 0}, {place_.wake.get(), POLLIN, 0}};
-    for (const unfinished& entry : unfinished_) {
+    std::vector<::pollfd> polled = {{listening_.get(), POLLIN, 0},
+                                    {joining_.wake.get(), POLLIN, 0}};
+    for (const partial_hello& entry : partial_hellos_) {
       polled.push_back({entry.connection.get(), POLLIN, 0});
     }
     for (const member& peer : members) polled.push_back({peer.connection.get(), POLLIN, 0});
-    const int wait_ms = static_cast<int>(time_left(place_.deadline).count());
+    const int wait_ms = static_cast<int>(time_left(joining_.deadline).count());
     const int ready = ::poll(polled.data(), polled.size(), wait_ms);
     if (ready < 0 && errno != EINTR) return fault{system_code(errno), ""};
     if (ready < 0) continue;
     if (polled[1].revents != 0) return joining_cancelled();
-    if (ready == 0 || std::chrono::steady_clock::now() >= place_.deadline) {
+    if (ready == 0 || std::chrono::steady_clock::now() >= joining_.deadline) {
       return fault{system_code(ETIMEDOUT), ""};
     }
-    const std::size_t first_member = 2 + unfinished_.size();
+    const std::size_t first_member = 2 + partial_hellos_.size();
     for (std::size_t rank = 0; rank < members.size(); ++rank) {
       if (polled[first_member + rank].revents == 0) continue;
       return fault{errc::rank_failed, rank_name(static_cast<std::uint32_t>(rank)),
@@ -91,12 +92,12 @@ result<arrival> hello_queue::next(const std::vector<member>& members) {
 }
 
 std::optional<arrival> hello_queue::receive_hellos(std::span<const ::pollfd> polled) {
-  for (std::size_t i = unfinished_.size(); i-- > 0;) {
+  for (std::size_t i = partial_hellos_.size(); i-- > 0;) {
     if (polled[i].revents == 0) continue;
-    unfinished& entry = unfinished_[i];
+    partial_hello& entry = partial_hellos_[i];
     const auto rest = bytes_in(entry.hello).subspan(entry.bytes);
     const ::ssize_t got = ::recv(entry.connection.get(), rest.data(), rest.size(), 0);
-    if (got < 0 && is_pending(errno)) continue;
+    if (got < 0 && must_retry(errno)) continue;
     if (got > 0) entry.bytes += static_cast<std::size_t>(got);
     const bool is_complete = entry.bytes == sizeof(tcp_hello);
     if (got > 0 && !is_complete) continue;
@@ -104,7 +105,7 @@ std::optional<arrival> hello_queue::receive_hellos(std::span<const ::pollfd> pol
     if (is_complete && entry.hello.magic == tcp_magic) {
       complete = arrival{entry.hello, std::move(entry.connection)};
     }
-    unfinished_.erase(unfinished_.begin() + static_cast<std::ptrdiff_t>(i));
+    partial_hellos_.erase(partial_hellos_.begin() + static_cast<std::ptrdiff_t>(i));
     if (complete) return complete;
   }
   return std::nullopt;
@@ -114,14 +115,14 @@ result<void> hello_queue::accept_connection() {
   unique_fd connection(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!connection && is_temporary(errno)) return {};
   // Closes the oldest connection, whose hello is the least likely to become complete.
-  const auto close_oldest = [&] { unfinished_.erase(unfinished_.begin()); };
-  if (!connection && (errno == EMFILE || errno == ENFILE) && !unfinished_.empty()) {
+  const auto close_oldest = [&] { partial_hellos_.erase(partial_hellos_.begin()); };
+  if (!connection && (errno == EMFILE || errno == ENFILE) && !partial_hellos_.empty()) {
     close_oldest();
     return {};  // The next call of poll() reports the same connection again.
   }
   if (!connection) return fault{system_code(errno), ""};
-  if (unfinished_.size() == unfinished_max) close_oldest();
-  unfinished_.push_back({std::move(connection), {}, 0});
+  if (partial_hellos_.size() == partial_hellos_max) close_oldest();
+  partial_hellos_.push_back({std::move(connection), {}, 0});
   return {};
 }
 

@@ -86,10 +86,10 @@ std::span<std::byte> bytes_in(T& value) noexcept {
 
 // Sends all bytes. Fails with ETIMEDOUT at the deadline, and with errc::rank_failed if the peer has
 // closed the connection.
-result<void> send_all(const rendezvous& place, const unique_fd& socket,
+result<void> send_all(const rendezvous& joining, const unique_fd& socket,
                       std::span<const std::byte> bytes);
 // Receives all bytes. Fails like send_all().
-result<void> receive_all(const rendezvous& place, const unique_fd& socket,
+result<void> receive_all(const rendezvous& joining, const unique_fd& socket,
                          std::span<std::byte> bytes);
 
 // Accepts connections and receives the hello of each connection. Several hellos may be incomplete
@@ -97,28 +97,28 @@ result<void> receive_all(const rendezvous& place, const unique_fd& socket,
 class hello_queue {
  public:
   // The queue keeps references to both parameters.
-  hello_queue(const rendezvous& place, const unique_fd& listening)
-      : place_(place), listening_(listening) {}
+  hello_queue(const rendezvous& joining, const unique_fd& listening)
+      : joining_(joining), listening_(listening) {}
 
   // Waits for the next complete hello. Fails with ETIMEDOUT at the deadline, and with
   // errc::rank_failed if a member closes its connection.
   result<arrival> next(const std::vector<member>& members);
 
  private:
-  struct unfinished {
+  struct partial_hello {
     unique_fd connection;
     tcp_hello hello;
     std::size_t bytes = 0;
   };
 
   // Returns a complete hello, or an empty optional. Closes connections whose hello is invalid.
-  // `polled` begins with one element for each element of `unfinished_`.
+  // `polled` begins with one element for each element of `partial_hellos_`.
   std::optional<arrival> receive_hellos(std::span<const ::pollfd> polled);
   result<void> accept_connection();
 
-  const rendezvous& place_;
+  const rendezvous& joining_;
   const unique_fd& listening_;
-  std::vector<unfinished> unfinished_;
+  std::vector<partial_hello> partial_hellos_;
 };
 
 }  // namespace ringload::inline v0::detail

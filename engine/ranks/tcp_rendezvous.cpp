@@ -63,7 +63,7 @@ void refuse_all(const std::vector<member>& members, const fault& cause) {
 
 // Adds the sender of a hello to `members`. Returns false if the sender is refused, and the other
 // ranks can still join. Returns a fault if the meeting must end for all ranks.
-result<bool> add_member(const rendezvous& place, const token_field& token, arrival& peer,
+result<bool> add_member(const rendezvous& joining, const token_field& token, arrival& peer,
                         std::vector<member>& members) {
   const tcp_hello& hello = peer.hello;
   if (hello.purpose != hello_purpose::meeting) return false;
@@ -72,10 +72,10 @@ result<bool> add_member(const rendezvous& place, const token_field& token, arriv
            "the token of this rank differs from the token of rank 0");
     return false;
   }
-  if (hello.ranks != place.ranks || hello.rank == 0 || hello.rank >= place.ranks ||
+  if (hello.ranks != joining.ranks || hello.rank == 0 || hello.rank >= joining.ranks ||
       members[hello.rank].connection) {
     const std::string reason = rank_name(hello.rank) + " of " + std::to_string(hello.ranks) +
-                               " joined a group of " + std::to_string(place.ranks) +
+                               " joined a group of " + std::to_string(joining.ranks) +
                                ", or it has joined already";
     refuse(peer.connection, welcome_kind::mismatched, reason);
     return fault{errc::mismatched_call, "", reason};
@@ -92,32 +92,32 @@ result<bool> add_member(const rendezvous& place, const token_field& token, arriv
 }
 
 // Waits until all other ranks have joined.
-result<void> gather_members(const rendezvous& place, const token_field& token, hello_queue& queue,
+result<void> gather_members(const rendezvous& joining, const token_field& token, hello_queue& queue,
                             std::vector<member>& members) {
-  std::uint32_t missing = place.ranks - 1;
+  std::uint32_t missing = joining.ranks - 1;
   while (missing > 0) {
     auto peer = queue.next(members);
     if (!peer && peer.error().code == system_code(ETIMEDOUT)) {
       return fault{errc::rank_failed, "", std::to_string(missing) + " ranks did not join in time"};
     }
     if (!peer) return peer.error();
-    const auto is_added = add_member(place, token, *peer, members);
+    const auto is_added = add_member(joining, token, *peer, members);
     if (!is_added) return is_added.error();
     if (*is_added) --missing;
   }
   return {};
 }
 
-result<void> welcome_members(const rendezvous& place, const token_field& key,
+result<void> welcome_members(const rendezvous& joining, const token_field& key,
                              const std::vector<member>& members) {
   std::vector<rank_address> addresses;
   for (const member& peer : members) addresses.push_back(peer.address);
   tcp_welcome welcome;
   welcome.key = key;
-  for (std::uint32_t rank = 1; rank < place.ranks; ++rank) {
+  for (std::uint32_t rank = 1; rank < joining.ranks; ++rank) {
     const unique_fd& connection = members[rank].connection;
-    auto sent = send_all(place, connection, bytes_in(welcome));
-    if (sent) sent = send_all(place, connection, std::as_bytes(std::span(addresses)));
+    auto sent = send_all(joining, connection, bytes_in(welcome));
+    if (sent) sent = send_all(joining, connection, std::as_bytes(std::span(addresses)));
     if (!sent) return sent.error().in(rank_name(rank));
   }
   return {};
@@ -134,13 +134,13 @@ result<void> set_options(const unique_fd& socket, hello_purpose purpose) {
 }
 
 // Accepts both connections of each higher rank.
-result<void> accept_higher_ranks(const rendezvous& place, const token_field& key,
+result<void> accept_higher_ranks(const rendezvous& joining, const token_field& key,
                                  hello_queue& queue, sockets_of_rank& sockets) {
-  std::uint32_t missing = 2 * (place.ranks - 1 - place.rank);
+  std::uint32_t missing = 2 * (joining.ranks - 1 - joining.rank);
   while (missing > 0) {
     auto peer = queue.next({});
     if (!peer && peer.error().code == system_code(ETIMEDOUT)) {
-      std::uint32_t rank = place.rank + 1;
+      std::uint32_t rank = joining.rank + 1;
       while (sockets[rank].messages && sockets[rank].events) ++rank;
       return fault{errc::rank_failed, rank_name(rank), "it did not connect in time"};
     }
@@ -148,7 +148,7 @@ result<void> accept_higher_ranks(const rendezvous& place, const token_field& key
     const tcp_hello& hello = peer->hello;
     const bool is_expected =
         (hello.purpose == hello_purpose::messages || hello.purpose == hello_purpose::events) &&
-        hello.token == key && hello.rank > place.rank && hello.rank < place.ranks;
+        hello.token == key && hello.rank > joining.rank && hello.rank < joining.ranks;
     if (!is_expected) continue;
     unique_fd& socket = socket_for(sockets[hello.rank], hello.purpose);
     if (socket) continue;
@@ -159,25 +159,26 @@ result<void> accept_higher_ranks(const rendezvous& place, const token_field& key
   return {};
 }
 
-result<unique_fd> connect_in_time(const rendezvous& place, const tcp_endpoint& endpoint,
+result<unique_fd> connect_in_time(const rendezvous& joining, const tcp_endpoint& endpoint,
                                   tcp_clock::time_point end) {
   auto connection = begin_connect(endpoint);
   if (!connection) return connection.error();
-  if (auto ready = await_ready(place, connection->get(), POLLOUT, end); !ready) {
+  if (auto ready = await_ready(joining, connection->get(), POLLOUT, end); !ready) {
     return ready.error();
   }
   if (auto connected = finish_connect(*connection); !connected) return connected.error();
   return connection;
 }
 
-result<void> connect_to_rank(const rendezvous& place, const token_field& key,
+result<void> connect_to_rank(const rendezvous& joining, const token_field& key,
                              const tcp_endpoint& endpoint, rank_sockets& sockets) {
   for (const hello_purpose purpose : {hello_purpose::messages, hello_purpose::events}) {
-    auto connection = connect_in_time(place, endpoint, place.deadline);
+    auto connection = connect_in_time(joining, endpoint, joining.deadline);
     if (!connection) return connection.error();
     if (auto done = set_options(*connection, purpose); !done) return done;
-    tcp_hello hello = {.purpose = purpose, .rank = place.rank, .ranks = place.ranks, .token = key};
-    if (auto sent = send_all(place, *connection, bytes_in(hello)); !sent) return sent;
+    tcp_hello hello = {
+        .purpose = purpose, .rank = joining.rank, .ranks = joining.ranks, .token = key};
+    if (auto sent = send_all(joining, *connection, bytes_in(hello)); !sent) return sent;
     socket_for(sockets, purpose) = std::move(*connection);
   }
   return {};
@@ -202,26 +203,26 @@ bool may_become_reachable(const fault& problem) {
 // Calls `attempt` until it succeeds or the deadline has passed. Stops earlier after an error for
 // which may_become_reachable() returns false, and after a cancellation.
 template <class T, class Attempt>
-result<T> try_until_deadline(const rendezvous& place, const Attempt& attempt) {
+result<T> try_until_deadline(const rendezvous& joining, const Attempt& attempt) {
   for (;;) {
     result<T> outcome = attempt();
-    if (outcome || !may_become_reachable(outcome.error()) || tcp_clock::now() >= place.deadline) {
+    if (outcome || !may_become_reachable(outcome.error()) || tcp_clock::now() >= joining.deadline) {
       return outcome;
     }
-    const auto next_try = std::min(place.deadline, tcp_clock::now() + between_connects);
-    const auto waited = await_ready(place, -1, 0, next_try);
+    const auto next_try = std::min(joining.deadline, tcp_clock::now() + between_connects);
+    const auto waited = await_ready(joining, -1, 0, next_try);
     if (waited.error().code != system_code(ETIMEDOUT)) return waited.error();
   }
 }
 
-result<unique_fd> connect_to_meeting(const rendezvous& place, const tcp_meeting& meeting) {
-  return try_until_deadline<unique_fd>(place, [&]() -> result<unique_fd> {
+result<unique_fd> connect_to_meeting(const rendezvous& joining, const tcp_meeting& meeting) {
+  return try_until_deadline<unique_fd>(joining, [&]() -> result<unique_fd> {
     const auto endpoints = resolve_host(meeting.host, meeting.port);
     if (!endpoints) return endpoints.error();
     result<unique_fd> connection = fault{system_code(EHOSTUNREACH), ""};
     for (const tcp_endpoint& endpoint : *endpoints) {
-      const auto end = std::min(place.deadline, tcp_clock::now() + connect_timeout);
-      connection = connect_in_time(place, endpoint, end);
+      const auto end = std::min(joining.deadline, tcp_clock::now() + connect_timeout);
+      connection = connect_in_time(joining, endpoint, end);
       if (connection) break;
     }
     return connection;
@@ -229,9 +230,9 @@ result<unique_fd> connect_to_meeting(const rendezvous& place, const tcp_meeting&
 }
 
 // Listens at the first address of the host that belongs to this machine.
-result<unique_fd> listen_at_meeting(const rendezvous& place, const tcp_meeting& meeting) {
+result<unique_fd> listen_at_meeting(const rendezvous& joining, const tcp_meeting& meeting) {
   const auto endpoints = try_until_deadline<std::vector<tcp_endpoint>>(
-      place, [&] { return resolve_host(meeting.host, meeting.port); });
+      joining, [&] { return resolve_host(meeting.host, meeting.port); });
   if (!endpoints) return endpoints.error();
   result<unique_fd> listening = fault{system_code(EADDRNOTAVAIL), ""};
   for (const tcp_endpoint& endpoint : *endpoints) {
@@ -252,27 +253,27 @@ result<token_field> random_key() {
   return key;
 }
 
-result<sockets_of_rank> lead_over_tcp(const rendezvous& place, const tcp_meeting& meeting) {
-  const auto listening = listen_at_meeting(place, meeting);
+result<sockets_of_rank> lead_over_tcp(const rendezvous& joining, const tcp_meeting& meeting) {
+  const auto listening = listen_at_meeting(joining, meeting);
   if (!listening) return listening.error();
   const auto key = random_key();
   if (!key) return key.error();
-  hello_queue queue(place, *listening);
-  std::vector<member> members(place.ranks);
-  auto gathered = gather_members(place, padded<token_field>(meeting.token), queue, members);
+  hello_queue queue(joining, *listening);
+  std::vector<member> members(joining.ranks);
+  auto gathered = gather_members(joining, padded<token_field>(meeting.token), queue, members);
   if (!gathered) {
     refuse_all(members, gathered.error());
     return gathered.error();
   }
-  if (auto sent = welcome_members(place, *key, members); !sent) return sent.error();
-  sockets_of_rank sockets(place.ranks);
-  if (auto done = accept_higher_ranks(place, *key, queue, sockets); !done) return done.error();
+  if (auto sent = welcome_members(joining, *key, members); !sent) return sent.error();
+  sockets_of_rank sockets(joining.ranks);
+  if (auto done = accept_higher_ranks(joining, *key, queue, sockets); !done) return done.error();
   return sockets;
 }
 
-result<tcp_welcome> receive_welcome(const rendezvous& place, const unique_fd& connection) {
+result<tcp_welcome> receive_welcome(const rendezvous& joining, const unique_fd& connection) {
   tcp_welcome welcome;
-  if (auto received = receive_all(place, connection, bytes_in(welcome)); !received) {
+  if (auto received = receive_all(joining, connection, bytes_in(welcome)); !received) {
     return received.error();
   }
   if (welcome.magic != tcp_magic || welcome.reason_bytes > welcome.reason.size()) {
@@ -285,8 +286,8 @@ result<tcp_welcome> receive_welcome(const rendezvous& place, const unique_fd& co
   return fault{code, "", printable(reason, reason.size())};
 }
 
-result<sockets_of_rank> follow_over_tcp(const rendezvous& place, const tcp_meeting& meeting) {
-  const auto connection = connect_to_meeting(place, meeting);
+result<sockets_of_rank> follow_over_tcp(const rendezvous& joining, const tcp_meeting& meeting) {
+  const auto connection = connect_to_meeting(joining, meeting);
   if (!connection) return connection.error();
   const auto local = local_endpoint(*connection);
   if (!local) return local.error();
@@ -294,29 +295,29 @@ result<sockets_of_rank> follow_over_tcp(const rendezvous& place, const tcp_meeti
   if (!listening) return listening.error();
   const auto own_endpoint = local_endpoint(*listening);
   if (!own_endpoint) return own_endpoint.error();
-  tcp_hello hello = {.rank = place.rank,
-                     .ranks = place.ranks,
+  tcp_hello hello = {.rank = joining.rank,
+                     .ranks = joining.ranks,
                      .port = port_of(*own_endpoint),
                      .token = padded<token_field>(meeting.token)};
-  if (auto sent = send_all(place, *connection, bytes_in(hello)); !sent) {
+  if (auto sent = send_all(joining, *connection, bytes_in(hello)); !sent) {
     return sent.error().in(rank_name(0));
   }
-  const auto welcome = receive_welcome(place, *connection);
+  const auto welcome = receive_welcome(joining, *connection);
   if (!welcome) return welcome.error().in(rank_name(0));
-  std::vector<rank_address> addresses(place.ranks);
-  auto received = receive_all(place, *connection, std::as_writable_bytes(std::span(addresses)));
+  std::vector<rank_address> addresses(joining.ranks);
+  auto received = receive_all(joining, *connection, std::as_writable_bytes(std::span(addresses)));
   if (!received) return received.error().in(rank_name(0));
 
-  sockets_of_rank sockets(place.ranks);
-  for (std::uint32_t peer = 0; peer < place.rank; ++peer) {
+  sockets_of_rank sockets(joining.ranks);
+  for (std::uint32_t peer = 0; peer < joining.rank; ++peer) {
     // Rank 0 listens at the address to which this rank has connected.
     const auto endpoint = peer == 0 ? remote_endpoint(*connection) : endpoint_of(addresses[peer]);
     if (!endpoint) return endpoint.error().in(rank_name(peer));
-    auto connected = connect_to_rank(place, welcome->key, *endpoint, sockets[peer]);
+    auto connected = connect_to_rank(joining, welcome->key, *endpoint, sockets[peer]);
     if (!connected) return connected.error().in(rank_name(peer));
   }
-  hello_queue queue(place, *listening);
-  if (auto done = accept_higher_ranks(place, welcome->key, queue, sockets); !done) {
+  hello_queue queue(joining, *listening);
+  if (auto done = accept_higher_ranks(joining, welcome->key, queue, sockets); !done) {
     return done.error();
   }
   return sockets;
@@ -324,8 +325,8 @@ result<sockets_of_rank> follow_over_tcp(const rendezvous& place, const tcp_meeti
 
 }  // namespace
 
-result<sockets_of_rank> meet_over_tcp(const rendezvous& place, const tcp_meeting& address) {
-  return place.rank == 0 ? lead_over_tcp(place, address) : follow_over_tcp(place, address);
+result<sockets_of_rank> meet_over_tcp(const rendezvous& joining, const tcp_meeting& address) {
+  return joining.rank == 0 ? lead_over_tcp(joining, address) : follow_over_tcp(joining, address);
 }
 
 }  // namespace ringload::inline v0::detail

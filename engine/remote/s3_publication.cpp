@@ -56,7 +56,7 @@ void s3_target::publish() {
   on_stop_.reset();
   drain([] {});
   if (failure_.code) throw to_error(failure_);
-  if (upload_.empty()) {
+  if (upload_id_.empty()) {
     put();
   } else {
     complete();
@@ -78,8 +78,8 @@ void s3_target::put() {
 }
 
 void s3_target::complete() {
-  const std::string body = s3_completion(etags_);
-  small_request request = request_for(http_method::post, s3_upload_url(url_, upload_));
+  const std::string body = s3_completion_body(etags_);
+  small_request request = request_for(http_method::post, s3_end_url(url_, upload_id_));
   request.fields.push_back({"Content-Type", "application/xml"});
   if (!replaces_) request.fields.push_back({std::string(absent_only), "*"});
   set_body(request, std::as_bytes(std::span<const char>(body)));
@@ -115,14 +115,14 @@ bool s3_target::is_published() const {
 
 bool s3_target::abort_upload() noexcept {
   const auto aborted = catch_as_fault([this]() -> result<void> {
-    small_request request = request_for(http_method::remove, s3_upload_url(url_, upload_));
+    small_request request = request_for(http_method::remove, s3_end_url(url_, upload_id_));
     request.time_max = abort_time_max;
     const auto response = client_->fetch(request, {});
     if (!response) return response.error();
     if (response->status == 204 || response->status == 200) return {};
     return refused(*response);
   });
-  if (aborted) upload_.clear();
+  if (aborted) upload_id_.clear();
   return static_cast<bool>(aborted);
 }
 

@@ -53,7 +53,7 @@ s3_target::~s3_target() {
   retry_allocation(
       [this] { drain([this] { fail({boost::asio::error::operation_aborted, shown_}); }); });
   const std::lock_guard wait_for_posts(posting_);
-  if (!published_ && !upload_.empty()) abort_upload();
+  if (!published_ && !upload_id_.empty()) abort_upload();
 }
 
 small_request s3_target::request_for(http_method method, http_url url) const {
@@ -148,14 +148,14 @@ result<void> s3_target::begin_upload() {
   const auto response = client_->fetch(request, stop_.get_token());
   if (!response) return response.error();
   if (response->status != 200) return refused(*response);
-  auto upload = parse_s3_upload(response->body);
-  if (!upload) return upload.error().in(shown_);
-  upload_ = std::move(*upload);
+  auto upload_id = parse_s3_upload_id(response->body);
+  if (!upload_id) return upload_id.error().in(shown_);
+  upload_id_ = std::move(*upload_id);
   return {};
 }
 
 void s3_target::upload(std::uint32_t number) {
-  if (upload_.empty()) {
+  if (upload_id_.empty()) {
     if (auto begun = begin_upload(); !begun) return fail(begun.error());
   }
   if (number >= part_layout::parts_max) {
@@ -163,7 +163,7 @@ void s3_target::upload(std::uint32_t number) {
                  "the object needs more than " + grouped(part_layout::parts_max) + " parts"});
   }
   const part& sent = parts_.at(number);
-  small_request request = request_for(http_method::put, s3_part_url(url_, number + 1, upload_));
+  small_request request = request_for(http_method::put, s3_part_url(url_, number + 1, upload_id_));
   set_body(request, {sent.memory.get(), static_cast<std::size_t>(sent.filled)});
   const auto ended = [this, number](const result<small_response>& response) {
     const std::lock_guard lock(posting_);
@@ -224,7 +224,7 @@ void s3_target::upload_last() {
     return fail({errc::invalid_saving, shown_,
                  grouped(bytes_taken_) + " bytes were written, expected " + grouped(bytes_)});
   }
-  if (upload_.empty()) return;
+  if (upload_id_.empty()) return;
   const std::uint32_t last = parts_.empty() ? 0 : parts_.rbegin()->first;
   const bool is_partial = !parts_.empty() && parts_.at(last).filled < layout_.bytes_of(last);
   if (is_partial) upload(last);

@@ -85,7 +85,7 @@ class s3_target final : public byte_target {
   std::map<std::uint32_t, part> parts_;  // Buffered parts, by number from 0.
   std::uint64_t buffered_bytes_ = 0;
   std::deque<waiting_write> waiting_;
-  std::string upload_;  // Identifier of the upload. Empty before the first part is complete.
+  std::string upload_id_;  // Empty before the first part is complete.
   part_etags etags_;
   std::uint64_t bytes_taken_ = 0;
   std::uint32_t in_flight_ = 0;

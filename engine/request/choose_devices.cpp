@@ -10,10 +10,10 @@ namespace ringload::inline v0 {
 namespace {
 
 using detail::place_rule;
-using way = place_rule::way;
+using placement_kind = place_rule::placement_kind;
 
 bool rule_matches(const place_rule& rule, const tensor_info& t) {
-  return rule.placement == way::by_function || matches(rule.glob, t.name);
+  return rule.kind == placement_kind::by_function || matches(rule.glob, t.name);
 }
 
 fault no_such_device(const catalog& from, const tensor_info& t, std::uint32_t device,
@@ -43,15 +43,15 @@ result<std::vector<device_choice>> choose_devices(
     }
     device_choice& place = out[t];
     if (matching_rule != nullptr) {
-      if (matching_rule->placement == way::given_device)
+      if (matching_rule->kind == placement_kind::given_device)
         place.device = matching_rule->device_or_dim;
-      if (matching_rule->placement == way::by_function)
+      if (matching_rule->kind == placement_kind::by_function)
         place.device = matching_rule->device_of(info);
-      if (matching_rule->placement == way::spread) {
+      if (matching_rule->kind == placement_kind::spread) {
         const auto least = std::ranges::min_element(bytes_on);
         place.device = static_cast<std::uint32_t>(least - bytes_on.begin());
       }
-      if (matching_rule->placement == way::sharded && devices > 1)
+      if (matching_rule->kind == placement_kind::sharded && devices > 1)
         place.dim = matching_rule->device_or_dim;
     }
     place.on_all_devices = place.dim.has_value() || place.device == all_devices;
@@ -64,7 +64,7 @@ result<std::vector<device_choice>> choose_devices(
   if (requests.missing_is_allowed) return out;
   for (std::size_t w = 0; w < used.size(); ++w) {
     const place_rule& rule = requests.places[w];
-    if (used[w] || rule.placement == way::by_function) continue;
+    if (used[w] || rule.kind == placement_kind::by_function) continue;
     return fault{errc::no_such_tensor, source, "no tensor matches '" + printable(rule.glob) + "'"};
   }
   return out;

@@ -85,13 +85,13 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
   return out;
 }
 
-catalog chosen(const catalog& from, const selection& wanted) {
-  if (auto problem = unreadable_chosen(from, wanted.requests())) throw to_error(*problem);
-  auto tensors = choose(from, name_index(from), wanted.requests());
+catalog chosen(const catalog& contents, const selection& select) {
+  if (auto problem = unreadable_chosen(contents, select.requests())) throw to_error(*problem);
+  auto tensors = choose(contents, name_index(contents), select.requests());
   if (!tensors) throw to_error(tensors.error());
-  auto contents = catalog_of(from, *tensors);
-  if (!contents) throw to_error(contents.error());
-  return std::move(*contents);
+  auto selected = catalog_of(contents, *tensors);
+  if (!selected) throw to_error(selected.error());
+  return std::move(*selected);
 }
 
 }  // namespace ringload::inline v0

@@ -15,7 +15,7 @@ selection::~selection() = default;
 
 bool selection::is_everything() const noexcept {
   const detail::requests& r = requests_;
-  return r.names.empty() && r.globs.empty() && r.predicates.empty() && r.excepted.empty() &&
+  return r.names.empty() && r.globs.empty() && r.predicates.empty() && r.excluded_globs.empty() &&
          r.experts.empty() && r.slices.empty() && r.shards.empty() && r.fused.empty() &&
          r.places.empty();
 }
@@ -46,7 +46,7 @@ selection& selection::where(std::function<bool(const tensor_info&)> predicate) {
 }
 
 selection& selection::except(std::string glob) {
-  requests_.excepted.push_back(std::move(glob));
+  requests_.excluded_globs.push_back(std::move(glob));
   return *this;
 }
 
@@ -74,22 +74,25 @@ selection& selection::fused(std::string fused_name, detail::list_argument<std::s
 }
 
 selection& selection::on(std::string glob, std::uint32_t device) {
-  requests_.places.push_back({std::move(glob), detail::place_rule::way::given_device, device, {}});
+  requests_.places.push_back(
+      {std::move(glob), detail::place_rule::placement_kind::given_device, device, {}});
   return *this;
 }
 
-selection& selection::on(std::function<std::uint32_t(const tensor_info&)> device) {
-  requests_.places.push_back({{}, detail::place_rule::way::by_function, 0, std::move(device)});
+selection& selection::on(std::function<std::uint32_t(const tensor_info&)> device_of) {
+  requests_.places.push_back(
+      {{}, detail::place_rule::placement_kind::by_function, 0, std::move(device_of)});
   return *this;
 }
 
 selection& selection::spread(std::string glob) {
-  requests_.places.push_back({std::move(glob), detail::place_rule::way::spread, 0, {}});
+  requests_.places.push_back({std::move(glob), detail::place_rule::placement_kind::spread, 0, {}});
   return *this;
 }
 
 selection& selection::shard(std::string glob, std::uint32_t dim) {
-  requests_.places.push_back({std::move(glob), detail::place_rule::way::sharded, dim, {}});
+  requests_.places.push_back(
+      {std::move(glob), detail::place_rule::placement_kind::sharded, dim, {}});
   return *this;
 }
 

@@ -50,7 +50,7 @@ result<void> take_chosen(const selection_context& context, std::vector<bool>& ta
       if (predicate(context.from.tensors[t])) taken[t] = true;
     }
   }
-  for (const std::string& glob : context.requests.excepted) {
+  for (const std::string& glob : context.requests.excluded_globs) {
     for (std::uint32_t t = 0; t < context.tensors(); ++t) {
       if (matches(glob, context.name(t))) taken[t] = false;
     }

@@ -17,7 +17,7 @@ bool is_chosen(const unreadable_info& object, const detail::requests& requests) 
   const auto matches_name = [&](const std::string& glob) {
     return matches_object(glob, object.name);
   };
-  if (std::ranges::any_of(requests.excepted, matches_name)) return false;
+  if (std::ranges::any_of(requests.excluded_globs, matches_name)) return false;
   if (requests.names.empty() && requests.globs.empty() && requests.predicates.empty()) return true;
   if (std::ranges::any_of(requests.globs, matches_name)) return true;
   tensor_info info;

@@ -18,7 +18,7 @@ void save_job::cancel() noexcept {
   if (finished()) return;
   retry_allocation([&] {
     the_engine->post([self = shared_from_this()] {
-      self->stop_from_outside(retry_allocation([&] {
+      self->request_stop(retry_allocation([&] {
         return fault(boost::asio::error::operation_aborted, printable_path(self->request_.path));
       }));
     });
@@ -26,32 +26,32 @@ void save_job::cancel() noexcept {
 }
 
 void save_job::begin(save_setup setup) {
-  work_ = std::move(setup);
-  result_.bytes = work_.bytes;
+  setup_ = std::move(setup);
+  result_.bytes = setup_.bytes;
   if (options().digest) result_.digests.resize(request_.tensors.size());
-  if (options().progress) options().progress->set_total(work_.bytes);
+  if (options().progress) options().progress->set_total(setup_.bytes);
   has_begun_ = true;
 }
 
 work::offer save_job::take_step(bool) {
   // The schedule may call take_step() again after the last write was taken.
-  if (stopped() || !work_.group || next_ == work_.group->plan.writes.size()) return {};
-  ++in_flight_;
-  return {next_++};
+  if (stopped() || !setup_.group || next_write_ == setup_.group->plan.writes.size()) return {};
+  ++writes_in_flight_;
+  return {next_write_++};
 }
 
 void save_job::end(std::uint32_t write, const result<void>& outcome) {
-  --in_flight_;
+  --writes_in_flight_;
   if (outcome) {
-    ++written_;
-    if (options().progress) options().progress->add(work_.group->plan.writes[write].bytes);
+    ++writes_done_;
+    if (options().progress) options().progress->add(setup_.group->plan.writes[write].bytes);
   } else {
     stop(outcome.error());
   }
   wake_if_quiet();
 }
 
-void save_job::count(std::uint32_t bytes, bool direct, bool unstaged) noexcept {
+void save_job::count_write(std::uint32_t bytes, bool direct, bool unstaged) noexcept {
   ++result_.writes;
   if (direct) result_.bytes_direct += bytes;
   if (direct && unstaged) result_.bytes_unstaged += bytes;
@@ -59,13 +59,13 @@ void save_job::count(std::uint32_t bytes, bool direct, bool unstaged) noexcept {
 
 work::offer save_job::digest_work::take_step(bool) {
   if (save_.stopped() || save_.next_digest_ == save_.result_.digests.size()) return {};
-  ++save_.digesting_;
+  ++save_.digests_in_flight_;
   return {save_.next_digest_++};
 }
 
 void save_job::digest_work::end(std::uint32_t, const result<void>& outcome) {
-  --save_.digesting_;
-  ++save_.digested_;
+  --save_.digests_in_flight_;
+  ++save_.digests_done_;
   if (!outcome) save_.stop(outcome.error());
   save_.wake_if_quiet();
 }
@@ -78,23 +78,23 @@ void save_job::await(std::unique_ptr<operation<save_result>> waiting) {
 }
 
 void save_job::stop(fault cause) {
-  outcome_.stop(std::move(cause));
+  stop_state_.stop(std::move(cause));
   stop_source_.request_stop();
   wake_if_quiet();
 }
 
 void save_job::stop_at_close() {
-  stop_from_outside({boost::asio::error::operation_aborted, printable_path(request_.path),
-                     "the loader was destroyed"});
+  request_stop({boost::asio::error::operation_aborted, printable_path(request_.path),
+                "the loader was destroyed"});
 }
 
-void save_job::stop_from_outside(fault cause) noexcept {
+void save_job::request_stop(fault cause) noexcept {
   stop_source_.request_stop();
   if (!publishing_) stop(std::move(cause));
 }
 
 bool save_job::is_quiet() const noexcept {
-  if (in_flight_ > 0 || digesting_ > 0) return false;
+  if (writes_in_flight_ > 0 || digests_in_flight_ > 0) return false;
   return stopped() || all_written();
 }
 
@@ -104,26 +104,26 @@ void save_job::wake_if_quiet() {
 
 save_files save_job::release_files() noexcept {
   publishing_ = true;
-  for (written_file& file : work_.files.files()) {
+  for (written_file& file : setup_.files.files()) {
     if (result_.route_reason.empty()) result_.route_reason = std::move(file.direct_refusal);
   }
-  return std::move(work_.files);
+  return std::move(setup_.files);
 }
 
 save_job::released_tensors save_job::release_tensors() noexcept {
-  return {std::move(work_.group), std::move(request_.tensors)};
+  return {std::move(setup_.group), std::move(request_.tensors)};
 }
 
 // Must not throw. Otherwise the save would never complete.
 void save_job::finish() noexcept {
-  outcome_.finish();
+  stop_state_.finish();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_time_;
   result_.seconds = elapsed.count();
   const auto waiting = std::move(waiting_);
   if (!waiting) return;
   try {
     if (stopped()) {
-      waiting->fail(outcome_.cause());
+      waiting->fail(stop_state_.cause());
     } else {
       waiting->complete(std::move(result_));
     }

@@ -35,8 +35,8 @@ class save_job final : public work,
 
   const std::shared_ptr<engine> the_engine;
   void cancel() noexcept;
-  bool stopped() const noexcept { return outcome_.stopped(); }
-  const std::atomic<bool>& stop_flag() const noexcept { return outcome_.stop_flag(); }
+  bool stopped() const noexcept { return stop_state_.stopped(); }
+  const std::atomic<bool>& stop_flag() const noexcept { return stop_state_.stop_flag(); }
   std::stop_token stop_token() const noexcept { return stop_source_.get_token(); }
   const save_request& request() const noexcept { return request_; }
   const save_options& options() const noexcept { return request_.options; }
@@ -45,9 +45,9 @@ class save_job final : public work,
 
   // Takes over the open files and the plan. Afterwards, workers may take writes.
   void begin(save_setup setup);
-  written_file& file(const write_op& op) noexcept { return work_.files.files()[op.file]; }
+  written_file& file(const write_op& op) noexcept { return setup_.files.files()[op.file]; }
   // A check thread that computes a digest may also call group().
-  const std::shared_ptr<write_group>& group() const noexcept { return work_.group; }
+  const std::shared_ptr<write_group>& group() const noexcept { return setup_.group; }
 
   // The interface `work`: the steps of the job are its writes. A write is in flight from
   // take_step() until end().
@@ -55,7 +55,7 @@ class save_job final : public work,
   boost::asio::awaitable<void> run(work_step& step, result<void>& outcome) override;
   void end(std::uint32_t write, const result<void>& outcome) override;
 
-  void count(std::uint32_t bytes, bool direct, bool unstaged) noexcept;
+  void count_write(std::uint32_t bytes, bool direct, bool unstaged) noexcept;
 
   // The digests of the tensors are a separate `work`, so the digests are computed while the writes
   // run.
@@ -69,7 +69,7 @@ class save_job final : public work,
   // then on, a cancellation no longer stops a save into files. A cancellation stops a save into an
   // object store until the store begins to replace the object.
   void stop(fault cause);
-  void stop_from_outside(fault cause) noexcept;
+  void request_stop(fault cause) noexcept;
   void stop_at_close() override;
   // Returns true if the save is complete or stopped, and no write or digest is in progress.
   bool is_quiet() const noexcept;
@@ -89,7 +89,7 @@ class save_job final : public work,
 
   // Completes the waiting operation with the result or with the failure.
   void finish() noexcept;
-  bool finished() const noexcept { return outcome_.finished(); }
+  bool finished() const noexcept { return stop_state_.finished(); }
 
  private:
   class digest_work final : public work {
@@ -104,28 +104,28 @@ class save_job final : public work,
   };
 
   bool all_written() const noexcept {
-    return has_begun_ && written_ == work_.group->plan.writes.size() &&
-           digested_ == result_.digests.size();
+    return has_begun_ && writes_done_ == setup_.group->plan.writes.size() &&
+           digests_done_ == result_.digests.size();
   }
   void wake_if_quiet();
 
   // Constant, except that release_tensors() moves the tensors out at the end of the save.
   save_request request_;
   const std::chrono::steady_clock::time_point start_time_ = std::chrono::steady_clock::now();
-  stop_state outcome_;
+  stop_state stop_state_;
   std::stop_source stop_source_;  // Ends blocking calls to a store.
 
   // The following members belong to the engine thread. Other threads use these members only in
   // functions whose comment allows calls from other threads.
-  save_setup work_;
+  save_setup setup_;
   bool has_begun_ = false;
-  std::uint32_t next_ = 0;
-  std::uint32_t in_flight_ = 0;
-  std::uint32_t written_ = 0;
+  std::uint32_t next_write_ = 0;
+  std::uint32_t writes_in_flight_ = 0;
+  std::uint32_t writes_done_ = 0;
   digest_work digest_work_{*this};
   std::uint32_t next_digest_ = 0;
-  std::uint32_t digesting_ = 0;
-  std::uint32_t digested_ = 0;
+  std::uint32_t digests_in_flight_ = 0;
+  std::uint32_t digests_done_ = 0;
   bool publishing_ = false;
   save_result result_;
   std::unique_ptr<operation<save_result>> waiting_;

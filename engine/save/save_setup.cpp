@@ -103,11 +103,11 @@ result<checked_tensors> check_tensors(const save_request& request, const save_se
       1 + (request.options.read_back ? 1 : 0) + (request.options.digest ? 1 : 0);
   checked_tensors out;
   for (const tensor_ref& tensor : request.tensors) {
-    backend* const source_backend = services.devices.find(tensor.on);
+    backend* const source_backend = services.devices.find(tensor.device);
     if (source_backend == nullptr) {
-      return fault{
-          errc::device_unavailable, tensor_place(tensor.name),
-          "it is in the memory of " + tensor.on.name() + ", and " + services.devices.description()};
+      return fault{errc::device_unavailable, tensor_place(tensor.name),
+                   "it is in the memory of " + tensor.device.name() + ", and " +
+                       services.devices.description()};
     }
     const auto target_type = stored_type(tensor, request.options);
     if (!target_type) return target_type.error();

@@ -136,7 +136,8 @@ tensor_bytes::tensor_bytes(tensor_ref view, dtype stored_type, backend& target, 
 bool tensor_bytes::same_as(const tensor_bytes& source) const noexcept {
   const tensor_ref& left = view_;
   const tensor_ref& right = source.view_;
-  if (left.data != right.data || left.on != right.on || left.dtype != right.dtype) return false;
+  if (left.data != right.data || left.device != right.device || left.dtype != right.dtype)
+    return false;
   if (conversion_ != source.conversion_ || bytes_ != source.bytes_ || bytes_ == 0) return false;
   if (elements_.dense() && source.elements_.dense()) return true;
   return left.shape == right.shape && left.strides == right.strides;

@@ -48,7 +48,7 @@ class tensor_bytes {
   result<void> read(std::uint64_t offset, std::span<std::byte> into);
 
  private:
-  bool on_host() const noexcept { return view_.on.kind() == device_kind::host; }
+  bool on_host() const noexcept { return view_.device.kind() == device_kind::host; }
   result<void> fetch();
   result<void> read_elements(std::uint64_t first, std::uint64_t count, std::byte* into) const;
   result<void> read_converted(std::uint64_t first, std::uint64_t count, std::byte* into) const;

@@ -13,7 +13,7 @@ namespace ringload::inline v0 {
 
 tensor_ref::tensor_ref(std::string n, const void* d, ringload::dtype t,
                        detail::list_argument<std::uint64_t> s, ringload::device o)
-    : name(std::move(n)), data(d), dtype(t), shape(std::move(s).take()), on(o) {}
+    : name(std::move(n)), data(d), dtype(t), shape(std::move(s).take()), device(o) {}
 tensor_ref::tensor_ref(const tensor& loaded) : tensor_ref(std::string(loaded.name()), loaded) {}
 tensor_ref::tensor_ref(std::string n, const tensor& loaded)
     : name(std::move(n)),
@@ -21,7 +21,7 @@ tensor_ref::tensor_ref(std::string n, const tensor& loaded)
       dtype(loaded.dtype()),
       shape(loaded.shape().begin(), loaded.shape().end()),
       bytes(loaded.size_bytes()),
-      on(loaded.device()),
+      device(loaded.device()),
       owner(std::make_shared<const tensor>(loaded)) {}
 
 namespace {

@@ -129,7 +129,7 @@ boost::asio::awaitable<void> write_out(engine& e, write_task& t) {
   const write_queues queues = {*e.direct_io, *e.threads_io, *e.object_io};
   co_await write_fully(queues, t.file, block, t.direct, t.job.stop_flag(), written);
   t.outcome = written.status;
-  if (written.is_complete) t.job.count(t.op.bytes, written.direct, !in_slot);
+  if (written.is_complete) t.job.count_write(t.op.bytes, written.direct, !in_slot);
 }
 
 // Reads the written bytes back into the slot and compares them with the tensors. A direct read must
@@ -183,7 +183,7 @@ boost::asio::awaitable<void> process_write(engine& e, write_task& t) {
 
 boost::asio::awaitable<void> save_job::run(work_step& step, result<void>& outcome) {
   engine& e = *the_engine;
-  const std::shared_ptr<write_group> group = work_.group;
+  const std::shared_ptr<write_group> group = setup_.group;
   const write_op& op = group->plan.writes[step.index];
   write_task t = {*this,   *group, op, file(op), step.slot, e.staging.memory(step.slot),
                   nullptr, false,  {}};

@@ -110,7 +110,7 @@ std::vector<std::size_t> first_of_same(std::span<const tensor_ref> tensors) {
     const tensor_ref& left = tensors[a];
     const tensor_ref& right = tensors[b];
     const bool empty = std::ranges::find(left.shape, 0U) != left.shape.end();
-    return !empty && left.on == right.on && left.dtype == right.dtype &&
+    return !empty && left.device == right.device && left.dtype == right.dtype &&
            left.shape == right.shape && left.strides == right.strides;
   });
 }
@@ -191,11 +191,11 @@ detail::writer_step writer::alias_step(std::string name, std::string original) {
 }
 
 detail::writer_step writer::copy_step(std::string file,
-                                      std::function<bool(std::string_view)> chosen,
+                                      std::function<bool(std::string_view)> selects,
                                       copy_options options) {
   return detail::step_of(
-      [file = std::move(file), chosen = std::move(chosen), options](detail::writer_state& job) {
-        return job.copy(file, chosen, options);
+      [file = std::move(file), selects = std::move(selects), options](detail::writer_state& job) {
+        return job.copy(file, selects, options);
       });
 }
 

@@ -41,7 +41,7 @@ result<void> writer_state::open_archive(std::uint64_t begin) {
 result<zt_archive*> writer_state::archive(std::string_view name) {
   if (auto status = check_not_ended(); !status) return status.error();
   if (archive_) return archive_.get();
-  return in_tensor(name, errc::unsupported_feature, "a safetensors file has only dense tensors");
+  return tensor_fault(name, errc::unsupported_feature, "a safetensors file has only dense tensors");
 }
 
 result<zt_component> writer_state::component_of(std::string part, const tensor_ref& tensor,
@@ -49,21 +49,21 @@ result<zt_component> writer_state::component_of(std::string part, const tensor_r
                                                 const std::string& name) const {
   const auto element = zt_element_of(tensor.dtype);
   if (!element) {
-    return in_tensor(name, errc::unsupported_dtype,
-                     ".zt cannot store " + std::string(ringload::name(tensor.dtype)) +
-                         ", expected elements of whole bytes");
+    return tensor_fault(name, errc::unsupported_dtype,
+                        ".zt cannot store " + std::string(ringload::name(tensor.dtype)) +
+                            ", expected elements of whole bytes");
   }
   if (options.zstd_level < 0 || options.zstd_level > zstd_level_max) {
-    return in_tensor(name, errc::invalid_saving,
-                     "zstd_level is " + std::to_string(options.zstd_level) + ", expected 1 to " +
-                         grouped(zstd_level_max) + ", or 0 for raw");
+    return tensor_fault(name, errc::invalid_saving,
+                        "zstd_level is " + std::to_string(options.zstd_level) + ", expected 1 to " +
+                            grouped(zstd_level_max) + ", or 0 for raw");
   }
   if (options.digest == digest_algorithm::sha256 && !options_.sha256) {
-    return in_tensor(name, errc::digest_unavailable,
-                     "sha256 was requested, but no sha256 hasher is set");
+    return tensor_fault(name, errc::digest_unavailable,
+                        "sha256 was requested, but no sha256 hasher is set");
   }
   const auto bytes = stored_bytes(tensor, tensor.dtype);
-  if (!bytes) return in_tensor(name, errc::invalid_tensor, bytes.error().cause());
+  if (!bytes) return tensor_fault(name, errc::invalid_tensor, bytes.error().cause());
   zt_component component;
   component.name = std::move(part);
   component.dtype = element->stored;
@@ -78,7 +78,7 @@ result<void> writer_state::write_part(std::uint32_t object, zt_component part,
                                       const tensor_ref& tensor, const object_options& options,
                                       const std::string& name) {
   hasher content;
-  auto source = bytes_of(tensor, name, content);
+  auto source = make_reader(tensor, name, content);
   if (!source) return source.error();
   const std::uint64_t bytes = *part.length;
   may_damage_file_ = true;
@@ -89,16 +89,17 @@ result<void> writer_state::write_part(std::uint32_t object, zt_component part,
   return {};
 }
 
-result<std::string> writer_state::encoded(const attributes& pairs, const std::string& name) const {
+result<std::string> writer_state::encode_attributes(const attributes& pairs,
+                                                    const std::string& name) const {
   attribute_list list;
   for (const auto& [key, value] : pairs) {
     if (utf8_valid_bytes(key) != key.size()) {
-      return in_tensor(name, errc::header_not_utf8,
-                       "its attribute '" + printable(key) + "' is not UTF-8");
+      return tensor_fault(name, errc::header_not_utf8,
+                          "its attribute '" + printable(key) + "' is not UTF-8");
     }
     list.set(key, value.encoded());
   }
-  return list.encoded();
+  return list.to_cbor();
 }
 
 result<void> writer_state::drain() {
@@ -111,7 +112,7 @@ result<void> writer_state::drain() {
 result<void> writer_state::add(const tensor_ref& tensor, const object_options& options) {
   if (auto status = check_not_ended(); !status) return status.error();
   if (append_) return add_planned(tensor, options);
-  auto attributes = encoded(options.attributes, tensor.name);
+  auto attributes = encode_attributes(options.attributes, tensor.name);
   if (!attributes) return attributes.error();
   auto data = component_of("data", tensor, options, tensor.name);
   if (!data) return data.error();
@@ -126,7 +127,7 @@ result<void> writer_state::add(const tensor_ref& tensor, const object_options& o
   // If the name already exists, declare() returns the error.
   if (archive_->index_of(tensor.name)) return archive_->declare(std::move(object)).error();
   // Creates the backend of the device before declare(), because creating a backend may throw.
-  if (tensor.on != host()) (void)backend_of(tensor.on);
+  if (tensor.device != host()) (void)backend_of(tensor.device);
   auto known = archive_->declare(std::move(object));
   if (!known) return known.error();
   may_damage_file_ = true;
@@ -137,15 +138,15 @@ result<void> writer_state::declare(const object_info& info) {
   auto target = archive(info.name);
   if (!target) return target.error();
   if (info.layout.empty() || info.layout == "dense") {
-    return in_tensor(
+    return tensor_fault(
         info.name, errc::invalid_saving,
         "the layout is '" + printable(info.layout) + "', expected a layout other than 'dense'");
   }
   if (utf8_valid_bytes(info.name) != info.name.size() ||
       utf8_valid_bytes(info.layout) != info.layout.size()) {
-    return in_tensor(info.name, errc::header_not_utf8, "its name or its layout is not UTF-8");
+    return tensor_fault(info.name, errc::header_not_utf8, "its name or its layout is not UTF-8");
   }
-  auto attributes = encoded(info.attributes, info.name);
+  auto attributes = encode_attributes(info.attributes, info.name);
   if (!attributes) return attributes.error();
   zt_object object;
   object.name = info.name;
@@ -161,17 +162,17 @@ result<void> writer_state::add_part(const std::string& object, const tensor_ref&
   auto target = archive(object);
   if (!target) return target.error();
   const auto known = (*target)->index_of(object);
-  if (!known) return in_tensor(object, errc::no_such_tensor, "it was not declared");
+  if (!known) return tensor_fault(object, errc::no_such_tensor, "it was not declared");
   if (!options.attributes.empty()) {
-    return in_tensor(object, errc::invalid_saving, "a component cannot have attributes");
+    return tensor_fault(object, errc::invalid_saving, "a component cannot have attributes");
   }
   if ((*target)->has_part(*known, part.name)) {
-    return in_tensor(object, errc::duplicate_tensor,
-                     "duplicate part '" + printable(part.name) + "'");
+    return tensor_fault(object, errc::duplicate_tensor,
+                        "duplicate part '" + printable(part.name) + "'");
   }
   const std::string name = object + "/" + part.name;
   if (utf8_valid_bytes(part.name) != part.name.size()) {
-    return in_tensor(name, errc::header_not_utf8, "its name is not UTF-8");
+    return tensor_fault(name, errc::header_not_utf8, "its name is not UTF-8");
   }
   auto component = component_of(part.name, part, options, name);
   if (!component) return component.error();
@@ -200,12 +201,12 @@ result<void> writer_state::replace(const tensor_ref& tensor) {
   auto target = archive(tensor.name);
   if (!target) return target.error();
   if (file_.object) {
-    return in_tensor(tensor.name, errc::unsupported_feature,
-                     "the elements of an object of a store cannot be replaced");
+    return tensor_fault(tensor.name, errc::unsupported_feature,
+                        "the elements of an object of a store cannot be replaced");
   }
   if (auto status = drain(); !status) return status.error();
   const zt_object* const known = (*target)->find(tensor.name);
-  if (known == nullptr) return in_tensor(tensor.name, errc::no_such_tensor, "");
+  if (known == nullptr) return tensor_fault(tensor.name, errc::no_such_tensor, "");
   file_entries entries;
   const zt_blob_rules anywhere = {zt_magic.size(), INT64_MAX, 1};
   if (auto problem = add_zt_object(*known, anywhere, entries)) return *problem;
@@ -213,11 +214,11 @@ result<void> writer_state::replace(const tensor_ref& tensor) {
   const bool is_plain = entries.composites.empty();
   // An object of a packed or unknown type has two shapes: the shape in logical elements, and the
   // shape in stored elements. `tensor` must have the shape in stored elements.
-  auto same = check_form(tensor, is_plain ? stored.dtype : tensor.dtype,
-                         is_plain ? stored.shape : *known->shape);
+  auto same = check_dtype_and_shape(tensor, is_plain ? stored.dtype : tensor.dtype,
+                                    is_plain ? stored.shape : *known->shape);
   if (!same) return same;
   hasher content;
-  auto source = bytes_of(tensor, tensor.name, content);
+  auto source = make_reader(tensor, tensor.name, content);
   if (!source) return source.error();
   if (auto status = (*target)->check_overwrite(tensor.name); !status) return status.error();
   may_damage_file_ = true;

@@ -47,20 +47,21 @@ result<void> writer_state::add_planned(const tensor_ref& tensor, const object_op
   const bool is_default = options.zstd_level == 0 && !options.digest && options.type.empty() &&
                           options.attributes.empty();
   if (!is_default) {
-    return in_tensor(tensor.name, errc::unsupported_feature,
-                     "safetensors files have no compression, digests, types or attributes");
+    return tensor_fault(tensor.name, errc::unsupported_feature,
+                        "safetensors files have no compression, digests, types or attributes");
   }
   if (plan_.next == plan_.tensors.size()) {
-    return in_tensor(tensor.name, errc::unexpected_tensor, "all planned tensors are already added");
+    return tensor_fault(tensor.name, errc::unexpected_tensor,
+                        "all planned tensors are already added");
   }
   const planned_tensor& planned = plan_.tensors[plan_.next];
   if (tensor.name != planned.name) {
-    return in_tensor(tensor.name, errc::unexpected_tensor,
-                     "expected " + tensor_place(planned.name));
+    return tensor_fault(tensor.name, errc::unexpected_tensor,
+                        "expected " + tensor_place(planned.name));
   }
-  if (auto same = check_form(tensor, planned.dtype, planned.shape); !same) return same;
+  if (auto same = check_dtype_and_shape(tensor, planned.dtype, planned.shape); !same) return same;
   hasher content;
-  auto source = bytes_of(tensor, tensor.name, content);
+  auto source = make_reader(tensor, tensor.name, content);
   if (!source) return source.error();
   may_damage_file_ = true;
   const std::uint64_t bytes = plan_.extents[plan_.next].bytes;

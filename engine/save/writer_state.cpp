@@ -105,20 +105,21 @@ writer_state::~writer_state() {
 
 // ---- Steps ----
 
-fault writer_state::in_tensor(std::string_view name, errc code, std::string cause) const {
+fault writer_state::tensor_fault(std::string_view name, errc code, std::string cause) const {
   return {code, file_.place + ": " + tensor_place(name), std::move(cause)};
 }
 
-result<void> writer_state::check_form(const tensor_ref& tensor, dtype type,
-                                      const std::vector<std::uint64_t>& shape) const {
+result<void> writer_state::check_dtype_and_shape(const tensor_ref& tensor, dtype type,
+                                                 const std::vector<std::uint64_t>& shape) const {
   if (tensor.dtype != type) {
-    return in_tensor(tensor.name, errc::wrong_dtype,
-                     "its elements are " + std::string(name(tensor.dtype)) + ", expected " +
-                         std::string(name(type)));
+    return tensor_fault(tensor.name, errc::wrong_dtype,
+                        "its elements are " + std::string(name(tensor.dtype)) + ", expected " +
+                            std::string(name(type)));
   }
   if (tensor.shape == shape) return {};
-  return in_tensor(tensor.name, errc::wrong_shape,
-                   "its shape is " + shape_text(tensor.shape) + ", expected " + shape_text(shape));
+  return tensor_fault(
+      tensor.name, errc::wrong_shape,
+      "its shape is " + shape_text(tensor.shape) + ", expected " + shape_text(shape));
 }
 
 result<void> writer_state::check_not_ended() const {
@@ -140,8 +141,8 @@ void writer_state::end_content_digest(const hasher& content, const std::string& 
   out.bytes = content.finish();
 }
 
-result<readable_bytes> writer_state::bytes_of(const tensor_ref& view, const std::string& name,
-                                              hasher& content) {
+result<readable_bytes> writer_state::make_reader(const tensor_ref& view, const std::string& name,
+                                                 hasher& content) {
   if (auto bytes = stored_bytes(view, view.dtype); !bytes) {
     const fault failure = bytes.error();
     return fault{failure.code, file_.place + ": " + tensor_place(name), failure.cause()};
@@ -149,7 +150,7 @@ result<readable_bytes> writer_state::bytes_of(const tensor_ref& view, const std:
   auto pass = begin_content_digest();
   if (!pass) return pass.error();
   content = std::move(*pass);
-  const auto source = std::make_shared<tensor_bytes>(view, view.dtype, backend_of(view.on), 1);
+  const auto source = std::make_shared<tensor_bytes>(view, view.dtype, backend_of(view.device), 1);
   return readable_bytes(
       [this, &content, source](std::uint64_t offset,
                                std::span<std::byte> buffer) -> result<std::span<const std::byte>> {
@@ -179,13 +180,13 @@ result<write_result> writer_state::finish() {
     if (auto status = drain(); !status) return status.error();
     if (auto status = archive_->check_objects(); !status) return status.error();
     may_damage_file_ = true;
-    archive_->set_attributes(attributes_.encoded());
+    archive_->set_attributes(attributes_.to_cbor());
     if (auto status = archive_->finish(); !status) return status.error();
     out.bytes_direct = archive_->bytes_direct();
     out.writes = archive_->writes();
   } else {
     if (plan_.next < plan_.tensors.size()) {
-      return in_tensor(plan_.tensors[plan_.next].name, errc::missing_tensor, "it was not added");
+      return tensor_fault(plan_.tensors[plan_.next].name, errc::missing_tensor, "it was not added");
     }
     may_damage_file_ = true;
     if (auto status = append_->finish(); !status) return status.error();

@@ -30,12 +30,12 @@ namespace ringload::inline v0::detail {
 // The attributes of a file or of an object. In the file, the attributes are a CBOR map.
 class attribute_list {
  public:
-  void set(std::string key, std::string encoded);
+  void set(std::string key, std::string cbor_value);
   bool has(std::string_view key) const noexcept;
   // Returns the CBOR map, sorted by key. Returns an empty string if there are no attributes.
-  std::string encoded() const;
+  std::string to_cbor() const;
   // Adds the attributes of a CBOR map. Keys that exist already keep their values.
-  result<void> read(std::string_view encoded_map);
+  result<void> read(std::string_view cbor_map);
 
  private:
   std::vector<std::pair<std::string, std::string>> pairs_;
@@ -75,7 +75,7 @@ class writer_state {
   result<void> add_part(const std::string& object, const tensor_ref& part,
                         const object_options& options);
   result<void> add_alias(const std::string& name, const std::string& original);
-  result<void> copy(const std::string& file, const std::function<bool(std::string_view)>& chosen,
+  result<void> copy(const std::string& file, const std::function<bool(std::string_view)>& selects,
                     const copy_options& options);
   result<void> replace(const tensor_ref& tensor);
   result<void> set_attribute(std::string key, const attribute& value);
@@ -108,8 +108,8 @@ class writer_state {
   // Fails if the writer was cancelled or if the file is finished.
   result<void> check_not_ended() const;
   // Fails if the dtype or shape of the tensor is not as expected.
-  result<void> check_form(const tensor_ref& tensor, dtype type,
-                          const std::vector<std::uint64_t>& shape) const;
+  result<void> check_dtype_and_shape(const tensor_ref& tensor, dtype type,
+                                     const std::vector<std::uint64_t>& shape) const;
   result<void> open_archive(std::uint64_t begin);
   result<void> begin_planned(std::vector<planned_tensor> planned, checkpoint_layout layout);
   result<void> add_planned(const tensor_ref& tensor, const object_options& options);
@@ -126,14 +126,15 @@ class writer_state {
                                     const object_options& options, const std::string& name) const;
   result<void> write_part(std::uint32_t object, zt_component part, const tensor_ref& tensor,
                           const object_options& options, const std::string& name);
-  result<std::string> encoded(const attributes& pairs, const std::string& name) const;
+  result<std::string> encode_attributes(const attributes& pairs, const std::string& name) const;
   // Returns a function that reads the tensor. The function also hashes and counts the bytes.
-  result<readable_bytes> bytes_of(const tensor_ref& view, const std::string& name, hasher& content);
+  result<readable_bytes> make_reader(const tensor_ref& view, const std::string& name,
+                                     hasher& content);
   result<hasher> begin_content_digest() const;
   result<hasher> begin_stored_digest(const zt_component& part) const;
   void end_content_digest(const hasher& content, const std::string& name);
   backend& backend_of(const device& source);
-  fault in_tensor(std::string_view name, errc code, std::string cause) const;
+  fault tensor_fault(std::string_view name, errc code, std::string cause) const;
 
   std::optional<atomic_entry> entry_;  // Empty if the file is in memory, or an object of a store.
   written_file file_;

@@ -206,7 +206,7 @@ result<void> writer_state::copy_part(std::uint32_t object, zt_component part, in
   auto decoded = decoded_component::make(stored, part);
   if (!decoded) return decoded.error();
   const readable_bytes source = [&](std::uint64_t offset, std::span<std::byte> buffer) {
-    auto bytes = copied ? stored.next(offset, buffer) : decoded->next(offset, buffer);
+    auto bytes = copied ? stored.read(offset, buffer) : decoded->read(offset, buffer);
     if (bytes) bytes_taken_ += bytes->size();
     return bytes;
   };
@@ -238,7 +238,7 @@ result<void> writer_state::copy_part(std::uint32_t object, zt_component part, in
 }
 
 result<void> writer_state::copy(const std::string& file,
-                                const std::function<bool(std::string_view)>& chosen,
+                                const std::function<bool(std::string_view)>& selects,
                                 const copy_options& options) {
   if (auto target = archive(""); !target) return target.error();
   if (options.zstd_level && (*options.zstd_level < 0 || *options.zstd_level > zstd_level_max)) {
@@ -250,7 +250,7 @@ result<void> writer_state::copy(const std::string& file,
   if (!source) return source.error();
   std::vector<zt_object> selected;
   for (zt_object& object : source->manifest.objects) {
-    if (chosen && !chosen(object.name)) continue;
+    if (selects && !selects(object.name)) continue;
     if (object.unreadable) return object.unreadable->in(printable_path(file));
     if (archive_->index_of(object.name)) return archive_->declare(std::move(object)).error();
     if (auto status = complete_lengths(object); !status)

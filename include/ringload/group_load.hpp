@@ -77,7 +77,7 @@ struct group_call {
   std::string fused_name;
 };
 
-RINGLOAD_EXPORT void begin_group_load(loader* rank_loader, std::shared_ptr<group> ranks,
+RINGLOAD_EXPORT void begin_group_load(loader* rank_loader, std::shared_ptr<group> rank_group,
                                       ringload::source source, const group_options& options,
                                       std::unique_ptr<operation<group_load>> waiting);
 RINGLOAD_EXPORT void begin_group_call(const std::shared_ptr<group_job>& job, group_call request,
@@ -219,18 +219,18 @@ class RINGLOAD_EXPORT group_load {
 /// have started. A cancellation of this operation has the same effect as a cancellation of a call
 /// of group_load.
 template <token_for<group_load> CompletionToken = default_token>
-auto load_async(loader& rank_loader, std::shared_ptr<group> ranks, source origin,
+auto load_async(loader& rank_loader, std::shared_ptr<group> rank_group, source origin,
                 CompletionToken&& token = {}) {
-  return load_async(rank_loader, std::move(ranks), std::move(origin), group_options(),
+  return load_async(rank_loader, std::move(rank_group), std::move(origin), group_options(),
                     std::forward<CompletionToken>(token));
 }
 /// Starts a load with options.
 template <token_for<group_load> CompletionToken = default_token>
-auto load_async(loader& rank_loader, std::shared_ptr<group> ranks, source origin,
+auto load_async(loader& rank_loader, std::shared_ptr<group> rank_group, source origin,
                 group_options options, CompletionToken&& token = {}) {
   return detail::initiate<group_load, &detail::begin_group_load, detail::cancel_with_effects>(
       std::forward<CompletionToken>(token), rank_loader.get_executor(), &rank_loader,
-      std::move(ranks), std::move(origin), std::move(options));
+      std::move(rank_group), std::move(origin), std::move(options));
 }
 
 }  // namespace ringload::inline v0

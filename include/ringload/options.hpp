@@ -304,7 +304,7 @@ struct load_options {
   trace_function trace = nullptr;
   /// The `context` argument of `trace`. The caller must keep the object alive until the load has
   /// ended. An object that outlives the loader meets this condition.
-  void* trace_with = nullptr;
+  void* trace_context = nullptr;
 };
 
 /// The options of loader::copy_async. A `device` converts implicitly to tensor_copy_options.

@@ -29,9 +29,9 @@ namespace ringload::inline v0 {
 /// must not change the memory until the save completes.
 struct RINGLOAD_EXPORT tensor_ref {
   tensor_ref() {}
-  /// Describes a row-major, dense tensor in the memory of the device `on`.
+  /// Describes a row-major, dense tensor in the memory of `device`.
   tensor_ref(std::string name, const void* data, ringload::dtype dtype,
-             detail::list_argument<std::uint64_t> shape, ringload::device on = host());
+             detail::list_argument<std::uint64_t> shape, ringload::device device = host());
   /// Refers to a loaded tensor under its own name. The tensor_ref keeps the tensor alive.
   tensor_ref(const tensor& source);  // Implicit, so that a tensor can be passed as a tensor_ref.
   /// Refers to a loaded tensor under another name. The tensor_ref keeps the tensor alive.
@@ -49,7 +49,7 @@ struct RINGLOAD_EXPORT tensor_ref {
   /// no check.
   std::uint64_t bytes = 0;
   /// The device of the memory.
-  ringload::device on = host();
+  ringload::device device = host();
   /// An object that the save keeps alive until completion. If null, the caller must keep `data`
   /// valid.
   std::shared_ptr<const void> owner;

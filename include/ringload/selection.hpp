@@ -62,14 +62,14 @@ struct experts_request {
   std::uint64_t experts = 0;  // 0 means the largest expert index in the checkpoint plus 1.
 };
 
-// Chooses the devices of the tensors that match `glob`. If `placement` is `by_function`, the rule
+// Chooses the devices of the tensors that match `glob`. If `kind` is `by_function`, the rule
 // applies to every selected tensor, and `device_of` returns the position of the tensor's device.
 struct place_rule {
-  enum class way : std::uint8_t { given_device, by_function, spread, sharded };
+  enum class placement_kind : std::uint8_t { given_device, by_function, spread, sharded };
 
   std::string glob;
-  way placement = way::given_device;
-  // If `placement` is `given_device`, the position of the device, or all_devices. If `placement` is
+  placement_kind kind = placement_kind::given_device;
+  // If `kind` is `given_device`, the position of the device, or all_devices. If `kind` is
   // `sharded`, the dimension.
   std::uint32_t device_or_dim = 0;
   std::function<std::uint32_t(const tensor_info&)> device_of;
@@ -79,8 +79,8 @@ struct requests {
   std::vector<std::string> names;
   std::vector<std::string> globs;
   std::vector<std::function<bool(const tensor_info&)>> predicates;
-  std::vector<std::string> excepted;     // The globs of except().
-  std::vector<experts_request> experts;  // The list has at most one element.
+  std::vector<std::string> excluded_globs;  // The globs of except().
+  std::vector<experts_request> experts;     // The list has at most one element.
   std::vector<slice_request> slices;
   std::vector<shard_request> shards;
   std::vector<fuse_request> fused;
@@ -174,11 +174,11 @@ class RINGLOAD_EXPORT selection {
   /// Places each tensor that matches `glob`, as a whole, on the device at the position `device`. If
   /// `device` is `all_devices`, each device gets a copy.
   selection& on(std::string glob, std::uint32_t device);
-  /// Places each selected tensor on the device whose position `device` returns. `device` may return
-  /// `all_devices`. `device` is called once for each selected tensor for which this rule decides,
-  /// in a thread of the library, before the first read. If `device` throws an exception, the load
-  /// fails.
-  selection& on(std::function<std::uint32_t(const tensor_info&)> device);
+  /// Places each selected tensor on the device whose position `device_of` returns. `device_of` may
+  /// return `all_devices`. `device_of` is called once for each selected tensor for which this rule
+  /// decides, in a thread of the library, before the first read. If `device_of` throws an
+  /// exception, the load fails.
+  selection& on(std::function<std::uint32_t(const tensor_info&)> device_of);
   /// Places each tensor that matches `glob`, as a whole, on every device. The load reads the tensor
   /// once and copies the tensor to all devices.
   selection& replicate(std::string glob) { return on(std::move(glob), all_devices); }
@@ -215,13 +215,13 @@ inline selection select() { return {}; }
 /// product of the two lengths.
 RINGLOAD_EXPORT bool matches(std::string_view glob, std::string_view text) noexcept;
 
-/// Returns a catalog of the tensors that a load with the selection `wanted` would load. The shape
+/// Returns a catalog of the tensors that a load with the selection `select` would load. The shape
 /// and the number of bytes of each tensor are the values after the selection. `offset` is the
 /// offset of the first stored byte of the whole tensor. The tensors are sorted by file and offset.
 /// A fused tensor is listed at the position of its first joined tensor. A composite object (see
 /// composite_info) is kept if all its tensors are selected. The choice of devices has no effect:
 /// each tensor is listed once, with its shape before the division among the devices. Throws
 /// `error`.
-RINGLOAD_EXPORT catalog chosen(const catalog& from, const selection& wanted);
+RINGLOAD_EXPORT catalog chosen(const catalog& contents, const selection& select);
 
 }  // namespace ringload::inline v0

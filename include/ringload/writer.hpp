@@ -241,7 +241,7 @@ class RINGLOAD_EXPORT writer {
   }
 
   /// Adds objects of another .zt file, with their types and attributes. The file may have any
-  /// supported version. `chosen` returns true for the name of each object to add. If `chosen` is
+  /// supported version. `selects` returns true for the name of each object to add. If `selects` is
   /// empty, all objects are added. The attributes of the file are added too, except for keys that
   /// exist already.
   ///
@@ -250,9 +250,9 @@ class RINGLOAD_EXPORT writer {
   /// verified. If stored bytes with a digest are encoded again, or if `copy_options::digest` is
   /// set, the existing digest is verified. A wrong digest fails with `errc::wrong_digest`.
   template <token_for<std::uint64_t> CompletionToken = default_token>
-  auto copy_async(std::string file, std::function<bool(std::string_view)> chosen,
+  auto copy_async(std::string file, std::function<bool(std::string_view)> selects,
                   copy_options options, CompletionToken&& token = {}) {
-    return step(copy_step(std::move(file), std::move(chosen), options),
+    return step(copy_step(std::move(file), std::move(selects), options),
                 std::forward<CompletionToken>(token));
   }
 
@@ -292,7 +292,7 @@ class RINGLOAD_EXPORT writer {
   static detail::writer_step part_step(std::string object, tensor_ref part, object_options options);
   static detail::writer_step alias_step(std::string name, std::string target);
   static detail::writer_step copy_step(std::string file,
-                                       std::function<bool(std::string_view)> chosen,
+                                       std::function<bool(std::string_view)> selects,
                                        copy_options options);
   static detail::writer_step replace_step(tensor_ref tensor);
   static detail::writer_step attribute_step(std::string key, attribute value);

@@ -351,7 +351,7 @@ TEST_CASE("two workers: the read that waits for another's end is started before 
   load_options how;
   how.dtype = dtype::bf16;
   how.trace = &first_copy::add;
-  how.trace_with = &seen;
+  how.trace_context = &seen;
   auto load = with.load_async(file.name(), how, use_future);
   get(seen.both_slots.get_future());  // The second read then waits.
   REQUIRE(script.wait_until_held(1));

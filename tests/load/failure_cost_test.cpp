@@ -256,7 +256,7 @@ class failing_loads {
   static std::string text() { return safetensors_text("{\"a\": 1}", ""); }
 
   static void count_from_last_tensor(load_options& options, observed_load& load) {
-    options.trace_with = &load;
+    options.trace_context = &load;
     options.trace = [](const trace_event& event, void* context) noexcept {
       if (event.step != load_step::landed) return;
       static_cast<observed_load*>(context)->count_before = allocations.load();

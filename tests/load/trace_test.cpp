@@ -42,7 +42,7 @@ struct seen_steps {
   load_options options() {
     load_options how;
     how.trace = &seen_steps::add;
-    how.trace_with = this;
+    how.trace_context = this;
     return how;
   }
 

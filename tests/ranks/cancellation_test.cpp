@@ -194,7 +194,7 @@ TEST_CASE("group_load: cancelled at any step of its loader, a call is aborted as
         how.reading = reading;
         if (all.rank() == 1) {
           how.load.trace = canceller::told;
-          how.load.trace_with = &on;
+          how.load.trace_context = &on;
         }
         load_and_call(all, file.name(), signal, how);
       });

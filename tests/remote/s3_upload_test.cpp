@@ -51,21 +51,21 @@ TEST_CASE("s3 upload: addresses have a sorted query") {
   const http_url object = parse_http_url("https://host/b/a%20b.zt").value();
   CHECK(s3_begin_url(object).target == "/b/a%20b.zt?uploads=");
   CHECK(s3_part_url(object, 12, "x/y=").target == "/b/a%20b.zt?partNumber=12&uploadId=x%2Fy%3D");
-  CHECK(s3_upload_url(object, "id").target == "/b/a%20b.zt?uploadId=id");
+  CHECK(s3_end_url(object, "id").target == "/b/a%20b.zt?uploadId=id");
 }
 
 TEST_CASE("s3 upload: the identifier, or a fault") {
-  CHECK(parse_s3_upload("<InitiateMultipartUploadResult xmlns=\"x\"><Bucket>b</Bucket>"
-                        "<UploadId>a&amp;b</UploadId></InitiateMultipartUploadResult>")
+  CHECK(parse_s3_upload_id("<InitiateMultipartUploadResult xmlns=\"x\"><Bucket>b</Bucket>"
+                           "<UploadId>a&amp;b</UploadId></InitiateMultipartUploadResult>")
             .value() == "a&b");
-  CHECK(parse_s3_upload("<InitiateMultipartUpload><UploadId>of rclone</UploadId>"
-                        "</InitiateMultipartUpload>")
+  CHECK(parse_s3_upload_id("<InitiateMultipartUpload><UploadId>of rclone</UploadId>"
+                           "</InitiateMultipartUpload>")
             .value() == "of rclone");
   for (const char* const wrong :
        {"", "<InitiateMultipartUploadResult/>", "<Error><UploadId>x</UploadId></Error>",
         "<InitiateMultipartUploadResult><UploadId></UploadId></InitiateMultipartUploadResult>"}) {
     CAPTURE(wrong);
-    const auto parsed = parse_s3_upload(wrong);
+    const auto parsed = parse_s3_upload_id(wrong);
     REQUIRE(!parsed);
     CHECK(parsed.error().code == errc::malformed_answer);
   }
@@ -73,7 +73,7 @@ TEST_CASE("s3 upload: the identifier, or a fault") {
 
 TEST_CASE("s3 upload: the completion lists the parts, and only a result confirms it") {
   const part_etags etags = {{1, "\"b\""}, {0, "\"a\""}};
-  CHECK(s3_completion(etags) ==
+  CHECK(s3_completion_body(etags) ==
         "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>\"a\"</ETag></Part>"
         "<Part><PartNumber>2</PartNumber><ETag>\"b\"</ETag></Part></CompleteMultipartUpload>");
   CHECK(

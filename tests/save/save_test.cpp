@@ -127,7 +127,7 @@ TEST_CASE("save: tensors of another device are copied to the host, strided and c
     std::vector<tensor_ref> given = views(tensors);
     for (tensor_ref& one : given) {
       if (random() % 4 == 0) continue;
-      one.on = distant_device();
+      one.device = distant_device();
       one.data = on_distant(one.data);
     }
     save_options how;
@@ -151,7 +151,7 @@ TEST_CASE("save: a copy from the device that fails, fails the save, which leaves
   const std::string path = (folder.path() / "a.safetensors").string();
   loader with(distant_device(), small_options(2));
   saved_tensor one = small("a", noise(500'000, 1));
-  one.view.on = distant_device();
+  one.view.device = distant_device();
   one.view.data = on_distant(one.view.data);
   copies_until_failure = 3;
   CHECK(code_of(with.save_async(path, {one.view}, use_future)) == errc::device_unavailable);
@@ -420,7 +420,7 @@ TEST_CASE("save: a .zt file is the one that a writer makes, on the host and from
     std::vector<tensor_ref> given = views(tensors);
     for (tensor_ref& one : given) {
       if (random() % 2 == 0) continue;
-      one.on = distant_device();
+      one.device = distant_device();
       one.data = on_distant(one.data);
     }
     const save_result done = get(with.save_async(path, given, how, use_future));

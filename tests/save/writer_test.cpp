@@ -465,7 +465,7 @@ TEST_CASE("writer: tensors of another device are copied to the host, strided one
     for (tensor_ref view : {rows, columns}) {
       if (distant) {
         view.data = on_distant(view.data);
-        view.on = distant_device();
+        view.device = distant_device();
       }
       add(out, view, packed(view.name == "rows" ? 0 : 1, digest_algorithm::crc32c));
     }
@@ -477,7 +477,7 @@ TEST_CASE("writer: tensors of another device are copied to the host, strided one
   CHECK(copies_to_host > before);
   writer out(at.path);
   rows.data = on_distant(rows.data);
-  rows.on = distant_device();
+  rows.device = distant_device();
   copies_until_failure = 1;
   CHECK(code_of_call([&] { add(out, rows); }) == errc::device_unavailable);
   copies_until_failure = -1;

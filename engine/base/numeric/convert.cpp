@@ -20,12 +20,12 @@ namespace {
 template <float_type From, float_type To>
 [[gnu::always_inline]] inline void convert_batch(const std::byte* __restrict from,
                                                  std::byte* __restrict to, std::size_t count) {
-  using in = typename float_bits<From>::word;
-  using out = typename float_bits<To>::word;
+  using source_word = typename float_bits<From>::word;
+  using target_word = typename float_bits<To>::word;
   for (std::size_t i = 0; i < count; ++i) {
-    in word = 0;
+    source_word word = 0;
     std::memcpy(&word, from + i * sizeof word, sizeof word);
-    const out value = converted<From, To>(word);
+    const target_word value = converted<From, To>(word);
     std::memcpy(to + i * sizeof value, &value, sizeof value);
   }
 }
@@ -34,28 +34,30 @@ template <float_type From, float_type To>
 [[gnu::always_inline]] inline void convert_all(const std::byte* from, std::byte* to,
                                                std::size_t elements) {
   constexpr std::size_t step = 64;
-  constexpr std::size_t in = sizeof(typename float_bits<From>::word);
-  constexpr std::size_t out = sizeof(typename float_bits<To>::word);
+  constexpr std::size_t source_bytes = sizeof(typename float_bits<From>::word);
+  constexpr std::size_t target_bytes = sizeof(typename float_bits<To>::word);
   std::size_t position = 0;
   for (; elements - position >= step; position += step) {
-    convert_batch<From, To>(from + position * in, to + position * out, step);
+    convert_batch<From, To>(from + position * source_bytes, to + position * target_bytes, step);
   }
-  convert_batch<From, To>(from + position * in, to + position * out, elements - position);
+  convert_batch<From, To>(from + position * source_bytes, to + position * target_bytes,
+                          elements - position);
 }
 
 // For a source type with 256 values, a table is several times as fast as arithmetic.
 template <float_type From, float_type To>
 void look_up_all(const std::byte* __restrict from, std::byte* __restrict to, std::size_t elements) {
-  using out = typename float_bits<To>::word;
+  using target_word = typename float_bits<To>::word;
   static const auto table = [] {
-    std::array<out, 256> values = {};
+    std::array<target_word, 256> values = {};
     for (unsigned i = 0; i < 256; ++i)
       values[i] = converted<From, To>(static_cast<std::uint8_t>(i));
     return values;
   }();
-  const out* const row = table.data();
+  const target_word* const row = table.data();
   for (std::size_t i = 0; i < elements; ++i) {
-    std::memcpy(to + i * sizeof(out), row + static_cast<std::uint8_t>(from[i]), sizeof(out));
+    std::memcpy(to + i * sizeof(target_word), row + static_cast<std::uint8_t>(from[i]),
+                sizeof(target_word));
   }
 }
 
@@ -78,15 +80,15 @@ constexpr bool converts_by_f32(conversion kinds) noexcept {
 
 void convert_by_f32(const std::byte* from, std::byte* to, std::size_t elements, conversion kinds) {
   const auto work = [&](auto source, auto target) {
-    constexpr float_type in = decltype(source)::type;
-    constexpr float_type out = decltype(target)::type;
-    if constexpr (sizeof(typename float_bits<in>::word) == 1) {
-      look_up_all<in, out>(from, to, elements);
+    constexpr float_type source_type = decltype(source)::type;
+    constexpr float_type target_type = decltype(target)::type;
+    if constexpr (sizeof(typename float_bits<source_type>::word) == 1) {
+      look_up_all<source_type, target_type>(from, to, elements);
     } else {
 #if defined(__x86_64__)
-      if (has_avx2()) return convert_avx2<in, out>(from, to, elements);
+      if (has_avx2()) return convert_avx2<source_type, target_type>(from, to, elements);
 #endif
-      convert_all<in, out>(from, to, elements);
+      convert_all<source_type, target_type>(from, to, elements);
     }
   };
   if (kinds.to == float_type::f8_e4m3fn)

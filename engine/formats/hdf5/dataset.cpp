@@ -24,14 +24,19 @@ using described = std::variant<hdf5_dataset, hdf5_left_out>;
 
 class describer {
  public:
-  describer(const open_dataset& source, const dataset_limits& limits)
-      : dataset_(source.id), header_(source.header), place_(source.place), limits_(limits) {}
+  describer(const open_dataset& source, const file_context& file)
+      : dataset_(source.id),
+        header_address_(source.header_address),
+        fault_place_(source.fault_place),
+        file_(file) {}
 
   result<described> describe();
 
  private:
-  fault fault_here(errc code, std::string cause) const { return {code, place_, std::move(cause)}; }
-  fault failed() const { return refused(place_); }
+  fault fault_here(errc code, std::string cause) const {
+    return {code, fault_place_, std::move(cause)};
+  }
+  fault failed() const { return refused(fault_place_); }
 
   result<H5D_layout_t> layout();
   result<void> read_shape();
@@ -48,9 +53,9 @@ class describer {
   void append_element_dimensions(std::vector<std::uint64_t>& shape, bool as_zeros);
 
   const hid_t dataset_;
-  const std::optional<std::uint64_t> header_;
-  const std::string& place_;
-  const dataset_limits& limits_;
+  const std::optional<std::uint64_t> header_address_;
+  const std::string& fault_place_;
+  const file_context& file_;
   handle type_, space_, creation_;
   element_form elements_;
   std::size_t rank_ = 0;  // Rank of the dataset, without the dimensions of its elements.
@@ -181,11 +186,11 @@ result<bool> describer::read_filters() {
 
 result<void> describer::add_chunk(const hsize_t* origin, unsigned mask, haddr_t address,
                                   hsize_t bytes) {
-  if (out_.chunks.size() >= limits_.chunks_left) {
+  if (out_.chunks.size() >= file_.chunks_left) {
     return fault_here(errc::header_too_large,
                       "the file has more than " + grouped(hdf5_chunks_max) + " chunks");
   }
-  const auto offset = checked_add(address, limits_.user_block);
+  const auto offset = checked_add(address, file_.address_base);
   if (address == HADDR_UNDEF || !offset) {
     return fault_here(errc::malformed_header, "one of its chunks has no address");
   }
@@ -229,8 +234,8 @@ result<void> describer::read_chunks() {
 result<bool> describer::read_tree(std::uint64_t count) {
   // Up to this number of chunks, libhdf5 is as fast as read_chunk_tree().
   constexpr std::uint64_t few_chunks = 256;
-  if (count <= few_chunks || limits_.file < 0 || !header_) return false;
-  const tree_place tree = {limits_.file, limits_.user_block, *header_, rank_};
+  if (count <= few_chunks || file_.fd < 0 || !header_address_) return false;
+  const tree_place tree = {file_.fd, file_.address_base, *header_address_, rank_};
   const auto found = read_chunk_tree(tree, std::min<std::uint64_t>(count, hdf5_chunks_max + 1));
   if (!found) return false;
   std::array<hsize_t, H5S_MAX_RANK + 1> origin = {};
@@ -343,8 +348,8 @@ result<described> describer::describe() {
 
 }  // namespace
 
-result<described> describe_dataset(const open_dataset& source, const dataset_limits& limits) {
-  return describer(source, limits).describe();
+result<described> describe_dataset(const open_dataset& source, const file_context& file) {
+  return describer(source, file).describe();
 }
 
 }  // namespace ringload::inline v0::h5

@@ -15,25 +15,25 @@
 
 namespace ringload::inline v0::h5 {
 
-struct dataset_limits {
-  // The number of bytes that must be added to chunk addresses. See address_base.hpp.
-  std::uint64_t user_block = 0;
-  std::size_t chunks_left = hdf5_chunks_max;
+// The open file, as describe_dataset() uses it.
+struct file_context {
+  // The number that must be added to chunk addresses. See address_base.hpp.
+  std::uint64_t address_base = 0;
+  std::size_t chunks_left = hdf5_chunks_max;  // For datasets that are not described yet.
   // The descriptor for reading chunk trees, or -1 if no trees are read. See chunk_tree.hpp.
-  int file = -1;
+  int fd = -1;
 };
 
-// An open dataset. `header` is the address of the dataset's object header, if the address is known.
-// `place` is the dataset's name in faults.
 struct open_dataset {
   hid_t id;
-  std::optional<std::uint64_t> header;
-  std::string place;
+  // The address of the dataset's object header, if the address is known.
+  std::optional<std::uint64_t> header_address;
+  std::string fault_place;  // The dataset's name in faults.
 };
 
 // Returns the description of the dataset. The caller must set the dataset's names. If the dataset
 // is left out, returns the reason.
 result<std::variant<hdf5_dataset, hdf5_left_out>> describe_dataset(const open_dataset& source,
-                                                                   const dataset_limits& limits);
+                                                                   const file_context& file);
 
 }  // namespace ringload::inline v0::h5

@@ -63,7 +63,7 @@ class silence {
 class walker {
  public:
   walker(hid_t file, int descriptor) : file_(file), attributes_{out_, attribute_bytes_max} {
-    limits_.file = descriptor;
+    context_.fd = descriptor;
   }
 
   result<hdf5_contents> walk();
@@ -82,7 +82,7 @@ class walker {
   const handle access_{::H5Pcreate(H5P_LINK_ACCESS), &::H5Pclose};
   hdf5_contents out_;
   attribute_reader attributes_;
-  dataset_limits limits_;
+  file_context context_;
   std::size_t links_ = 0;
   std::set<object_key> groups_;
   std::map<object_key, std::size_t> datasets_;  // Index in out_.datasets.
@@ -186,7 +186,7 @@ result<void> walker::visit_dataset(hid_t group, const link& item, const object_k
   }
   const handle dataset(::H5Oopen(group, item.name.c_str(), access_.get()), &::H5Oclose);
   if (!dataset) return refused(place_of(name));
-  auto found = describe_dataset({dataset.get(), address_of(key), place_of(name)}, limits_);
+  auto found = describe_dataset({dataset.get(), address_of(key), place_of(name)}, context_);
   if (!found) return found.error();
   if (auto* const skipped = std::get_if<hdf5_left_out>(&*found)) {
     left_out_.emplace(key, out_.left_out.size());
@@ -195,7 +195,7 @@ result<void> walker::visit_dataset(hid_t group, const link& item, const object_k
     return {};
   }
   auto& description = std::get<hdf5_dataset>(*found);
-  limits_.chunks_left -= description.chunks.size();
+  context_.chunks_left -= description.chunks.size();
   description.names.push_back(std::move(name));
   datasets_.emplace(key, out_.datasets.size());
   out_.datasets.push_back(std::move(description));
@@ -206,14 +206,14 @@ result<hdf5_contents> walker::walk() {
   if (!access_ || ::H5Pset_elink_cb(access_.get(), never_follow, nullptr) < 0) return refused("");
   auto block = chunk_address_base(file_);
   if (!block) return block.error();
-  limits_.user_block = *block;
+  context_.address_base = *block;
   const handle creation(::H5Fget_create_plist(file_), &::H5Pclose);
   std::size_t address_bytes = 0;
   std::size_t length_bytes = 0;
   if (!creation || ::H5Pget_sizes(creation.get(), &address_bytes, &length_bytes) < 0) {
     return refused("");
   }
-  if (address_bytes != 8 || length_bytes != 8) limits_.file = -1;
+  if (address_bytes != 8 || length_bytes != 8) context_.fd = -1;
   object_info root;
   const handle group(::H5Gopen2(file_, "/", H5P_DEFAULT), &::H5Gclose);
   if (!group || !get_info(group.get(), ".", access_.get(), root)) return refused("");

@@ -56,7 +56,7 @@ class assembler {
 
  private:
   result<void> name_initializers();
-  void name_others();
+  void name_constants();
   result<void> add_tensors();
   result<void> add_sparse(const onnx_sparse& sparse);
   void add_notes();
@@ -66,32 +66,32 @@ class assembler {
   file_entries& entries_;
   onnx_files external_files_;
   namer names_;
-  std::vector<std::string> chosen_;  // One name for each element of model_.tensors.
-  std::uint64_t strings_ = 0;
-  std::string first_string_;
+  std::vector<std::string> chosen_names_;  // One name for each element of model_.tensors.
+  std::uint64_t string_tensors_ = 0;
+  std::string first_string_tensor_;
 };
 
 result<void> assembler::name_initializers() {
-  chosen_.resize(model_.tensors.size());
+  chosen_names_.resize(model_.tensors.size());
   for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
     const onnx_candidate& candidate = model_.tensors[i];
     if (!candidate.initializer) continue;
-    chosen_[i] = candidate.path + candidate.tensor.name;
-    if (!names_.take(chosen_[i])) {
+    chosen_names_[i] = candidate.path + candidate.tensor.name;
+    if (!names_.take(chosen_names_[i])) {
       return fault{errc::duplicate_tensor,
-                   tensor_place(chosen_[i]) + ", byte " + grouped(candidate.tensor.file_byte),
+                   tensor_place(chosen_names_[i]) + ", byte " + grouped(candidate.tensor.file_byte),
                    "another initializer has the same name"};
     }
   }
   return {};
 }
 
-void assembler::name_others() {
+void assembler::name_constants() {
   for (const bool named : {false, true}) {
     for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
       const onnx_candidate& candidate = model_.tensors[i];
       if (candidate.initializer || candidate.tensor.name.empty() == named) continue;
-      chosen_[i] = names_.choose(candidate.path, candidate.tensor.name, candidate.fallback);
+      chosen_names_[i] = names_.choose(candidate.path, candidate.tensor.name, candidate.fallback);
     }
   }
 }
@@ -101,59 +101,60 @@ result<void> assembler::add_tensors() {
   for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
     const onnx_tensor& stored = model_.tensors[i].tensor;
     if (stored.data_type == onnx_string_type) {
-      if (strings_++ == 0) first_string_ = chosen_[i];
+      if (string_tensors_++ == 0) first_string_tensor_ = chosen_names_[i];
       continue;
     }
-    if (utf8_valid_bytes(chosen_[i]) != chosen_[i].size()) {
+    if (utf8_valid_bytes(chosen_names_[i]) != chosen_names_[i].size()) {
       return fault{errc::header_not_utf8,
-                   tensor_place(chosen_[i]) + ", byte " + grouped(stored.file_byte),
+                   tensor_place(chosen_names_[i]) + ", byte " + grouped(stored.file_byte),
                    "its name is not UTF-8"};
     }
     auto tensor = entry_of(stored, from_, external_files_);
     if (!tensor) return tensor.error();
-    tensor->name = std::move(chosen_[i]);
+    tensor->name = std::move(chosen_names_[i]);
     entries_.tensors.push_back(std::move(*tensor));
   }
   return {};
 }
 
 result<void> assembler::add_sparse(const onnx_sparse& sparse) {
-  composite whole;
-  whole.name = names_.choose(sparse.path, sparse.values.name, sparse.fallback);
-  whole.layout = "sparse_coo";
-  whole.shape = sparse.dims;
-  whole.parts = {"values", "indices"};
+  composite sparse_tensor;
+  sparse_tensor.name = names_.choose(sparse.path, sparse.values.name, sparse.fallback);
+  sparse_tensor.layout = "sparse_coo";
+  sparse_tensor.shape = sparse.dims;
+  sparse_tensor.parts = {"values", "indices"};
   auto values = entry_of(sparse.values, from_, external_files_);
   if (!values) return values.error();
   auto indices = entry_of(sparse.indices, from_, external_files_);
   if (!indices) return indices.error();
-  const fault wrong = {errc::wrong_tensor_bytes,
-                       tensor_place(whole.name) + ", byte " + grouped(sparse.file_byte),
-                       "a sparse tensor must have values [n] and i64 indices [n] or [n, rank]"};
-  if (values->shape.size() != 1 || indices->dtype != dtype::i64) return wrong;
+  const fault wrong_parts = {
+      errc::wrong_tensor_bytes,
+      tensor_place(sparse_tensor.name) + ", byte " + grouped(sparse.file_byte),
+      "a sparse tensor must have values [n] and i64 indices [n] or [n, rank]"};
+  if (values->shape.size() != 1 || indices->dtype != dtype::i64) return wrong_parts;
   const std::vector<std::uint64_t>& shape = indices->shape;
-  if (shape.empty() || shape.size() > 2 || shape[0] != values->shape[0]) return wrong;
-  if (shape.size() == 2 && shape[1] != sparse.dims.size()) return wrong;
-  if (utf8_valid_bytes(whole.name) != whole.name.size()) {
-    return fault{errc::header_not_utf8, wrong.where(), "its name is not UTF-8"};
+  if (shape.empty() || shape.size() > 2 || shape[0] != values->shape[0]) return wrong_parts;
+  if (shape.size() == 2 && shape[1] != sparse.dims.size()) return wrong_parts;
+  if (utf8_valid_bytes(sparse_tensor.name) != sparse_tensor.name.size()) {
+    return fault{errc::header_not_utf8, wrong_parts.where(), "its name is not UTF-8"};
   }
-  values->name = whole.name + "/values";
-  indices->name = whole.name + "/indices";
+  values->name = sparse_tensor.name + "/values";
+  indices->name = sparse_tensor.name + "/indices";
   if (!names_.take(values->name) || !names_.take(indices->name)) {
-    return fault{errc::duplicate_tensor, wrong.where(),
+    return fault{errc::duplicate_tensor, wrong_parts.where(),
                  "one of its parts has the name of another tensor"};
   }
   entries_.tensors.push_back(std::move(*values));
   entries_.tensors.push_back(std::move(*indices));
-  entries_.composites.push_back(std::move(whole));
+  entries_.composites.push_back(std::move(sparse_tensor));
   return {};
 }
 
 void assembler::add_notes() {
-  if (strings_ > 0) {
-    entries_.notes.push_back(grouped(strings_) +
+  if (string_tensors_ > 0) {
+    entries_.notes.push_back(grouped(string_tensors_) +
                              " tensors of strings are left out, the first is '" +
-                             printable(first_string_) + "'");
+                             printable(first_string_tensor_) + "'");
   }
   if (model_.unnamed > 0) {
     entries_.notes.push_back(grouped(model_.unnamed) + " initializers without a name are left out");
@@ -166,7 +167,7 @@ void assembler::add_notes() {
 
 result<void> assembler::assemble() {
   if (auto named = name_initializers(); !named) return named;
-  name_others();
+  name_constants();
   if (auto added = add_tensors(); !added) return added;
   for (const onnx_sparse& sparse : model_.sparse) {
     if (auto added = add_sparse(sparse); !added) return added;
@@ -192,7 +193,7 @@ result<file_entries> parse_onnx(input& from, strictness strictness) {
   for (auto& [key, value] : std::exchange(model.metadata, {})) {
     entries.metadata.emplace_back(std::move(key), value);
   }
-  if (auto done = assembler(model, from, entries).assemble(); !done) return done.error();
+  if (auto status = assembler(model, from, entries).assemble(); !status) return status.error();
   return entries;
 }
 

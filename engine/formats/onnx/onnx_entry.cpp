@@ -26,9 +26,9 @@ constexpr unsigned six_bits = 6;
 struct onnx_type_row {
   std::uint64_t id;
   ringload::dtype dtype;
-  unsigned bits;            // Number of bits of an element.
-  std::uint32_t typed;      // The field with the values if raw_data is not used.
-  std::string_view packed;  // The name of the type if an element has fewer than 8 bits.
+  unsigned bits;               // Number of bits of an element.
+  std::uint32_t values_field;  // The field with the values if raw_data is not used.
+  std::string_view packed;     // The name of the type if an element has fewer than 8 bits.
 };
 constexpr auto onnx_types = std::to_array<onnx_type_row>({
     {1, dtype::f32, 32, onnx_field::float_data, {}},
@@ -88,7 +88,7 @@ class tensor_converter {
   std::optional<fault> set_shape();
   std::optional<fault> set_raw();
   std::optional<fault> set_external();
-  std::optional<fault> set_typed();
+  std::optional<fault> set_values();
   std::optional<fault> gather();
   std::optional<fault> check_varints(std::uint64_t stored);
   fault wrong_bytes(std::uint64_t stored) const;
@@ -153,7 +153,7 @@ std::optional<fault> tensor_converter::set_raw() {
 }
 
 std::optional<fault> tensor_converter::set_external() {
-  if (tensor_.raw || !tensor_.typed.empty()) {
+  if (tensor_.raw || !tensor_.value_runs.empty()) {
     return onnx_fault(tensor_, errc::malformed_header,
                       "its data is external, but the tensor also contains data");
   }
@@ -198,7 +198,7 @@ std::optional<fault> tensor_converter::check_varints(std::uint64_t stored) {
 std::optional<fault> tensor_converter::gather() {
   std::uint64_t stored = 0;
   // The sum cannot overflow, because the runs are disjoint and in one file.
-  for (const onnx_run& run : tensor_.typed) stored += run.bytes;
+  for (const onnx_run& run : tensor_.value_runs) stored += run.bytes;
   if (stored > onnx_values_bytes_max || out_.bytes > onnx_values_bytes_max) {
     return onnx_fault(tensor_, errc::unsupported_feature,
                       "its values must be read into memory, because they are in several ranges or "
@@ -206,17 +206,17 @@ std::optional<fault> tensor_converter::gather() {
                           grouped(onnx_values_bytes_max) + " bytes of values");
   }
   const std::size_t width = bits(out_.dtype) / 8;
-  const bool integers = tensor_.typed_field != onnx_field::float_data &&
-                        tensor_.typed_field != onnx_field::double_data;
+  const bool integers = tensor_.values_field != onnx_field::float_data &&
+                        tensor_.values_field != onnx_field::double_data;
   // Elements of six bits are not packed yet, and use one byte each.
   const std::uint64_t expected_bytes =
       type_->bits == six_bits ? element_count(tensor_.dims).value_or(0) : out_.bytes;
   auto values = std::make_shared<std::vector<std::byte>>();
   values->reserve(static_cast<std::size_t>(expected_bytes));
-  input_cursor in(from_, tensor_.typed.front().offset, from_.bytes());
+  input_cursor in(from_, tensor_.value_runs.front().offset, from_.bytes());
   std::uint64_t value = 0;
   unsigned shift = 0;
-  for (const onnx_run& run : tensor_.typed) {
+  for (const onnx_run& run : tensor_.value_runs) {
     in.seek(run.offset);
     for (std::uint64_t i = 0; i < run.bytes; ++i) {
       std::uint8_t byte = 0;
@@ -244,29 +244,29 @@ std::optional<fault> tensor_converter::gather() {
     return wrong_values(values->size(), expected_bytes);
   if (type_->bits == six_bits) *values = packed_sixes(*values);
   stored_stream stream;
-  stream.offset = tensor_.typed.front().offset;
+  stream.offset = tensor_.value_runs.front().offset;
   stream.bytes = stream.decoded_bytes = out_.bytes;
   stream.in_memory = std::move(values);
   set_stream(std::move(stream));
   return std::nullopt;
 }
 
-std::optional<fault> tensor_converter::set_typed() {
-  if (tensor_.typed_field != 0 && tensor_.typed_field != type_->typed) {
+std::optional<fault> tensor_converter::set_values() {
+  if (tensor_.values_field != 0 && tensor_.values_field != type_->values_field) {
     return onnx_fault(tensor_, errc::malformed_header,
-                      "values of its type cannot be in field " + grouped(tensor_.typed_field));
+                      "values of its type cannot be in field " + grouped(tensor_.values_field));
   }
   // A tensor without data has no elements: read_onnx_tensor() refuses tensors that have elements
   // but no data.
-  if (tensor_.typed.empty()) return std::nullopt;
-  if (tensor_.typed.size() > 1 || type_->bits == six_bits) return gather();
-  const onnx_run& run = tensor_.typed.front();
+  if (tensor_.value_runs.empty()) return std::nullopt;
+  if (tensor_.value_runs.size() > 1 || type_->bits == six_bits) return gather();
+  const onnx_run& run = tensor_.value_runs.front();
   stored_stream stream;
   stream.offset = run.offset;
   stream.bytes = run.bytes;
   stream.decoded_bytes = out_.bytes;
-  if (tensor_.typed_field == onnx_field::float_data ||
-      tensor_.typed_field == onnx_field::double_data) {
+  if (tensor_.values_field == onnx_field::float_data ||
+      tensor_.values_field == onnx_field::double_data) {
     if (run.bytes != out_.bytes) return wrong_bytes(run.bytes);
     // The elements are contiguous and little-endian, so no decoding is needed.
     out_.offset = run.offset;
@@ -286,12 +286,12 @@ result<entry> tensor_converter::converted() {
         "its type has the number " + grouped(tensor_.data_type) + ", which is unknown");
   }
   if (auto failure = set_shape()) return *failure;
-  if (tensor_.raw && tensor_.typed_field != 0) {
+  if (tensor_.raw && tensor_.values_field != 0) {
     return onnx_fault(
         tensor_, errc::malformed_header,
-        "the tensor has both raw_data and values in field " + grouped(tensor_.typed_field));
+        "the tensor has both raw_data and values in field " + grouped(tensor_.values_field));
   }
-  auto failure = tensor_.external ? set_external() : tensor_.raw ? set_raw() : set_typed();
+  auto failure = tensor_.external ? set_external() : tensor_.raw ? set_raw() : set_values();
   if (failure) return *failure;
   return std::move(out_);
 }

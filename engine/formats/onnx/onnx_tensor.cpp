@@ -14,7 +14,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::size_t runs_max = std::size_t{1} << 20;
+constexpr std::size_t value_runs_max = std::size_t{1} << 20;
 
 bool read_external(protobuf_reader& in, const protobuf_field& pair, onnx_tensor& out) {
   if (!in.enter(pair)) return false;
@@ -52,17 +52,17 @@ bool read_external(protobuf_reader& in, const protobuf_field& pair, onnx_tensor&
   return true;
 }
 
-bool read_typed(protobuf_reader& in, const protobuf_field& values, onnx_tensor& out) {
-  if (out.typed_field != 0 && out.typed_field != values.number) {
+bool read_values(protobuf_reader& in, const protobuf_field& values, onnx_tensor& out) {
+  if (out.values_field != 0 && out.values_field != values.number) {
     return in.fail(values, errc::malformed_header,
-                   "the tensor has values in the fields " + grouped(out.typed_field) + " and " +
+                   "the tensor has values in the fields " + grouped(out.values_field) + " and " +
                        grouped(values.number));
   }
-  if (out.typed.size() == runs_max) {
+  if (out.value_runs.size() == value_runs_max) {
     return in.fail(values, errc::malformed_header,
-                   "the tensor's values are in more than " + grouped(runs_max) + " ranges");
+                   "the tensor's values are in more than " + grouped(value_runs_max) + " ranges");
   }
-  out.typed_field = values.number;
+  out.values_field = values.number;
   const bool floats = values.number == onnx_field::float_data && values.type == wire_type::fixed32;
   const bool doubles =
       values.number == onnx_field::double_data && values.type == wire_type::fixed64;
@@ -73,7 +73,7 @@ bool read_typed(protobuf_reader& in, const protobuf_field& values, onnx_tensor& 
     return in.fail(values, errc::malformed_header,
                    "field " + grouped(values.number) + " has values of another kind");
   }
-  if (values.bytes > 0) out.typed.push_back({values.offset, values.bytes});
+  if (values.bytes > 0) out.value_runs.push_back({values.offset, values.bytes});
   return true;
 }
 
@@ -84,7 +84,7 @@ bool read_field(protobuf_reader& in, const protobuf_field& part, onnx_tensor& ou
     case onnx_field::int32_data:
     case onnx_field::int64_data:
     case onnx_field::double_data:
-    case onnx_field::uint64_data: return read_typed(in, part, out);
+    case onnx_field::uint64_data: return read_values(in, part, out);
     case onnx_field::name_field: return in.text(part, onnx_text_bytes_max, out.name);
     case onnx_field::external_data: return read_external(in, part, out);
     case onnx_field::raw_data:
@@ -133,10 +133,10 @@ constexpr auto value_attributes = std::to_array<value_attribute>({
 // of values to `count`.
 bool read_numbers(protobuf_reader& in, const protobuf_field& values, bool floats, onnx_tensor& out,
                   std::uint64_t& count) {
-  protobuf_field typed = values;
-  typed.number = floats ? onnx_field::float_data : onnx_field::int64_data;
+  protobuf_field typed_values = values;
+  typed_values.number = floats ? onnx_field::float_data : onnx_field::int64_data;
   if (out.file_byte == 0) out.file_byte = values.offset;
-  if (!read_typed(in, typed, out)) return false;
+  if (!read_values(in, typed_values, out)) return false;
   if (floats) {
     if (values.bytes % sizeof(float) != 0) {
       return in.fail(values, errc::wrong_tensor_bytes, "the packed floats end inside a float");
@@ -206,7 +206,7 @@ bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_t
   if (in.failed()) return false;
   in.leave();
   // A tensor with elements must have data, so that a small file cannot declare many large tensors.
-  const bool has_data = out.raw || !out.typed.empty() || out.external;
+  const bool has_data = out.raw || !out.value_runs.empty() || out.external;
   const bool empty = std::ranges::find(out.dims, std::uint64_t{0}) != out.dims.end();
   if (has_data || empty || out.data_type == onnx_string_type) return true;
   return in.fail(onnx_fault(out, errc::wrong_tensor_bytes, "it has no data"));

@@ -75,8 +75,8 @@ struct onnx_tensor {
   std::uint64_t data_type = 0;
   std::optional<onnx_run> raw;
   // Number of the field with the values, such as float_data. 0 if no field has values.
-  std::uint32_t typed_field = 0;
-  std::vector<onnx_run> typed;
+  std::uint32_t values_field = 0;
+  std::vector<onnx_run> value_runs;  // The values in `values_field`.
   bool external = false;
   std::optional<std::string> location;
   std::optional<std::uint64_t> external_offset;

@@ -19,7 +19,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::uint64_t magic_bytes = 8;
-constexpr std::uint64_t size_bytes = 8;
+constexpr std::uint64_t size_field_bytes = 8;
 // A file has at least the magic number, the size of the manifest, and the magic number again.
 // Version 0.1 has only one magic number.
 constexpr std::uint64_t file_bytes_min = 24;
@@ -55,7 +55,7 @@ result<std::string> text_at(input& from, std::uint64_t offset, std::size_t bytes
 // Returns the offset of the manifest. The manifest ends at `end`, and its size follows.
 result<std::uint64_t> manifest_begin(input& from, std::uint64_t end) {
   std::uint64_t bytes = 0;
-  input_cursor in(from, end, end + size_bytes);
+  input_cursor in(from, end, end + size_field_bytes);
   if (!in.number(bytes)) return in.error();
   if (bytes > zt_index_bytes_max) {
     return fault{errc::header_too_large, "byte " + grouped(end),
@@ -71,7 +71,7 @@ result<std::uint64_t> manifest_begin(input& from, std::uint64_t end) {
 }
 
 // Returns the encoded attribute map in the range `extent`.
-result<std::string> encoded(input& from, const range& extent) {
+result<std::string> read_encoded_attributes(input& from, const range& extent) {
   return extent.count() == 0 ? std::string() : text_at(from, extent.begin, extent.count());
 }
 
@@ -86,7 +86,7 @@ result<file_entries> parse(input& from, strictness strictness, zt_index* index) 
   if (!magic) return magic.error();
   const bool is_0_1 = *magic == zt_0_1_magic;
   if (!is_0_1 && *magic != zt_magic) return wrong_magic(*magic);
-  std::uint64_t manifest_end = file_bytes - size_bytes;
+  std::uint64_t manifest_end = file_bytes - size_field_bytes;
   if (!is_0_1) {
     if (file_bytes < file_bytes_min) {
       return fault{errc::header_too_small, "byte 0",
@@ -108,9 +108,9 @@ result<file_entries> parse(input& from, strictness strictness, zt_index* index) 
   file_entries entries;
   input_cursor in(from, *begin, manifest_end);
   zt_index_reader reader(in, file_bytes, strictness, entries, index);
-  zt_blob_rules blobs = {magic_bytes, *begin, zt_alignment, is_0_1};
-  if (!(is_0_1 ? reader.read_0_1(blobs) : reader.read(blobs))) return in.error();
-  reader.read_unsized(from, blobs);
+  zt_blob_rules blob_rules = {magic_bytes, *begin, zt_alignment, is_0_1};
+  if (!(is_0_1 ? reader.read_0_1(blob_rules) : reader.read(blob_rules))) return in.error();
+  reader.read_unsized(from, blob_rules);
   separate_zt_names(entries, reader.first_parts());
   if (auto duplicate = sort_by_offset(entries.tensors)) return *duplicate;
   if (index != nullptr) {
@@ -161,11 +161,11 @@ result<file_entries> parse_zt(input& from, strictness strictness) {
 result<zt_index> read_zt_index(input& from) {
   zt_index out;
   if (auto status = parse(from, strictness::strict, &out); !status) return status.error();
-  auto file_attributes = encoded(from, out.attribute_bytes);
+  auto file_attributes = read_encoded_attributes(from, out.attribute_bytes);
   if (!file_attributes) return file_attributes.error();
   out.encoded_attributes = std::move(*file_attributes);
   for (zt_object& object : out.objects) {
-    auto object_attributes = encoded(from, object.attribute_bytes);
+    auto object_attributes = read_encoded_attributes(from, object.attribute_bytes);
     if (!object_attributes) return object_attributes.error();
     object.encoded_attributes = std::move(*object_attributes);
   }

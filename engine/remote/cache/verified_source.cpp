@@ -288,7 +288,7 @@ std::optional<chunk> digest_passes::take_next() {
     chunk out = std::move(first->second);
     chunks_.erase(first);
     front_ = out.end;
-    repeated_.pass(front_, out.bytes);
+    repeated_.add(front_, out.bytes);
     return out;
   }
   const std::uint64_t unread = is_finishing_ ? from->bytes() : front_;
@@ -297,7 +297,7 @@ std::optional<chunk> digest_passes::take_next() {
   out.bytes = header_.find({front_, std::max(front_, limit)});
   if (out.bytes.empty()) return std::nullopt;
   front_ = out.end = front_ + out.bytes.size();
-  repeated_.pass(front_, out.bytes);
+  repeated_.add(front_, out.bytes);
   return out;
 }
 

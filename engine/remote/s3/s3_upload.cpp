@@ -91,30 +91,30 @@ std::uint64_t part_layout::bytes_of(std::uint32_t part) const noexcept {
 
 http_url s3_begin_url(const http_url& object) { return with_query(object, "uploads="); }
 
-http_url s3_part_url(const http_url& object, std::uint32_t number, std::string_view upload) {
+http_url s3_part_url(const http_url& object, std::uint32_t number, std::string_view upload_id) {
   return with_query(
-      object, "partNumber=" + std::to_string(number) + "&uploadId=" + percent_encoded(upload));
+      object, "partNumber=" + std::to_string(number) + "&uploadId=" + percent_encoded(upload_id));
 }
 
-http_url s3_upload_url(const http_url& object, std::string_view upload) {
-  return with_query(object, "uploadId=" + percent_encoded(upload));
+http_url s3_end_url(const http_url& object, std::string_view upload_id) {
+  return with_query(object, "uploadId=" + percent_encoded(upload_id));
 }
 
-result<std::string> parse_s3_upload(std::string_view xml) {
-  std::string upload;
+result<std::string> parse_s3_upload_id(std::string_view xml) {
+  std::string upload_id;
   auto parsed = parse_xml(xml, [&](const xml_element& element) -> result<void> {
     // rclone's S3 server sends the second name.
-    const bool is_upload = element.path == "InitiateMultipartUploadResult/UploadId" ||
-                           element.path == "InitiateMultipartUpload/UploadId";
-    if (is_upload) upload = element.text;
+    const bool is_upload_id = element.path == "InitiateMultipartUploadResult/UploadId" ||
+                              element.path == "InitiateMultipartUpload/UploadId";
+    if (is_upload_id) upload_id = element.text;
     return {};
   });
   if (!parsed) return parsed.error();
-  if (!upload.empty() && upload.size() <= upload_id_bytes_max) return upload;
+  if (!upload_id.empty() && upload_id.size() <= upload_id_bytes_max) return upload_id;
   return fault{errc::malformed_answer, "", "the server began no upload: it sent no valid UploadId"};
 }
 
-std::string s3_completion(const part_etags& etags) {
+std::string s3_completion_body(const part_etags& etags) {
   std::string out = "<CompleteMultipartUpload>";
   for (const auto& [part, etag] : etags) {
     out += "<Part><PartNumber>" + std::to_string(part + 1) + "</PartNumber><ETag>" + etag +

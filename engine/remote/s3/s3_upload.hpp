@@ -48,17 +48,18 @@ class part_layout {
 // The addresses of the requests of an upload. `object` is the address of the object.
 http_url s3_begin_url(const http_url& object);
 // `number` is the number of the part for the server, 1 to 10,000.
-http_url s3_part_url(const http_url& object, std::uint32_t number, std::string_view upload);
-http_url s3_upload_url(const http_url& object, std::string_view upload);
+http_url s3_part_url(const http_url& object, std::uint32_t number, std::string_view upload_id);
+// POST completes the upload, and DELETE aborts the upload.
+http_url s3_end_url(const http_url& object, std::string_view upload_id);
 
 // Returns the identifier of the upload. Returns malformed_answer if the body has no valid
 // identifier.
-result<std::string> parse_s3_upload(std::string_view xml);
+result<std::string> parse_s3_upload_id(std::string_view xml);
 
 // ETags of the parts, by number from 0.
 using part_etags = std::map<std::uint32_t, std::string>;
 // Returns the body of the request that completes an upload.
-std::string s3_completion(const part_etags& etags);
+std::string s3_completion_body(const part_etags& etags);
 // Returns true if the body confirms the completion. A response with the status 200 may be an error.
 bool is_s3_completion(std::string_view xml);
 // Returns the ETag of the complete object: the MD5 of the concatenated MD5 digests of all parts,

@@ -13,7 +13,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::uint64_t stored_at_once = std::uint64_t{256} << 10;
+constexpr std::uint64_t stored_read_bytes = std::uint64_t{256} << 10;
 
 std::string lower_case(std::string text) {
   for (char& letter : text) {
@@ -24,25 +24,25 @@ std::string lower_case(std::string text) {
 
 }  // namespace
 
-result<std::span<const std::byte>> hashed_component::next(std::uint64_t offset,
+result<std::span<const std::byte>> hashed_component::read(std::uint64_t offset,
                                                           std::span<std::byte> buffer) {
   const auto bytes = read_fully(fd_, *part_.offset + offset, buffer);
   if (!bytes) return bytes.error();
   if (*bytes < buffer.size()) return fault{errc::truncated_file, ""};
-  if (pass_.update) pass_.update(buffer);
+  if (hasher_.update) hasher_.update(buffer);
   hashed_ = offset + buffer.size();
   return buffer;
 }
 
 result<void> hashed_component::compare() {
-  if (!pass_.finish) return {};
-  std::vector<std::byte> buffer(stored_at_once);
+  if (!hasher_.finish) return {};
+  std::vector<std::byte> buffer(stored_read_bytes);
   while (hashed_ < *part_.length) {
     const std::uint64_t step = std::min<std::uint64_t>(*part_.length - hashed_, buffer.size());
-    auto bytes = next(hashed_, std::span(buffer).first(static_cast<std::size_t>(step)));
+    auto bytes = read(hashed_, std::span(buffer).first(static_cast<std::size_t>(step)));
     if (!bytes) return bytes.error();
   }
-  const std::string computed = zt_digest_text(*digest_kind(part_), pass_.finish());
+  const std::string computed = zt_digest_text(*digest_kind(part_), hasher_.finish());
   if (lower_case(computed) == lower_case(part_.digest)) return {};
   return fault{errc::wrong_digest, "",
                "the digest of its component '" + printable(part_.name) + "' is " + computed +
@@ -59,11 +59,11 @@ result<decoded_component> decoded_component::make(hashed_component& stored,
   return out;
 }
 
-result<std::span<const std::byte>> decoded_component::next(std::uint64_t offset,
+result<std::span<const std::byte>> decoded_component::read(std::uint64_t offset,
                                                            std::span<std::byte> buffer) {
   if (decoder_) {
     if (auto filled = decode(buffer); !filled) return filled.error();
-  } else if (auto filled = stored_.next(offset, buffer); !filled) {
+  } else if (auto filled = stored_.read(offset, buffer); !filled) {
     return filled.error();
   }
   for (std::size_t element = 0; part_.swap_bytes > 1 && element < buffer.size();
@@ -80,14 +80,14 @@ result<void> decoded_component::decode(std::span<std::byte> buffer) {
     undecoded_ = undecoded_.subspan(step->taken);
     buffer = buffer.subspan(step->produced);
     if (step->taken > 0 || step->produced > 0) continue;
-    if (taken_ == *part_.length) {
+    if (stored_bytes_read_ == *part_.length) {
       return fault{errc::malformed_stream, "", "the stream ends before all bytes are decoded"};
     }
-    const std::uint64_t left = *part_.length - taken_;
-    buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(left, stored_at_once)));
-    auto read = stored_.next(taken_, buffer_);
-    if (!read) return read.error();
-    taken_ += buffer_.size();
+    const std::uint64_t left = *part_.length - stored_bytes_read_;
+    buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(left, stored_read_bytes)));
+    auto bytes = stored_.read(stored_bytes_read_, buffer_);
+    if (!bytes) return bytes.error();
+    stored_bytes_read_ += buffer_.size();
     undecoded_ = buffer_;
   }
   return {};
