@@ -88,7 +88,7 @@ result<std::vector<std::span<std::byte>>> dense_memory_of(const std::vector<dest
     const destination& target = into[pair.destination];
     const bool is_packed = bits(target.dtype) % 8 != 0;
     std::uint64_t bytes = is_packed ? 1 : bits(target.dtype) / 8;
-    bool is_dense = target.on == on;
+    bool is_dense = target.device == on;
     for (std::size_t d = pair.shape.size(); d-- > 0;) {
       const bool is_adjacent = pair.stride_bytes[d] == static_cast<std::int64_t>(bytes);
       is_dense = is_dense && (pair.shape[d] <= 1 || is_adjacent);

@@ -10,7 +10,7 @@ namespace ringload::inline v0 {
 
 destination::destination(std::string n, void* d, ringload::dtype t,
                          detail::list_argument<std::uint64_t> s, ringload::device o)
-    : name(std::move(n)), data(d), dtype(t), shape(std::move(s).take()), on(o) {}
+    : name(std::move(n)), data(d), dtype(t), shape(std::move(s).take()), device(o) {}
 fill_error::fill_error(const error& cause, std::vector<std::string> whole,
                        std::vector<std::string> torn)
     : error(cause),

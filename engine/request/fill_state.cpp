@@ -26,9 +26,9 @@ result<void> check_options(const fill_request& request, const load_options& opti
                  "a fill cannot be checked against a checksum list"};
   }
   for (const destination& target : request.into) {
-    if (devices.find(target.on) != nullptr) continue;
+    if (devices.find(target.device) != nullptr) continue;
     return fault{errc::device_unavailable, "destination '" + printable(target.name) + "'",
-                 "its memory is on " + target.on.name() + ", but " + devices.description()};
+                 "its memory is on " + target.device.name() + ", but " + devices.description()};
   }
   return {};
 }
@@ -36,13 +36,14 @@ result<void> check_options(const fill_request& request, const load_options& opti
 // Fails if the device of the destination does not support the conversion. GPU kernels support fewer
 // pairs of types than the host.
 result<void> check_kernels(const tensor_info& t, const destination& target) {
-  if (target.on == host() || target.dtype == t.dtype || kernels_convert(t.dtype, target.dtype)) {
+  if (target.device == host() || target.dtype == t.dtype ||
+      kernels_convert(t.dtype, target.dtype)) {
     return {};
   }
   return fault{errc::unsupported_dtype, "destination '" + printable(target.name) + "'",
                "the checkpoint has " + std::string(name(t.dtype)) + ", which is converted to " +
                    std::string(name(target.dtype)) +
-                   " only in host memory, but the destination is on " + target.on.name()};
+                   " only in host memory, but the destination is on " + target.device.name()};
 }
 
 // Fails if a fill would convert a quantised tensor, or load a part of a quantised tensor. A fill
@@ -66,7 +67,7 @@ fill_target target_of(const destination& target, matched_tensor matched) {
   fill_target out;
   out.dtype = target.dtype;
   const auto address = reinterpret_cast<std::uintptr_t>(target.data);
-  out.memory = {address, 0, target.on == host()};
+  out.memory = {address, 0, target.device == host()};
   std::uint64_t after = bits(target.dtype) % 8 == 0 ? bits(target.dtype) / 8 : 1;
   std::uint64_t before = 0;
   for (std::size_t d = 0; d < matched.shape.size(); ++d) {
@@ -117,7 +118,7 @@ result<checked_fill> check_fill(const fill_request& request, const load_options&
     out.targets.push_back(target_of(target, std::move(matched_entry)));
     const std::uint64_t address = out.targets.back().memory.address;
     out.plan_destinations.add_callers(reinterpret_cast<std::byte*>(address),
-                                      devices.find(target.on));
+                                      devices.find(target.device));
   }
   return out;
 }

@@ -137,7 +137,7 @@ result<void> matcher::check_overlaps() const {
       return footprints_[candidate].end() <= current.begin();
     });
     for (const std::uint32_t candidate : candidates) {
-      if (into_[candidate].on == into_[d].on && footprints_[candidate].overlaps(current)) {
+      if (into_[candidate].device == into_[d].device && footprints_[candidate].overlaps(current)) {
         return invalid(into_[d], "it overlaps " + destination_place(into_[candidate]));
       }
     }

@@ -26,9 +26,9 @@ namespace ringload::inline v0 {
 /// Memory of the caller for one tensor.
 struct RINGLOAD_EXPORT destination {
   destination() {}
-  /// Describes row-major, dense memory of the device `on`.
+  /// Describes row-major, dense memory of `device`.
   destination(std::string name, void* data, ringload::dtype dtype,
-              detail::list_argument<std::uint64_t> shape, ringload::device on = host());
+              detail::list_argument<std::uint64_t> shape, ringload::device device = host());
 
   std::string name;                   // The name of the tensor that the memory receives.
   void* data = nullptr;               // The element whose index is 0 in every dimension.
@@ -42,7 +42,7 @@ struct RINGLOAD_EXPORT destination {
   /// no check.
   std::uint64_t bytes = 0;
   /// The device of the memory.
-  ringload::device on = host();
+  ringload::device device = host();
   /// An object that the fill keeps alive until completion. If null, the caller must keep `data`
   /// valid.
   std::shared_ptr<void> owner;

@@ -112,7 +112,7 @@ TEST_CASE("delta kernels: a tensor at any address is changed") {
     into[0] =
         destination("w", static_cast<std::byte*>(const_cast<void*>(memory.at("around").data())) + 1,
                     type, {elements});
-    into[0].on = memory.at("around").device();
+    into[0].device = memory.at("around").device();
     update_async(gpu_loader, into, versions.at.path("d.zt"), future).get();
     CHECK(bytes_on_device(memory.at("around")) == "<" + versions.new_version.at("w").bytes + ">");
   }

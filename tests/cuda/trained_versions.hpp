@@ -32,7 +32,7 @@ inline std::vector<destination> destinations_of(const model& source) {
   for (const tensor& each : source) {
     all.emplace_back(std::string(each.name()), each.data(), each.dtype(),
                      std::vector<std::uint64_t>(each.shape().begin(), each.shape().end()));
-    all.back().on = each.device();
+    all.back().device = each.device();
   }
   return all;
 }

@@ -310,8 +310,8 @@ TEST_CASE("devices: copies between them, fills of them and saves from them") {
   std::vector<destination> into = {destination("a", first.data(), dtype::u8, {999}),
                                    destination("c", third.data(), dtype::u8, {300'000}),
                                    destination("d", fourth.data(), dtype::u8, {70'001})};
-  into[1].on = staged_device(1);
-  into[2].on = staged_device(0);
+  into[1].device = staged_device(1);
+  into[2].device = staged_device(0);
   fill_options how;
   how.unexpected = fill_options().unexpected;
   get(with.fill_async(opened, into, filling(how, select().names({"a", "c", "d"})), use_future));

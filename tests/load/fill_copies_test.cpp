@@ -124,9 +124,9 @@ TEST_CASE("fill: a loader of a device fills memory of the device and of the host
       const auto begin = reinterpret_cast<std::uintptr_t>(memory[i].data());
       const auto first = apart_backend::copied_to.lower_bound(begin);
       const bool touched = first != apart_backend::copied_to.end() && *first < begin + bytes;
-      CHECK(touched == (into[i].on == apart()));
+      CHECK(touched == (into[i].device == apart()));
     }
-    into[3].on = apart(1);
+    into[3].device = apart(1);
     const auto failed = failure_of(with.fill_async(opened, into, use_future));
     REQUIRE(failed);
     CHECK(failed->code() == errc::device_unavailable);

@@ -337,7 +337,7 @@ TEST_CASE("fill: what is refused before the first byte is a plain error, and wri
   CHECK(refused([](list& d) { d[1].bytes = 3'999; }) == errc::invalid_destination);
   CHECK(refused([](list& d) { d[1].data = d[0].data; }) == errc::invalid_destination);
   const auto elsewhere = device(device_kind::cuda, 3, host().maker());
-  CHECK(refused([&](list& d) { d[1].on = elsewhere; }) == errc::device_unavailable);
+  CHECK(refused([&](list& d) { d[1].device = elsewhere; }) == errc::device_unavailable);
   load_options converting;
   converting.dtype = dtype::f16;
   CHECK(refused([](list&) {}, converting) == errc::unsupported_dtype);

@@ -293,7 +293,7 @@ TEST_CASE("destination_of: a DLPack tensor keeps its owner until the last copy i
     CHECK(copy.dtype == dtype::f16);
     CHECK(copy.shape == shape{2, 3});
     CHECK(copy.strides == std::vector<std::int64_t>{6, 2});
-    CHECK(copy.on == host());
+    CHECK(copy.device == host());
     CHECK(given.released == 0);
   }
   CHECK(given.released == 1);
