@@ -29,9 +29,11 @@ namespace ringload::inline v0 {
 /// `errc::rank_failed` within `timeout`. MPI does not report which rank died. Therefore the error
 /// names the rank whose message did not arrive. On the root of a broadcast or scatter, the error
 /// names "another rank". After this failure, the remaining processes must end with _exit or
-/// MPI_Abort. MPI_Finalize may wait forever for the dead process. Over TCP, Open MPI 4.1.4
-/// sometimes never returns from MPI_Testany after a process has died. Then the call does not fail
-/// either. Therefore mpirun must end all processes if the job uses TCP.
+/// MPI_Abort. MPI_Finalize may wait forever for the dead process.
+///
+/// Open MPI 4.1.4 sometimes never returns from MPI_Testany after a process has died or was stopped:
+/// over TCP, and rarely over shared memory. Then the call does not fail either. Therefore mpirun
+/// should end all processes.
 ///
 /// After a failure, the group cannot be used. MPI may still access the group's buffer of 2 MiB,
 /// because a collective call cannot be cancelled. Therefore the buffer is not freed until the
