@@ -48,7 +48,8 @@ constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 constexpr std::size_t pieces_max = 2;  // Pieces of a broadcast in flight.
 // In a ring between machines, a piece and its header must fit the largest message that MPI sends
 // without an answer of the receiver. Over TCP, Open MPI's limit is 64 KiB. The answer to a larger
-// message waits behind the bytes that the receiver sends, and meanwhile the sender's link is idle.
+// message waits behind the bytes that the receiver sends, and meanwhile the sender's link is idle
+// (bench/results/2026-11-27-ranks.md).
 constexpr std::size_t ring_piece_bytes = (std::size_t{1} << 16) - 1024;
 constexpr std::size_t ring_pieces_max = 16;  // Pieces in flight, in each direction.
 constexpr std::size_t buffer_bytes = std::size_t{1} << 21;
