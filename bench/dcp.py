@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/dcp.py FOLDER [--mib N] [--repeat N]: a checkpoint that four ranks have saved with
-torch.distributed.checkpoint, as boxes of a 2 x 2 mesh, loaded with a cold page cache.
+"""bench/dcp.py FOLDER [--mib N] [--side N] [--warm] [--repeat N]: a checkpoint that four ranks have
+saved with torch.distributed.checkpoint, as boxes of a 2 x 2 mesh, loaded with a cold page cache, or
+with the files in the page cache. The tensors have N x N elements of bf16.
 
-Writes the checkpoint to FOLDER/dcp unless it is there. In turns, by PyTorch's own reader and by
+Writes the checkpoint to FOLDER/dcp-MIB-SIDE unless it is there. In turns, by PyTorch's own reader and by
 ringload: all tensors in one process; and on four ranks, each tensor divided along dimension 0, and
 along dimension 1. A run ends when the last rank has its tensors. Every result is compared once.
 Bytes are those of the drive that holds FOLDER, as /proc/diskstats counts them, over the bytes of the
@@ -23,12 +24,12 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor, init_dev
 from torch_ranks import bytes_of_drive, drop_cache, run_ranks
 
 RANKS = 4
-ROWS, COLUMNS = 4096, 4096
+side = 4096
 
 
 def full(number):
     generator = torch.Generator().manual_seed(number)
-    return torch.rand(ROWS, COLUMNS, generator=generator).to(torch.bfloat16)
+    return torch.rand(side, side, generator=generator).to(torch.bfloat16)
 
 
 def save(folder, count):
@@ -42,7 +43,7 @@ def save(folder, count):
 
 def torch_whole(folder, names, group):
     if distributed.get_rank(group) == 0:
-        state = {name: torch.empty(ROWS, COLUMNS, dtype=torch.bfloat16) for name in names}
+        state = {name: torch.empty(side, side, dtype=torch.bfloat16) for name in names}
         checkpoint.load(state, checkpoint_id=folder, no_dist=True)
         return state
 
@@ -56,7 +57,7 @@ def ringload_whole(folder, names, group):
 
 def torch_divided(folder, names, dim):
     mesh = init_device_mesh("cpu", (RANKS,))
-    shape = [ROWS, COLUMNS]
+    shape = [side, side]
     shape[dim] //= RANKS
     state = {
         name: DTensor.from_local(
@@ -94,7 +95,18 @@ def check(way, state, names, rank):
             assert torch.equal(state[name], expected), (way, name)
 
 
-def rank_main(rank, store, folder, count, repeat):
+def prepare(folder, warm):
+    """The files are in the page cache afterwards, or they are not."""
+    for path in pathlib.Path(folder).iterdir():
+        if warm:
+            path.read_bytes()
+        else:
+            drop_cache(path)
+
+
+def rank_main(rank, store, folder, count, tensor_side, warm, repeat):
+    global side
+    side = tensor_side
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
@@ -110,8 +122,7 @@ def rank_main(rank, store, folder, count, repeat):
     for turn in range(repeat):
         for way, load in WAYS.items():
             if rank == 0:
-                for path in pathlib.Path(folder).iterdir():
-                    drop_cache(path)
+                prepare(folder, warm)
                 before = bytes_of_drive(folder)
             distributed.barrier(group)
             begin = time.monotonic()
@@ -124,7 +135,7 @@ def rank_main(rank, store, folder, count, repeat):
             del state
             distributed.barrier(group)
     if rank == 0:
-        print_table(results, count * ROWS * COLUMNS * 2)
+        print_table(results, count * side * side * 2)
     distributed.destroy_process_group()
 
 
@@ -144,12 +155,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder")
     parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--side", type=int, default=4096)
+    parser.add_argument("--warm", action="store_true")
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
-    count = max(1, options.mib * 2**20 // (ROWS * COLUMNS * 2))
+    count = max(1, options.mib * 2**20 // (options.side**2 * 2))
     os.makedirs(options.folder, exist_ok=True)
-    folder = os.path.join(options.folder, "dcp")
-    run_ranks(rank_main, RANKS, options.folder, folder, count, options.repeat)
+    folder = os.path.join(options.folder, f"dcp-{options.mib}-{options.side}")
+    run_ranks(rank_main, RANKS, options.folder, folder, count, options.side, options.warm,
+              options.repeat)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,16 @@ process group of torch.distributed (Gloo) gets whole, with a cold page cache bef
 
 In turns: one process with ringload.load(); ringload.torch.load() by memory that all ranks map, by
 mapped files, and by calls of the group; the same divided by a plan along dimension 0; the plug-in
-for vLLM on a stand-in for the engine, with "distributed" and without; and safetensors, a rank by a
-rank. A run ends when the last rank has its tensors, one byte of each page of which it has read. Bytes are those
+for vLLM on a stand-in for the engine, with "distributed" and without; safetensors, a rank by a rank;
+and, as a bound of the ways that give each rank the whole file in memory of its own, no load at all:
+each rank copies as many bytes from memory into new huge pages. --ways has parts of the names. A run
+ends when the last rank has its tensors, one byte of each page of which it has read. Bytes are those
 of the drive that holds FILE, as /proc/diskstats counts them. Prints a table of medians, and the
 ratios to one process with the whole file."""
 import argparse
 import datetime
+import functools
+import mmap
 import multiprocessing
 import os
 import statistics
@@ -98,6 +102,19 @@ def by_safetensors(path, group):
     touch_all(load_file(path).items())
 
 
+@functools.cache
+def copied_bytes():
+    return torch.ones(256 << 20, dtype=torch.uint8)
+
+
+def copy_only(path, group):
+    size = os.path.getsize(path)
+    memory = mmap.mmap(-1, size)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    for part in torch.frombuffer(memory, dtype=torch.uint8).split(len(copied_bytes())):
+        part.copy_(copied_bytes()[: len(part)])
+
+
 WAYS = {
     "one process, the whole file": whole,
     "ringload.torch, shared memory": shared,
@@ -108,6 +125,7 @@ WAYS = {
     "plug-in, distributed": plugin_distributed,
     "plug-in, each rank all": plugin,
     "safetensors, each rank all": by_safetensors,
+    "no load: each rank copies as much": copy_only,
 }
 
 
@@ -128,14 +146,15 @@ def bytes_of_drive(path):
     raise SystemExit(f"{path} is on no block device")
 
 
-def rank_main(rank, store, ranks, path, repeat, results):
+def rank_main(rank, store, ranks, path, repeat, ways, results):
     torch.set_num_threads(1)
     distributed.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=ranks,
         timeout=datetime.timedelta(minutes=5))
     group = distributed.new_group(list(range(ranks)))
+    copied_bytes()
     for _ in range(repeat):
-        for name, way in WAYS.items():
+        for name, way in chosen(ways).items():
             if rank == 0:
                 drop_cache(path)
                 before = bytes_of_drive(path)
@@ -147,15 +166,22 @@ def rank_main(rank, store, ranks, path, repeat, results):
                 seconds = time.monotonic() - begin
                 results.append((name, seconds, bytes_of_drive(path) - before))
     if rank == 0:
-        print_table(results, os.path.getsize(path))
+        print_table(results, os.path.getsize(path), chosen(ways))
     distributed.destroy_process_group()
 
 
-def print_table(results, size):
+def chosen(ways):
+    """The ways whose names hold one of the comma-separated texts, and the first, as a base."""
+    first = next(iter(WAYS))
+    return {name: way for name, way in WAYS.items()
+            if name == first or any(text in name for text in ways.split(","))}
+
+
+def print_table(results, size, ways):
     base = statistics.median(seconds for name, seconds, _ in results if name == next(iter(WAYS)))
     print("| way | s, median | least .. most | time / one process | bytes read / file |")
     print("|---|---|---|---|---|")
-    for name in WAYS:
+    for name in ways:
         seconds = sorted(s for way, s, _ in results if way == name)
         read = statistics.median(b for way, _, b in results if way == name)
         median = statistics.median(seconds)
@@ -187,9 +213,11 @@ def main():
     parser.add_argument("file")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--ways", default="")
     options = parser.parse_args()
     folder = os.path.dirname(os.path.abspath(options.file))
-    run_ranks(rank_main, options.ranks, folder, options.ranks, options.file, options.repeat, [])
+    run_ranks(rank_main, options.ranks, folder, options.ranks, options.file, options.repeat,
+              options.ways, [])
 
 
 if __name__ == "__main__":

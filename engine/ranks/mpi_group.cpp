@@ -9,17 +9,16 @@
 // inherited from `group` and uses messages. MPI_Ibarrier takes the same time
 // (bench/results/2026-11-24-group-calls.md), and cannot report which rank is missing.
 //
-// All messages are copied through one buffer with room for four pieces. broadcast() uses two
-// pieces: this rank copies one piece while MPI transfers the other. A ring receives two pieces and
-// sends two. MPI forbids MPI_Cancel and MPI_Request_free for a collective call, and cannot cancel
-// every message. So MPI may access the buffer after a failure: then the buffer and requests leak.
+// All messages are copied through one buffer. broadcast() uses two pieces of the buffer: this rank
+// copies one piece while MPI transfers the other. A ring uses one half of the buffer to receive and
+// the other half to send. MPI forbids MPI_Cancel and MPI_Request_free for a collective call, and
+// cannot cancel every message. So MPI may access the buffer after a failure: then the buffer and
+// requests leak.
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <ringload/error.hpp>
@@ -33,9 +32,12 @@
 #include "base/bounded_timeout.hpp"
 #include "base/retry_allocation.hpp"
 #include "ranks/broadcast_route.hpp"
+#include "ranks/mpi_errors.hpp"
 #include "ranks/ring_pieces.hpp"
 
 namespace ringload::inline v0 {
+
+namespace detail {
 
 namespace {
 
@@ -43,8 +45,16 @@ constexpr int message_tag = 1;
 constexpr int failure_tag = 2;
 // A piece of this size stays in the processor's cache during the copy.
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
-constexpr std::size_t pieces_max = 2;  // Pieces in flight, in each direction.
-constexpr int unknown_rank = -1;       // Used if MPI does not report which rank is missing.
+constexpr std::size_t pieces_max = 2;  // Pieces of a broadcast in flight.
+// In a ring between machines, a piece and its header must fit the largest message that MPI sends
+// without an answer of the receiver. Over TCP, Open MPI's limit is 64 KiB. The answer to a larger
+// message waits behind the bytes that the receiver sends, and meanwhile the sender's link is idle
+// (bench/results/2026-11-27-ranks.md).
+constexpr std::size_t ring_piece_bytes = (std::size_t{1} << 16) - 1024;
+constexpr std::size_t ring_pieces_max = 16;  // Pieces in flight, in each direction.
+constexpr std::size_t buffer_bytes = std::size_t{1} << 21;
+static_assert(pieces_max * piece_bytes <= buffer_bytes);
+static_assert(2 * ring_pieces_max * ring_piece_bytes <= buffer_bytes);
 // Number of tests without a pause. A message within a machine arrives after a few hundred tests.
 constexpr unsigned busy_tests = 2000;
 constexpr std::chrono::microseconds test_interval{50};
@@ -52,48 +62,21 @@ constexpr std::chrono::microseconds test_interval{50};
 // microseconds.
 constexpr std::chrono::milliseconds notify_timeout{100};
 
-std::string name_of(int rank) {
-  return rank == unknown_rank ? "another rank" : "rank " + std::to_string(rank);
-}
-
-std::string text_of(int returned) {
-  std::array<char, MPI_MAX_ERROR_STRING> text = {};
-  int length = 0;
-  MPI_Error_string(returned, text.data(), &length);
-  return {text.data(), static_cast<std::size_t>(length)};
-}
-
-void check(int returned, const char* call) {
-  if (returned != MPI_SUCCESS) throw error(errc::rank_failed, call, text_of(returned));
-}
-
-// A message that reports a failure: the number of the failed rank, and the reason.
-struct failure {
-  std::int32_t rank = 0;
-  std::array<char, 1000> reason = {};  // Zero-terminated.
-};
-
-failure failure_of(int rank, std::string_view reason) noexcept {
-  failure out = {rank, {}};
-  std::memcpy(out.reason.data(), reason.data(), std::min(reason.size(), out.reason.size() - 1));
-  return out;
-}
-
 class mpi_ranks final : public group {
  public:
   mpi_ranks(MPI_Comm comm, std::chrono::milliseconds timeout)
-      : comm_(comm), timeout_(detail::bounded_timeout(timeout)) {
-    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
-    check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+      : comm_(comm), timeout_(bounded_timeout(timeout)) {
+    check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
     MPI_Comm machine = MPI_COMM_NULL;
-    check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &machine),
-          "MPI_Comm_split_type");
+    check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &machine),
+              "MPI_Comm_split_type");
     int ranks_of_machine = 0;
-    check(MPI_Comm_size(machine, &ranks_of_machine), "MPI_Comm_size");
+    check_mpi(MPI_Comm_size(machine, &ranks_of_machine), "MPI_Comm_size");
     is_one_machine_ = ranks_of_machine == size_;
     MPI_Comm_free(&machine);
-    buffer_ = std::make_unique<std::byte[]>(2 * pieces_max * piece_bytes);
+    buffer_ = std::make_unique<std::byte[]>(buffer_bytes);
   }
 
   ~mpi_ranks() override {
@@ -134,7 +117,7 @@ class mpi_ranks final : public group {
 
   void broadcast(std::span<std::byte> bytes, std::uint32_t root) override {
     check_ended();
-    if (!is_one_machine_ && detail::is_chain_faster(bytes.size(), size(), piece_bytes)) {
+    if (!is_one_machine_ && is_chain_faster(bytes.size(), size(), ring_piece_bytes)) {
       const gathered_part whole = {bytes, root};
       return send_around_ring({&whole, 1});
     }
@@ -206,48 +189,51 @@ class mpi_ranks final : public group {
   void interrupt() noexcept override { interrupted_ = true; }
 
  private:
-  // Forwards each piece to the next rank after its arrival, while later pieces arrive. At most two
-  // pieces are received and at most two are sent at the same time.
+  // Forwards each piece to the next rank after its arrival, while later pieces arrive. The sends
+  // are synchronous, so the next rank never stores more than `ring_pieces_max` pieces for which it
+  // has not called MPI_Irecv.
   void send_around_ring(std::span<const gathered_part> parts) {
-    const detail::ring_pieces ring = detail::ring_pieces_of(parts, rank(), size(), piece_bytes);
+    const ring_pieces ring = ring_pieces_of(parts, rank(), size(), ring_piece_bytes);
     const int previous = (rank_ + size_ - 1) % size_;
     const int next = (rank_ + 1) % size_;
-    // Requests 0 and 1 receive, and requests 2 and 3 send.
-    std::array<MPI_Request, 2 * pieces_max> requests;
+    // The first half of the requests receives, and the second half sends.
+    std::array<MPI_Request, 2 * ring_pieces_max> requests;
     requests.fill(MPI_REQUEST_NULL);
     std::size_t started = ring.receive_begin;   // The next piece to be received.
     std::size_t received = ring.receive_begin;  // The first piece that has not arrived.
     std::size_t sent = 0;
     while (received < ring.pieces.size() || sent < ring.send_end) {
-      for (; started < std::min(received + pieces_max, ring.pieces.size()); ++started) {
-        require(MPI_Irecv(buffer_for(started), static_cast<int>(ring.pieces[started].size()),
-                          MPI_BYTE, previous, message_tag, comm_, &requests[started % pieces_max]),
+      for (; started < std::min(received + ring_pieces_max, ring.pieces.size()); ++started) {
+        const std::size_t slot = started % ring_pieces_max;
+        require(MPI_Irecv(ring_slot(slot), static_cast<int>(ring.pieces[started].size()), MPI_BYTE,
+                          previous, message_tag, comm_, &requests[slot]),
                 "MPI_Irecv");
       }
       for (; sent < std::min(received, ring.send_end); ++sent) {
-        MPI_Request& request = requests[pieces_max + sent % pieces_max];
-        if (request != MPI_REQUEST_NULL) break;
+        const std::size_t slot = ring_pieces_max + sent % ring_pieces_max;
+        if (requests[slot] != MPI_REQUEST_NULL) break;
         const auto piece = ring.pieces[sent];
-        std::byte* const copy = buffer_for(sent) + pieces_max * piece_bytes;
-        std::memcpy(copy, piece.data(), piece.size());
-        require(MPI_Isend(copy, static_cast<int>(piece.size()), MPI_BYTE, next, message_tag, comm_,
-                          &request),
-                "MPI_Isend");
+        std::memcpy(ring_slot(slot), piece.data(), piece.size());
+        require(MPI_Issend(ring_slot(slot), static_cast<int>(piece.size()), MPI_BYTE, next,
+                           message_tag, comm_, &requests[slot]),
+                "MPI_Issend");
       }
       const int blamed = received < started ? previous : next;
       wait_for_any(requests, blamed);
-      for (; received < started && requests[received % pieces_max] == MPI_REQUEST_NULL; ++received)
-        std::memcpy(ring.pieces[received].data(), buffer_for(received),
-                    ring.pieces[received].size());
+      for (; received < started; ++received) {
+        const std::size_t slot = received % ring_pieces_max;
+        if (requests[slot] != MPI_REQUEST_NULL) break;
+        std::memcpy(ring.pieces[received].data(), ring_slot(slot), ring.pieces[received].size());
+      }
     }
-    for (MPI_Request& request : std::span(requests).last(pieces_max)) wait_for(request, next);
+    for (MPI_Request& request : std::span(requests).last(ring_pieces_max)) wait_for(request, next);
   }
 
   // Ends the group if the call has failed. Leaks the buffer, which earlier calls may still use.
   void require(int returned, const char* call) {
     if (returned == MPI_SUCCESS) return;
     (void)buffer_.release();
-    end(rank_, std::string(call) + ": " + text_of(returned));
+    end(rank_, std::string(call) + ": " + mpi_error_text(returned));
     throw *ended_;
   }
 
@@ -262,6 +248,10 @@ class mpi_ranks final : public group {
 
   std::byte* buffer_for(std::size_t piece) const noexcept {
     return buffer_.get() + piece % pieces_max * piece_bytes;
+  }
+
+  std::byte* ring_slot(std::size_t slot) const noexcept {
+    return buffer_.get() + slot * ring_piece_bytes;
   }
 
   static std::span<std::byte> piece_of(std::span<std::byte> bytes, std::size_t piece) noexcept {
@@ -290,7 +280,7 @@ class mpi_ranks final : public group {
       int index = 0;
       const int failed = MPI_Testany(static_cast<int>(requests.size()), requests.data(), &index,
                                      &done, MPI_STATUS_IGNORE);
-      if (failed != MPI_SUCCESS) give_up(requests, is_collective, peer, text_of(failed));
+      if (failed != MPI_SUCCESS) give_up(requests, is_collective, peer, mpi_error_text(failed));
       if (done != 0) return;
       if (interrupted_) {
         abandon(requests, is_collective);
@@ -313,17 +303,17 @@ class mpi_ranks final : public group {
 
   // Returns a failure that another rank has reported, or an empty optional. If MPI itself returns
   // an error, this rank is the failed rank.
-  std::optional<failure> next_failure() {
+  std::optional<rank_failure> next_failure() {
     int is_pending = 0;
     MPI_Status status = {};
-    failure reported = {rank_, {}};
+    rank_failure reported = {rank_, {}};
     int failed = MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, comm_, &is_pending, &status);
     if (failed == MPI_SUCCESS && is_pending == 0) return std::nullopt;
     if (failed == MPI_SUCCESS) {
       failed = MPI_Recv(&reported, sizeof reported, MPI_BYTE, status.MPI_SOURCE, failure_tag, comm_,
                         MPI_STATUS_IGNORE);
     }
-    if (failed != MPI_SUCCESS) reported = failure_of(rank_, text_of(failed));
+    if (failed != MPI_SUCCESS) reported = make_rank_failure(rank_, mpi_error_text(failed));
     reported.reason.back() = 0;
     return reported;
   }
@@ -351,7 +341,8 @@ class mpi_ranks final : public group {
   // Ends the group, and reports the failure to all other ranks. The failure message is never freed,
   // because MPI may send it later.
   void end(int because_of, std::string_view reason) noexcept {
-    const auto* const message = new (std::nothrow) failure(failure_of(because_of, reason));
+    const auto* const message =
+        new (std::nothrow) rank_failure(make_rank_failure(because_of, reason));
     for (int peer = 0; message != nullptr && peer < size_; ++peer) {
       MPI_Request request = MPI_REQUEST_NULL;
       if (peer == rank_ || MPI_Isend(message, sizeof *message, MPI_BYTE, peer, failure_tag, comm_,
@@ -367,7 +358,7 @@ class mpi_ranks final : public group {
       if (done == 0) MPI_Request_free(&request);
     }
     retry_allocation(
-        [&] { ended_.emplace(errc::rank_failed, name_of(because_of), std::string(reason)); });
+        [&] { ended_.emplace(errc::rank_failed, mpi_rank_name(because_of), std::string(reason)); });
   }
 
   MPI_Comm comm_;
@@ -375,13 +366,15 @@ class mpi_ranks final : public group {
   int rank_ = 0;
   int size_ = 1;
   bool is_one_machine_ = true;
-  // Buffer for all messages. Only a ring uses its second half. Null after the buffer was leaked.
+  // Buffer for all messages. Null after the buffer was leaked.
   std::unique_ptr<std::byte[]> buffer_;
   std::optional<error> ended_;  // Every later call throws this error.
   std::atomic<bool> interrupted_ = false;
 };
 
 }  // namespace
+
+}  // namespace detail
 
 std::unique_ptr<group> mpi_group(MPI_Comm among, std::chrono::milliseconds timeout) {
   int begun = 0;
@@ -393,8 +386,8 @@ std::unique_ptr<group> mpi_group(MPI_Comm among, std::chrono::milliseconds timeo
                 "MPI was initialized without MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE");
   }
   MPI_Comm comm = MPI_COMM_NULL;
-  check(MPI_Comm_dup(among, &comm), "MPI_Comm_dup");
-  return std::make_unique<mpi_ranks>(comm, timeout);
+  detail::check_mpi(MPI_Comm_dup(among, &comm), "MPI_Comm_dup");
+  return std::make_unique<detail::mpi_ranks>(comm, timeout);
 }
 
 }  // namespace ringload::inline v0

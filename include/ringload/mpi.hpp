@@ -16,7 +16,8 @@ namespace ringload::inline v0 {
 /// Creates a group of the ranks of `communicator`. The group uses a duplicate of `communicator`.
 /// All ranks must call this function together, and must destroy the group before MPI_Finalize.
 /// Messages are in host memory. The group copies each message through a buffer of the group.
-/// Broadcasts use MPI_Ibcast.
+/// Broadcasts use MPI_Ibcast on one machine and for few bytes. Between machines, many bytes travel
+/// around a ring of ranks.
 ///
 /// A load by ranks calls MPI from a thread of the library. Therefore MPI must be initialised with
 /// MPI_THREAD_MULTIPLE. MPI_THREAD_SERIALIZED is sufficient if no other thread calls MPI during the
@@ -30,7 +31,11 @@ namespace ringload::inline v0 {
 /// names "another rank". After this failure, the remaining processes must end with _exit or
 /// MPI_Abort. MPI_Finalize may wait forever for the dead process.
 ///
-/// After a failure, the group cannot be used. MPI may still access the group's buffer of 1 MiB,
+/// Open MPI 4.1.4 sometimes never returns from MPI_Testany after a process has died or was stopped:
+/// over TCP, and rarely over shared memory. Then the call does not fail either. Therefore mpirun
+/// should end all processes.
+///
+/// After a failure, the group cannot be used. MPI may still access the group's buffer of 2 MiB,
 /// because a collective call cannot be cancelled. Therefore the buffer is not freed until the
 /// process ends.
 RINGLOAD_EXPORT std::unique_ptr<group> mpi_group(MPI_Comm communicator,
