@@ -127,6 +127,7 @@ bool client::end_operation(const operation_ptr& of, error_code failed) {
   of->is_completed = true;
   if (of->timer) of->timer->cancel();
   --program_.pending;
+  if (now() > of->end_max) violation("a load ended after its time limit");
   if (!failed) {
     if (of->must_fail) violation("an operation succeeded, expected " + of->must_fail->message());
     return true;
@@ -160,6 +161,8 @@ load_options client::any_options() {
                                    read_route::buffered};
   load_options options;
   options.route = routes[random(std::size(routes))];
+  // A source over HTTP has no direct reads.
+  if (settings().has_server) options.route = read_route::automatic;
   if (random(3) == 0) options.dtype = dtype::bf16;
   return options;
 }
@@ -168,12 +171,14 @@ void client::load() {
   const known_file& file = any_file();
   const load_options options = any_options();
   const bytes_by_name* expected = &expected_of(file, options);
-  auto handler =
-      token<model>(begin_operation(), [self = shared_from_this(), expected](bool ok, model done) {
-        if (ok) self->end_load(std::move(done), *expected, expected->size());
-        self->next();
-      });
-  call([&] { program_.any_loader()->load_async(file.path, options, std::move(handler)); });
+  const std::string source = source_of(file);
+  auto handler = token<model>(begin_load(file, source),
+                              [self = shared_from_this(), expected](bool ok, model done) {
+                                if (ok)
+                                  self->end_load(std::move(done), *expected, expected->size());
+                                self->next();
+                              });
+  call([&] { program_.any_loader()->load_async(source, options, std::move(handler)); });
 }
 
 // Loads and compares the digests of a list. One digest of the list may be wrong.
@@ -183,13 +188,14 @@ void client::load_verified() {
   load_options options = any_options();
   options.dtype.reset();
   options.verify = is_wrong ? &file.wrong_digests : &file.digests;
-  operation_ptr begun = begin_operation();
+  const std::string source = source_of(file);
+  operation_ptr begun = begin_load(file, source);
   if (is_wrong) begun->must_fail = errc::wrong_digest;
   auto handler = token<model>(begun, [self = shared_from_this(), &file](bool ok, model done) {
     if (ok) self->end_load(std::move(done), file.stored, file.stored.size());
     self->next();
   });
-  call([&] { program_.any_loader()->load_async(file.path, options, std::move(handler)); });
+  call([&] { program_.any_loader()->load_async(source, options, std::move(handler)); });
 }
 
 // Copies a tensor of a model that is kept.
@@ -222,13 +228,14 @@ void client::end_load(model done, const bytes_by_name& expected, std::size_t cou
 
 void client::load_selected() {
   const known_file& file = any_file();
+  const std::string source = source_of(file);
   auto handler = token<checkpoint>(
       begin_operation(),
       [self = shared_from_this(), &file, begin = history_now()](bool ok, checkpoint opened) {
         if (!ok) return self->next();
         self->load_some(file, opened, begin);
       });
-  call([&] { program_.any_loader()->open_async(file.path, std::move(handler)); });
+  call([&] { program_.any_loader()->open_async(source, std::move(handler)); });
 }
 
 void client::load_some(const known_file& file, const checkpoint& opened, const history& begin) {
@@ -254,18 +261,20 @@ void client::start() {
   const known_file& file = any_file();
   const load_options options = any_options();
   const bytes_by_name* expected = &expected_of(file, options);
+  const std::string source = source_of(file);
   auto handler = token<load_operation>(
-      begin_operation(), [self = shared_from_this(), &file, expected, begin = history_now()](
-                             bool ok, load_operation started) {
+      begin_operation(), [self = shared_from_this(), &file, expected, begin = history_now(),
+                          is_local = source == file.path](bool ok, load_operation started) {
         if (!ok) return self->next();
         auto load = std::make_shared<started_load>();
+        load->is_local = is_local;
         load->operation = std::move(started);
         load->expected = expected;
         load->begin = begin;
         if (random(10) == 0) self->change_soon(load, file);
         self->await_some(load);
       });
-  call([&] { program_.any_loader()->start_async(file.path, options, std::move(handler)); });
+  call([&] { program_.any_loader()->start_async(source, options, std::move(handler)); });
 }
 
 void client::await_some(const started_ptr& load) {
@@ -336,13 +345,14 @@ struct client::filled_memory {
 
 void client::fill() {
   const known_file& file = any_file();
+  const std::string source = source_of(file);
   auto handler = token<checkpoint>(
       begin_operation(),
       [self = shared_from_this(), &file, begin = history_now()](bool ok, checkpoint opened) {
         if (!ok) return self->next();
         self->fill_from(file, opened, begin);
       });
-  call([&] { program_.any_loader()->open_async(file.path, std::move(handler)); });
+  call([&] { program_.any_loader()->open_async(source, std::move(handler)); });
 }
 
 void client::fill_from(const known_file& file, const checkpoint& opened, const history& begin) {

@@ -24,6 +24,7 @@
 #include <ctime>
 #include <map>
 #include <memory>
+#include <random>
 #include <set>
 #include <utility>
 #include <vector>
@@ -98,6 +99,11 @@ void fire_timer(int fd, std::uint64_t setting) {
 }
 
 }  // namespace
+
+// Seeds of random numbers, such as those of the delays between two requests.
+std::random_device::result_type std::random_device::_M_getval() {
+  return self ? static_cast<result_type>(ringload::simulation::random(UINT32_MAX)) : 1;
+}
 
 void ringload::simulation::end_timer(int fd) { timers.erase(fd); }
 

@@ -29,6 +29,7 @@
 #include "memory.hpp"
 #include "power.hpp"
 #include "scheduler.hpp"
+#include "sockets.hpp"
 
 namespace ringload::simulation {
 
@@ -215,6 +216,7 @@ void begin(const world_settings& settings) {
   world->threads.push_back(std::move(first));
   begin_memory();
   begin_drive();
+  begin_sockets();
   self = me;
 }
 
@@ -224,6 +226,7 @@ void end() {
       violation("a thread has not ended: " + waiting_threads());
     }
   }
+  end_sockets();
   end_drive();
   self = nullptr;
   delete world;
