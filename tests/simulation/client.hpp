@@ -116,6 +116,7 @@ class client : public std::enable_shared_from_this<client> {
     bool will_be_cancelled = false;  // Unless the operation completes before.
     bool is_completed = false;
     bool is_lost = false;  // The handler was destroyed without a call.
+    std::optional<boost::system::error_code> may_fail = {};   // Another rank may be cancelled.
     std::optional<boost::system::error_code> must_fail = {};  // The operation cannot succeed.
     diagnostics failure;
     asio::cancellation_signal signal;
@@ -230,6 +231,8 @@ class client : public std::enable_shared_from_this<client> {
   void await_one(const started_ptr& load);
   void finish(const started_ptr& load);
   void end_wait(const started_ptr& load);
+  // ---- client_fills.cpp: fills of memory ----
+
   void fill();
   void fill_from(const known_file& file, const checkpoint& opened, const history& begin);
   static void end_fill(filled_memory& filled, bool is_whole);
@@ -269,6 +272,22 @@ class client : public std::enable_shared_from_this<client> {
   void start_parallel(std::shared_ptr<loader> by, std::size_t count);
   void finish_parallel(const std::shared_ptr<parallel_loads>& group);
   static void compare_turns(const parallel_loads& group);
+
+  // ---- client_ranks.cpp: loads by groups of ranks ----
+
+  struct rank_group;
+  struct rank_call;
+
+  void load_by_ranks();
+  std::vector<operation_ptr> begin_round(const rank_group& ranks);
+  void open_by_ranks(const std::shared_ptr<rank_group>& ranks);
+  void break_connection_soon(const std::shared_ptr<rank_group>& ranks);
+  void call_by_ranks(const std::shared_ptr<rank_group>& ranks);
+  void start_call(const std::shared_ptr<rank_group>& ranks, const rank_call& chosen,
+                  std::size_t rank, const operation_ptr& begun);
+  void end_call(const std::shared_ptr<rank_group>& ranks, bool succeeded);
+  static void check_call(const rank_group& ranks, const rank_call& chosen, std::size_t rank,
+                         const tensor& done);
 
   // ---- client_saves.cpp: saves and writers ----
 

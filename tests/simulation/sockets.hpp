@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace ringload::simulation {
 
@@ -39,6 +40,8 @@ class stream_end : public std::enable_shared_from_this<stream_end> {
   void end_sending();
   // Closes this end. Unread bytes reset the connection, as the kernel does.
   void close();
+  // Both ends are reset at once.
+  void break_connection();
   // Closes this end with a reset, which arrives after the bytes that were sent.
   void reset();
 
@@ -92,6 +95,14 @@ void end_sockets();
 void listen_at(const address_and_port& address, simulated_listener listener);
 // The connections of the program to this address, and the attempts to connect.
 std::size_t connections_to(const address_and_port& address);
+// For the functions of libc.
+std::shared_ptr<stream_end> socket_of(int fd);  // Null if the descriptor is no simulated socket.
+int new_socket(int type, bool is_tcp);
+void start_connect(int fd, const address_and_port& destination);
+// The descriptors of all pairs of sockets that the world has made.
+const std::vector<int>& sockets_made();
+// Resets both ends of the connection of this socket.
+void break_connection(int fd);
 // The descriptor is closed.
 void close_socket(int fd);
 

@@ -140,6 +140,15 @@ int pthread_join(pthread_t handle, void** result) {
   return REAL(pthread_join)(handle, result);
 }
 
+int pthread_detach(pthread_t handle) {
+  if (self) {
+    simulated_thread* const target = thread_of(handle);
+    if (!target) violation("pthread_detach of an unknown thread");
+    target->joined = target->detached = true;
+  }
+  return REAL(pthread_detach)(handle);
+}
+
 int pthread_mutex_lock(pthread_mutex_t* mutex) {
   if (!self) return REAL(pthread_mutex_lock)(mutex);
   turn('l');

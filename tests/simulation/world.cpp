@@ -320,7 +320,11 @@ std::uint64_t turns() { return world->turns; }
 
 std::size_t threads_alive() {
   std::size_t alive = 0;
-  for (const auto& thread : world->threads) {
+  for (std::size_t i = 0; i < world->threads.size(); ++i) {
+    simulated_thread* const thread = world->threads[i].get();
+    if (thread->state == simulated_thread::states::ended) continue;
+    // A detached thread ends soon.
+    while (thread->detached && thread->state != simulated_thread::states::ended) sleep_for(1'000);
     if (thread->state != simulated_thread::states::ended) ++alive;
   }
   return alive;
