@@ -31,6 +31,7 @@ struct client::rank_group {
   const known_file* file = nullptr;
   group_options options;
   const bytes_by_name* expected = nullptr;
+  history begin;  // Before the checkpoint was opened.
   std::chrono::milliseconds timeout = {};
   std::vector<member> members;
   std::vector<int> sockets;  // Of all ranks.
@@ -38,7 +39,7 @@ struct client::rank_group {
   std::size_t faulty = 0;  // The rank that has the fault.
   std::size_t open_calls = 0;
   std::vector<operation_ptr> calls;  // Of this round.
-  unsigned rounds = 0;  // To come.
+  unsigned rounds = 0;               // To come.
   bool has_failed = false;
   bool is_broken = false;              // A connection was reset.
   std::function<void()> stopped_call;  // The call of a rank that has stopped.
@@ -55,6 +56,7 @@ struct client::rank_call {
 
 void client::load_by_ranks() {
   const auto made = std::make_shared<rank_group>();
+  made->begin = history_now();
   made->file = &any_file();
   made->options.load = any_options();
   if (random(3) == 0) made->options.reading = group_reading::own;
@@ -82,7 +84,8 @@ void client::load_by_ranks() {
 // The calls of one round. If one of them may be cancelled, the others may fail.
 std::vector<client::operation_ptr> client::begin_round(const rank_group& ranks) {
   std::vector<operation_ptr> calls;
-  for (std::size_t r = 0; r < ranks.members.size(); ++r) calls.push_back(begin_operation());
+  for (std::size_t r = 0; r < ranks.members.size(); ++r)
+    calls.push_back(begin_operation(ranks.begin));
   const bool may_fail =
       ranks.is_broken ||
       std::ranges::any_of(calls, [](const operation_ptr& each) { return each->may_be_cancelled; });

@@ -59,11 +59,12 @@ void server_connection::pump() {
         return;
       case kinds::bytes: break;
     }
-    const std::size_t piece = std::min(next.bytes.size(), end_->space());
-    if (piece == 0 && !next.bytes.empty()) return;
-    end_->send(std::string_view(next.bytes).substr(0, piece));
-    next.bytes.erase(0, piece);
-    if (next.bytes.empty()) actions_.pop_front();
+    const std::string_view left = std::string_view(next.bytes).substr(next.sent);
+    const std::size_t piece = std::min(left.size(), end_->space());
+    if (piece == 0 && !left.empty()) return;
+    if (piece > 0) end_->send(left.substr(0, piece));
+    next.sent += piece;
+    if (next.sent == next.bytes.size()) actions_.pop_front();
   }
 }
 
@@ -208,7 +209,11 @@ void server_connection::answer_object(const http_request& request, const request
   byte_range range = {0, total - 1};
   const std::string* const range_text = request.field("range");
   if (object.has_ranges() && range_text) range = parse_range(*range_text);
-  if (range.first >= total) violation("a range begins behind the object");
+  if (range.first >= total) {
+    // The server has told another size.
+    if (hard_faults() == 0) violation("a range begins behind the object");
+    return answer_status(416, {}, 0);
+  }
   const std::string key = request.target + " " + std::to_string(range.last);
   range.last = std::min<std::uint64_t>(range.last, total - 1);
   // The first request of an object has no condition. All others must have one.

@@ -66,6 +66,7 @@ struct server_action {
   kinds kind = kinds::bytes;
   std::string bytes = {};
   std::int64_t nanoseconds = 0;
+  std::size_t sent = 0;  // Bytes that were sent.
 };
 
 class server_connection : public std::enable_shared_from_this<server_connection> {
