@@ -22,6 +22,7 @@
 #include <ringload/diagnostics.hpp>
 #include <ringload/error.hpp>
 #include <ringload/loader.hpp>
+#include <ringload/remote.hpp>
 #include <set>
 #include <string>
 #include <thread>
@@ -49,9 +50,12 @@ struct program {
   event_loop& any_loop() { return loops[random(loops.size())]; }
   std::shared_ptr<loader> make_loader();
   void check_kept();
+  void start_remote();
+  void end_remote();
 
   const known_files& files;
   std::deque<event_loop> loops;
+  std::vector<extension> extensions;  // Of all loaders.
   std::vector<std::shared_ptr<loader>> loaders;
   std::uint64_t loaders_destroyed = 0;
   // Numbers of the failed allocations that have destroyed a handler without a call.
@@ -69,6 +73,7 @@ struct program {
 };
 
 std::string content_of(const std::string& path);
+remote_options any_remote_options();
 void check_bytes(const tensor& loaded, const bytes_by_name& expected);
 void check_model(const model& loaded, const bytes_by_name& expected);
 
@@ -106,10 +111,12 @@ class client : public std::enable_shared_from_this<client> {
   struct operation {
     history begin;
     std::uint64_t failed_allocations = 0;  // At the begin of this operation.
+    std::int64_t end_max = INT64_MAX;      // The time limit.
     bool may_be_cancelled = false;
     bool will_be_cancelled = false;  // Unless the operation completes before.
     bool is_completed = false;
     bool is_lost = false;  // The handler was destroyed without a call.
+    std::optional<boost::system::error_code> may_fail = {};   // Another rank may be cancelled.
     std::optional<boost::system::error_code> must_fail = {};  // The operation cannot succeed.
     diagnostics failure;
     asio::cancellation_signal signal;
@@ -185,6 +192,10 @@ class client : public std::enable_shared_from_this<client> {
   }
 
   const known_file& any_file() { return program_.files.all()[random(program_.files.all().size())]; }
+  // An operation that reads all of the file, and has a time limit if the file is remote.
+  operation_ptr begin_load(const known_file& file, const std::string& source);
+  // The path of the file, or its address at a server.
+  static std::string source_of(const known_file& file);
   static load_options any_options();
   static const bytes_by_name& expected_of(const known_file& file, const load_options& options) {
     return options.dtype ? file.as_bf16 : file.stored;
@@ -194,6 +205,7 @@ class client : public std::enable_shared_from_this<client> {
 
   struct running_load {
     const bytes_by_name* expected = nullptr;
+    bool is_local = true;  // Not over HTTP.
     history begin;
     bool must_fail = false;     // The file has changed.
     bool is_destroyed = false;  // The operation was destroyed while its tensors are awaited.
@@ -219,6 +231,8 @@ class client : public std::enable_shared_from_this<client> {
   void await_one(const started_ptr& load);
   void finish(const started_ptr& load);
   void end_wait(const started_ptr& load);
+  // ---- client_fills.cpp: fills of memory ----
+
   void fill();
   void fill_from(const known_file& file, const checkpoint& opened, const history& begin);
   static void end_fill(filled_memory& filled, bool is_whole);
@@ -229,7 +243,7 @@ class client : public std::enable_shared_from_this<client> {
   // at its end.
   template <class Load>
   void change_soon(const std::shared_ptr<Load>& load, const known_file& file) {
-    if (!settings().faults.any()) return;
+    if (!settings().faults.any() || !load->is_local) return;
     auto timer = std::make_shared<asio::steady_timer>(
         loop_.context, std::chrono::nanoseconds(random(std::uint64_t{1000} << random(11))));
     timer->async_wait([timer, load, &file](boost::system::error_code) {
@@ -258,6 +272,22 @@ class client : public std::enable_shared_from_this<client> {
   void start_parallel(std::shared_ptr<loader> by, std::size_t count);
   void finish_parallel(const std::shared_ptr<parallel_loads>& group);
   static void compare_turns(const parallel_loads& group);
+
+  // ---- client_ranks.cpp: loads by groups of ranks ----
+
+  struct rank_group;
+  struct rank_call;
+
+  void load_by_ranks();
+  std::vector<operation_ptr> begin_round(const rank_group& ranks);
+  void open_by_ranks(const std::shared_ptr<rank_group>& ranks);
+  void break_connection_soon(const std::shared_ptr<rank_group>& ranks);
+  void call_by_ranks(const std::shared_ptr<rank_group>& ranks);
+  void start_call(const std::shared_ptr<rank_group>& ranks, const rank_call& chosen,
+                  std::size_t rank, const operation_ptr& begun);
+  void end_call(const std::shared_ptr<rank_group>& ranks, bool succeeded);
+  static void check_call(const rank_group& ranks, const rank_call& chosen, std::size_t rank,
+                         const tensor& done);
 
   // ---- client_saves.cpp: saves and writers ----
 

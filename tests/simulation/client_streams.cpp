@@ -17,23 +17,24 @@ void client::stream() {
   const known_file& file = random(2) == 0 ? program_.files.wide() : any_file();
   const load_options options = any_options();
   const bytes_by_name* expected = &expected_of(file, options);
+  const std::string source = source_of(file);
   // In half of the windows, a large tensor must wait for the memory of others. Other windows have
   // groups of several tensors.
   const std::uint64_t least = file.window_min;
   const std::uint64_t window = least + random(random(2) == 0 ? least / 2 : 2'000'000);
   auto handler = token<tensor_stream>(
-      begin_operation(), [self = shared_from_this(), &file, expected, begin = history_now()](
-                             bool ok, tensor_stream opened) {
+      begin_operation(), [self = shared_from_this(), &file, expected, begin = history_now(),
+                          is_local = source == file.path](bool ok, tensor_stream opened) {
         if (!ok) return self->next();
         auto stream = std::make_shared<opened_stream>();
         stream->operation = std::move(opened);
         stream->file = &file;
+        stream->is_local = is_local;
         stream->expected = expected;
         stream->begin = begin;
         self->take_next(stream);
       });
-  call(
-      [&] { program_.any_loader()->stream_async(file.path, window, options, std::move(handler)); });
+  call([&] { program_.any_loader()->stream_async(source, window, options, std::move(handler)); });
 }
 
 void client::take_next(const std::shared_ptr<opened_stream>& from) {

@@ -30,6 +30,7 @@
 #include "power.hpp"
 #include "real_functions.hpp"
 #include "scheduler.hpp"
+#include "sockets.hpp"
 #include "world.hpp"
 
 namespace ringload::simulation {
@@ -275,6 +276,7 @@ int fcntl(int fd, int command, ...) {
 int close(int fd) {
   if (!is_within()) return REAL(close)(fd);
   check_close(fd);
+  close_socket(fd);
   const int result = REAL(close)(fd);
   turn('x');
   // A load closes its files, and then completes its waiting operations, which needs memory.

@@ -26,6 +26,7 @@ struct simulated_thread {
   unsigned no_turns = 0;  // Above 0, the thread keeps its turn while it can run.
   pthread_t handle = {};
   bool joined = false;
+  bool detached = false;
 };
 
 // The thread of the world that calls. Null outside of a world.

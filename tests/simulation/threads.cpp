@@ -24,6 +24,7 @@
 #include <ctime>
 #include <map>
 #include <memory>
+#include <random>
 #include <set>
 #include <utility>
 #include <vector>
@@ -99,6 +100,11 @@ void fire_timer(int fd, std::uint64_t setting) {
 
 }  // namespace
 
+// Seeds of random numbers, such as those of the delays between two requests.
+std::random_device::result_type std::random_device::_M_getval() {
+  return self ? static_cast<result_type>(ringload::simulation::random(UINT32_MAX)) : 1;
+}
+
 void ringload::simulation::end_timer(int fd) { timers.erase(fd); }
 
 // The definitions below have the names and types that libc declares.
@@ -132,6 +138,15 @@ int pthread_join(pthread_t handle, void** result) {
   while (target->state != simulated_thread::states::ended) wait_for(target);
   target->joined = true;
   return REAL(pthread_join)(handle, result);
+}
+
+int pthread_detach(pthread_t handle) {
+  if (self) {
+    simulated_thread* const target = thread_of(handle);
+    if (!target) violation("pthread_detach of an unknown thread");
+    target->joined = target->detached = true;
+  }
+  return REAL(pthread_detach)(handle);
 }
 
 int pthread_mutex_lock(pthread_mutex_t* mutex) {

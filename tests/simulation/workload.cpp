@@ -15,6 +15,7 @@
 
 #include "client.hpp"
 #include "delta/versions.hpp"
+#include "http_server.hpp"
 #include "power.hpp"
 #include "support/converted.hpp"
 #include "support/made_checkpoint.hpp"
@@ -79,6 +80,27 @@ bytes_by_name bytes_of_model(const model& loaded) {
 
 }  // namespace
 
+// The world may refuse the threads of the extension.
+void program::start_remote() {
+  if (!settings().has_server) return;
+  const remote_options options = any_remote_options();
+  begin_server(files, options);
+  while (extensions.empty()) {
+    try {
+      extensions.push_back(remote(options));
+    } catch (const error& refused) {
+      if (settings().faults.thread_refused == 0) {
+        violation(std::string("remote() has failed: ") + refused.what());
+      }
+    }
+  }
+}
+
+void program::end_remote() {
+  extensions.clear();
+  if (settings().has_server) end_server();
+}
+
 std::shared_ptr<loader> program::make_loader() {
   constexpr read_engine engines[] = {read_engine::automatic, read_engine::automatic,
                                      read_engine::ring, read_engine::threads};
@@ -93,7 +115,7 @@ std::shared_ptr<loader> program::make_loader() {
     if (random(2) == 0) fail_allocation_soon();
     try {
       const uncertain_memory engine;
-      return std::make_shared<loader>(any_loop().context, host(), limits);
+      return std::make_shared<loader>(any_loop().context, host(), limits, extensions);
     } catch (const std::bad_alloc&) {
       if (hard_faults() == faults) violation("a loader has no memory");
     } catch (const error& refused) {
@@ -135,6 +157,12 @@ world_settings settings_of(std::uint64_t seed, bool prints_trace) {
   chosen.power_cuts = draw(4) == 0;
   const unsigned kind = static_cast<unsigned>(draw(6));
   if (kind == 0) chosen.faults.allocation = static_cast<unsigned>(1 + draw(60));
+  chosen.has_server = kind != 0 && draw(3) == 0;
+  // A third of the servers make no fault.
+  if (chosen.has_server && draw(3) > 0) {
+    chosen.mild_server = kind < 3 || draw(2) == 0;
+    chosen.faults.server = static_cast<unsigned>(1 + draw(2000));
+  }
   if (kind < 3) return chosen;
   chosen.faults.read_error = rate(300);
   chosen.faults.short_read = rate(3000);
@@ -142,6 +170,7 @@ world_settings settings_of(std::uint64_t seed, bool prints_trace) {
   chosen.faults.write_error = rate(500);
   chosen.faults.submission = rate(8000);
   chosen.faults.thread_refused = rate(200);
+  if (chosen.has_server) chosen.faults.socket_refused = rate(300);
   // A failed flush matters only if the power is cut later.
   if (chosen.power_cuts && chosen.faults.write_error == 0) {
     chosen.faults.write_error = static_cast<unsigned>(draw(500));
@@ -199,6 +228,7 @@ void run_loops(std::deque<event_loop>& loops) {
 void run_program(program& all) {
   const std::size_t loops = random(3) == 0 ? 2 + random(2) : 1;
   for (std::size_t i = 0; i < loops; ++i) all.loops.emplace_back();
+  all.start_remote();
   const std::size_t loaders = 1 + random(2);
   for (std::size_t i = 0; i < loaders; ++i) all.loaders.push_back(all.make_loader());
   const std::size_t clients = 1 + random(4);
@@ -209,6 +239,7 @@ void run_program(program& all) {
   if (all.pending != 0) violation("an operation is pending, and the io_context has no work");
   all.check_kept();
   all.loaders.clear();
+  all.end_remote();
   if (threads_alive() != 1) violation("the threads of a loader run after its end");
   all.check_kept();
   all.kept.clear();
@@ -240,6 +271,7 @@ known_file known_files::know(const std::string& path) {
   narrow.dtype = dtype::bf16;
   known_file known;
   known.path = path;
+  known.content = content_of(path);
   known.stored = bytes_of_model(load_alone(path, load_options()));
   known.as_bf16 = bytes_of_model(load_alone(path, narrow));
   known.digests = digests_of(known.stored);

@@ -20,6 +20,7 @@ using bytes_by_name = std::map<std::string, std::string>;
 // A checkpoint on disk, and its tensors as an ordinary loader loads them.
 struct known_file {
   std::string path;
+  std::string content;
   bytes_by_name stored;
   bytes_by_name as_bf16;
   checksum_list digests;         // Of the tensors as they are stored.

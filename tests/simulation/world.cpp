@@ -29,6 +29,7 @@
 #include "memory.hpp"
 #include "power.hpp"
 #include "scheduler.hpp"
+#include "sockets.hpp"
 
 namespace ringload::simulation {
 
@@ -215,6 +216,7 @@ void begin(const world_settings& settings) {
   world->threads.push_back(std::move(first));
   begin_memory();
   begin_drive();
+  begin_sockets();
   self = me;
 }
 
@@ -224,6 +226,7 @@ void end() {
       violation("a thread has not ended: " + waiting_threads());
     }
   }
+  end_sockets();
   end_drive();
   self = nullptr;
   delete world;
@@ -317,7 +320,11 @@ std::uint64_t turns() { return world->turns; }
 
 std::size_t threads_alive() {
   std::size_t alive = 0;
-  for (const auto& thread : world->threads) {
+  for (std::size_t i = 0; i < world->threads.size(); ++i) {
+    simulated_thread* const thread = world->threads[i].get();
+    if (thread->state == simulated_thread::states::ended) continue;
+    // A detached thread ends soon.
+    while (thread->detached && thread->state != simulated_thread::states::ended) sleep_for(1'000);
     if (thread->state != simulated_thread::states::ended) ++alive;
   }
   return alive;

@@ -24,6 +24,8 @@ struct fault_rates {
   unsigned submission = 0;      // io_uring_submit takes no entry, or not all.
   unsigned thread_refused = 0;  // EAGAIN of pthread_create.
   unsigned allocation = 0;      // std::bad_alloc.
+  unsigned socket_refused = 0;  // EMFILE of socket().
+  unsigned server = 0;          // A server answers a request wrongly, or not at all.
 
   bool any() const { return *this != fault_rates(); }
   bool operator==(const fault_rates&) const = default;
@@ -42,6 +44,8 @@ struct world_settings {
   std::uint64_t bytes_in_flight = 0;     // Of each loader. 0: the loader tunes the limit.
   fault_rates faults;
   bool power_cuts = false;
+  bool has_server = false;   // Clients load over HTTP too.
+  bool mild_server = false;  // Repeated requests succeed, so operations must not fail.
   bool prints_trace = false;
 };
 

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -79,10 +78,10 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   // ---- For connections ----
 
   void register_connection(http_connection& connection) {
-    registered_connections_.insert(&connection);
+    registered_connections_.push_back(&connection);
   }
   void unregister_connection(http_connection& connection) noexcept {
-    registered_connections_.erase(&connection);
+    std::erase(registered_connections_, &connection);
   }
   // See connection_slot.
   void release_slot() noexcept;
@@ -116,7 +115,7 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   std::deque<http_exchange*> background_;
   listed_timer::list idle_;    // Timers of connections that wait for work.
   listed_timer::list parked_;  // See park().
-  std::set<http_connection*> registered_connections_;
+  std::vector<http_connection*> registered_connections_;  // In the order of their creation.
   std::uint32_t connections_ = 0;       // At most settings.connections.
   std::uint32_t busy_connections_ = 0;  // Number of connections with a request in progress.
   bool closing_ = false;
