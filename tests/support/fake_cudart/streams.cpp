@@ -37,7 +37,7 @@ cudaError_t copy_pageable(call& now, const work& what, CUstream_st* stream) {
 
 // The other device that owns the memory, or -1.
 int other_device_of(const void* memory, std::size_t bytes) {
-  for (int device = 0; device < devices; ++device) {
+  for (int device = 0; device < the().device_count; ++device) {
     if (device != current_device && the().device.memory.is_own(memory, bytes, device))
       return device;
   }
