@@ -25,7 +25,7 @@ std::string content_of(const std::string& path) {
 void check_bytes(const tensor& loaded, const bytes_by_name& expected) {
   const auto known = expected.find(std::string(loaded.name()));
   if (known == expected.end()) violation("a tensor has another name");
-  if (testing::bytes_of(loaded) != known->second) {
+  if (stored_bytes(loaded) != known->second) {
     violation("tensor " + known->first + " has wrong bytes");
   }
 }
@@ -47,6 +47,7 @@ void client::next() {
     return;
   }
   --left_;
+  if (settings().devices != 0) return next_with_devices();
   // Each new loader needs memory for its threads and its workers.
   if (settings().faults.allocation != 0 && random(8) == 0) return replace_loader();
   if (settings().power_cuts && random(2) == 0) return random(3) == 0 ? save_delta() : save();
@@ -132,9 +133,10 @@ bool client::end_operation(const operation_ptr& of, error_code failed) {
     return true;
   }
   const bool is_cancelled = failed == asio::error::operation_aborted;
-  const bool is_expected = is_cancelled ? of->may_be_cancelled || of->begin.loaders_destroyed !=
-                                                                      program_.loaders_destroyed
-                                        : hard_faults() != of->begin.hard_faults;
+  const bool is_expected =
+      is_cancelled
+          ? of->may_be_cancelled || of->begin.loaders_destroyed != program_.loaders_destroyed
+          : hard_faults() != of->begin.hard_faults || devices_are_broken();
   if (!is_expected && failed != of->must_fail) {
     violation("an operation failed without a fault: " + failed.message() + ": " +
               of->failure.message());

@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "devices.hpp"
 #include "memory.hpp"
 #include "power.hpp"
 #include "real_functions.hpp"
@@ -67,6 +68,9 @@ std::list<transfer>::iterator start_transfer(const transfer& started) {
     if (overlap(started, other) && !(started.is_write && other.is_write)) {
       violation("two transfers in flight use the same memory");
     }
+  }
+  if (devices_use(started.memory, started.bytes)) {
+    violation("a transfer begins in memory that a copy of a device still uses");
   }
   ++drive->transfers;
   if (drive->records_reads && !started.is_write) {

@@ -24,6 +24,7 @@ struct fault_rates {
   unsigned submission = 0;      // io_uring_submit takes no entry, or not all.
   unsigned thread_refused = 0;  // EAGAIN of pthread_create.
   unsigned allocation = 0;      // std::bad_alloc.
+  unsigned device_call = 0;     // A call of CUDA.
 
   bool any() const { return *this != fault_rates(); }
   bool operator==(const fault_rates&) const = default;
@@ -42,6 +43,8 @@ struct world_settings {
   std::uint64_t bytes_in_flight = 0;     // Of each loader. 0: the loader tunes the limit.
   fault_rates faults;
   bool power_cuts = false;
+  unsigned devices = 0;         // GPUs.
+  bool breaks_devices = false;  // A copy breaks all GPUs: every later call of CUDA fails.
   bool prints_trace = false;
 };
 
