@@ -26,7 +26,7 @@ void check_bytes(const tensor& loaded, const bytes_by_name& expected) {
   const auto known = expected.find(std::string(loaded.name()));
   if (known == expected.end()) violation("a tensor has another name");
   if (stored_bytes(loaded) != known->second) {
-    violation("tensor " + known->first + " has wrong bytes");
+    violation("tensor " + known->first + " on " + loaded.device().name() + " has wrong bytes");
   }
 }
 

@@ -234,6 +234,9 @@ void client::pin_model() {
   copy_any(chosen);
 }
 
+// Each handler below keeps its loader. Otherwise a loader that another client replaces would end
+// between two operations.
+
 // ---- Fills of memory on a device ----
 
 struct client::device_fill {
@@ -320,7 +323,7 @@ void client::fill_device_from(const std::shared_ptr<loader>& by, const known_fil
   rules.load = any_options();
   rules.load.dtype.reset();
   auto handler = token<fill_result>(
-      begin_operation(begin), [self = shared_from_this(), filled](bool ok, const fill_result&) {
+      begin_operation(begin), [self = shared_from_this(), by, filled](bool ok, const fill_result&) {
         filled->check(ok);
         self->next();
       });
@@ -349,7 +352,7 @@ void client::apply_on_device(const std::shared_ptr<loader>& by, const model& loa
                              std::size_t base) {
   const known_version& next_version = program_.files.versions()[base + 1];
   auto handler = token<model>(
-      begin_operation(), [self = shared_from_this(), &next_version](bool ok, model done) {
+      begin_operation(), [self = shared_from_this(), by, &next_version](bool ok, model done) {
         if (ok) self->end_load(std::move(done), next_version.stored, next_version.stored.size());
         self->next();
       });
@@ -367,8 +370,8 @@ void client::update_on_device(const std::shared_ptr<loader>& by, const model& lo
                       each.device());
   }
   const operation_ptr begun = begin_operation();
-  auto handler = token<update_result>(begun, [self = shared_from_this(), begun, loaded, &versions,
-                                              base](bool ok, const update_result&) {
+  auto handler = token<update_result>(begun, [self = shared_from_this(), by, begun, loaded,
+                                              &versions, base](bool ok, const update_result&) {
     const auto has = [&loaded](const known_version& version) {
       return std::ranges::all_of(loaded, [&version](const tensor& each) {
         return stored_bytes(each) == version.stored.at(std::string(each.name()));

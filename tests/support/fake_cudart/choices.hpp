@@ -35,6 +35,9 @@ class choices {
   // Called for each misuse.
   virtual void misused(const std::string&) {}
 
+  // Returns true if a copy or a kernel overwrites a source that only one device reads.
+  virtual bool destroys_sources() const { return true; }
+
   // Returns true if two tasks must not use the same memory while no stream orders them, unless both
   // read. Such a check does not know the order that an event gives to two streams.
   virtual bool checks_order() const { return false; }

@@ -251,7 +251,7 @@ void device_side::copy(const work& what, int device) {
   } else {
     std::memcpy(there, what.from, what.bytes);
     // Memory that is pinned for several devices may still be read by another device.
-    if (memory.is_portable(what.from)) return;
+    if (memory.is_portable(what.from) || !chosen_by->destroys_sources()) return;
     std::memset(const_cast<void*>(what.from), poison, what.bytes);
   }
 }
@@ -278,7 +278,7 @@ void device_side::launch(const kernel_launch& what, int device) {
   const auto* const scattered = std::get_if<cuda::scatter_table>(&here);
   for (unsigned i = 0; scattered && i < scattered->count; ++i) {
     const cuda::scatter_piece& piece = scattered->pieces[i];
-    if (memory.is_portable(piece.from)) continue;
+    if (memory.is_portable(piece.from) || !chosen_by->destroys_sources()) continue;
     std::memset(const_cast<void*>(piece.from), poison, source_bytes(piece));
   }
 }

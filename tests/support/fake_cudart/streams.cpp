@@ -123,10 +123,13 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
   return make_stream(now, stream, flags);
 }
 
-// Its tasks are carried out nevertheless.
+// Its tasks are carried out nevertheless. Another device may be current.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   call now("cudaStreamDestroy");
-  if (!now.may_use(stream)) return now.says(cudaErrorInvalidResourceHandle);
+  if (the().streams.count(stream) == 0) {
+    now.complain("no such stream");
+    return now.says(cudaErrorInvalidResourceHandle);
+  }
   now.wait_for_device();
   the().streams.erase(stream);
   delete stream;
