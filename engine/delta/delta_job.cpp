@@ -10,8 +10,10 @@
 #include <optional>
 #include <thread>
 
+#include "base/retry_allocation.hpp"
 #include "io/threads.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/work.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -46,6 +48,49 @@ result<void> for_each_index(std::size_t count,
   }
   if (first) return *first;
   return {};
+}
+
+// A delta operation as a user of its engine.
+class delta_user {
+ public:
+  delta_user(engine_ptr used_engine, std::shared_ptr<step_cancellation> cancellation)
+      : entry_(std::make_shared<entry>(std::move(used_engine), std::move(cancellation))) {}
+  delta_user(const delta_user&) = delete;
+  delta_user& operator=(const delta_user&) = delete;
+  ~delta_user() {
+    if (!is_added_) return;
+    retry_allocation([this] {
+      boost::asio::post(entry_->used_engine->loop,
+                        [ended = entry_] { ended->used_engine->remove_user(*ended); });
+    });
+  }
+
+  // Returns false if the engine is closed.
+  bool add() {
+    is_added_ = entry_->used_engine->post(
+        [added = entry_] { retry_allocation([&added] { added->used_engine->add_user(added); }); });
+    return is_added_;
+  }
+
+ private:
+  struct entry final : engine_user {
+    entry(engine_ptr owner, std::shared_ptr<step_cancellation> operation_cancellation)
+        : used_engine(std::move(owner)), cancellation(std::move(operation_cancellation)) {}
+    void stop_at_close() override { cancellation->close(); }
+
+    const engine_ptr used_engine;
+    const std::shared_ptr<step_cancellation> cancellation;
+  };
+
+  const std::shared_ptr<entry> entry_;
+  bool is_added_ = false;
+};
+
+bool delta_services::join_engine() {
+  return retry_allocation([this] {
+    user_ = std::make_shared<delta_user>(engine_, cancellation_);
+    return user_->add();
+  });
 }
 
 void delta_services::check_cancelled() const {

@@ -4,6 +4,7 @@
 // Runs one delta operation (make, apply or update) in a thread of its own, and provides the
 // functions that these operations share.
 
+#include <boost/asio/error.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <cstddef>
 #include <functional>
@@ -35,11 +36,18 @@ inline std::span<const std::byte> tensor_bytes_of(const tensor& source) {
           static_cast<std::size_t>(source.size_bytes())};
 }
 
+class delta_user;
+
 // The loader and the cancellation of one delta operation. The device of an operation is the first
 // device of the loader. Deltas are always loaded into host memory.
 class delta_services {
  public:
   explicit delta_services(engine_ptr loader_engine) : engine_(std::move(loader_engine)) {}
+
+  // From now on, the end of the loader cancels the operation, and waits until the last copy of this
+  // object is destroyed, because the operation uses the devices of the loader. Returns false if the
+  // loader has ended. Must be called before memory().
+  bool join_engine();
 
   // If the device is not the host, makes an engine for the host. This engine is closed when the
   // last copy of this object is destroyed. Must be called before open() and load(). Throws
@@ -66,6 +74,7 @@ class delta_services {
  private:
   model load_by(const engine_ptr& used, const source& from, const load_options& options) const;
 
+  std::shared_ptr<delta_user> user_;  // Destroyed last.
   engine_ptr engine_;
   engine_ptr host_engine_;  // The same as engine_ if the device is the host.
   std::stop_source stop_;
@@ -78,6 +87,11 @@ template <class T, class Work>
 void run_delta_operation(const engine_ptr& loader_engine, std::unique_ptr<operation<T>> waiting,
                          Work work) {
   delta_services services(loader_engine);
+  if (!services.join_engine()) {
+    waiting->fail(
+        fault(boost::asio::error::operation_aborted, "delta", "the loader was destroyed"));
+    return;
+  }
   auto cancellation = services.cancellation();
   run_step_operation<T>(std::move(waiting), "delta", std::move(cancellation),
                         [services = std::move(services), work = std::move(work)]() mutable {

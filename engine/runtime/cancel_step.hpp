@@ -38,10 +38,18 @@ class step_cancellation : public std::enable_shared_from_this<step_cancellation>
       const std::lock_guard lock(mutex_);
       step = ++current_step_;
       is_finished_ = false;
+      if (is_closed_) cancelled_step_ = step;
     }
     cancel.arm([self = weak_from_this(), step] {
       if (const auto alive = self.lock()) alive->request(step);
     });
+  }
+
+  // Cancels the current step and all later steps. May be called before begin().
+  void close() {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+    if (current_step_ == 0 || !is_finished_) cancel_current();
   }
 
   // Ends the step. Returns true if the step was cancelled. Later cancellations have no effect.
@@ -89,8 +97,12 @@ class step_cancellation : public std::enable_shared_from_this<step_cancellation>
  private:
   void request(std::uint64_t step) {
     const std::lock_guard lock(mutex_);
-    if (is_finished_ || step != current_step_) return;
-    cancelled_step_ = step;
+    if (!is_finished_ && step == current_step_) cancel_current();
+  }
+
+  // The caller must hold the mutex.
+  void cancel_current() {
+    cancelled_step_ = current_step_;
     if (interrupt_) interrupt_();
     if (cancel_operation_) cancel_operation_();
   }
@@ -107,6 +119,7 @@ class step_cancellation : public std::enable_shared_from_this<step_cancellation>
   std::uint64_t current_step_ = 0;
   std::uint64_t cancelled_step_ = 0;  // Number of the last cancelled step, or 0.
   bool is_finished_ = true;
+  bool is_closed_ = false;
   std::function<void()> cancel_operation_;  // Set while wait_for() runs.
 };
 

@@ -102,7 +102,9 @@ RINGLOAD_EXPORT void release(const tensor& used) noexcept;
 ///
 /// Call this function once for each stream that uses the tensors, while the program still holds a
 /// tensor, and not during stream capture. For the per-thread default stream, the current device of
-/// the calling thread must be the tensor's device. Thread-safe. Throws `ringload::error`.
+/// the calling thread must be the tensor's device. Thread-safe. Throws `ringload::error`. After a
+/// failed call, the work on `stream` is not declared, and the memory is not kept for later loads
+/// unless release() is called.
 RINGLOAD_EXPORT void release_after(const tensor& used, void* stream);
 
 }  // namespace ringload::inline v0

@@ -5,7 +5,10 @@
 
 #include <doctest/doctest.h>
 
+#include <boost/asio/error.hpp>
 #include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <future>
 #include <optional>
 #include <ringload/keeper.hpp>
 #include <string>
@@ -315,6 +318,28 @@ TEST_CASE("cuda: shared memory that the device does not have is refused, as priv
   const auto failed = load.failure();
   REQUIRE(failed.has_value());
   CHECK(failed->code() == errc::memory_exceeded);
+}
+
+TEST_CASE("cuda: the end of a loader cancels a delta, and waits for its copies on the device") {
+  using namespace ringload::testing::delta_tests;
+  constexpr std::chrono::milliseconds a_while{50};
+  const trained_versions trained;
+  start_afresh();
+  fake_cudart::expect_pageable();
+  {
+    std::optional<loader> gpu_loader(std::in_place, cuda_device(1), small_options());
+    const model base = gpu_loader->load_async(trained.at.path("v/v0.safetensors"), future).get();
+    fake_cudart::hold();
+    auto changed = apply_async(*gpu_loader, base, trained.delta(1), future);
+    wait_for_copies(1);
+    auto ended = std::async(std::launch::async, [&gpu_loader] { gpu_loader.reset(); });
+    CHECK(ended.wait_for(a_while) == std::future_status::timeout);
+    fake_cudart::let_go();
+    CHECK(code_of([&] { changed.get(); }) == asio::error::operation_aborted);
+    ended.get();
+    CHECK(version_on_device(base) == trained.versions[0]);
+  }
+  start_afresh();
 }
 
 TEST_CASE("cuda: if a call fails during an update in place, GPU memory has the old version") {

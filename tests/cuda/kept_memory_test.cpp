@@ -246,6 +246,26 @@ TEST_CASE("cuda: a release that cannot be recorded says so") {
   }
 }
 
+TEST_CASE("cuda: memory with a use that could not be recorded is not kept, unless it is released") {
+  for (const char* const function : {"cudaEventCreateWithFlags", "cudaEventRecord"}) {
+    const fresh_runtime around;
+    const made_file file(equal_tensors(20, 100'000));
+    consumer other;
+    loader with(cuda_device(0), keeping(8 << 20));
+    const auto load_again = [&] { return get(with.load_async(file.name(), use_future)); };
+    for (const bool is_released : {false, true}) {
+      model loaded = load_again();
+      release_after(loaded[0], other.stream());
+      fake_cudart::fail(function, 1, cudaErrorInvalidValue);
+      CHECK_THROWS_AS(release_after(loaded[0], other.stream()), error);
+      release_after(loaded[0], other.stream());
+      if (is_released) release(loaded[0]);
+      loaded = {};
+      CHECK(load_again().stats().memory_kept == is_released);
+    }
+  }
+}
+
 TEST_CASE("cuda: loads beside the capture of a graph, and does not invalidate it") {
   for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal}) {
     const fresh_runtime around;

@@ -24,8 +24,8 @@ std::string content_of(const std::string& path) {
 void check_bytes(const tensor& loaded, const bytes_by_name& expected) {
   const auto known = expected.find(std::string(loaded.name()));
   if (known == expected.end()) violation("a tensor has another name");
-  if (testing::bytes_of(loaded) != known->second) {
-    violation("tensor " + known->first + " has wrong bytes");
+  if (stored_bytes(loaded) != known->second) {
+    violation("tensor " + known->first + " on " + loaded.device().name() + " has wrong bytes");
   }
 }
 
@@ -46,6 +46,7 @@ void client::next() {
     return;
   }
   --left_;
+  if (settings().devices != 0) return next_with_devices();
   // Each new loader needs memory for its threads and its workers.
   if (settings().faults.allocation != 0 && random(8) == 0) return replace_loader();
   if (settings().power_cuts && random(2) == 0) return random(3) == 0 ? save_delta() : save();
@@ -136,7 +137,7 @@ bool client::end_operation(const operation_ptr& of, error_code failed) {
   const bool is_cancelled = failed == asio::error::operation_aborted;
   // A server that is not mild may have broken a connection before the operation began.
   const bool has_fault =
-      hard_faults() != of->begin.hard_faults ||
+      hard_faults() != of->begin.hard_faults || devices_are_broken() ||
       (settings().faults.server != 0 && !settings().mild_server && hard_faults() > 0);
   const bool is_expected = is_cancelled ? of->may_be_cancelled || of->begin.loaders_destroyed !=
                                                                       program_.loaders_destroyed

@@ -47,4 +47,25 @@ client::operation_ptr client::begin_load(const known_file& file, const std::stri
   return begun;
 }
 
+// The world may refuse the threads of the extension.
+void program::start_remote() {
+  if (!settings().has_server) return;
+  const remote_options options = any_remote_options();
+  begin_server(files, options);
+  while (extensions.empty()) {
+    try {
+      extensions.push_back(remote(options));
+    } catch (const error& refused) {
+      if (settings().faults.thread_refused == 0) {
+        violation(std::string("remote() has failed: ") + refused.what());
+      }
+    }
+  }
+}
+
+void program::end_remote() {
+  extensions.clear();
+  if (settings().has_server) end_server();
+}
+
 }  // namespace ringload::simulation

@@ -28,6 +28,9 @@ void client::save() {
   const program::kept_model chosen = program_.kept[random(program_.kept.size())];
   const std::string path = program_.files.folder() + "/saved" + std::to_string(random(2)) +
                            (random(3) == 0 ? ".zt" : ".safetensors");
+  const std::shared_ptr<loader> by = program_.any_loader_for(chosen.loaded);
+  // A file has each name once, but several devices may have the same tensor.
+  if (!by || chosen.loaded.size() > chosen.expected->size()) return load();
   if (!program_.saving.insert(path).second) return load();
   save_options options;
   options.sync = settings().power_cuts || random(2) == 0;
@@ -41,9 +44,7 @@ void client::save() {
         self->program_.saving.erase(path);
         self->next();
       });
-  call([&] {
-    program_.any_loader()->save_async(path, refs_of(chosen.loaded), options, std::move(handler));
-  });
+  call([&] { by->save_async(path, refs_of(chosen.loaded), options, std::move(handler)); });
 }
 
 // Loads the file and compares its tensors. A .zt file is continued sometimes.

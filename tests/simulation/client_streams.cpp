@@ -12,7 +12,13 @@ struct client::opened_stream : running_load {
   std::size_t taken = 0;
 };
 
+// A window counts allocations on a GPU, and allocations that may be kept, in pages of this size. No
+// tensor is larger.
+constexpr std::uint64_t large_page_bytes = std::uint64_t{2} << 20;
+
 void client::stream() {
+  const std::shared_ptr<loader> by = program_.any_loader();
+  if (by->devices().size() > 1) return load();  // A window has a single device.
   // The wide file is larger than most windows.
   const known_file& file = random(2) == 0 ? program_.files.wide() : any_file();
   const load_options options = any_options();
@@ -20,7 +26,7 @@ void client::stream() {
   const std::string source = source_of(file);
   // In half of the windows, a large tensor must wait for the memory of others. Other windows have
   // groups of several tensors.
-  const std::uint64_t least = file.window_min;
+  const std::uint64_t least = settings().devices == 0 ? file.window_min : large_page_bytes;
   const std::uint64_t window = least + random(random(2) == 0 ? least / 2 : 2'000'000);
   auto handler = token<tensor_stream>(
       begin_operation(), [self = shared_from_this(), &file, expected, begin = history_now(),
@@ -34,7 +40,7 @@ void client::stream() {
         stream->begin = begin;
         self->take_next(stream);
       });
-  call([&] { program_.any_loader()->stream_async(source, window, options, std::move(handler)); });
+  call([&] { by->stream_async(source, window, options, std::move(handler)); });
 }
 
 void client::take_next(const std::shared_ptr<opened_stream>& from) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The drive of the simulated world. Bytes come from real files, through the page cache. The world
-// decides when a transfer ends, how many bytes it has, and which error. This file defines the
-// functions of libc that read and write files.
+// The drive of the simulated world: the functions of libc that read and write files. Bytes come
+// from real files. The world decides when a transfer ends, its number of bytes, and its error.
 
 #include "drive.hpp"
 
@@ -26,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "devices.hpp"
 #include "memory.hpp"
 #include "power.hpp"
 #include "real_functions.hpp"
@@ -68,6 +68,9 @@ std::list<transfer>::iterator start_transfer(const transfer& started) {
     if (overlap(started, other) && !(started.is_write && other.is_write)) {
       violation("two transfers in flight use the same memory");
     }
+  }
+  if (devices_use(started.memory, started.bytes)) {
+    violation("a transfer begins in memory that a copy of a device still uses");
   }
   ++drive->transfers;
   if (drive->records_reads && !started.is_write) {

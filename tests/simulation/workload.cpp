@@ -6,6 +6,7 @@
 #include <iterator>
 #include <optional>
 #include <random>
+#include <ringload/cuda.hpp>
 #include <ringload/delta.hpp>
 #include <ringload/loader.hpp>
 #include <span>
@@ -15,6 +16,7 @@
 
 #include "client.hpp"
 #include "delta/versions.hpp"
+#include "devices.hpp"
 #include "http_server.hpp"
 #include "power.hpp"
 #include "support/converted.hpp"
@@ -63,9 +65,9 @@ T run_alone(asio::io_context& loop, const Start& start) {
   return std::move(*result);
 }
 
-model load_alone(const std::string& path, const load_options& options) {
+model load_alone(const std::string& path, const load_options& options, device target) {
   asio::io_context loop;
-  loader plain(loop, host(), testing::small_options());
+  loader plain(loop, target, testing::small_options());
   return run_alone<model>(
       loop, [&](auto handler) { plain.load_async(path, options, std::move(handler)); });
 }
@@ -73,33 +75,28 @@ model load_alone(const std::string& path, const load_options& options) {
 bytes_by_name bytes_of_model(const model& loaded) {
   bytes_by_name all;
   for (const tensor& each : loaded) {
-    all.emplace(std::string(each.name()), std::string(testing::bytes_of(each)));
+    all.emplace(std::string(each.name()), stored_bytes(each));
   }
   return all;
 }
 
 }  // namespace
 
-// The world may refuse the threads of the extension.
-void program::start_remote() {
-  if (!settings().has_server) return;
-  const remote_options options = any_remote_options();
-  begin_server(files, options);
-  while (extensions.empty()) {
-    try {
-      extensions.push_back(remote(options));
-    } catch (const error& refused) {
-      if (settings().faults.thread_refused == 0) {
-        violation(std::string("remote() has failed: ") + refused.what());
-      }
-    }
+namespace {
+
+// The devices of a loader.
+std::vector<device> any_devices() {
+  if (settings().devices == 0 || devices_are_broken() || random(8) == 0) return {host()};
+  const auto first = static_cast<int>(random(settings().devices));
+  std::vector<device> chosen = {cuda_device(first)};
+  for (int i = 0; i < static_cast<int>(settings().devices); ++i) {
+    if (i != first && random(2) == 0) chosen.push_back(cuda_device(i));
   }
+  if (random(8) == 0) chosen.push_back(host());
+  return chosen;
 }
 
-void program::end_remote() {
-  extensions.clear();
-  if (settings().has_server) end_server();
-}
+}  // namespace
 
 std::shared_ptr<loader> program::make_loader() {
   constexpr read_engine engines[] = {read_engine::automatic, read_engine::automatic,
@@ -111,11 +108,16 @@ std::shared_ptr<loader> program::make_loader() {
     limits.bytes_in_flight = settings().bytes_in_flight;
     limits.copy_threads = 1 + static_cast<std::uint32_t>(random(3));
     limits.reader_threads = 1 + static_cast<std::uint32_t>(random(3));
+    std::vector<device> targets = any_devices();
+    if (settings().devices != 0) {
+      limits.cached_bytes = random(3) == 0 ? 0 : 8'000'000;
+      limits.peer_copies = random(4) != 0;
+    }
     const std::uint64_t faults = hard_faults();
     if (random(2) == 0) fail_allocation_soon();
     try {
       const uncertain_memory engine;
-      return std::make_shared<loader>(any_loop().context, host(), limits, extensions);
+      return std::make_shared<loader>(any_loop().context, std::move(targets), limits, extensions);
     } catch (const std::bad_alloc&) {
       if (hard_faults() == faults) violation("a loader has no memory");
     } catch (const error& refused) {
@@ -124,6 +126,18 @@ std::shared_ptr<loader> program::make_loader() {
       }
     }
   }
+}
+
+std::shared_ptr<loader> program::any_loader_for(const model& loaded) {
+  if (settings().devices == 0) return any_loader();
+  std::vector<std::shared_ptr<loader>> suitable;
+  for (const std::shared_ptr<loader>& each : loaders) {
+    const auto has_device = [&each](const tensor& one) {
+      return one.device() == host() || std::ranges::count(each->devices(), one.device()) != 0;
+    };
+    if (std::ranges::all_of(loaded, has_device)) suitable.push_back(each);
+  }
+  return suitable.empty() ? nullptr : suitable[random(suitable.size())];
 }
 
 void program::check_kept() {
@@ -176,6 +190,21 @@ world_settings settings_of(std::uint64_t seed, bool prints_trace) {
     chosen.faults.write_error = static_cast<unsigned>(draw(500));
   }
   return chosen;
+}
+
+// A quarter of the worlds have GPUs. Their calls fail only in worlds with faults of the drive, too.
+void choose_devices(world_settings& chosen) {
+  std::uint64_t state = chosen.seed * 0x9E3779B97F4A7C15ULL + 1;
+  const auto draw = [&state](std::uint64_t limit) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (state >> 33) % limit;
+  };
+  for (int i = 0; i < 4; ++i) draw(2);
+  if (draw(4) != 0) return;
+  chosen.devices = static_cast<unsigned>(1 + draw(3));
+  if (!chosen.faults.any() || chosen.faults.allocation != 0) return;
+  chosen.faults.device_call = static_cast<unsigned>(draw(2) == 0 ? 0 : draw(200));
+  chosen.breaks_devices = draw(8) == 0;
 }
 
 checksum_list digests_of(const bytes_by_name& tensors) {
@@ -240,7 +269,7 @@ void run_program(program& all) {
   all.check_kept();
   all.loaders.clear();
   all.end_remote();
-  if (threads_alive() != 1) violation("the threads of a loader run after its end");
+  await_freed_memory();
   all.check_kept();
   all.kept.clear();
 }
@@ -252,8 +281,12 @@ known_files::known_files()
       folder_(made_->saves.path().string()),
       version_folder_(made_->chain.path().string()) {
   // Seed 0 has no faults. A load that never ends is a violation of this world.
-  begin(world_settings());
+  world_settings first;
+  first.devices = 1;
+  begin(first);
+  begin_devices();
   learn();
+  end_devices();
   end();
 }
 
@@ -272,8 +305,12 @@ known_file known_files::know(const std::string& path) {
   known_file known;
   known.path = path;
   known.content = content_of(path);
-  known.stored = bytes_of_model(load_alone(path, load_options()));
-  known.as_bf16 = bytes_of_model(load_alone(path, narrow));
+  known.stored = bytes_of_model(load_alone(path, load_options(), host()));
+  known.as_bf16 = bytes_of_model(load_alone(path, narrow, host()));
+  // The first use of the library for GPUs makes its static objects, which has no place in a trace.
+  if (bytes_of_model(load_alone(path, narrow, cuda_device(0))) != known.as_bf16) {
+    violation("a GPU has other bytes than the host");
+  }
   known.digests = digests_of(known.stored);
   known.wrong_digests = known.digests;
   known.wrong_digests.tensors.back().bytes.back() ^= std::byte{1};
@@ -327,15 +364,19 @@ run_result run_seed(std::uint64_t seed, const known_files& files, bool prints_tr
     std::filesystem::remove_all(entry.path());
   }
   const std::size_t descriptors = open_descriptors();
-  begin(settings_of(seed, prints_trace));
+  world_settings chosen = settings_of(seed, prints_trace);
+  choose_devices(chosen);
+  begin(chosen);
   const certain_memory simulation;
   run_result result;
   {
     begin_power(files.folder());
+    begin_devices();
     program all(files);
     run_program(all);
     result = all.result;
   }
+  end_devices();
   result.operations = operations();
   result.trace_hash = trace_hash();
   result.transfers = reads_and_writes();

@@ -26,6 +26,7 @@ struct fault_rates {
   unsigned allocation = 0;      // std::bad_alloc.
   unsigned socket_refused = 0;  // EMFILE of socket().
   unsigned server = 0;          // A server answers a request wrongly, or not at all.
+  unsigned device_call = 0;     // A call of CUDA.
 
   bool any() const { return *this != fault_rates(); }
   bool operator==(const fault_rates&) const = default;
@@ -44,8 +45,10 @@ struct world_settings {
   std::uint64_t bytes_in_flight = 0;     // Of each loader. 0: the loader tunes the limit.
   fault_rates faults;
   bool power_cuts = false;
-  bool has_server = false;   // Clients load over HTTP too.
-  bool mild_server = false;  // Repeated requests succeed, so operations must not fail.
+  bool has_server = false;      // Clients load over HTTP too.
+  bool mild_server = false;     // Repeated requests succeed, so operations must not fail.
+  unsigned devices = 0;         // GPUs.
+  bool breaks_devices = false;  // A copy breaks all GPUs: every later call of CUDA fails.
   bool prints_trace = false;
 };
 

@@ -18,7 +18,8 @@ namespace ringload::inline v0::cuda {
 // ended, or add_use() if the work will end on a stream. In both cases, the memory is kept for the
 // next load. If the program calls neither function, the memory is freed, because a reuse would need
 // a wait for the whole device. This wait would include unrelated work of the program, and would
-// invalidate graph captures.
+// invalidate graph captures. The memory is freed too if add_use() has failed and release() was not
+// called afterwards, because no event then covers all uses.
 class cuda_arena final : public arena {
  public:
   cuda_arena(device_block memory, bool was_kept,
@@ -29,7 +30,7 @@ class cuda_arena final : public arena {
   ~cuda_arena() override {
     // Shareable memory is not kept, because other processes may still read the memory. Borrowed
     // memory is not kept, because a host arena owns the memory.
-    if (!uses_are_known_ || shareable() != nullptr || memory_.memory().is_borrowed) return;
+    if (uses_ != uses::known || shareable() != nullptr || memory_.memory().is_borrowed) return;
     if (const auto home = home_.lock()) home->put(std::move(memory_));
   }
 
@@ -44,7 +45,13 @@ class cuda_arena final : public arena {
 
   void release() noexcept {
     const std::lock_guard lock(mutex_);
-    uses_are_known_ = true;
+    uses_ = uses::known;
+  }
+
+  // Must be called if add_use() has failed, or cannot be called.
+  void miss_use() noexcept {
+    const std::lock_guard lock(mutex_);
+    uses_ = uses::missed;
   }
 
   // The device must be the current device. Thread-safe.
@@ -55,7 +62,7 @@ class cuda_arena final : public arena {
       if (auto failed = end.record(consumer_stream)) return failed;
       const std::lock_guard lock(mutex_);
       memory_.memory().uses.push_back(std::move(end));
-      uses_are_known_ = true;
+      if (uses_ == uses::undeclared) uses_ = uses::known;
       return {};
     } catch (const std::bad_alloc&) {
       return errc::memory_exceeded;
@@ -63,11 +70,13 @@ class cuda_arena final : public arena {
   }
 
  private:
+  enum class uses { undeclared, known, missed };
+
   device_block memory_;
   const bool was_kept_;
   const std::weak_ptr<free_list<device_block>> home_;
   std::mutex mutex_;
-  bool uses_are_known_ = false;  // Guarded by the mutex, like the uses.
+  uses uses_ = uses::undeclared;  // Guarded by the mutex, like the events of the uses.
 };
 
 }  // namespace ringload::inline v0::cuda

@@ -44,7 +44,9 @@ void release_after(const tensor& used, void* stream) {
   boost::system::error_code failed;
   const auto record = [&] { failed = memory.add_use(static_cast<cudaStream_t>(stream)); };
   if (auto no_device = cuda::on_device(on.index(), record)) failed = no_device;
-  if (failed) throw error(failed, on.name() + ": recording an event", {});
+  if (!failed) return;
+  memory.miss_use();
+  throw error(failed, on.name() + ": recording an event", {});
 }
 
 std::uint64_t pin(const model& host_model, int index) {

@@ -36,7 +36,24 @@ void reset() {
   r.device.held = r.device.holds_kernels = false;
   r.device.broken = cudaSuccess;
   r.device.copies_until_break = 0;
+  r.device.chosen_by = &r.device.by_default;
+  r.device_count = devices;
   last_error = cudaSuccess;
+}
+
+void have_devices(int count) {
+  const std::lock_guard lock(the().device.mutex);
+  the().device_count = count;
+}
+
+void choose_by(choices& by) {
+  const std::lock_guard lock(the().device.mutex);
+  the().device.chosen_by = &by;
+}
+
+void start() {
+  const std::lock_guard lock(the().device.mutex);
+  the().device.start_if_needed();
 }
 
 void fail(const std::string& function, unsigned nth, cudaError_t with) {

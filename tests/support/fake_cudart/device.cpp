@@ -4,7 +4,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -17,31 +16,42 @@ thread_local bool in_host_function = false;
 
 namespace {
 
-// One of this number of tasks is delayed, by at most this number of microseconds.
-constexpr unsigned late_one_in = 8;
-constexpr unsigned late_at_most = 400;
+struct used_range {
+  const void* begin = nullptr;
+  std::size_t bytes = 0;
+  bool is_written = false;
+};
 
-bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  const auto from = reinterpret_cast<std::uintptr_t>(a);
-  const auto with = reinterpret_cast<std::uintptr_t>(b);
-  return from < with + b_bytes && with < from + a_bytes;
+bool overlap(const used_range& a, const used_range& b) {
+  const auto a_begin = reinterpret_cast<std::uintptr_t>(a.begin);
+  const auto b_begin = reinterpret_cast<std::uintptr_t>(b.begin);
+  return a_begin < b_begin + b.bytes && b_begin < a_begin + a.bytes;
 }
 
-bool uses(const work& what, const void* begin, std::size_t bytes) {
-  if (what.from || what.clears) {
-    return overlaps(what.to, what.to_bytes(), begin, bytes) ||
-           (what.from && overlaps(what.from, what.from_bytes(), begin, bytes));
-  }
-  if (!what.kernel) return false;
+// Returns true if `found` returns true for a range of memory that the task reads or writes.
+template <class Found>
+bool any_range(const work& task, Found found) {
+  if ((task.from || task.clears) && found(used_range{task.to, task.to_bytes(), true})) return true;
+  if (task.from && found(used_range{task.from, task.from_bytes(), false})) return true;
+  if (!task.kernel) return false;
   return std::visit(
       [&](const auto& table) {
         return std::any_of(table.pieces, table.pieces + table.count, [&](const auto& piece) {
           const std::byte* const to = static_cast<const std::byte*>(piece.to) + target_begin(piece);
-          return overlaps(to, target_bytes(piece), begin, bytes) ||
-                 overlaps(piece.from, source_bytes(piece), begin, bytes);
+          return found(used_range{to, target_bytes(piece), true}) ||
+                 found(used_range{piece.from, source_bytes(piece), false});
         });
       },
-      what.kernel->table);
+      task.kernel->table);
+}
+
+// Returns true if one task writes memory that the other task reads.
+bool conflict(const work& a, const work& b) {
+  return any_range(a, [&b](const used_range& of_a) {
+    return any_range(b, [&of_a](const used_range& of_b) {
+      return of_a.is_written != of_b.is_written && overlap(of_a, of_b);
+    });
+  });
 }
 
 }  // namespace
@@ -59,17 +69,20 @@ void device_side::stop() {
 }
 
 void device_side::start_if_needed() {
-  if (thread_.joinable()) return;
-  thread_ = std::thread([this] { run(); });
-  host_functions_ = std::thread([this] { run_host_functions(); });
+  if (host_functions_.joinable()) return;
   // A new thread has the name of the thread that starts it, which may be a thread of the library.
-  for (std::thread* started : {&thread_, &host_functions_}) {
-    ::pthread_setname_np(started->native_handle(), "fake-device");
-  }
+  const auto name = [](std::thread& started) {
+    ::pthread_setname_np(started.native_handle(), "fake-device");
+  };
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  name(thread_);
+  host_functions_ = std::thread([this] { run_host_functions(); });
+  name(host_functions_);
 }
 
 void device_side::push(std::unique_lock<std::mutex>& lock, stream_state& on, work what) {
   changed.wait(lock, [&] { return on.held.size() < held_max || held || broken != cudaSuccess; });
+  if (chosen_by->checks_order() && broken == cudaSuccess) check_order(on, what);
   on.held.push_back(std::move(what));
 }
 
@@ -88,30 +101,40 @@ bool device_side::drain_all(std::unique_lock<std::mutex>& lock, int device) {
 bool device_side::is_used(const void* begin, std::size_t bytes) const {
   if (broken != cudaSuccess) return false;  // A broken device carries out no more tasks.
   return std::any_of(streams.begin(), streams.end(), [&](const auto& stream) {
-    return std::any_of(stream->held.begin(), stream->held.end(),
-                       [&](const work& w) { return uses(w, begin, bytes); });
+    return std::any_of(stream->held.begin(), stream->held.end(), [&](const work& w) {
+      return any_range(
+          w, [&](const used_range& used) { return overlap(used, {begin, bytes, false}); });
+    });
   });
+}
+
+void device_side::check_order(const stream_state& on, const work& added) {
+  for (const auto& stream : streams) {
+    if (stream.get() == &on) continue;
+    for (const work& queued : stream->held) {
+      if (conflict(queued, added)) complain("two streams use the same memory without an order");
+    }
+  }
 }
 
 void device_side::run() {
   const certain_memory for_the_stand_in;
   std::unique_lock lock(mutex);
   while (!stopping_) {
-    if (held || broken != cudaSuccess || !choose()) {
+    const clock::time_point now = clock::now();
+    clock::time_point next = clock::time_point::max();
+    if (const auto chosen = choose(now, next)) {
+      advance(chosen, now);
+    } else if (next == clock::time_point::max()) {
       changed.wait(lock);
-      continue;
+    } else {
+      changed.wait_until(lock, next);
     }
-    if (random_() % late_one_in == 0) {
-      // Tasks that arrive meanwhile can be chosen too.
-      const auto late = std::chrono::microseconds(random_() % late_at_most);
-      changed.wait_for(lock, late, [this] { return stopping_; });
-    }
-    if (stopping_ || held || broken != cudaSuccess) continue;
-    if (const auto in = choose()) carry_out(in);
   }
 }
 
 void device_side::run_host_functions() {
+  const certain_memory for_the_stand_in;
   in_host_function = true;
   std::unique_lock lock(mutex);
   for (;;) {
@@ -127,21 +150,50 @@ void device_side::run_host_functions() {
   }
 }
 
-// A random stream whose next task can run. Null if there is none.
-std::shared_ptr<stream_state> device_side::choose() {
-  std::vector<std::shared_ptr<stream_state>> ready;
-  for (const auto& each : streams) {
-    if (each->busy || each->held.empty() || !each->held.front().may_run()) continue;
-    if (holds_kernels && each->held.front().kernel) continue;
-    if (stuck_across && each->held.front().from_device >= 0) continue;
-    ready.push_back(each);
-  }
-  return ready.empty() ? nullptr : ready[random_() % ready.size()];
+bool device_side::may_advance(const stream_state& stream) const {
+  if (stream.busy || stream.held.empty()) return false;
+  const work& first = stream.held.front();
+  return stream.is_carried_out || (first.may_run() && !(holds_kernels && first.kernel) &&
+                                   !(stuck_across && first.from_device >= 0));
 }
 
-void device_side::carry_out(const std::shared_ptr<stream_state>& in) {
-  const work what = std::move(in->held.front());
+// A random stream whose first task can be carried out or can end. Null if there is none. `next`
+// becomes the time at which there may be one.
+std::shared_ptr<stream_state> device_side::choose(clock::time_point now, clock::time_point& next) {
+  if (held || broken != cudaSuccess) return nullptr;
+  std::erase_if(streams, [](const auto& each) {
+    return each.use_count() == 1 && each->held.empty() && !each->busy;
+  });
+  std::vector<std::shared_ptr<stream_state>> ready;
+  for (const auto& each : streams) {
+    if (!may_advance(*each)) continue;
+    if (!each->due) each->due = now + chosen_by->delay();
+    if (*each->due <= now) {
+      ready.push_back(each);
+    } else {
+      next = std::min(next, *each->due);
+    }
+  }
+  if (ready.empty()) return nullptr;
+  return ready[chosen_by->below(static_cast<unsigned>(ready.size()))];
+}
+
+// Carries out the first task, or ends the task. The task uses its memory until its end.
+void device_side::advance(const std::shared_ptr<stream_state>& in, clock::time_point now) {
+  if (!in->is_carried_out) {
+    const work& first = in->held.front();
+    carry_out(first, in);
+    in->is_carried_out = true;
+    in->due = now + (first.moves_bytes() ? chosen_by->rest() : std::chrono::nanoseconds(0));
+    if (*in->due > now) return;
+  }
+  in->is_carried_out = false;
+  in->due.reset();
   in->held.pop_front();
+  changed.notify_all();
+}
+
+void device_side::carry_out(const work& what, const std::shared_ptr<stream_state>& in) {
   if (what.moves_bytes() && copies_until_break > 0 && --copies_until_break == 0) {
     broken = break_with;
   } else if (what.from) {
@@ -156,7 +208,6 @@ void device_side::carry_out(const std::shared_ptr<stream_state>& in) {
     in->busy = true;
     host_calls_.push_back({in, what.call, what.with});
   }
-  changed.notify_all();
 }
 
 // The source is a tensor, so it is not overwritten.
@@ -200,7 +251,7 @@ void device_side::copy(const work& what, int device) {
   } else {
     std::memcpy(there, what.from, what.bytes);
     // Memory that is pinned for several devices may still be read by another device.
-    if (memory.is_portable(what.from)) return;
+    if (memory.is_portable(what.from) || !chosen_by->destroys_sources()) return;
     std::memset(const_cast<void*>(what.from), poison, what.bytes);
   }
 }
@@ -227,7 +278,7 @@ void device_side::launch(const kernel_launch& what, int device) {
   const auto* const scattered = std::get_if<cuda::scatter_table>(&here);
   for (unsigned i = 0; scattered && i < scattered->count; ++i) {
     const cuda::scatter_piece& piece = scattered->pieces[i];
-    if (memory.is_portable(piece.from)) continue;
+    if (memory.is_portable(piece.from) || !chosen_by->destroys_sources()) continue;
     std::memset(const_cast<void*>(piece.from), poison, source_bytes(piece));
   }
 }

@@ -6,17 +6,19 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <random>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "support/fake_cudart/choices.hpp"
 #include "support/fake_cudart/device_memory.hpp"
 #include "support/fake_cudart/kernel_launch.hpp"
 
@@ -59,6 +61,9 @@ struct stream_state {
   bool blocking = false;  // Ordered with the default stream of its device.
   std::deque<work> held;
   bool busy = false;  // Its host function is running.
+  // The first task is carried out, or ends, not before this time. Empty before the task can run.
+  std::optional<std::chrono::steady_clock::time_point> due;
+  bool is_carried_out = false;  // The first task has copied its bytes, but has not ended.
 };
 
 // The mutex guards all members below.
@@ -83,7 +88,10 @@ class device_side {
   // Returns true if a task of a stream uses memory at these addresses.
   bool is_used(const void* begin, std::size_t bytes) const;
 
-  void complain(const std::string& what) { misuse.push_back(what); }
+  void complain(const std::string& what) {
+    misuse.push_back(what);
+    chosen_by->misused(what);
+  }
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -98,8 +106,12 @@ class device_side {
   cudaError_t broken = cudaSuccess;
   unsigned copies_until_break = 0;  // 0 means never.
   cudaError_t break_with = cudaSuccess;
+  choices by_default;
+  choices* chosen_by = &by_default;
 
  private:
+  using clock = std::chrono::steady_clock;
+
   struct host_call {
     std::shared_ptr<stream_state> of;
     cudaHostFn_t call;
@@ -108,8 +120,11 @@ class device_side {
 
   void run();
   void run_host_functions();
-  std::shared_ptr<stream_state> choose();
-  void carry_out(const std::shared_ptr<stream_state>& in);
+  void check_order(const stream_state& on, const work& added);
+  bool may_advance(const stream_state& stream) const;
+  std::shared_ptr<stream_state> choose(clock::time_point now, clock::time_point& next);
+  void advance(const std::shared_ptr<stream_state>& in, clock::time_point now);
+  void carry_out(const work& what, const std::shared_ptr<stream_state>& in);
   void copy(const work& what, int device);
   void copy_across(const work& what, int device);
   void copy_within(const work& what, int device);
@@ -117,7 +132,6 @@ class device_side {
   void launch(const kernel_launch& what, int device);
 
   std::deque<host_call> host_calls_;
-  std::minstd_rand random_{1};
   std::thread thread_;
   std::thread host_functions_;
   bool stopping_ = false;

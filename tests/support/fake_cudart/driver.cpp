@@ -126,7 +126,7 @@ driver::status import_handle(driver::allocation_handle* handle, void* shareable,
 driver::status get_uuid(driver::uuid* id, int device) {
   const call now("cuDeviceGetUuid");
   if (now.failed()) return now.says_driver();
-  if (device < 0 || device >= devices) return now.says_driver(cudaErrorInvalidDevice);
+  if (device < 0 || device >= the().device_count) return now.says_driver(cudaErrorInvalidDevice);
   std::memset(id->bytes, 0x3b + device, sizeof id->bytes);
   return now.says_driver();
 }

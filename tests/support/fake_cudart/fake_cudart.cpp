@@ -68,7 +68,7 @@ cudaError_t cudaDriverGetVersion(int* version) {
 cudaError_t cudaGetDeviceCount(int* count) {
   const call now("cudaGetDeviceCount");
   if (now.failed() || the().count_says != cudaSuccess) return now.says(the().count_says);
-  *count = devices;
+  *count = the().device_count;
   return now.says();
 }
 
@@ -77,7 +77,7 @@ cudaError_t cudaSetDevice(int device) {
   // So that its resources can be released.
   if (the().device.broken != cudaSuccess) current_device = device;
   if (now.failed()) return now.says();
-  if (device < 0 || device >= devices) return now.says(cudaErrorInvalidDevice);
+  if (device < 0 || device >= the().device_count) return now.says(cudaErrorInvalidDevice);
   current_device = device;
   the().contexts.insert(device);
   return now.says();

@@ -29,9 +29,11 @@
 #include <string>
 #include <vector>
 
+#include "support/fake_cudart/choices.hpp"
+
 namespace ringload::testing::fake_cudart {
 
-inline constexpr int devices = 2;
+inline constexpr int devices = 2;  // Unless have_devices() was called.
 inline constexpr std::size_t memory_bytes = std::size_t{64} << 20;  // Of each device.
 
 // The distance between the device address and the host address of pinned memory.
@@ -42,6 +44,16 @@ inline constexpr unsigned char poison = 0xEE;
 
 // Resets failures, counts and misuse. No earlier resource may be in use.
 void reset();
+
+// The number of devices until the next reset.
+void have_devices(int count);
+
+// Replaces the choices of the device until the next reset. `by` must exist until then.
+void choose_by(choices& by);
+
+// Starts the threads of the device, which the first stream starts otherwise. Throws
+// std::system_error.
+void start();
 
 // Makes the nth future call of the function fail, counted from 1, in addition to other failures.
 // Functions that release a resource release it nevertheless.

@@ -51,6 +51,7 @@ call::call(const char* name) : lock(the().device.mutex), name_(name) {
   // cudaSetDevice itself creates the context of the new device.
   if (!needs_no_context(name_) && name_ != "cudaSetDevice") r.contexts.insert(current_device);
   fail_beside_captures();
+  if (!failed()) failed_ = r.device.chosen_by->failure(name_);
   if (r.device.broken != cudaSuccess) failed_ = r.device.broken;
 }
 

@@ -57,6 +57,7 @@ struct runtime {
   std::set<std::pair<int, const void*>> loaded_kernels;
   cudaError_t count_says = cudaSuccess;
   int driver_version = 13000;
+  int device_count = devices;
   bool free_waits = true;
   bool pageable_expected = false;
 };

@@ -37,7 +37,7 @@ cudaError_t copy_pageable(call& now, const work& what, CUstream_st* stream) {
 
 // The other device that owns the memory, or -1.
 int other_device_of(const void* memory, std::size_t bytes) {
-  for (int device = 0; device < devices; ++device) {
+  for (int device = 0; device < the().device_count; ++device) {
     if (device != current_device && the().device.memory.is_own(memory, bytes, device))
       return device;
   }
@@ -143,10 +143,13 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
   return make_stream(now, stream, flags);
 }
 
-// Its tasks are carried out nevertheless.
+// Its tasks are carried out nevertheless. Another device may be current.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   call now("cudaStreamDestroy");
-  if (!now.may_use(stream)) return now.says(cudaErrorInvalidResourceHandle);
+  if (the().streams.count(stream) == 0) {
+    now.complain("no such stream");
+    return now.says(cudaErrorInvalidResourceHandle);
+  }
   now.wait_for_device();
   the().streams.erase(stream);
   delete stream;
