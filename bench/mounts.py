@@ -36,9 +36,12 @@ class Mount:
 
     def __exit__(self, *_):
         subprocess.run(["umount", self.target], check=True)
-        # A copy of the mount may exist in the mount namespace of another program.
-        self.process.terminate()
-        self.process.wait()
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            # A copy of the mount exists in the mount namespace of another program.
+            self.process.terminate()
+            self.process.wait()
 
 
 def load_report(program, path, options):
