@@ -36,7 +36,12 @@ class Mount:
 
     def __exit__(self, *_):
         subprocess.run(["umount", self.target], check=True)
-        self.process.wait()
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            # A copy of the mount exists in the mount namespace of another program.
+            self.process.terminate()
+            self.process.wait()
 
 
 def load_report(program, path, options):
@@ -77,11 +82,21 @@ def settings_of(arguments):
 
 def measure(arguments, path, settings):
     """The times of each setting."""
+    load(arguments.ringload, path, [])  # Later loads find the file in the page cache of the server.
     times = {name: [] for name, _, _ in settings}
     for _ in range(arguments.rounds):
         for name, program, options in settings:
             times[name].append(load(program, path, options))
     return times
+
+
+def tail_columns(reports):
+    tail = sorted(report["seconds"] for report in reports)
+    median = statistics.median(tail)
+    last = tail[min(len(tail) - 1, round(0.99 * len(tail)))]
+    issued = sum(report.get("second_reads", 0) for report in reports)
+    won = sum(report.get("second_reads_won", 0) for report in reports)
+    return f"| {median:.2f} s | {last / median:.2f} | {issued}, {won} "
 
 
 def run_cell(arguments, folder, target, cell):
@@ -90,7 +105,11 @@ def run_cell(arguments, folder, target, cell):
     path = f"{target}/{MIB_BY_BANDWIDTH[bandwidth]}.safetensors"
     with Mount(arguments.slow_mount, folder, target, options):
         times = measure(arguments, path, settings_of(arguments))
-        reports = [load_report(arguments.ringload, path, []) for _ in range(arguments.tail)]
+        programs = [arguments.ringload, *arguments.also]
+        reports = {program: [] for program in programs}
+        for _ in range(arguments.tail):
+            for program in programs:
+                reports[program].append(load_report(program, path, []))
     medians = {name: statistics.median(each) for name, each in times.items()}
     fixed = {name: each for name, each in medians.items() if not name.endswith("default")}
     best = min(fixed, key=fixed.get)
@@ -103,16 +122,11 @@ def run_cell(arguments, folder, target, cell):
     if arguments.also:
         other = medians["other default"]
         row += f"| {megabytes / other:.0f} "
-    if arguments.tail:
-        tail = sorted(report["seconds"] for report in reports)
-        last = tail[min(len(tail) - 1, round(0.99 * len(tail)))]
-        row += f"| {last / statistics.median(tail):.2f} "
-        issued = sum(report.get("second_reads", 0) for report in reports)
-        won = sum(report.get("second_reads_won", 0) for report in reports)
-        row += f"| {issued}, {won} "
+    for tail in reports.values() if arguments.tail else []:
+        row += tail_columns(tail)
     print(row + "|", flush=True)
     if arguments.each:
-        for report in reports:
+        for report in (report for tail in reports.values() for report in tail):
             fields = ("seconds", "seconds_opening", "second_reads", "second_reads_won")
             print("  ", {name: report.get(name) for name in fields}, flush=True)
 
@@ -143,7 +157,9 @@ def main():
             )  # fmt: skip
         head = "| latency | bandwidth | stalled | default, MB/s | ceiling, MB/s | of the ceiling "
         head += "| other default, MB/s " if arguments.also else ""
-        head += ("| p99 / median | second reads, won " if arguments.tail else "") + "|"
+        columns = "| median | p99 / median | second reads, won "
+        head += columns * (1 + len(arguments.also)) if arguments.tail else ""
+        head += "|"
         print(head + "\n" + "|---" * (head.count("|") - 1) + "|", flush=True)
         for stalled in arguments.stalled:
             for latency in arguments.latency:

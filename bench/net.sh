@@ -13,6 +13,7 @@
 #   --link PROGRAM      tun_link, for kernels without netem
 #   --python PROGRAM    that has huggingface_hub: its downloader, and then a local load
 #   --before RINGLOAD   another build, in the same turns
+#   --kept PROGRAM      bench_http, which compares with libcurl into memory that is kept
 #   --more OPTIONS      for ringload, as "--chunk-bytes 2M --slots 32"
 #
 # The delay and the losses are tc's netem, between two network namespaces; or tun_link, a tun
@@ -21,11 +22,12 @@
 set -eu
 ringload=$(realpath "$1")
 shift
-bytes=1G delay=0 loss=0 mbit=1000 connections=16 rounds=5 link='' python='' before='' more=''
+bytes=1G delay=0 loss=0 mbit=1000 connections=16 rounds=5
+link='' python='' before='' kept='' more=''
 while [ $# -gt 1 ]; do
   case $1 in
     --bytes | --delay | --loss | --mbit | --connections | --rounds | --link | --python | \
-      --before | --more)
+      --before | --kept | --more)
       printf -v "${1#--}" %s "$2"
       ;;
     *) echo "net.sh: what is $1?" >&2 && exit 2 ;;
@@ -173,3 +175,4 @@ for name in curl ringload before hub page-cache; do
       printf "median %-12s %.3f s\n", n, (s[int((NR + 1) / 2)] + s[int(NR / 2) + 1]) / 2
     }'
 done
+[ -z "$kept" ] || "$kept" "$url" --connections "$connections" --repeat "$rounds"

@@ -78,9 +78,9 @@ result<open_file> open_for_reading(source_file opened, const file_info& info, re
   if (auto unchanged = check_unchanged_status(status, file); !unchanged) return unchanged.error();
 
   if (route != read_route::buffered) {
-    auto second =
-        direct.open(buffered.get(), info.path, info.bytes, direct_files::access::read,
-                    {opened.direct ? opened.headers : header_reads(), std::move(opened.direct)});
+    auto second = direct.open(buffered.get(), info.path, info.bytes, direct_files::access::read,
+                              {opened.direct ? opened.headers : header_reads(),
+                               std::move(opened.direct), opened.was_read_direct});
     if (!second) return second.error().in(printable_path(info.path));
     file.direct_refusal = second->refusal;
     file.direct_address_alignment = second->address_alignment;

@@ -54,7 +54,9 @@ result<parsed_file> parse_file(const source_file& file, const std::string& path,
 result<void> add_file(opened_files& opened, source_file file, std::string path,
                       const source_options& options) {
   read_header_with(options.headers, file);
+  read_first_bytes(file);
   auto parsed = parse_file(file, path, options);
+  file.first_bytes = {};
   if (!parsed) return parsed.error().in(printable_path(path));
   if (!opened.budget) opened.budget.emplace(options.reading.strictness);
   opened.budget->add_file(file.bytes);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <string_view>
+#include <utility>
 
 #include "base/file_io.hpp"
 #include "catalog/read_object.hpp"
@@ -59,6 +60,17 @@ void read_header_with(const header_reads& headers, source_file& file) {
   file.direct = header_reader::open_direct(file.fd.get());
 }
 
+void read_first_bytes(source_file& file) {
+  constexpr std::size_t first_bytes_max = std::size_t{64} << 10;
+  const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(file.bytes, first_bytes_max));
+  if (!file.direct || residency_of(file.fd.get(), 0, bytes) == residency::cached) return;
+  std::vector<std::byte> first(bytes);
+  const auto arrived =
+      file.headers.reader->read(file.direct.get(), file.device, 0, first, *file.headers.counts);
+  file.was_read_direct = static_cast<bool>(arrived);
+  if (arrived && *arrived == bytes) file.first_bytes = std::move(first);
+}
+
 result<void> read_bytes_into(int file, std::uint64_t offset, std::span<std::byte> into) {
   const auto arrived = read_fully(file, offset, into);
   if (!arrived) return arrived.error().in("byte " + grouped(offset));
@@ -74,6 +86,11 @@ result<void> read_bytes_into(const source_file& file, std::uint64_t offset,
     request.stop = file.stop;
     auto status = read_object(*file.object, request);
     return status ? status : status.error().in("byte " + grouped(offset));
+  }
+  const std::span<const std::byte> known = file.first_bytes;
+  if (into.size() <= known.size() && offset <= known.size() - into.size()) {
+    std::ranges::copy(known.subspan(static_cast<std::size_t>(offset), into.size()), into.begin());
+    return {};
   }
   const bool is_direct = file.direct && !into.empty() &&
                          residency_of(file.fd.get(), offset, into.size()) != residency::cached;

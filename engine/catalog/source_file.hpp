@@ -32,6 +32,8 @@ struct source_file {
   bool is_distant = false;                   // See is_distant() in io/block_device_id.hpp.
   header_reads headers = {};                 // Reads the header if `direct` is set.
   unique_fd direct = {};                     // Set by read_header_with().
+  std::vector<std::byte> first_bytes = {};   // Set by read_first_bytes().
+  bool was_read_direct = false;              // Set by read_first_bytes().
 };
 
 // Flags of open() for a path that may name any kind of file. Without O_NONBLOCK, open() would block
@@ -43,6 +45,11 @@ result<source_file> as_regular_file(unique_fd fd);
 
 // Makes the reader carry out the later reads of a distant file. Does nothing for other files.
 void read_header_with(const header_reads& headers, source_file& file);
+
+// Reads the first bytes of a file for which read_header_with() has opened `direct`. A read of a
+// distant file takes at least a round trip. With this read, the reads of most headers take one
+// round trip instead of one for each part. After a failure, later reads access the file.
+void read_first_bytes(source_file& file);
 
 // Reads exactly `bytes` bytes. Returns errc::truncated_file if the file ends earlier.
 result<std::vector<std::byte>> read_bytes(const source_file& file, std::uint64_t offset,

@@ -105,7 +105,7 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
   const std::lock_guard lock(mutex_);
   auto known = refusals_.find(after.st_dev);
   if (known == refusals_.end()) {
-    const int failed = try_reading(fd.get(), after.st_dev, distant.trial);
+    const int failed = distant.was_read ? 0 : try_reading(fd.get(), after.st_dev, distant.trial);
     std::string refusal;
     if (failed != 0) refusal = "a direct read was refused: " + system_code(failed).message();
     // Only EINVAL and EOPNOTSUPP apply to all files of the file system. Any other error, such as

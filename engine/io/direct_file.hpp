@@ -24,6 +24,7 @@ namespace ringload::inline v0 {
 struct distant_file {
   header_reads trial = {};  // Carries out the trial read.
   unique_fd fd = {};        // The file, open for direct reads. If empty, open() opens the file.
+  bool was_read = false;    // True if a read of `fd` has succeeded. Then no trial is needed.
 };
 
 class direct_files {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides when a read of a distant mount is late. A late read is issued a second time: the read of
-// a header by io/header_reader.hpp, and the read of a tensor by runtime/second_reads.hpp.
+// Decides when a read of a distant mount is late. A late read is issued again: the read of a header
+// by io/header_reader.hpp, and the read of a tensor by runtime/second_reads.hpp.
 
 #include <chrono>
 

@@ -44,7 +44,7 @@ class admission_control {
   read_pace::started_read start_read(std::uint64_t bytes) const noexcept {
     return {bytes, bytes_in_flight_ - bytes, clock::now()};
   }
-  // True if late reads may be issued a second time.
+  // True if late reads may be issued again.
   bool finds_late_reads() const noexcept { return pace_.has_value(); }
   // See read_pace. Must not be called if finds_late_reads() returns false.
   std::optional<clock::time_point> late_at(const read_pace::started_read& read) const noexcept {

@@ -2,6 +2,8 @@
 
 #include "runtime/second_reads.hpp"
 
+#include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <exception>
@@ -14,7 +16,7 @@
 
 namespace ringload::inline v0::detail {
 
-// A read, and maybe its second read. Exists until both reads and the timer have ended.
+// The attempts to carry out one read. Exists until all attempts and the timer have ended.
 class read_race : public std::enable_shared_from_this<read_race> {
  public:
   using clock = read_pace::clock;
@@ -27,19 +29,22 @@ class read_race : public std::enable_shared_from_this<read_race> {
         timer_(engine_.loop),
         resume_(std::forward<Handler>(handler)) {}
 
-  void start() {
-    start(first_, read_.slot);
-    check_later();
-  }
+  void start() { start_attempt(read_.slot); }
 
  private:
+  // A second read can stall too. At the end of a load, which may wait for several stalled reads,
+  // that is likely enough to matter. The third read is the last, so that the requests to a mount
+  // that has become slow are at most three times as many.
+  static constexpr std::size_t attempts_max = 3;
+
   struct attempt : io_queue::operation {
     std::shared_ptr<read_race> race;  // Set while the read is in flight.
     std::uint32_t slot = 0;
     bool in_flight() const noexcept { return race != nullptr; }
   };
 
-  void start(attempt& begun, std::uint32_t slot) {
+  void start_attempt(std::uint32_t slot) {
+    attempt& begun = attempts_[started_count_++];
     begun.slot = slot;
     begun.request = read_.request;
     begun.request.memory = engine_.staging.memory(slot).data();
@@ -51,9 +56,10 @@ class read_race : public std::enable_shared_from_this<read_race> {
       race->end(ended, res);
     };
     read_.queue->start(begun);
+    if (started_count_ < attempts_.size()) check_later();
   }
 
-  // If there is no memory for the timer, the read is not issued a second time.
+  // If there is no memory for the timer, the read is not issued again.
   void check_later() noexcept {
     const auto now = clock::now();
     const auto late_at = read_.admission->late_at(read_.started);
@@ -76,55 +82,57 @@ class read_race : public std::enable_shared_from_this<read_race> {
     if (!is_late || reads_.spare_.empty()) return check_later();
     const std::uint32_t slot = reads_.spare_.back();
     reads_.spare_.pop_back();
-    if (engine_.staging.is_ready(slot)) return start_second(slot, true);
+    if (engine_.staging.is_ready(slot)) return start_again(slot, true);
     try {
       boost::asio::post(engine_.copy_threads->get_executor(), [self = shared_from_this(), slot] {
         engine& e = self->engine_;
         const bool is_ready =
             catch_as_fault([&] { return e.staging.make_ready(slot, e.devices); }).has_value();
         retry_allocation([&] {
-          boost::asio::post(e.loop, [self, slot, is_ready] { self->start_second(slot, is_ready); });
+          boost::asio::post(e.loop, [self, slot, is_ready] { self->start_again(slot, is_ready); });
         });
       });
     } catch (const std::bad_alloc&) {
-      start_second(slot, false);
+      start_again(slot, false);
     }
   }
 
-  void start_second(std::uint32_t slot, bool is_ready) {
+  void start_again(std::uint32_t slot, bool is_ready) {
     if (!is_ready || is_decided_) return give_back(slot);
     engine_.staging.register_with_ring(slot);
-    was_repeated_ = true;
     ++read_.counts->issued;
-    start(second_, slot);
+    read_.started = read_.admission->start_read(read_.request.bytes);
+    start_attempt(slot);
   }
+
+  bool is_first(const attempt& tested) const noexcept { return &tested == &attempts_.front(); }
+  bool is_in_flight() const noexcept { return std::ranges::any_of(attempts_, &attempt::in_flight); }
 
   void end(attempt& ended, int res) {
     if (is_decided_) {
-      release_file();
+      if (!is_in_flight()) release_file();
       return give_back(ended.slot);
     }
     if (res >= 0) return decide(ended, res);
-    if (&ended == &first_) {
+    if (is_first(ended)) {
       first_error_ = res;
-      if (!second_.in_flight()) decide(first_, res);
-      return;
+    } else {
+      give_back(ended.slot);
     }
-    give_back(second_.slot);
-    if (!first_.in_flight()) decide(first_, first_error_);
+    if (!is_in_flight()) decide(attempts_.front(), first_error_);
   }
 
   void decide(attempt& winner, int res) {
     is_decided_ = true;
     timer_.cancel();
-    const bool second_won = &winner == &second_;
-    if (second_won) {
+    attempt& first = attempts_.front();
+    if (!is_first(winner)) {
       ++read_.counts->won;
-      if (!first_.in_flight()) give_back(first_.slot);
+      if (!first.in_flight()) give_back(first.slot);
     }
     // The load still owns the file, so the file is not closed here.
-    if (!first_.in_flight() && !second_.in_flight()) read_.file_owner.reset();
-    const raced_result result = {res, winner.slot, was_repeated_};
+    if (!is_in_flight()) read_.file_owner.reset();
+    const raced_result result = {res, winner.slot, started_count_ > 1};
     auto resume = std::move(resume_);
     std::move(resume)(result);
   }
@@ -147,10 +155,9 @@ class read_race : public std::enable_shared_from_this<read_race> {
   raced_read read_;
   boost::asio::steady_timer timer_;
   boost::asio::any_completion_handler<void(raced_result)> resume_;
-  attempt first_;
-  attempt second_;
+  std::array<attempt, attempts_max> attempts_;
+  std::uint32_t started_count_ = 0;
   int first_error_ = 0;
-  bool was_repeated_ = false;
   bool is_decided_ = false;
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads of a distant mount that are issued a second time if they are late (see read_pace.hpp). The
-// second read writes into a spare slot. The operation completes when one of the two reads succeeds.
-// The worker then owns the slot of the successful read. The slot of the other read becomes a spare
-// slot when the other read ends, because until then the kernel may write to the slot.
+// Reads of a distant mount that are issued again if they are late (see read_pace.hpp), at most two
+// times. Each further read writes into a spare slot. The operation completes when one of the reads
+// succeeds. The worker then owns the slot of the successful read. The slot of each other read
+// becomes a spare slot when that read ends, because until then the kernel may write to the slot.
 //
-// The number of spare slots limits the second reads. Engine thread only.
+// The number of spare slots limits the further reads. Engine thread only.
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/async_result.hpp>
@@ -27,29 +27,29 @@ namespace ringload::inline v0::detail {
 
 class engine;
 
-// A read into the slot of a worker. The queue must outlive both reads. The other pointers must be
-// valid until the read completes.
+// A read into the slot of a worker. The queue must outlive all issued reads. The other pointers
+// must be valid until the read completes.
 struct raced_read {
   raced_read() = default;
 
   io_queue* queue = nullptr;
   // `memory` and `registered_buffer` are ignored. All other pointers of the request must be null,
-  // because the slower read can outlive the caller's objects.
+  // because a slower read can outlive the caller's objects.
   io_request request;
   std::uint32_t slot = 0;
   admission_control* admission = nullptr;  // finds_late_reads() must be true.
   read_pace::started_read started;
-  // Keeps the file open until both reads have ended.
+  // Keeps the file open until all issued reads have ended.
   std::shared_ptr<const void> file_owner;
   second_read_counts* counts = nullptr;
-  const std::stop_token* stop = nullptr;  // After a stop request, no second read is issued.
+  const std::stop_token* stop = nullptr;  // After a stop request, no further read is issued.
 };
 
 struct raced_result {
   int result = 0;  // A number of bytes, or -errno.
   // The slot that contains the bytes. The worker owns this slot from now on.
   std::uint32_t slot = 0;
-  bool was_repeated = false;  // True if a second read was issued.
+  bool was_repeated = false;  // True if the read was issued again.
 };
 
 class second_reads {
@@ -61,8 +61,8 @@ class second_reads {
   // Adds the spare slots. Must be called once, before the first read.
   void open(std::uint32_t first_slot, std::uint32_t count);
 
-  // Carries out a read, and issues the read a second time if the read is late and a slot is spare.
-  // Returns when one of the reads has succeeded. If all issued reads have failed, returns the error
+  // Carries out a read, and issues the read again if the read is late and a slot is spare. Returns
+  // when one of the issued reads has succeeded. If all issued reads have failed, returns the error
   // of the first read. The caller must keep `read` valid until the coroutine returns.
   boost::asio::awaitable<raced_result> read(const raced_read& read);
 

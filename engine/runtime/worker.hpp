@@ -3,8 +3,8 @@
 
 // A worker is a coroutine that repeatedly takes a step from a schedule and carries out the step. A
 // worker for reads and writes owns one slot (I/O buffer). A worker for checks has no slot. If a
-// late read is issued a second time and the second read wins, the worker exchanges its slot for the
-// slot of the second read (see second_reads.hpp).
+// late read is issued again and another read than the first wins, the worker exchanges its slot for
+// the slot of the winner (see second_reads.hpp).
 //
 // Even after a cancellation, a step ends only when neither the kernel nor a device uses the slot.
 // Therefore the slot needs no reference count and no lock. The number of workers limits the reads

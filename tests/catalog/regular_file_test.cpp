@@ -12,7 +12,9 @@
 #include <string_view>
 
 #include "catalog/read_entries.hpp"
+#include "support/cold_file.hpp"
 #include "support/safetensors_text.hpp"
+#include "support/skip.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace ringload;
@@ -76,6 +78,34 @@ TEST_CASE("regular_file: reads exactly what was asked for, or says where the fil
   const auto cut = read_bytes(*file, 3, 4);
   CHECK(cut.error().code == errc::truncated_file);
   CHECK(cut.error().where() == "byte 5");
+}
+
+TEST_CASE("regular_file: the first bytes of a distant file are read once") {
+  const temporary_folder folder;
+  const fs::path path = folder.path() / "f";
+  const std::string old_bytes(100'000, 'o');
+  write_file(path, old_bytes);
+  header_reader reader;
+  second_read_counts counts;
+  auto file = opened(path);
+  file->is_distant = true;
+  read_header_with({&reader, &counts}, *file);
+  testing::make_cold(path);
+  read_first_bytes(*file);
+  if (!file->was_read_direct) {
+    testing::skip("there are no direct reads of files here");
+    return;
+  }
+  CHECK(file->first_bytes.size() == 64 * 1024);
+  const auto first_of = [&](std::uint64_t offset, std::size_t bytes) {
+    return static_cast<char>(read_bytes(*file, offset, bytes)->front());
+  };
+  write_file(path, std::string(old_bytes.size(), 'n'));
+  CHECK(first_of(0, 8) == 'o');
+  CHECK(first_of(8, 64 * 1024 - 8) == 'o');
+  CHECK(first_of(8, 64 * 1024 - 7) == 'n');
+  CHECK(first_of(64 * 1024, 1) == 'n');
+  CHECK(read_bytes(*file, UINT64_MAX, 2).error().code == errc::truncated_file);
 }
 
 TEST_CASE("regular_file: a header is checked against the file before it is read") {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads of a distant mount that stall and are issued a second time. The drive of the temporary
-// folder is declared distant. A test waits for the second read, which starts 50 ms after the other
-// reads have ended.
+// Reads of a distant mount that stall and are issued again. The drive of the temporary folder is
+// declared distant. A test waits for the second read, which starts 50 ms after the other reads have
+// ended, and for the third read, which starts 50 ms later.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -13,6 +13,7 @@
 #include <boost/asio/use_future.hpp>
 #include <cerrno>
 #include <future>
+#include <iterator>
 #include <optional>
 #include <ringload/ringload.hpp>
 
@@ -31,24 +32,31 @@ namespace {
 
 using hold = read_fate::hold;
 
-// The fates of a read that stalls, and of its second read.
+// The fates of a read that stalls, of its second read, and of the next read of the same bytes.
 struct fates {
   read_fate first = {.until_released = hold::completion};
   read_fate second = {.until_released = hold::completion};
+  read_fate third = {};
 };
+
+// A loader with so many slots has one spare slot, so no read is issued a third time.
+constexpr std::uint32_t few_slots = 4;
+// A loader with so many slots has three spare slots.
+constexpr std::uint32_t many_slots = 17;
 
 // A loader for a mount, one read of which follows `fates`.
 class stalled_mount {
  public:
-  explicit stalled_mount(const fates& stalled)
+  explicit stalled_mount(const fates& stalled, std::uint32_t slots = few_slots)
       : file_(equal_tensors(20, small_slot)),
         script_([this, stalled](const io_request& request, std::uint64_t number) {
           if (number == stalled_number_) offset_ = request.file_offset;
           if (request.file_offset != offset_) return read_fate();
-          const int attempt = attempts_++;
-          return attempt == 0 ? stalled.first : attempt == 1 ? stalled.second : read_fate();
+          const read_fate all[] = {stalled.first, stalled.second, stalled.third};
+          const std::size_t attempt = attempts_++;
+          return attempt < std::size(all) ? all[attempt] : read_fate();
         }),
-        loader_(script_, small_options(4)) {
+        loader_(script_, small_options(slots)) {
     struct ::stat status = {};
     REQUIRE(::stat(file_.name().c_str(), &status) == 0);
     detail::engine& e = *loader_.loader_engine();
@@ -86,7 +94,7 @@ class stalled_mount {
 
   const made_file file_;
   std::uint64_t offset_ = ~std::uint64_t{0};
-  int attempts_ = 0;
+  std::size_t attempts_ = 0;
   read_script script_;
   scripted_loader loader_;
 };
@@ -225,4 +233,66 @@ TEST_CASE("second reads: a loader closes when the slower read has ended") {
   CHECK(!ready(closed));
   mount.script().release_all();
   get(std::move(closed));
+}
+
+TEST_CASE("second reads: if the second read stalls, a third read is issued") {
+  stalled_mount mount(
+      {.first = {.until_released = hold::start}, .second = {.until_released = hold::start}},
+      many_slots);
+  SKIP_WITHOUT_DIRECT_RING(mount)
+  const model loaded = get(mount.load(use_future));
+  CHECK(first_difference(loaded) == "");
+  CHECK(loaded.stats().second_reads == 2);
+  CHECK(loaded.stats().second_reads_won == 1);
+  const std::vector<io_request> attempts = mount.attempts();
+  REQUIRE(attempts.size() == 3);
+  CHECK(attempts[0].memory != attempts[1].memory);
+  CHECK(attempts[0].memory != attempts[2].memory);
+  CHECK(attempts[1].memory != attempts[2].memory);
+  CHECK(!mount.is_idle());
+  mount.script().release(1);
+  mount.loader_of_mount().settle();
+  CHECK(!mount.is_idle());
+  mount.script().release_all();
+  CHECK(comes_true([&] { return mount.is_idle(); }));
+  CHECK(first_difference(get(mount.load(use_future))) == "");
+}
+
+TEST_CASE("second reads: the first success of three reads counts, else the error of the first") {
+  constexpr int errors[] = {EIO, ENXIO, EBADF};
+  constexpr unsigned all_fail = 7;
+  for (unsigned failing = 0; failing <= all_fail; ++failing) {
+    for (const bool in_order : {true, false}) {
+      CAPTURE(failing);
+      CAPTURE(in_order);
+      fates stalled = {.third = {.until_released = hold::completion}};
+      read_fate* const attempts[] = {&stalled.first, &stalled.second, &stalled.third};
+      for (unsigned i = 0; i < 3; ++i) {
+        if ((failing & (1U << i)) != 0) attempts[i]->result = -errors[i];
+      }
+      stalled_mount mount(stalled, many_slots);
+      SKIP_WITHOUT_DIRECT_RING(mount)
+      auto loading = mount.load(use_future);
+      REQUIRE(mount.script().wait_until_held(3));
+      unsigned released = 0;
+      for (unsigned i = 0; i < 3; ++i) {
+        CHECK(!ready(loading));
+        released = in_order ? i : 2 - i;
+        mount.script().release(in_order ? 0 : mount.script().held() - 1);
+        mount.loader_of_mount().settle();
+        if ((failing & (1U << released)) == 0) break;
+      }
+      if (failing == all_fail) {
+        CHECK(code_of(std::move(loading)) == system_code(EIO));
+      } else {
+        const model loaded = get(std::move(loading));
+        CHECK(first_difference(loaded) == "");
+        CHECK(loaded.stats().second_reads == 2);
+        CHECK(loaded.stats().second_reads_won == (released == 0 ? 0 : 1));
+      }
+      CHECK(mount.attempts().size() == 3);
+      mount.script().release_all();
+      CHECK(comes_true([&] { return mount.is_idle(); }));
+    }
+  }
 }
