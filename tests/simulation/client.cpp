@@ -129,7 +129,10 @@ bool client::end_operation(const operation_ptr& of, error_code failed) {
   of->is_completed = true;
   if (of->timer) of->timer->cancel();
   --program_.pending;
-  if (now() > of->end_max) violation("a load ended after its time limit");
+  if (now() > of->end_max) {
+    violation("a load ended after its time limit: " + failed.message() + ": " +
+              of->failure.message());
+  }
   if (!failed) {
     if (of->must_fail) violation("an operation succeeded, expected " + of->must_fail->message());
     return true;

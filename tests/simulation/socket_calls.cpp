@@ -29,7 +29,7 @@ bool is_blocking(int fd, int flags) {
   return (flags & MSG_DONTWAIT) == 0 && (REAL(fcntl)(fd, F_GETFL, 0) & O_NONBLOCK) == 0;
 }
 
-// One call may transfer fewer bytes than it could.
+// One call may receive fewer bytes than have arrived.
 std::size_t part_of(std::size_t bytes) {
   return bytes > 1 && random(4) == 0 ? 1 + random(bytes) : bytes;
 }
@@ -54,8 +54,7 @@ ssize_t send_bytes(int fd, const iovec* parts, std::size_t count, int flags) {
     const auto socket = socket_of(fd);
     if (const int error_number = socket->take_error()) return failed_with(error_number);
     if (!socket->can_send()) return failed_with(EPIPE);
-    if (happens(settings().faults.interrupted)) return failed_with(EINTR);
-    const std::size_t space = part_of(socket->space());
+    const std::size_t space = socket->space();
     std::string bytes;
     for (std::size_t i = 0; i < count && bytes.size() < space; ++i) {
       bytes.append(static_cast<const char*>(parts[i].iov_base),
@@ -76,7 +75,6 @@ ssize_t receive_bytes(int fd, const iovec* parts, std::size_t count, int flags) 
   if ((flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) != 0) violation("an unknown flag of recv");
   for (;;) {
     const auto socket = socket_of(fd);
-    if (happens(settings().faults.interrupted)) return failed_with(EINTR);
     std::size_t left = part_of(socket->arrived_bytes());
     std::size_t received = 0;
     for (std::size_t i = 0; i < count && left > 0; ++i) {
