@@ -5,16 +5,17 @@
 
 #include <array>
 #include <cstdint>
+#include <ringload/export.hpp>
 
 namespace ringload::inline v0 {
 
 // Returns the CRC-32C of bytes with the CRC-32C `first`, followed by `second_bytes` bytes with the
 // CRC-32C `second`.
-std::uint32_t join_crc32c(std::uint32_t first, std::uint32_t second,
-                          std::uint64_t second_bytes) noexcept;
+RINGLOAD_EXPORT std::uint32_t join_crc32c(std::uint32_t first, std::uint32_t second,
+                                          std::uint64_t second_bytes) noexcept;
 
 // A faster join_crc32c() for one size of the second part.
-class crc32c_join {
+class RINGLOAD_EXPORT crc32c_join {
  public:
   explicit crc32c_join(std::uint64_t second_bytes) noexcept;
 

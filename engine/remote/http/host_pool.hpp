@@ -116,7 +116,7 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   listed_timer::list idle_;    // Timers of connections that wait for work.
   listed_timer::list parked_;  // See park().
   std::vector<http_connection*> registered_connections_;  // In the order of their creation.
-  std::uint32_t connections_ = 0;       // At most settings.connections.
+  std::uint32_t connections_ = 0;                         // At most settings.connections.
   std::uint32_t busy_connections_ = 0;  // Number of connections with a request in progress.
   bool closing_ = false;
   std::chrono::steady_clock::time_point progressed_at_ = {};
