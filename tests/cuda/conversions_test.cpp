@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/any_runtime.hpp"
 #include "cuda/on_device.hpp"
 #include "support/converted.hpp"
 #include "support/skip.hpp"

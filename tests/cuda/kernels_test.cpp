@@ -19,6 +19,7 @@
 #include "base/numeric/convert.hpp"
 #include "base/numeric/dequantize.hpp"
 #include "base/numeric/strided_copy.hpp"
+#include "cuda/any_runtime.hpp"
 #include "cuda/on_device.hpp"
 #include "device/cuda/copy_to_host.hpp"
 #include "device/cuda/raii.hpp"
