@@ -125,7 +125,9 @@ TEST_CASE("admission_control: a mount that latency limits is given more than all
     }
     return mount.bytes_max();
   };
-  CHECK(limit_after_reads(64) == 64 * options.slot_bytes);
-  CHECK(limit_after_reads(16) == 16 * options.slot_bytes);
-  CHECK(limit_after_reads(0) == bytes_in_flight_at_first);
+  // The tuner, which measures the time, may just try another limit below the limit of the mount.
+  const std::uint64_t first_slots = 16 * options.slot_bytes;
+  CHECK(limit_after_reads(64) > first_slots);
+  CHECK(limit_after_reads(16) <= first_slots);
+  CHECK(limit_after_reads(0) <= first_slots);
 }
