@@ -235,17 +235,19 @@ void client::end_load(model done, const bytes_by_name& expected, std::size_t cou
   program_.kept.pop_front();
 }
 
-void client::load_selected() {
+void client::open_then(opened_step step) {
   const known_file& file = any_file();
   const std::string source = source_of(file);
   auto handler = token<checkpoint>(
       begin_operation(),
-      [self = shared_from_this(), &file, begin = history_now()](bool ok, checkpoint opened) {
+      [self = shared_from_this(), &file, step, begin = history_now()](bool ok, checkpoint opened) {
         if (!ok) return self->next();
-        self->load_some(file, opened, begin);
+        ((*self).*step)(file, opened, begin);
       });
   call([&] { program_.any_loader()->open_async(source, std::move(handler)); });
 }
+
+void client::load_selected() { open_then(&client::load_some); }
 
 void client::load_some(const known_file& file, const checkpoint& opened, const history& begin) {
   std::vector<std::string> names;

@@ -227,6 +227,9 @@ class client : public std::enable_shared_from_this<client> {
   void load_verified();  // Compares the digests of a list. One digest of the list may be wrong.
   void copy();           // Copies a tensor of a model that is kept.
   void end_load(model done, const bytes_by_name& expected, std::size_t count);
+  // Opens a file and continues with the step.
+  using opened_step = void (client::*)(const known_file&, const checkpoint&, const history&);
+  void open_then(opened_step step);
   void load_selected();
   // The checkpoint was opened since `begin`.
   void load_some(const known_file& file, const checkpoint& opened, const history& begin);

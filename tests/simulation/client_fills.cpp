@@ -13,17 +13,7 @@ struct client::filled_memory {
   std::vector<const std::string*> expected;
 };
 
-void client::fill() {
-  const known_file& file = any_file();
-  const std::string source = source_of(file);
-  auto handler = token<checkpoint>(
-      begin_operation(),
-      [self = shared_from_this(), &file, begin = history_now()](bool ok, checkpoint opened) {
-        if (!ok) return self->next();
-        self->fill_from(file, opened, begin);
-      });
-  call([&] { program_.any_loader()->open_async(source, std::move(handler)); });
-}
+void client::fill() { open_then(&client::fill_from); }
 
 void client::fill_from(const known_file& file, const checkpoint& opened, const history& begin) {
   auto filled = std::make_shared<filled_memory>();
