@@ -51,6 +51,15 @@ version_tensor random_tensor(dtype type, std::uint64_t elements) {
   return {type, {elements}, noise(elements * bits(type) / 8, 5)};
 }
 
+// Returns the bytes that `work` copies between the host and the devices.
+template <class Work>
+fake_cudart::bytes_moved moved_by(const Work& work) {
+  const fake_cudart::bytes_moved before = fake_cudart::moved();
+  work();
+  const fake_cudart::bytes_moved after = fake_cudart::moved();
+  return {after.up - before.up, after.down - before.down, after.across - before.across};
+}
+
 }  // namespace
 
 TEST_CASE("delta kernels: only the values of a sparse difference move to the device") {
@@ -58,12 +67,10 @@ TEST_CASE("delta kernels: only the values of a sparse difference move to the dev
   const fresh_runtime fresh;
   loader gpu_loader(cuda_device(1), small_options());
   const model memory = versions.load(gpu_loader);
-  const auto before = fake_cudart::moved();
-  versions.update(gpu_loader, memory);
-  const auto after = fake_cudart::moved();
+  const auto moved = moved_by([&] { versions.update(gpu_loader, memory); });
   // 20,000 values of 2 bytes, each with a position of 2 bytes. The CRCs of 1,954 chunks.
-  CHECK(after.up - before.up < 90'000);
-  CHECK(after.down - before.down < 8'000);
+  CHECK(moved.up < 90'000);
+  CHECK(moved.down < 8'000);
   CHECK(version_on_device(memory) == versions.new_version);
 }
 
@@ -72,11 +79,11 @@ TEST_CASE("delta kernels: a new version copies the base within the device") {
   const fresh_runtime fresh;
   loader gpu_loader(cuda_device(1), small_options());
   const model base = versions.load(gpu_loader);
-  const auto before = fake_cudart::moved();
-  const model next = apply_async(gpu_loader, base, versions.at.path("d.zt"), future).get();
-  const auto after = fake_cudart::moved();
-  CHECK(after.up - before.up < 50'000);
-  CHECK(after.down - before.down < 5'000);
+  model next;
+  const auto moved = moved_by(
+      [&] { next = apply_async(gpu_loader, base, versions.at.path("d.zt"), future).get(); });
+  CHECK(moved.up < 50'000);
+  CHECK(moved.down < 5'000);
   CHECK(version_on_device(next) == versions.new_version);
   CHECK(version_on_device(base) == versions.old_version);
 }
