@@ -11,14 +11,14 @@ namespace {
 using polynomial = std::uint32_t;
 
 constexpr polynomial modulus = 0x82F63B78;  // The polynomial of CRC-32C, without x^32.
-constexpr polynomial one = 0x80000000;
-constexpr polynomial x_to_8 = one >> 8U;
+constexpr polynomial x_to_0 = 0x80000000;
+constexpr polynomial x_to_8 = x_to_0 >> 8U;
 
 polynomial times_x(polynomial a) noexcept { return a >> 1U ^ ((a & 1U) != 0 ? modulus : 0); }
 
 polynomial multiply(polynomial a, polynomial b) noexcept {
   polynomial product = 0;
-  for (polynomial bit = one; bit != 0; bit >>= 1U) {
+  for (polynomial bit = x_to_0; bit != 0; bit >>= 1U) {
     if ((a & bit) != 0) product ^= b;
     b = times_x(b);
   }
@@ -26,7 +26,7 @@ polynomial multiply(polynomial a, polynomial b) noexcept {
 }
 
 polynomial power(polynomial base, std::uint64_t exponent) noexcept {
-  polynomial result = one;
+  polynomial result = x_to_0;
   for (; exponent != 0; exponent >>= 1U) {
     if ((exponent & 1U) != 0) result = multiply(result, base);
     base = multiply(base, base);

@@ -25,7 +25,7 @@ bool is_done(cudaError_t result) {
   return false;
 }
 
-bool is_gpu(const device& one) { return one.kind() == device_kind::cuda; }
+bool is_gpu(const device& tested) { return tested.kind() == device_kind::cuda; }
 
 }  // namespace
 
@@ -224,8 +224,8 @@ void client::copy_any(const program::kept_model& chosen) {
 void client::pin_model() {
   std::vector<program::kept_model> on_host;
   for (const program::kept_model& each : program_.kept) {
-    const bool is_there =
-        std::ranges::none_of(each.loaded, [](const tensor& one) { return is_gpu(one.device()); });
+    const bool is_there = std::ranges::none_of(
+        each.loaded, [](const tensor& loaded) { return is_gpu(loaded.device()); });
     if (is_there) on_host.push_back(each);
   }
   if (on_host.empty()) return copy_between();

@@ -55,30 +55,30 @@ struct client::rank_call {
 };
 
 void client::load_by_ranks() {
-  const auto made = std::make_shared<rank_group>();
-  made->begin = history_now();
-  made->file = &any_file();
-  made->options.load = any_options();
-  if (random(3) == 0) made->options.reading = group_reading::own;
-  made->expected = &expected_of(*made->file, made->options.load);
+  const auto joint_load = std::make_shared<rank_group>();
+  joint_load->begin = history_now();
+  joint_load->file = &any_file();
+  joint_load->options.load = any_options();
+  if (random(3) == 0) joint_load->options.reading = group_reading::own;
+  joint_load->expected = &expected_of(*joint_load->file, joint_load->options.load);
   // A read may wait for slots of loads from a server.
-  made->timeout = std::chrono::seconds(settings().has_server ? 3'000 : 30);
-  made->rounds = 1 + static_cast<unsigned>(random(3));
+  joint_load->timeout = std::chrono::seconds(settings().has_server ? 3'000 : 30);
+  joint_load->rounds = 1 + static_cast<unsigned>(random(3));
   const auto count = static_cast<std::uint32_t>(2 + random(random(4) == 0 ? 3 : 1));
   std::vector<std::unique_ptr<group>> groups;
   const std::size_t sockets = sockets_made().size();
-  call([&] { groups = make_thread_ranks(count, made->timeout); });
+  call([&] { groups = make_thread_ranks(count, joint_load->timeout); });
   if (groups.empty()) return next();
-  made->sockets.assign(sockets_made().begin() + static_cast<std::ptrdiff_t>(sockets),
-                       sockets_made().end());
+  joint_load->sockets.assign(sockets_made().begin() + static_cast<std::ptrdiff_t>(sockets),
+                             sockets_made().end());
   for (std::uint32_t r = 0; r < count; ++r) {
-    made->members.push_back({program_.any_loader(), std::move(groups[r]), {}});
+    joint_load->members.push_back({program_.any_loader(), std::move(groups[r]), {}});
   }
   if (settings().faults.any() && random(2) == 0) {
-    made->fault = static_cast<rank_fault>(1 + random(4));
-    made->faulty = random(count);
+    joint_load->fault = static_cast<rank_fault>(1 + random(4));
+    joint_load->faulty = random(count);
   }
-  open_by_ranks(made);
+  open_by_ranks(joint_load);
 }
 
 // The calls of one round. If one of them may be cancelled, the others may fail.

@@ -81,7 +81,7 @@ class stream_end : public std::enable_shared_from_this<stream_end> {
   bool has_ended_ = false;
 };
 
-// What becomes of an attempt to connect.
+// The outcome of an attempt to connect.
 enum class connect_answer { accepted, refused, unanswered };
 
 struct simulated_listener {

@@ -132,8 +132,8 @@ std::shared_ptr<loader> program::any_loader_for(const model& loaded) {
   if (settings().devices == 0) return any_loader();
   std::vector<std::shared_ptr<loader>> suitable;
   for (const std::shared_ptr<loader>& each : loaders) {
-    const auto has_device = [&each](const tensor& one) {
-      return one.device() == host() || std::ranges::count(each->devices(), one.device()) != 0;
+    const auto has_device = [&each](const tensor& tested) {
+      return tested.device() == host() || std::ranges::count(each->devices(), tested.device()) != 0;
     };
     if (std::ranges::all_of(loaded, has_device)) suitable.push_back(each);
   }

@@ -88,9 +88,9 @@ class device_side {
   // Returns true if a task of a stream uses memory at these addresses.
   bool is_used(const void* begin, std::size_t bytes) const;
 
-  void complain(const std::string& what) {
-    misuse.push_back(what);
-    chosen_by->misused(what);
+  void complain(const std::string& complaint) {
+    misuse.push_back(complaint);
+    chosen_by->misused(complaint);
   }
 
   std::mutex mutex;

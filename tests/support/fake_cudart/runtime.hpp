@@ -85,7 +85,9 @@ class call {
     return failed() ? failed_ : answer;
   }
 
-  void complain(const std::string& what) const { the().device.complain(name_ + ": " + what); }
+  void complain(const std::string& complaint) const {
+    the().device.complain(name_ + ": " + complaint);
+  }
 
   // Returns true if this thread may use the stream now.
   bool may_use(CUstream_st* stream) const;
