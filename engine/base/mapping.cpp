@@ -7,9 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <string>
 
@@ -119,32 +116,6 @@ result<mapping> mapping::make(std::uint64_t bytes, page_kind kind) {
   start += before;
   advise(start, whole, kind);
   return mapping({start, whole});
-}
-
-page_kind kind_of(std::span<const std::byte> memory) {
-  std::ifstream smaps("/proc/self/smaps");
-  const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
-  std::uint64_t present_kib = 0;
-  std::uint64_t huge_kib = 0;
-  bool inside = false;
-  for (std::string line; std::getline(smaps, line);) {
-    unsigned long from = 0;
-    unsigned long to = 0;
-    unsigned long kib = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) {
-      inside = from < begin + memory.size() && to > begin;
-    } else if (!inside) {
-      continue;
-    } else if (std::sscanf(line.c_str(), "KernelPageSize: %lu kB", &kib) == 1) {
-      if (kib * 1024 == huge_page_bytes) return page_kind::hugetlb;
-    } else if (std::sscanf(line.c_str(), "Rss: %lu kB", &kib) == 1) {
-      present_kib += kib;
-    } else if (std::sscanf(line.c_str(), "AnonHugePages: %lu kB", &kib) == 1 ||
-               std::sscanf(line.c_str(), "ShmemPmdMapped: %lu kB", &kib) == 1) {
-      huge_kib += kib;
-    }
-  }
-  return huge_kib > 0 && huge_kib >= present_kib / 2 ? page_kind::transparent : page_kind::small;
 }
 
 boost::system::error_code map_again(std::span<std::byte> memory, page_kind kind) noexcept {

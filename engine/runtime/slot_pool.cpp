@@ -106,8 +106,8 @@ void slot_pool::note_pages(std::uint32_t slot, std::string not_reserved_reason) 
     if (page_kind_noted_) return;
     page_kind_noted_ = true;
   }
-  // kind_of() is slow, so this function calls kind_of() for the first slot only. The lock is not
-  // held, so that the preparation of other slots does not wait.
+  // kind_of() may be slow, so it is called for the first slot only. The lock is not held, so the
+  // preparation of other slots does not wait.
   const page_kind found = kind_of(memory(slot));
   const std::lock_guard lock(mutex_);
   page_kind_ = name(found);

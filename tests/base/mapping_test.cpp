@@ -143,27 +143,6 @@ TEST_CASE("mapping: hugetlb pages are refused where none are reserved") {
   CHECK(made.error().code == system_code(ENOMEM));
 }
 
-TEST_CASE("kind_of: reports the actual pages, not the requested ones") {
-  const auto small = mapping::make(huge_page_bytes, page_kind::small);
-  REQUIRE(small.has_value());
-  CHECK_FALSE(populate(small->span()));
-  CHECK(kind_of(small->span()) == page_kind::small);
-
-  // A request alone does not create a huge page.
-  const auto untouched = mapping::make(huge_page_bytes, page_kind::transparent);
-  REQUIRE(untouched.has_value());
-  CHECK(kind_of(untouched->span()) == page_kind::small);
-}
-
-TEST_CASE("kind_of: reserved pages are told from transparent ones") {
-  if (!can_populate()) return skip("this kernel has no MADV_POPULATE_WRITE");
-  if (free_huge_pages() == 0) return skip("this machine has no hugetlb pages to give");
-  const auto made = mapping::make(huge_page_bytes, page_kind::hugetlb);
-  if (!made) return skip(message_of(made.error()));
-  if (const auto failed = populate(made->span())) return skip(failed.message());
-  CHECK(kind_of(made->span()) == page_kind::hugetlb);
-}
-
 TEST_CASE("map_again: the addresses stay, what was written is gone, the rest is untouched") {
   const auto made = mapping::make(3 * huge_page_bytes, page_kind::transparent);
   REQUIRE(made.has_value());
