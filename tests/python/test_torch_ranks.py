@@ -29,11 +29,14 @@ import ringload.torch  # noqa: E402
 from ringload.torch import _buckets, _group, _plan, _transports  # noqa: E402
 
 patience = 120  # In seconds; each result comes much sooner, or never.
-transports = ["group", "shared_memory", "mapped"]
+# "direct" is shared memory whose ranks may not use the page cache.
+transports = ["group", "shared_memory", "mapped", "direct"]
 
 
 def by(transport):
     """The options that lead to a transport."""
+    if transport == "direct":
+        return {"transport": "shared_memory", "route": "direct"}
     return {"memory": "mapped"} if transport == "mapped" else {"transport": transport}
 
 
@@ -135,7 +138,7 @@ def test_every_rank_gets_all_and_each_byte_is_read_once(
     for tensors, _ in found:
         check(tensors, arrays)
     for _, stats in found:
-        assert stats["transport"] == transport
+        assert stats["transport"] == transport.replace("direct", "shared_memory")
         assert stats["buckets"] >= (1 if window == "512MiB" else 4)
     assert sum(stats["bytes"] for _, stats in found) == sum(
         array.nbytes for array in arrays.values()
@@ -195,7 +198,7 @@ def memories_made(group, path):
         return made[-1]
 
     os.memfd_create = counted
-    options = {"plan": 1, "window": 4000, "transport": "shared_memory", "timeout": patience}
+    options = {"plan": 1, "window": 4000, "timeout": patience, **by("direct")}
     with ringload.torch.stream(path, process_group=group, **options) as pairs:
         found = as_arrays(dict(pairs))
     return found, len(made), pairs.stats["buckets"]

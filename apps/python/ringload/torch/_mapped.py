@@ -106,14 +106,11 @@ class MappedFiles(SharedMemory):
     name = "mapped"
 
     def __init__(self, group, checkpoint):
-        super().__init__(group, "cpu")
+        super().__init__(group, "cpu", shares_page_cache=True)
         self._paths = [path for path, _, _ in checkpoint.files]
 
-    def reads_alone(self, item):
-        return item.is_slice
-
     def shares(self, item):
-        return not item.is_mappable and not item.is_slice
+        return not item.is_mappable and super().shares(item)
 
     def prepare(self, bucket, notes):
         prepared = super().prepare(bucket, notes)

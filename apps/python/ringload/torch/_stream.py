@@ -241,12 +241,18 @@ class Stream(ProcessBound):
                 can_map = True
             except OSError:
                 can_map = False
-        note = b"1" * can_map + b"f" * _are_local(self._checkpoint)
+        properties = {
+            b"m": can_map,
+            b"f": _are_local(self._checkpoint),
+            b"c": self._options.get("route") != "direct",  # Reads may use the page cache.
+        }
+        note = b"".join(letter for letter, holds in properties.items() if holds)
         notes = self._group.agree(None, "for the transport to be chosen", note)
-        if all(note.startswith(b"1") for note in notes) and transport != "group":
-            if memory == "mapped" and all(note.endswith(b"f") for note in notes):
+        common = {letter for letter in properties if all(letter in note for note in notes)}
+        if b"m" in common and transport != "group":
+            if memory == "mapped" and b"f" in common:
                 return MappedFiles(self._group, self._checkpoint)
-            return SharedMemory(self._group, device)
+            return SharedMemory(self._group, device, {b"f", b"c"} <= common)
         if transport == "shared_memory":
             raise usage(
                 "transport: shared_memory is for several ranks of one machine and user, which load "

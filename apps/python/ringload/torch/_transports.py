@@ -16,7 +16,7 @@ from ._memory import mapped, new_memory
 
 # Whole tensors are also copied if they are at most this part of their bucket: an eighth.
 _copied_share = 8
-# Smaller parts have memory of torch: a place for their offset in a page leaves a gap.
+# Smaller parts have memory of torch: their place in the mapping would leave a gap.
 _aligned_bytes_min = 64 << 10
 # The bytes that one all_gather brings to a rank. Gloo allocates as many for each call in progress.
 _gathered_bytes = 32 << 20
@@ -25,18 +25,19 @@ _gathered_bytes = 32 << 20
 def add_own(prepared, items, device):
     """Allocates memory for the parts that only this rank reads. Returns it by name.
 
-    In host memory, the parts that a bucket has unchanged from the file share one mapping of huge
-    pages. A part has the same offset in a page as in its file, so reads that bypass the page cache
-    need no copy.
+    In host memory, the large parts of a bucket share one mapping of huge pages. A part that is
+    unchanged from the file has the same offset in a page as in its file, so reads that bypass the
+    page cache need no copy.
     """
     found, positions, nbytes = {}, {}, 0
     is_host = torch.device(device).type == "cpu"
     for item in items:
         part_bytes = item.local_nbytes()
-        if not is_host or not item.is_stored or part_bytes < _aligned_bytes_min:
+        if not is_host or part_bytes < _aligned_bytes_min:
             found[item.name] = torch.empty(item.local_shape(), dtype=item.dtype, device=device)
             continue
-        nbytes += (item.part_offset() - nbytes) % page
+        wanted = item.part_offset() if item.is_stored else 0
+        nbytes += (wanted - nbytes) % page
         positions[item.name] = (nbytes, part_bytes)
         nbytes += part_bytes
     memory = new_memory(nbytes) if nbytes else None
@@ -234,16 +235,19 @@ def _block(item, bounds, source, rank):
 class SharedMemory:
     """Uses memory that all ranks of a machine map. A rank's tensors are private to the rank.
 
-    Divided tensors are copied out of the memory of their bucket. So the memory can be used again
+    If all files are on the machine, a rank reads a part that is one range of a dimension through
+    the page cache: the ranks share the page cache, so the drive reads each byte once. Other
+    divided tensors are copied out of the memory of their bucket. So the memory can be used again
     for the bucket after the next: when a rank has read the next bucket, all ranks have copied. The
     pages are populated only once.
     """
 
     name = "shared_memory"
 
-    def __init__(self, group, device):
+    def __init__(self, group, device, shares_page_cache=False):
         self._group = group
         self._device = device
+        self._shares_page_cache = shares_page_cache
         self._kept = [None, None]  # The memory of buckets, used in turns.
         self._turn = 0
         self._count = 0  # The number of memories that rank 0 has created.
@@ -251,7 +255,7 @@ class SharedMemory:
 
     def reads_alone(self, item):
         """Returns True if each rank reads its part of the tensor into separate memory."""
-        return item.is_own
+        return item.is_slice if self._shares_page_cache else item.is_own
 
     def shares(self, item):
         """Returns True if the tensor is in the memory that all ranks map."""
