@@ -83,6 +83,7 @@ std::string category_type::message(int value) const {
     case errc::malformed_message: return "a message of another process violates the protocol";
     case errc::mismatched_call: return "the ranks made different calls";
     case errc::rank_failed: return "another rank has failed";
+    case errc::not_restored: return "the old bytes could not be restored";
   }
   return "unknown error " + std::to_string(value);
 }

@@ -54,6 +54,7 @@ const char* error_name(errc code) noexcept {
     RINGLOAD_NAME(invalid_tensor);
     RINGLOAD_NAME(invalid_saving);
     RINGLOAD_NAME(read_back_differs);
+    RINGLOAD_NAME(not_restored);
     RINGLOAD_NAME(malformed_checksum_list);
     RINGLOAD_NAME(incomplete_checksum_list);
     RINGLOAD_NAME(digest_unavailable);

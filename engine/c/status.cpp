@@ -97,7 +97,8 @@ ringload_status status_of_errc(errc code) noexcept {
     case errc::malformed_answer:
     case errc::read_back_differs:
     case errc::malformed_message:
-    case errc::rank_failed: return RINGLOAD_SYSTEM_ERROR;
+    case errc::rank_failed:
+    case errc::not_restored: return RINGLOAD_SYSTEM_ERROR;
 
     default: return RINGLOAD_INVALID_FILE;
   }

@@ -194,6 +194,9 @@ result<bool> loaded_delta::apply_by_device(applied_tensor& tensor) const {
   if (status) return true;
   if (is_in_place) {
     const auto undone = memory_.change(tensor.after, tensor.after, difference_of(change));
+    const bool is_lost = !undone && undone.error().code == errc::not_restored;
+    if (is_lost) tensor.is_changed = false;  // A second try would not restore the old bytes.
+    if (is_lost) return undone.error().in(tensor_place(tensor.name));
     if (!undone || !*undone) return status.error();  // restore() tries again.
     tensor.is_changed = false;
   }
@@ -273,12 +276,15 @@ result<void> loaded_delta::apply_on_host(applied_tensor& tensor) const {
   return status;
 }
 
-void loaded_delta::undo(const applied_tensor& tensor) const noexcept {
-  if (memory_.is_host()) return change_cursor(view_of(tensor)).apply(tensor.after);
-  // A failure of the device cannot be handled here.
-  (void)retry_allocation([&]() -> result<void> {
+result<void> loaded_delta::undo(const applied_tensor& tensor) const noexcept {
+  if (memory_.is_host()) {
+    change_cursor(view_of(tensor)).apply(tensor.after);
+    return {};
+  }
+  return retry_allocation([&]() -> result<void> {
     const auto is_undone = memory_.change(tensor.after, tensor.after, view_of(tensor));
     if (is_undone && *is_undone) return {};
+    if (!is_undone && is_undone.error().code == errc::not_restored) return is_undone.error();
     const auto copy = std::make_unique_for_overwrite<std::byte[]>(tensor.after.size());
     const std::span<std::byte> bytes(copy.get(), tensor.after.size());
     if (auto copied = memory_.read(tensor.after, bytes); !copied) return copied;

@@ -74,7 +74,7 @@ class loaded_delta {
   result<void> apply(applied_tensor& tensor) const;
   // Undoes apply() for a tensor that was changed in place. A change of the kind `whole` cannot be
   // undone.
-  void undo(const applied_tensor& tensor) const noexcept;
+  result<void> undo(const applied_tensor& tensor) const noexcept;
 
  private:
   result<void> check_change_of(const tensor_change& change) const;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <ringload/verify.hpp>
 #include <set>
 #include <utility>
@@ -42,7 +43,8 @@ class in_place_update {
   void save_whole_tensors();
   result<void> change(std::size_t i);
   void apply_all();
-  void restore() noexcept;
+  // Restores the old bytes. Returns the first failure of the device.
+  result<void> restore() noexcept;
 
   const delta_services& services_;
   const std::vector<destination>& into_;
@@ -157,31 +159,36 @@ result<void> in_place_update::change(std::size_t i) {
   return delta_.apply(tensors_[i]);
 }
 
-void in_place_update::restore() noexcept {
+result<void> in_place_update::restore() noexcept {
+  result<void> status;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (!tensors_[i].is_changed) continue;
-    if (tensors_[i].change->kind != form::whole) {
-      delta_.undo(tensors_[i]);
-    } else {
-      // A failure of the device cannot be handled here.
-      (void)retry_allocation([&] { return memory_.write(old_bytes_[i], tensors_[i].after); });
-    }
+    const applied_tensor& next = tensors_[i];
+    if (!next.is_changed) continue;
+    auto restored = next.change->kind != form::whole ? delta_.undo(next) : retry_allocation([&] {
+      return memory_.write(old_bytes_[i], next.after);
+    });
+    if (restored || !status) continue;
+    status = retry_allocation([&] { return restored.error().in(tensor_place(next.name)); });
   }
+  return status;
 }
 
 void in_place_update::apply_all() {
+  std::exception_ptr failure;
+  try {
+    const auto status =
+        for_each_index(tensors_.size(), [this](std::size_t i) { return change(i); });
+    if (!status) throw to_error(status.error().in(delta_.place()));
+    return services_.check_cancelled();
+  } catch (...) {
+    failure = std::current_exception();
+  }
   // Restores the old bytes, even if there is no memory for the text of an error.
-  struct restore_guard {
-    ~restore_guard() {
-      if (!is_complete) owner.restore();
-    }
-    in_place_update& owner;
-    bool is_complete = false;
-  } guard{*this};
-  const auto status = for_each_index(tensors_.size(), [this](std::size_t i) { return change(i); });
-  if (!status) throw to_error(status.error().in(delta_.place()));
-  services_.check_cancelled();
-  guard.is_complete = true;
+  const result<void> restored = restore();
+  if (restored) std::rethrow_exception(failure);
+  throw retry_allocation([&] {
+    return error(errc::not_restored, delta_.place(), message_of(restored.error()));
+  });
 }
 
 update_result in_place_update::run() {

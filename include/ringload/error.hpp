@@ -109,6 +109,11 @@ enum class errc {
   malformed_message,  // A message of another process violates the protocol.
   mismatched_call,    // The ranks of a group made different calls.
   rank_failed,        // Another rank failed, ended, or did not answer in time.
+
+  // Errors of updates in place.
+  /// An update failed, and the device could not restore the old bytes. The memory contains bytes of
+  /// both versions.
+  not_restored,
 };
 
 /// Groups of error codes that a program usually handles in the same way. Compare an error_code with

@@ -197,6 +197,27 @@ TEST_CASE("cuda: slots that cannot be pinned are copied from all the same") {
         std::nullopt);
 }
 
+TEST_CASE("cuda: the staging buffer that one load could not have is allocated by the next") {
+  const made_file file(tensors());
+  const fresh_runtime around;
+  fake_cudart::expect_pageable();
+  // Kernels cannot read slots that are not pinned.
+  fake_cudart::fail("cudaHostRegister", 1, cudaErrorNotSupported);
+  loader with(cuda_device(1), small_options(1));
+  (void)get(with.load_async(made_file(only("a", 1000)).name(), use_future));
+  // The arena, the staging buffer, and the second try.
+  fake_cudart::fail("cudaMalloc", 3, cudaErrorMemoryAllocation);
+  fake_cudart::fail("cudaMalloc", 4, cudaErrorMemoryAllocation);
+  const auto failed =
+      failure_of(with.load_async(file.name(), converting_to(dtype::bf16), use_future));
+  REQUIRE(failed.has_value());
+  CHECK(failed->code().message().find("cudaErrorMemoryAllocation") != std::string::npos);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(failure_of(with.load_async(file.name(), converting_to(dtype::bf16), use_future)) ==
+          std::nullopt);
+  }
+}
+
 TEST_CASE("cuda: a machine without a device says what is missing") {
   struct without {
     cudaError_t said;
@@ -366,5 +387,32 @@ TEST_CASE("cuda: if a call fails during an update in place, GPU memory has the o
     }
     CHECK(failures > 3);
   }
+  start_afresh();
+}
+
+TEST_CASE("cuda: an update whose old bytes cannot be restored says so") {
+  using namespace ringload::testing::delta_tests;
+  const trained_versions trained;
+  unsigned reports = 0;
+  for (unsigned first = 1; first < 60; ++first) {
+    CAPTURE(first);
+    start_afresh();
+    fake_cudart::expect_pageable();
+    loader gpu_loader(cuda_device(1), small_options());
+    const model memory = gpu_loader.load_async(trained.at.path("v/v0.safetensors"), future).get();
+    // The update fails, and then each try to restore.
+    for (unsigned i = 0; i < 40; ++i) {
+      fake_cudart::fail("cudaMemcpyAsync", first + i, cudaErrorInvalidValue);
+    }
+    const auto failure = code_of(
+        [&] { update_async(gpu_loader, destinations_of(memory), trained.delta(1), future).get(); });
+    fake_cudart::forget_failures();
+    if (failure == errc::not_restored) {
+      ++reports;
+    } else {
+      CHECK(version_on_device(memory) == trained.versions[failure ? 0 : 1]);
+    }
+  }
+  CHECK(reports > 3);
   start_afresh();
 }

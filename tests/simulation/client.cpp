@@ -127,6 +127,7 @@ bool client::end_operation(const operation_ptr& of, error_code failed) {
   if (std::this_thread::get_id() != loop_.thread) violation("a handler runs elsewhere");
   if (of->is_completed) violation("a handler is called twice");
   of->is_completed = true;
+  of->code = failed;
   if (of->timer) of->timer->cancel();
   --program_.pending;
   if (now() > of->end_max) {

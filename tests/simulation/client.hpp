@@ -123,6 +123,7 @@ class client : public std::enable_shared_from_this<client> {
     std::optional<boost::system::error_code> may_fail = {};   // Another rank may be cancelled.
     std::optional<boost::system::error_code> must_fail = {};  // The operation cannot succeed.
     diagnostics failure;
+    boost::system::error_code code;  // The failure, after the end.
     asio::cancellation_signal signal;
     std::optional<asio::steady_timer> timer;
   };

@@ -63,6 +63,7 @@ const char* name_of(errc code) {
     RINGLOAD_NAMED(invalid_tensor);
     RINGLOAD_NAMED(invalid_saving);
     RINGLOAD_NAMED(read_back_differs);
+    RINGLOAD_NAMED(not_restored);
     RINGLOAD_NAMED(malformed_checksum_list);
     RINGLOAD_NAMED(incomplete_checksum_list);
     RINGLOAD_NAMED(digest_unavailable);

@@ -201,14 +201,15 @@ result<bool> shared_element_changer::change(int device, const element_change& ch
   std::uint64_t tiles_changed = 0;
   const auto failed = change_tiles(device, change, change.tiles(), uploaders, log, tiles_changed);
   if (!failed) return true;
-  if (tiles_changed > 0) {
+  if (tiles_changed > 0 && change.before == nullptr) {
     // The same values restore the old elements.
-    element_change again = change;
-    again.before = nullptr;
     std::uint64_t tiles_restored = 0;
-    // A failure of the device cannot be handled here.
-    (void)retry_allocation(
-        [&] { return change_tiles(device, again, tiles_changed, uploaders, log, tiles_restored); });
+    const auto lost = retry_allocation([&] {
+      return change_tiles(device, change, tiles_changed, uploaders, log, tiles_restored);
+    });
+    if (lost) {
+      return fault{errc::not_restored, name_of(device) + ": restoring elements", lost.message()};
+    }
   }
   return fault{failed, name_of(device) + ": changing elements"};
 }

@@ -14,10 +14,12 @@ error_code copy_stream::launch(const copy_operation& op, const transfer& slot_tr
     if (auto failed = copy_direct(op, copy)) return failed;
   }
   if (slot_transfer.staged.empty()) return {};
+  if (!staging_.data() && !slot_on_device) {
+    if (auto failed = staging_.take(staging_bytes_, log_)) return failed;
+  }
   // A slot in device memory needs no staging, because kernels read the slot directly.
   std::byte* const staging = op.on_device ? nullptr : staging_.data();
   const std::byte* const from = staging ? staging : slot_on_device;
-  if (!from) return code_of(cudaErrorMemoryAllocation);
   for (std::size_t i = 0; staging && i < slot_transfer.staged.size(); ++i) {
     const slot_range& range = slot_transfer.staged[i];
     auto failed =

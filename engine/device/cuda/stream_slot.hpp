@@ -36,9 +36,12 @@ class copy_stream {
 
   // Allocates a staging buffer with the size of a slot, so that the buffer never grows. A growing
   // buffer would call cudaFree in the engine thread, and cudaFree may wait for kernels of the
-  // program. If the device has no memory for the buffer, kernels read the slots directly.
+  // program. If the device has no memory for the buffer, kernels read the slots directly. If they
+  // cannot read a slot, launch() tries again to allocate the buffer.
   void take_staging(std::size_t slot_bytes, const allocation_log& log) {
-    (void)staging_.take(slot_bytes, log);
+    staging_bytes_ = slot_bytes;
+    log_ = log;
+    (void)staging_.take(staging_bytes_, log_);
   }
 
   // Launches the copies of a slot on the stream. `slot_on_device` is the device address of the
@@ -64,6 +67,8 @@ class copy_stream {
 
   stream stream_;
   device_buffer staging_;
+  std::size_t staging_bytes_ = 0;
+  allocation_log log_;
 };
 
 }  // namespace ringload::inline v0::cuda

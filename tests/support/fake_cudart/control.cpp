@@ -62,6 +62,11 @@ void fail(const std::string& function, unsigned nth, cudaError_t with) {
   the().failures[{function, (before == the().counts.end() ? 0 : before->second) + nth}] = with;
 }
 
+void forget_failures() {
+  const std::lock_guard lock(the().device.mutex);
+  the().failures.clear();
+}
+
 void break_at_copy(unsigned nth, cudaError_t with) {
   const std::lock_guard lock(the().device.mutex);
   the().device.copies_until_break = nth;

@@ -58,6 +58,8 @@ void start();
 // Makes the nth future call of the function fail, counted from 1, in addition to other failures.
 // Functions that release a resource release it nevertheless.
 void fail(const std::string& function, unsigned nth, cudaError_t with);
+// No later call fails by fail().
+void forget_failures();
 
 // Breaks the context when the nth future copy or kernel is carried out. Afterwards, every call
 // returns an error, and no task of a stream is carried out.
