@@ -37,6 +37,7 @@ class consumer {
   consumer(const consumer&) = delete;
   consumer& operator=(const consumer&) = delete;
   ~consumer() {
+    fake_cudart::let_go();  // A test that fails may still hold the device.
     CHECK(cudaStreamSynchronize(stream_) == cudaSuccess);
     CHECK(cudaStreamDestroy(stream_) == cudaSuccess);
     CHECK(cudaHostUnregister(theirs_.data()) == cudaSuccess);
@@ -120,25 +121,30 @@ TEST_CASE("cuda: memory that is kept waits for the work of its release, and for 
 }
 
 TEST_CASE("cuda: memory goes back after the work of its release") {
-  const fresh_runtime around;
-  const made_file file(equal_tensors(20, 100'000));
-  consumer other;
-  loader with(cuda_device(0), small_options());
-  model loaded = get(with.load_async(file.name(), use_future));
-  fake_cudart::hold();
-  other.use(loaded.at("t3"));
-  release_after(loaded.at("t3"), other.stream());
-  loaded = {};
-  const auto frees = [] {
-    const auto all = fake_cudart::calls();
-    return all.count("cudaFree") == 0 ? 0U : all.at("cudaFree");
-  };
-  const auto until = std::chrono::steady_clock::now() + a_while;
-  while (std::chrono::steady_clock::now() < until) CHECK(frees() == 0);
-  fake_cudart::let_go();
-  // Waits until the memory is free.
-  cuda::wait_for_returned_memory(patience);
-  CHECK(frees() == 1);
+  for (const bool wait_fails : {false, true}) {
+    CAPTURE(wait_fails);
+    const fresh_runtime around;
+    const made_file file(equal_tensors(20, 100'000));
+    consumer other;
+    loader with(cuda_device(0), small_options());
+    model loaded = get(with.load_async(file.name(), use_future));
+    fake_cudart::hold();
+    other.use(loaded.at("t3"));
+    release_after(loaded.at("t3"), other.stream());
+    // The wait is repeated.
+    if (wait_fails) fake_cudart::fail("cudaEventSynchronize", 1, cudaErrorMemoryAllocation);
+    loaded = {};
+    const auto frees = [] {
+      const auto all = fake_cudart::calls();
+      return all.count("cudaFree") == 0 ? 0U : all.at("cudaFree");
+    };
+    const auto until = std::chrono::steady_clock::now() + a_while;
+    while (std::chrono::steady_clock::now() < until) CHECK(frees() == 0);
+    fake_cudart::let_go();
+    // Waits until the memory is free.
+    cuda::wait_for_returned_memory(patience);
+    CHECK(frees() == 1);
+  }
 }
 
 TEST_CASE("cuda: a release on the default stream waits for the streams that it waits for") {
@@ -220,7 +226,10 @@ TEST_CASE("cuda: kept memory whose release cannot be waited for ends that load a
     const model loaded = get(with.load_async(file.name(), use_future));
     release_after(loaded[0], other.stream());
   }
-  fake_cudart::fail("cudaEventSynchronize", 1, cudaErrorIllegalAddress);
+  // The wait is tried three times.
+  for (const unsigned nth : {1U, 2U, 3U}) {
+    fake_cudart::fail("cudaEventSynchronize", nth, cudaErrorIllegalAddress);
+  }
   pending_load load(with, file.name());
   const auto failed = load.failure();
   REQUIRE(failed.has_value());

@@ -89,9 +89,14 @@ struct exit_guard {
 }  // namespace
 
 boost::system::error_code taken_memory::wait_for_uses() {
+  // On a device that works, a call can fail once, for example without memory. The memory must not
+  // be freed while the device uses it.
+  constexpr int tries_max = 3;
   boost::system::error_code first;
   for (const event& use : uses) {
-    if (auto failed = use.wait(); failed && !first) first = failed;
+    boost::system::error_code failed = use.wait();
+    for (int tries = 1; failed && tries < tries_max; ++tries) failed = use.wait();
+    if (failed && !first) first = failed;
   }
   return first;
 }
