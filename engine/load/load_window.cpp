@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/post.hpp>
+#include <chrono>
 #include <utility>
 
 #include "base/checked.hpp"
@@ -30,7 +30,8 @@ load_window::load_window(std::shared_ptr<engine> e, load_request request,
       request_(with_checksum_list(std::move(request), checksums_.get())),
       chosen_(std::move(chosen)),
       groups_(std::move(groups)),
-      counters_(std::move(counters)) {}
+      counters_(std::move(counters)),
+      release_timer_(engine_->loop) {}
 
 void load_window::started_group::erase_freed_arenas() {
   std::erase_if(memory, [this](const held_arena& arena) {
@@ -206,18 +207,21 @@ bool load_window::await_end() {
   return true;
 }
 
-// If an ended job still exists and may hold memory, posts another call of advance() and returns
-// true. Otherwise returns false.
+// If an ended job still exists and may hold memory, calls advance() again soon, and returns true.
+// Otherwise returns false. A schedule may hold the job until a slot is free, which can take long.
+// So the engine thread must not poll without a pause.
 bool load_window::await_release() {
   const bool holds_memory = std::ranges::any_of(
       started_groups_, [](const started_group& group) { return !group.ended.expired(); });
   if (!holds_memory) return false;
   awaiting_ = true;
-  const auto retry = [self = shared_from_this()] {
-    self->awaiting_ = false;
-    self->advance();
-  };
-  retry_allocation([&] { boost::asio::post(engine_->loop, retry); });
+  release_timer_.expires_after(std::chrono::microseconds(100));
+  retry_allocation([&] {
+    release_timer_.async_wait([self = shared_from_this()](const boost::system::error_code&) {
+      self->awaiting_ = false;
+      self->advance();
+    });
+  });
   return true;
 }
 
@@ -292,8 +296,8 @@ void load_window::cancel() noexcept {
   if (failure_) return;
   set_failure(boost::asio::error::operation_aborted);
   // If awaiting_ is true, the handler of a job is pending, and the handler fails all waiting
-  // operations. The job calls the handler after the last read and the last check. Therefore no read
-  // is in flight when the operations fail.
+  // operations. The job calls the handler after the last read and the last check, but after
+  // loader_options::stop_time_max at the latest.
   if (!awaiting_) fail_all();
 }
 

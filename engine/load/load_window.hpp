@@ -13,6 +13,7 @@
 // window, so that many groups are loaded at the same time. A tensor that needs more memory is a
 // group of its own.
 
+#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -103,6 +104,7 @@ class load_window final : public tensor_sequence, public std::enable_shared_from
   // True while the window waits for a tensor of the front group (see front_), for the end of a job,
   // or for the memory of an ended job.
   bool awaiting_ = false;
+  boost::asio::steady_timer release_timer_;  // Delays the next look at the memory of ended jobs.
   // Started groups in order. A delivered group is listed until its memory is freed.
   std::deque<started_group> started_groups_;
   // Index in started_groups_ of the first group that is not completely delivered (the front group).
