@@ -44,7 +44,12 @@ fi
 folder=$PWD/build/planted
 rm -rf "$folder/programs"
 mkdir -p "$folder/source" "$folder/programs"
-git ls-files -co --exclude-standard | tar -cf - -T - | tar -xf - -C "$folder/source"
+# A source that an interrupted run has left patched is new to the build system.
+git ls-files -co --exclude-standard | while read -r name; do
+  cmp -s "$name" "$folder/source/$name" && continue
+  mkdir -p "$(dirname "$folder/source/$name")"
+  cp "$name" "$folder/source/$name"
+done
 cd "$folder/source"
 
 # A patched source is compiled alone, so that a patch takes seconds.
