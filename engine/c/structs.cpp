@@ -2,6 +2,7 @@
 
 #include "c/structs.hpp"
 
+#include <chrono>
 #include <limits>
 #include <new>
 #include <optional>
@@ -203,6 +204,9 @@ loader_options loader_options_of(const ringload_loader_options* from) {
   options.gpu_direct = gpu_direct_of(c_options.gpu_direct);
   options.peer_copies = c_options.no_peer_copies == 0;
   options.bytes_per_second_max = c_options.bytes_per_second_max;
+  if (c_options.stop_milliseconds_max != 0) {
+    options.stop_time_max = std::chrono::milliseconds(c_options.stop_milliseconds_max);
+  }
   return options;
 }
 

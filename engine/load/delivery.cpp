@@ -51,8 +51,17 @@ void load_delivery::trace_model_delivery() const {
   trace_moment(load_.options(), load_step::handed_out, {}, load_.counters.bytes);
 }
 
+void load_delivery::fail_waiting() noexcept {
+  fails_waiting_ = true;
+  waiters_.end_all(load_.outcome(), model(), checkpoint());
+}
+
+bool load_delivery::fails_at_once() const noexcept {
+  return load_.stopped() && (load_.finished() || fails_waiting_);
+}
+
 void load_delivery::await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting) {
-  if (load_.finished() && load_.stopped()) {
+  if (fails_at_once()) {
     waiting->fail(load_.outcome().cause());
     return;
   }
@@ -78,7 +87,7 @@ void load_delivery::await_tensor(std::uint32_t t, std::unique_ptr<operation<tens
 
 void load_delivery::await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting) {
   if (window_) return window_->next(std::move(waiting));
-  if (load_.finished() && load_.stopped()) {
+  if (fails_at_once()) {
     waiting->fail(load_.outcome().cause());
     return;
   }
@@ -101,7 +110,7 @@ void load_delivery::await_next(std::unique_ptr<operation<std::optional<tensor>>>
 void load_delivery::await_finish(std::unique_ptr<operation<model>> waiting) {
   forward_cancel(*waiting);
   waiters_.finish.add(waiters_.new_id(), std::move(waiting));
-  if (!load_.finished()) return;
+  if (!load_.finished() && !fails_at_once()) return;
   trace_model_delivery();
   waiters_.finish.end_all(load_.outcome(), load_.stopped() ? model() : load_.loaded_model());
 }

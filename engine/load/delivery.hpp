@@ -61,6 +61,9 @@ class load_delivery {
   void started();
   void deliver(std::uint32_t t);
   void deliver_next();
+  // Fails all waiting and all later operations of a stopped load whose reads have not ended. Must
+  // not be called for a fill or a copy, because the reads write to memory of the caller.
+  void fail_waiting() noexcept;
   // Completes all waiting operations at the end of the load.
   void finish() noexcept;
 
@@ -77,11 +80,14 @@ class load_delivery {
   void trace_delivery(std::uint32_t t) const;
   void trace_model_delivery() const;
   void complete_fill() noexcept;
+  // Returns true if operations that begin now fail at once.
+  bool fails_at_once() const noexcept;
 
   job& load_;
   load_waiters waiters_;
   std::shared_ptr<tensor_sequence> window_;
   bool delivers_once_ = false;
+  bool fails_waiting_ = false;  // True after fail_waiting().
 };
 
 }  // namespace ringload::inline v0::detail

@@ -66,6 +66,7 @@ void job::cancel() noexcept {
 void job::stop_cancelled() noexcept {
   stop(retry_allocation(
       [&] { return fault(boost::asio::error::operation_aborted, printable_path(source)); }));
+  limit_wait();  // The thread that opens the files may wait for a mount.
 }
 
 load_stats job::progress() const {
@@ -321,6 +322,7 @@ void job::end_prefault() {
 
 void job::stop_at_close() {
   stop({boost::asio::error::operation_aborted, printable_path(source), "the loader was destroyed"});
+  limit_wait();
 }
 
 void job::stop(fault cause) {
@@ -331,6 +333,19 @@ void job::stop(fault cause) {
     if (stream) the_engine->stream_decoders->give_up(*stream);
   }
   wake_if_quiet();
+  if (progress_ && progress_->in_flight() > 0) limit_wait();
+}
+
+void job::limit_wait() noexcept {
+  if (stop_timer_ || finished() || borrows_memory()) return;
+  try {
+    stop_timer_.emplace(the_engine->loop, the_engine->options.stop_time_max);
+    stop_timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& failed) {
+      if (const auto load = weak.lock(); load && !failed) load->delivery.fail_waiting();
+    });
+  } catch (const std::exception&) {
+    // Without memory for the timer, the operations complete when the last read has ended.
+  }
 }
 
 bool job::is_quiet() const noexcept {
@@ -346,6 +361,7 @@ void job::wake_if_quiet() {
 // Completes the waiting operations even if memory is exhausted.
 void job::finish() noexcept {
   outcome_.finish();
+  stop_timer_.reset();
   if (drives_.end()) the_engine->read_schedule.wake_all_workers();
   if (!is_window_group && !delivery.window()) counters.set_ended();
   try {

@@ -12,6 +12,7 @@
 //   stop_state      whether and why the load was stopped, and whether it has finished
 //   fill_state      only for a fill (a load into the caller's memory)
 
+#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -197,7 +198,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   const stop_state& outcome() const noexcept { return outcome_; }
 
   // Stops the load: no further read or check is started. The load ends when all reads and checks in
-  // flight have ended. Only the first cause is kept.
+  // flight have ended. Its operations complete then, but after loader_options::stop_time_max at the
+  // latest. Only the first cause is kept.
   void stop(fault cause);
   void stop_at_close() override;
   void stop_cancelled() noexcept;
@@ -245,6 +247,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
 
   bool all_loaded() const noexcept { return progress_ && progress_->all_loaded(); }
   void wake_if_quiet();
+  // Limits the time that a stopped load waits for its reads, see loader_options::stop_time_max.
+  void limit_wait() noexcept;
   void completed(std::uint32_t read);
   void on_bytes_complete(std::uint32_t t);
   void on_check_passed(std::uint32_t t);
@@ -274,6 +278,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   check_queue checks_;
   check_work check_work_{*this};
   stop_state outcome_;
+  std::optional<boost::asio::steady_timer> stop_timer_;  // Empty until the load is stopped.
   // Indexed by file. Empty if the bytes of all files may stay in the page cache.
   std::vector<bool> uncached_files_;
   std::vector<plan_input_builder::stream> stored_streams_;  // Indexed like plan_input::streams.

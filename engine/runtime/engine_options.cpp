@@ -27,6 +27,9 @@ result<void> check_options(const loader_options& options) {
     return wrong("copy_threads", options.copy_threads, "1 to 64, or 0 for the default");
   if (options.reader_threads < 1 || options.reader_threads > 64)
     return wrong("reader_threads", options.reader_threads, "1 to 64");
+  if (options.stop_time_max.count() < 0) {
+    return fault{errc::invalid_options, "loader_options::stop_time_max", "the time is negative"};
+  }
   return {};
 }
 

@@ -243,6 +243,9 @@ typedef struct ringload_loader_options {
   int no_peer_copies;
   /// The limit for the bytes per second that all loads of the loader read. 0 means no limit.
   uint64_t bytes_per_second_max;
+  /// How long a cancelled or failed load waits for its reads, see `loader_options::stop_time_max`
+  /// in `ringload/options.hpp`. 0 means 5,000.
+  uint32_t stop_milliseconds_max;
 } ringload_loader_options;
 
 /// Creates a loader. `device` is copied, and null means the host. If `limits` is null, all options

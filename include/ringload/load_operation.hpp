@@ -100,9 +100,10 @@ RINGLOAD_EXPORT void await_finish(const std::shared_ptr<job>& load,
 /// thread-safe, except for moving and destroying the object.
 ///
 /// If the load fails, pending operations complete with the error of the load. If the load is
-/// cancelled, pending operations complete with `boost::asio::error::operation_aborted`. Operations
-/// complete only when neither the kernel nor a device uses a buffer of the load. After the loader
-/// is destroyed, operations complete with `operation_aborted` at once.
+/// cancelled, pending operations complete with `boost::asio::error::operation_aborted`. Before they
+/// complete, they wait until neither the kernel nor a device uses a buffer of the load, but for
+/// `loader_options::stop_time_max` at most. After the loader is destroyed, operations complete with
+/// `operation_aborted` at once.
 template <class Executor = boost::asio::any_io_executor>
 class basic_tensor_stream : public detail::load_handle {
   using token_by_default = typename detail::default_token_of<Executor>::type;

@@ -218,7 +218,8 @@ class basic_loader : public detail::loader_base {
   ///
   /// The destructor waits for at most 30 s, because a broken drive may never complete a read. If a
   /// read has not ended within 30 s, a thread of the library continues to wait. Until the read
-  /// ends, its operation does not complete, and the memory of the loader is not freed.
+  /// ends, a fill or a copy does not complete, and the memory of the loader is not freed. Other
+  /// operations complete after `loader_options::stop_time_max`.
   ///
   /// With `loader_options::cached_bytes`, the loader of a GPU also frees the memory in its free
   /// list. The memory is freed only when all GPU work that was declared with release_after() (see
@@ -245,8 +246,9 @@ class basic_loader : public detail::loader_base {
   /// Loads the tensors that `options.select` selects, by default all tensors. If `origin` is not
   /// open, the load opens the checkpoint as open_async does, and closes the checkpoint at the end.
   ///
-  /// If the load fails or is cancelled, its memory is freed. With `loader_options::cached_bytes`,
-  /// the loader may keep the memory in its free list.
+  /// If the load fails or is cancelled, its memory is freed before the operation completes, unless
+  /// a read does not end within `loader_options::stop_time_max`. With
+  /// `loader_options::cached_bytes`, the loader may keep the memory in its free list.
   template <token_for<model> CompletionToken = token_by_default>
   auto load_async(source origin, CompletionToken&& token = {}) {
     return load_async(std::move(origin), load_options(), std::forward<CompletionToken>(token));

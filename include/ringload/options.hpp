@@ -3,6 +3,7 @@
 
 // Options of a loader, and options for opening and loading a checkpoint.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -171,6 +172,11 @@ struct loader_options {
   /// necessary because, on some machines with an IOMMU, copies between GPUs deliver wrong bytes
   /// without an error.
   bool peer_copies = true;
+  /// The time for which a cancelled or failed load waits for its reads in flight. On a mount that
+  /// does not answer, a read may never end. Therefore the operations of the load complete after
+  /// this time. The memory and the files of the load are released when the last read ends. Fills
+  /// and copies always wait for their reads, because the reads may write to memory of the caller.
+  std::chrono::milliseconds stop_time_max = std::chrono::seconds(5);
 };
 
 /// Returns a copy of `limits`. If `slots` or `copy_threads` is 0, the copy has the default value

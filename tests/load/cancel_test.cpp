@@ -84,6 +84,91 @@ TEST_CASE("load_async: every type of cancellation ends it, after the last read h
   }
 }
 
+TEST_CASE("load_async: after stop_time_max, a cancelled load completes without its reads") {
+  const made_file file(equal_tensors(8, small_slot));
+  for (const auto hold : {held, held_when_read}) {
+    read_script script(hold);
+    loader_options within = small_options(2);
+    within.stop_time_max = std::chrono::milliseconds(20);
+    scripted_loader with(script, within, counted_host());
+    watched one;
+    with.load_async(file.name(), {}, one.handler());
+    REQUIRE(script.wait_until_held(2));
+    one.signal.emit(asio::cancellation_type::terminal);
+    one.context.run_for(patience);
+    CHECK(one.calls == 1);
+    CHECK(one.code == aborted);
+    CHECK(script.held() == 2);
+    CHECK(arenas_taken == 1);  // The kernel may still write to this memory.
+    script.release_all();
+    with.settle();
+    with.close();
+    CHECK(arenas_taken == 0);
+    CHECK(one.calls == 1);
+  }
+}
+
+TEST_CASE("load_operation: after stop_time_max, all operations complete, and later ones fail") {
+  const made_file file(equal_tensors(8, small_slot));
+  read_script script(held);
+  loader_options within = small_options(2);
+  within.stop_time_max = std::chrono::milliseconds(0);
+  scripted_loader with(script, within, counted_host());
+  load_operation load = get(with.start_async(file.name(), {}, use_future));
+  REQUIRE(script.wait_until_held(2));
+  auto tensor_wait = load.tensor_async("t5", use_future);
+  auto next = load.next_async(use_future);
+  auto finish = load.finish_async(use_future);
+  load.cancel();
+  CHECK(code_of(std::move(tensor_wait)) == aborted);
+  CHECK(code_of(std::move(next)) == aborted);
+  CHECK(code_of(std::move(finish)) == aborted);
+  CHECK(code_of(load.tensor_async("t0", use_future)) == aborted);
+  CHECK(code_of(load.next_async(use_future)) == aborted);
+  CHECK(code_of(load.finish_async(use_future)) == aborted);
+  CHECK(script.held() == 2);
+}
+
+TEST_CASE("tensor_stream: after stop_time_max, a cancelled load through a window completes") {
+  const made_file file(equal_tensors(8, small_slot));
+  read_script script(held);
+  loader_options within = small_options(2);
+  within.stop_time_max = std::chrono::milliseconds(0);
+  scripted_loader with(script, within, counted_host());
+  tensor_stream stream = get(with.stream_async(file.name(), 4 * small_slot, use_future));
+  auto next = stream.next_async(use_future);
+  REQUIRE(script.wait_until_held(2));
+  stream.cancel();
+  CHECK(code_of(std::move(next)) == aborted);
+  CHECK(script.held() == 2);
+}
+
+TEST_CASE("fill_async: a cancelled fill waits for its reads, whatever stop_time_max is") {
+  const made_file file(equal_tensors(2, small_slot));
+  const checkpoint opened =
+      get(loader(host(), small_options()).open_async(file.name(), use_future));
+  read_script script(held);
+  loader_options within = small_options(2);
+  within.stop_time_max = std::chrono::milliseconds(0);
+  scripted_loader with(script, within);
+  std::vector<std::byte> memory(2 * small_slot);
+  std::vector<destination> into;
+  for (std::size_t i = 0; i < 2; ++i) {
+    std::byte* const part = memory.data() + i * small_slot;
+    into.emplace_back("t" + std::to_string(i), part, dtype::u8, std::vector{small_slot});
+  }
+  watched one;
+  with.fill_async(opened, std::move(into), {}, one.handler());
+  REQUIRE(script.wait_until_held(2));
+  one.signal.emit(asio::cancellation_type::terminal);
+  one.context.run_for(std::chrono::milliseconds(50));
+  CHECK(one.calls == 0);
+  script.release_all();
+  one.context.run_for(patience);
+  CHECK(one.calls == 1);
+  CHECK(one.code == aborted);
+}
+
 TEST_CASE("load_async: may be cancelled at once, before the file is open") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);

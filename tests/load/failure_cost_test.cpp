@@ -297,6 +297,8 @@ constexpr std::int64_t end_before_open = 2;
 //   2  the posts to this thread, if Asio has no memory to reuse at this moment
 //   2  the two workers, which wait for their next read
 constexpr std::int64_t end_after_open = end_before_open + 11;
+//   2  the timer of loader_options::stop_time_max: its handler, and the list of timers
+constexpr std::int64_t stop_timer = 2;
 //   2  the place and the cause, if the handler asks for them
 constexpr std::int64_t text_copies = 2;
 
@@ -308,10 +310,11 @@ std::int64_t end_of(failure_kind kind) {
     case failure_kind::wrong_selection:
     case failure_kind::memory_exceeded: return end_before_open;
     // A load that succeeds has three texts of statistics instead. Its memory is not freed.
-    case failure_kind::none:
+    case failure_kind::none: return end_after_open;
+    // Reads are in flight.
     case failure_kind::read_error:
     case failure_kind::cancelled:
-    case failure_kind::wrong_digest: return end_after_open;
+    case failure_kind::wrong_digest: return end_after_open + stop_timer;
   }
   return 0;
 }

@@ -100,6 +100,8 @@ TEST_CASE("loader_options: invalid ones are refused by name") {
        [](loader_options& l) { l.reader_threads = 0; }},
       {"loader_options::reader_threads: the value is",
        [](loader_options& l) { l.reader_threads = 65; }},
+      {"loader_options::stop_time_max: the time is negative",
+       [](loader_options& l) { l.stop_time_max = std::chrono::milliseconds(-1); }},
   };
   for (const wrong& one : all) {
     CAPTURE(one.named);

@@ -75,7 +75,9 @@ TEST_CASE("no memory: at each allocation of a load in turn, it ends and keeps no
     CHECK(points > 10);
     // The loader still works.
     CHECK(first_difference(get(with->load_async(file.name(), how, use_future))) == "");
-    CHECK(open_descriptors() == descriptors);
+    // The first timer of a loader without io_uring opens three descriptors, for an epoll instance.
+    const std::size_t more = engine == read_engine::threads ? 3 : 0;
+    CHECK(open_descriptors() - descriptors <= more);
     with.reset();
     CHECK(arenas_taken == 0);
   }

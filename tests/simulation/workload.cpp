@@ -108,6 +108,8 @@ std::shared_ptr<loader> program::make_loader() {
     limits.bytes_in_flight = settings().bytes_in_flight;
     limits.copy_threads = 1 + static_cast<std::uint32_t>(random(3));
     limits.reader_threads = 1 + static_cast<std::uint32_t>(random(3));
+    // A third of the loaders does not wait for the reads of a stopped load, or only briefly.
+    if (random(3) == 0) limits.stop_time_max = std::chrono::milliseconds(random(20));
     std::vector<device> targets = any_devices();
     if (settings().devices != 0) {
       limits.cached_bytes = random(3) == 0 ? 0 : 8'000'000;

@@ -3,6 +3,7 @@
 
 // Small slots, so that a file of some hundred KiB needs several reads.
 
+#include <chrono>
 #include <ringload/fill.hpp>
 #include <ringload/options.hpp>
 #include <ringload/selection.hpp>
@@ -20,6 +21,8 @@ inline loader_options small_options(std::uint32_t slots = 4,
   within.copy_threads = 1;
   within.reader_threads = 2;
   within.engine = engine;
+  // So that a held read delays the end of its load on a busy machine too.
+  within.stop_time_max = std::chrono::hours(1);
   return within;
 }
 

@@ -49,6 +49,7 @@ class LoaderOptions(TypedDict, total=False):
     huge_pages: Literal["transparent", "reserved", "none"]
     gpu_direct: Literal["off", "automatic", "required"]
     peer_copies: bool
+    stop_seconds_max: float
 
 
 class RemoteOptions(TypedDict, total=False):

@@ -184,7 +184,8 @@ loader_options loader_options_of(const nb::dict& given) {
                 {"gpu_direct", word(within.gpu_direct, {{"off", gpu_direct::off},
                                                         {"automatic", gpu_direct::automatic},
                                                         {"required", gpu_direct::required}})},
-                {"peer_copies", number(within.peer_copies)}});
+                {"peer_copies", number(within.peer_copies)},
+                {"stop_seconds_max", seconds(within.stop_time_max)}});
   return within;
 }
 
