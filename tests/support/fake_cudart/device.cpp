@@ -196,6 +196,7 @@ void device_side::advance(const std::shared_ptr<stream_state>& in, clock::time_p
 void device_side::carry_out(const work& what, const std::shared_ptr<stream_state>& in) {
   if (what.moves_bytes() && copies_until_break > 0 && --copies_until_break == 0) {
     broken = break_with;
+    changed.notify_all();
   } else if (what.from) {
     copy(what, in->device);
   } else if (what.clears) {
