@@ -351,6 +351,7 @@ class client : public std::enable_shared_from_this<client> {
   void use_keeper();
   void publish_model();
   void publish_attached();
+  void publish_any(const std::string& name);
   void publish(const std::string& name, const attached_model& source);
   void withdraw_model();
   void replace_keeper();

@@ -93,10 +93,15 @@ void client::publish_model() {
 }
 
 // Publishes a model that a client has attached, perhaps from an earlier keeper.
+void client::publish_any(const std::string& name) {
+  if (program_.attached.empty()) return;
+  const attached_model chosen = program_.attached[random(program_.attached.size())];
+  publish(name, chosen);
+}
+
 void client::publish_attached() {
   if (program_.attached.empty()) return publish_model();
-  const attached_model chosen = program_.attached[random(program_.attached.size())];
-  publish(any_name(), chosen);
+  publish_any(any_name());
   next();
 }
 
@@ -145,20 +150,25 @@ client::operation_ptr client::begin_attach(const std::string& name, const call_b
   return begun;
 }
 
-// A cancellation has no effect on attach_async().
+// Several clients attach, and the keeper may replace the version meanwhile. A cancellation has no
+// effect on attach_async().
 void client::attach_model() {
   const std::string name = any_name();
-  const call_begin begin = program_.keepers.begin_of_call(name);
-  const operation_ptr begun = begin_attach(name, begin);
-  begun->may_be_cancelled = false;
-  auto handler = token<model>(
-      begun,
-      [self = shared_from_this(), name, begin](bool ok, model done) {
-        if (ok) self->end_attach(name, std::move(done), begin);
-        self->next();
-      },
-      false);
-  call([&] { attach_async(program_.socket_path(), name, std::move(handler)); });
+  const auto open = std::make_shared<std::size_t>(1 + random(3));
+  for (std::size_t i = *open; i > 0; --i) {
+    const call_begin begin = program_.keepers.begin_of_call(name);
+    const operation_ptr begun = begin_attach(name, begin);
+    begun->may_be_cancelled = false;
+    auto handler = token<model>(
+        begun,
+        [self = shared_from_this(), name, begin, open](bool ok, model done) {
+          if (ok) self->end_attach(name, std::move(done), begin);
+          if (--*open == 0) self->next();
+        },
+        false);
+    call([&] { attach_async(program_.socket_path(), name, std::move(handler)); });
+  }
+  if (random(2) == 0) publish_any(name);
 }
 
 // Waits for another version, until the wait is cancelled.
@@ -184,6 +194,7 @@ void client::await_version() {
       },
       false);
   call([&] { attach_next_async(program_.socket_path(), name, current, std::move(handler)); });
+  if (random(2) == 0) publish_any(name);
 }
 
 void client::end_attach(const std::string& name, model done, const call_begin& begin) {

@@ -57,16 +57,21 @@ std::shared_ptr<packet_socket> packet_socket::connect(
   return server;
 }
 
-std::int64_t packet_socket::arrival_time() {
+void packet_socket::at_arrival(std::function<void()> event) {
+  if (events_ == 0 && random(2) == 0) return event();
+  ++events_;
   last_arrival_ = std::max(last_arrival_, now() + transfer_nanoseconds());
-  return last_arrival_;
+  call_at(last_arrival_, [self = shared_from_this(), event = std::move(event)] {
+    --self->events_;
+    event();
+  });
 }
 
 void packet_socket::send(packet sent) {
   const auto receiver = peer.lock();
   ++packets->on_the_way;
   const auto shared = std::make_shared<packet>(std::move(sent));
-  call_at(arrival_time(), [receiver, shared] {
+  at_arrival([receiver, shared] {
     --packets->on_the_way;
     if (receiver->is_closed) return close_descriptors(*shared);
     receiver->arrived.push_back(std::move(*shared));
@@ -84,7 +89,7 @@ void packet_socket::shut_down() {
   descriptors_changed();
   if (!receiver) return;
   receiver->sending_ended = true;
-  call_at(arrival_time(), [receiver] {
+  at_arrival([receiver] {
     receiver->receiving_ended = true;
     descriptors_changed();
   });
@@ -107,7 +112,7 @@ void packet_socket::close() {
   const auto receiver = peer.lock();
   shut_down();
   if (!receiver || !is_reset) return;
-  call_at(arrival_time(), [receiver] {
+  at_arrival([receiver] {
     receiver->error = ECONNRESET;
     descriptors_changed();
   });

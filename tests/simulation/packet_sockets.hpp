@@ -3,13 +3,14 @@
 
 // Unix sockets of type SOCK_SEQPACKET in the simulated world, with listening sockets at a path and
 // descriptors in packets. The file of a listening socket is real, and so are the descriptors that a
-// packet carries. A packet arrives after a delay that the seed decides.
+// packet carries. A packet arrives at once, or after a delay that the seed decides.
 
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -67,9 +68,11 @@ class packet_socket : public std::enable_shared_from_this<packet_socket> {
   std::size_t open_numbers = 0;  // Descriptors of this socket.
 
  private:
-  std::int64_t arrival_time();
+  // Calls `event` at once or later, after all earlier events of this end.
+  void at_arrival(std::function<void()> event);
 
   std::int64_t last_arrival_ = 0;
+  std::size_t events_ = 0;  // Events that have not arrived.
 };
 
 // Rules of a world's connections.
