@@ -181,13 +181,16 @@ void client::await_version() {
   begun->may_fail_with = [may_fail = begun->may_fail_with](const error_code& code) {
     return code != errc::source_not_found && may_fail(code);
   };
-  const std::uint64_t wait_max = std::uint64_t{1000} << random(18);
+  const std::uint64_t wait_max = random(2) == 0 ? 5'000'000'000 : std::uint64_t{1000} << random(18);
   begun->may_be_cancelled = begun->will_be_cancelled = true;
   begun->end_max += static_cast<std::int64_t>(wait_max);
   cancel_after(begun, asio::cancellation_type::terminal, wait_max);
   auto handler = token<model>(
       begun,
       [self = shared_from_this(), name, begin, current](bool ok, model done) {
+        if (!ok && self->program_.keepers.must_have_seen(name, current, begin)) {
+          violation("a waiting client has not received the version");
+        }
         if (ok && attached_version(done) == current) violation("a wait returns the same version");
         if (ok) self->end_attach(name, std::move(done), begin);
         self->next();

@@ -32,7 +32,7 @@ namespace {
 constexpr std::int64_t count_nanoseconds_max = 5'000'000'000;
 
 // The time within which a waiting client must receive another version.
-constexpr std::int64_t wake_nanoseconds_max = 5'000'000'000;
+constexpr std::int64_t wake_nanoseconds_max = 1'000'000'000;
 
 bool is_system(const error_code& code, int error_number) {
   return code == error_code(error_number, boost::system::system_category());

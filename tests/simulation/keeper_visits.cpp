@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Threads that use a keeper as another process does: readers, whose calls block, and visitors, who
-// do not keep to the protocol.
+// Threads that use a keeper as other processes do: readers, whose calls block, and visitors, who
+// violate the protocol.
 
 #include <unistd.h>
 
