@@ -87,19 +87,23 @@ result<unique_fd> listen_at(const std::string& path, unsigned mode) {
   auto listener = make_socket(SOCK_NONBLOCK);
   if (!listener) return listener.error();
   const unique_fd lock = lock_folder_of(path);
-  bool bound = ::bind(listener->get(), generic(*to), sizeof *to) == 0;
-  if (!bound && errno == EADDRINUSE && is_abandoned(path, *to)) {
+  const auto bind_error = [&]() -> int {
+    return ::bind(listener->get(), generic(*to), sizeof *to) == 0 ? 0 : errno;
+  };
+  // is_abandoned() changes errno.
+  int refused = bind_error();
+  if (refused == EADDRINUSE && is_abandoned(path, *to)) {
     ::unlink(path.c_str());
-    bound = ::bind(listener->get(), generic(*to), sizeof *to) == 0;
+    refused = bind_error();
   }
-  if (!bound && errno == EADDRINUSE) {
+  if (refused == EADDRINUSE) {
     struct ::stat status = {};
     const bool is_socket = ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
     return fault{system_code(EADDRINUSE), "",
                  is_socket ? "another program listens on this socket"
                            : "the path exists and is not a socket"};
   }
-  if (!bound) return failed();
+  if (refused != 0) return fault{system_code(refused), ""};
   // chmod() is called before listen(), because clients can connect only after listen().
   if (::chmod(path.c_str(), mode) != 0 || ::listen(listener->get(), SOMAXCONN) != 0) {
     const fault failure = failed();

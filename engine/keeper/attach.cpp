@@ -79,6 +79,11 @@ class connection_guard {
     if (descriptor_ >= 0) ::shutdown(descriptor_, SHUT_RDWR);
   }
 
+  bool is_interrupted() noexcept {
+    const std::lock_guard lock(mutex_);
+    return is_interrupted_;
+  }
+
  private:
   void set(int descriptor) noexcept {
     const std::lock_guard lock(mutex_);
@@ -304,6 +309,9 @@ result<model> request_model(const attach_request& request, connection_guard* gua
   keeper_call call(guard);
   const auto reply = call.run(request);
   if (!reply) return reply.error();
+  // interrupt() may have shut down the connection after the reply. Then the keeper does not count
+  // this client.
+  if (guard != nullptr && guard->is_interrupted()) return closed_connection();
   auto memory = open_memory(std::move(call.packet), *reply);
   if (!memory) return memory.error();
   return make_model(std::move(*memory), std::move(call.connection), request.on, reply->version);

@@ -53,6 +53,9 @@ result<std::unique_ptr<keeper_server>> keeper_server::make(std::string path,
   } catch (const std::system_error& e) {
     if (!is_passed) ::unlink(path.c_str());
     return thread_refused(e.code().value());
+  } catch (const std::bad_alloc&) {
+    if (!is_passed) ::unlink(path.c_str());
+    throw;
   }
 }
 
@@ -93,8 +96,11 @@ void keeper_server::offer(const std::string& name, offered_model new_model) {
   auto shared = std::make_shared<offered_model>(std::move(new_model));
   std::shared_ptr<const offered_model> before;  // Destroyed after the mutex is unlocked.
   const std::lock_guard lock(mutex_);
-  shared->version = {id_, ++versions_[name]};
-  before = std::exchange(offered_[name], std::move(shared));
+  // An allocation may fail, so the entries exist before the first change.
+  std::uint64_t& last_number = versions_[name];
+  std::shared_ptr<const offered_model>& served = offered_[name];
+  shared->version = {id_, ++last_number};
+  before = std::exchange(served, std::move(shared));
   accepting_ = true;
   wake();
 }

@@ -138,7 +138,8 @@ inline constexpr std::chrono::seconds attach_timeout{10};
 /// The answer of the keeper is checked: each tensor must be inside the sealed memory, and its size
 /// must match its type and shape. If the answer is invalid, throws `errc::malformed_message`. Other
 /// errors are `errc::source_not_found` (the model does not exist), EACCES (the user has no
-/// permission), ENOENT or ECONNREFUSED (no keeper is running), and ETIMEDOUT.
+/// permission), ENOENT or ECONNREFUSED (no keeper is running), ECONNRESET (the keeper ended during
+/// the call), and ETIMEDOUT.
 ///
 /// The attached model holds one connection to the keeper, and one file descriptor for each
 /// allocation. Blocks, usually for less than a millisecond. Thread-safe.

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -238,6 +239,18 @@ TEST_CASE("keeper: a path has one keeper, and one that was left behind is taken 
         boost::system::errc::no_such_file_or_directory);
   CHECK(error_of([&] { keeper far(std::string(108, 'p')); }).code() ==
         boost::system::errc::filename_too_long);
+}
+
+TEST_CASE("keeper: a path is in use while its program accepts no connection") {
+  const temporary_folder folder = temporary_folder::for_sockets();
+  const std::string path = (folder.path() / "keeper").string();
+  const auto listening = listen_at(path, 0600);
+  REQUIRE(listening.has_value());
+  REQUIRE(::listen(listening->get(), 0) == 0);
+  const auto waiting = connect_to(path, std::chrono::seconds(1));
+  REQUIRE(waiting.has_value());
+  const error refused = error_of([&] { const keeper second(path); });
+  CHECK(refused.code() == boost::system::error_code(EADDRINUSE, boost::system::system_category()));
 }
 
 TEST_CASE("keeper: attaching can be awaited") {

@@ -46,6 +46,7 @@ void client::next() {
     return;
   }
   --left_;
+  if (settings().has_keeper && random(4) != 0) return use_keeper();
   if (settings().devices != 0) return next_with_devices();
   // Each new loader needs memory for its threads and its workers.
   if (settings().faults.allocation != 0 && random(8) == 0) return replace_loader();
@@ -143,9 +144,10 @@ bool client::end_operation(const operation_ptr& of, error_code failed) {
   const bool has_fault =
       hard_faults() != of->begin.hard_faults || devices_are_broken() ||
       (settings().faults.server != 0 && !settings().mild_server && hard_faults() > 0);
-  const bool is_expected = is_cancelled ? of->may_be_cancelled || of->begin.loaders_destroyed !=
-                                                                      program_.loaders_destroyed
-                                        : has_fault;
+  bool is_expected = is_cancelled ? of->may_be_cancelled ||
+                                        of->begin.loaders_destroyed != program_.loaders_destroyed
+                                  : has_fault;
+  if (of->may_fail_with && !is_cancelled) is_expected = of->may_fail_with(failed);
   if (!is_expected && failed != of->must_fail && failed != of->may_fail) {
     violation("an operation failed without a fault: " + failed.message() + ": " +
               of->failure.message());

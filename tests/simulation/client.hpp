@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "devices.hpp"
+#include "keeper_record.hpp"
 #include "memory.hpp"
 #include "workload.hpp"
 
@@ -49,12 +50,16 @@ struct program {
   // A caller in another thread may replace the loader, so the caller shares it during a call.
   std::shared_ptr<loader> any_loader() { return loaders[random(loaders.size())]; }
   event_loop& any_loop() { return loops[random(loops.size())]; }
-  std::shared_ptr<loader> make_loader();
+  // If `is_shared`, for a keeper: other processes can map the tensors.
+  std::shared_ptr<loader> make_loader(bool is_shared = false);
   // A loader that has all devices of the model. Null if there is none.
   std::shared_ptr<loader> any_loader_for(const model& loaded);
   void check_kept();
   void start_remote();
   void end_remote();
+  void start_keeper();
+  void end_keeper();
+  std::string socket_path() const;
 
   const known_files& files;
   std::deque<event_loop> loops;
@@ -73,6 +78,10 @@ struct program {
     const bytes_by_name* expected;
   };
   std::deque<kept_model> kept;
+
+  std::shared_ptr<loader> keeper_loader;  // Null in a world without a keeper.
+  keeper_record keepers;
+  std::deque<attached_model> attached;
 };
 
 std::string content_of(const std::string& path);
@@ -122,6 +131,8 @@ class client : public std::enable_shared_from_this<client> {
     bool is_lost = false;  // The handler was destroyed without a call.
     std::optional<boost::system::error_code> may_fail = {};   // Another rank may be cancelled.
     std::optional<boost::system::error_code> must_fail = {};  // The operation cannot succeed.
+    // If set, decides whether the operation may fail with this code.
+    std::function<bool(const boost::system::error_code&)> may_fail_with = {};
     diagnostics failure;
     boost::system::error_code code;  // The failure, after the end.
     asio::cancellation_signal signal;
@@ -165,9 +176,10 @@ class client : public std::enable_shared_from_this<client> {
     End end;
   };
 
-  // A completion token. `end` is called as end(succeeded, value).
+  // A completion token. `end` is called as end(succeeded, value). If `has_loader` is false, the
+  // operation has no executor, so the handler has one.
   template <class T, class End>
-  auto token(const operation_ptr& of, End end) {
+  auto token(const operation_ptr& of, End end, bool has_loader = true) {
     auto waiting = std::make_shared<completion<T, End>>(shared_from_this(), of, std::move(end));
     auto complete = [waiting](boost::system::error_code failed, T value) mutable {
       const auto completed = std::move(waiting);
@@ -176,7 +188,7 @@ class client : public std::enable_shared_from_this<client> {
     };
     handler_in<decltype(complete)> handler{{}, std::move(complete)};
     // With several loops, the loader may belong to another one.
-    if (program_.loops.size() > 1) handler.executor = loop_.context.get_executor();
+    if (program_.loops.size() > 1 || !has_loader) handler.executor = loop_.context.get_executor();
     return bind_diagnostics(of->failure,
                             asio::bind_cancellation_slot(of->signal.slot(), std::move(handler)));
   }
@@ -332,6 +344,30 @@ class client : public std::enable_shared_from_this<client> {
   void change_on_device();
   void apply_on_device(const std::shared_ptr<loader>& by, const model& loaded, std::size_t base);
   void update_on_device(const std::shared_ptr<loader>& by, const model& loaded, std::size_t base);
+
+  // ---- client_keepers.cpp: models that a keeper shares ----
+
+  struct reader;
+
+  void use_keeper();
+  void publish_model();
+  void publish_attached();
+  void publish_any(const std::string& name);
+  void publish(const std::string& name, const attached_model& source);
+  void withdraw_model();
+  void replace_keeper();
+  void attach_model();
+  void await_version();
+  operation_ptr begin_attach(const std::string& name, const call_begin& begin);
+  void end_attach(const std::string& name, model done, const call_begin& begin);
+  // ---- keeper_visits.cpp: other processes ----
+
+  // Runs `work` in a thread, as if it were another process, then continues with next().
+  void run_in_thread(std::function<void()> work);
+  void read_versions();
+  void read_version(reader& process);
+  void visit_keeper();
+  void visit();
 
   // ---- client_deltas.cpp ----
 

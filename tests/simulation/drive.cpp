@@ -22,7 +22,6 @@
 #include <cstdlib>
 #include <list>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "devices.hpp"
@@ -272,6 +271,7 @@ int fcntl(int fd, int command, ...) {
   const int result = REAL(fcntl)(fd, command, argument);
   if (is_within() && (command == F_DUPFD || command == F_DUPFD_CLOEXEC)) {
     opened(result, drive->direct.contains(fd) ? O_DIRECT : 0);
+    duplicate_socket(fd, result);
   }
   return result;
 }

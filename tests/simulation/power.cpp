@@ -47,6 +47,7 @@ struct folder_change {
 
 struct simulated_folder {
   std::string path;
+  ::dev_t drive = 0;
   std::vector<stored_file> files;
   std::map<::ino_t, file_id> known;
   std::map<std::string, file_id> durable;
@@ -73,6 +74,8 @@ std::optional<file_id> file_at(const char* path) {
 stored_file* file_of(int fd) {
   struct ::stat status = {};
   if (!folder || ::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return nullptr;
+  // Files in memory have the inode numbers of another file system.
+  if (status.st_dev != folder->drive) return nullptr;
   return &folder->files[file_of(status)];
 }
 
@@ -156,6 +159,9 @@ void begin_power(const std::string& path) {
   if (!settings().power_cuts) return;
   folder = std::make_unique<simulated_folder>();
   folder->path = path;
+  struct ::stat status = {};
+  if (::stat(path.c_str(), &status) != 0) violation("the folder of saves is missing");
+  folder->drive = status.st_dev;
 }
 
 void end_power() { folder.reset(); }

@@ -16,6 +16,8 @@
 #include <string>
 
 #include "memory.hpp"
+#include "packet_calls.hpp"
+#include "packet_sockets.hpp"
 #include "real_functions.hpp"
 #include "scheduler.hpp"
 #include "sockets.hpp"
@@ -106,6 +108,8 @@ int look_at(pollfd* polled, nfds_t count) {
     if (polled[i].fd < 0) continue;
     if (const auto socket = socket_of(polled[i].fd)) {
       polled[i].revents = ready_events(*socket, polled[i].events);
+    } else if (packet_socket_of(polled[i].fd)) {
+      polled[i].revents = ready_packet_events(polled[i].fd);
     } else {
       REAL(poll)(&polled[i], 1, 0);
     }
@@ -123,6 +127,9 @@ using namespace ringload::simulation;
 extern "C" {
 
 int socket(int domain, int type, int protocol) noexcept {
+  if (is_within() && domain == AF_UNIX && (type & 0xF) == SOCK_SEQPACKET) {
+    return open_packet_socket(type);
+  }
   const bool is_tcp = domain == AF_INET && (type & 0xF) == SOCK_STREAM;
   if (!is_within() || !is_tcp) return REAL(socket)(domain, type, protocol);
   turn('q');
@@ -147,6 +154,7 @@ int socketpair(int domain, int type, int protocol, int* ends) noexcept {
 }
 
 int connect(int fd, const sockaddr* address, socklen_t bytes) {
+  if (packet_socket_of(fd)) return connect_packets(fd, address);
   if (!socket_of(fd)) return REAL(connect)(fd, address, bytes);
   turn('q');
   const certain_memory simulation;
@@ -159,6 +167,7 @@ int connect(int fd, const sockaddr* address, socklen_t bytes) {
 }
 
 int getsockopt(int fd, int level, int option, void* value, socklen_t* bytes) noexcept {
+  if (packet_socket_of(fd)) return option_of_packets(fd, option, value, bytes);
   const auto socket = socket_of(fd);
   if (!socket) return REAL(getsockopt)(fd, level, option, value, bytes);
   if (level != SOL_SOCKET || option != SO_ERROR) violation("an unknown option of a socket is read");
@@ -169,10 +178,17 @@ int getsockopt(int fd, int level, int option, void* value, socklen_t* bytes) noe
 }
 
 int setsockopt(int fd, int level, int option, const void* value, socklen_t bytes) noexcept {
+  if (packet_socket_of(fd)) return set_option_of_packets(fd, option, value);
   return socket_of(fd) ? 0 : REAL(setsockopt)(fd, level, option, value, bytes);
 }
 
 int shutdown(int fd, int direction) noexcept {
+  if (const auto packets = packet_socket_of(fd)) {
+    const certain_memory simulation;
+    packets->shut_down();
+    turn('q');
+    return 0;
+  }
   if (!socket_of(fd)) return REAL(shutdown)(fd, direction);
   turn('q');
   const certain_memory simulation;
@@ -187,6 +203,7 @@ ssize_t send(int fd, const void* memory, std::size_t bytes, int flags) {
 }
 
 ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  if (packet_socket_of(fd)) return send_packet_of(fd, message, flags);
   if (!socket_of(fd)) return REAL(sendmsg)(fd, message, flags);
   return send_bytes(fd, message->msg_iov, message->msg_iovlen, flags);
 }
@@ -198,6 +215,7 @@ ssize_t recv(int fd, void* memory, std::size_t bytes, int flags) {
 }
 
 ssize_t recvmsg(int fd, msghdr* message, int flags) {
+  if (packet_socket_of(fd)) return receive_packet_of(fd, message, flags);
   if (!socket_of(fd)) return REAL(recvmsg)(fd, message, flags);
   return receive_bytes(fd, message->msg_iov, message->msg_iovlen, flags);
 }

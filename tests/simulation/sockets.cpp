@@ -17,6 +17,7 @@
 
 #include "drive.hpp"
 #include "memory.hpp"
+#include "packet_sockets.hpp"
 #include "real_functions.hpp"
 #include "world.hpp"
 
@@ -154,11 +155,13 @@ void stream_end::fail(int error_number) {
 }
 
 void begin_sockets() {
+  begin_packets();
   network = new simulated_network;
   network->buffer_bytes = std::size_t{4096} << random(5);
 }
 
 void end_sockets() {
+  end_packets();
   if (!network->sockets.empty()) violation("a socket is open at the end");
   delete network;
   network = nullptr;
@@ -181,12 +184,19 @@ void break_connection(int fd) {
 
 void close_socket(int fd) {
   const certain_memory simulation;
+  close_packet_socket(fd);
   const auto found = network->sockets.find(fd);
   if (found == network->sockets.end()) return;
   const auto closed = std::move(found->second);
   network->sockets.erase(found);
   network->destinations.erase(fd);
   closed->close();
+}
+
+void duplicate_socket(int fd, int duplicate) {
+  const certain_memory simulation;
+  const auto socket = packet_socket_of(fd);
+  if (socket && duplicate >= 0) add_packet_descriptor(duplicate, socket);
 }
 
 int new_socket(int type, bool is_tcp) {

@@ -105,5 +105,7 @@ const std::vector<int>& sockets_made();
 void break_connection(int fd);
 // The descriptor is closed.
 void close_socket(int fd);
+// `duplicate` becomes another descriptor of a packet socket.
+void duplicate_socket(int fd, int duplicate);
 
 }  // namespace ringload::simulation

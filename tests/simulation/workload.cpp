@@ -39,6 +39,7 @@ struct known_files::files_on_disk {
   testing::temporary_folder saves;
   testing::temporary_folder versions;
   testing::temporary_folder chain;  // The first version and the deltas.
+  testing::temporary_folder sockets = testing::temporary_folder::for_sockets();
   testing::made_file mixed_file{mixed()};
   testing::made_file many_file{testing::equal_tensors(40, 5'000)};
   testing::made_file wide_file{testing::equal_tensors(24, 70'000)};
@@ -98,7 +99,7 @@ std::vector<device> any_devices() {
 
 }  // namespace
 
-std::shared_ptr<loader> program::make_loader() {
+std::shared_ptr<loader> program::make_loader(bool is_shared) {
   constexpr read_engine engines[] = {read_engine::automatic, read_engine::automatic,
                                      read_engine::ring, read_engine::threads};
   for (;;) {
@@ -111,6 +112,7 @@ std::shared_ptr<loader> program::make_loader() {
     // A third of the loaders does not wait for the reads of a stopped load, or only briefly.
     if (random(3) == 0) limits.stop_time_max = std::chrono::milliseconds(random(20));
     std::vector<device> targets = any_devices();
+    if (is_shared) targets = {shared_host()};
     if (settings().devices != 0) {
       limits.cached_bytes = random(3) == 0 ? 0 : 8'000'000;
       limits.peer_copies = random(4) != 0;
@@ -144,70 +146,10 @@ std::shared_ptr<loader> program::any_loader_for(const model& loaded) {
 
 void program::check_kept() {
   for (const kept_model& each : kept) check_model(each.loaded, *each.expected);
+  for (const attached_model& each : attached) check_model(each.loaded, *each.expected);
 }
 
 namespace {
-
-world_settings settings_of(std::uint64_t seed, bool prints_trace) {
-  std::uint64_t state = seed;
-  const auto draw = [&state](std::uint64_t limit) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    return (state >> 33) % limit;
-  };
-  for (int i = 0; i < 4; ++i) draw(2);
-  world_settings chosen;
-  chosen.seed = seed;
-  chosen.prints_trace = prints_trace;
-  chosen.switch_percent = static_cast<unsigned>(5 + draw(95));
-  chosen.latency_max = std::int64_t{1000} << draw(12);
-  chosen.refuses_ring = draw(8) == 0;
-  chosen.refuses_deferred = draw(3) == 0;
-  chosen.processors = static_cast<unsigned>(1 + draw(4));
-  chosen.slots = static_cast<unsigned>(1 + draw(5));
-  chosen.bytes_in_flight = draw(2) == 0 ? 0 : slot_bytes * (1 + draw(chosen.slots));
-  // In a sixth of the worlds memory runs out. A third of the worlds have no faults: every operation
-  // must succeed there.
-  const auto rate = [&](unsigned most) {
-    return static_cast<unsigned>(draw(3) == 0 ? draw(most) : 0);
-  };
-  chosen.power_cuts = draw(4) == 0;
-  const unsigned kind = static_cast<unsigned>(draw(6));
-  if (kind == 0) chosen.faults.allocation = static_cast<unsigned>(1 + draw(60));
-  chosen.has_server = kind != 0 && draw(3) == 0;
-  // A third of the servers make no fault.
-  if (chosen.has_server && draw(3) > 0) {
-    chosen.mild_server = kind < 3 || draw(2) == 0;
-    chosen.faults.server = static_cast<unsigned>(1 + draw(2000));
-  }
-  if (kind < 3) return chosen;
-  chosen.faults.read_error = rate(300);
-  chosen.faults.short_read = rate(3000);
-  chosen.faults.interrupted = rate(1000);
-  chosen.faults.write_error = rate(500);
-  chosen.faults.submission = rate(8000);
-  chosen.faults.thread_refused = rate(200);
-  if (chosen.has_server) chosen.faults.socket_refused = rate(300);
-  // A failed flush matters only if the power is cut later.
-  if (chosen.power_cuts && chosen.faults.write_error == 0) {
-    chosen.faults.write_error = static_cast<unsigned>(draw(500));
-  }
-  return chosen;
-}
-
-// A quarter of the worlds have GPUs. Their calls fail only in worlds with faults of the drive, too.
-void choose_devices(world_settings& chosen) {
-  std::uint64_t state = chosen.seed * 0x9E3779B97F4A7C15ULL + 1;
-  const auto draw = [&state](std::uint64_t limit) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    return (state >> 33) % limit;
-  };
-  for (int i = 0; i < 4; ++i) draw(2);
-  if (draw(4) != 0) return;
-  chosen.devices = static_cast<unsigned>(1 + draw(3));
-  if (!chosen.faults.any() || chosen.faults.allocation != 0) return;
-  chosen.faults.device_call = static_cast<unsigned>(draw(2) == 0 ? 0 : draw(200));
-  chosen.breaks_devices = draw(8) == 0;
-}
 
 checksum_list digests_of(const bytes_by_name& tensors) {
   checksum_list list;
@@ -262,6 +204,7 @@ void run_program(program& all) {
   all.start_remote();
   const std::size_t loaders = 1 + random(2);
   for (std::size_t i = 0; i < loaders; ++i) all.loaders.push_back(all.make_loader());
+  all.start_keeper();
   const std::size_t clients = 1 + random(4);
   for (std::size_t i = 0; i < clients; ++i) {
     start_client(all, 1 + static_cast<unsigned>(random(8)));
@@ -271,9 +214,12 @@ void run_program(program& all) {
   all.check_kept();
   all.loaders.clear();
   all.end_remote();
+  all.end_keeper();
   await_freed_memory();
   all.check_kept();
   all.kept.clear();
+  all.attached.clear();
+  check_shared_memory();
 }
 
 }  // namespace
@@ -281,7 +227,8 @@ void run_program(program& all) {
 known_files::known_files()
     : made_(std::make_unique<files_on_disk>()),
       folder_(made_->saves.path().string()),
-      version_folder_(made_->chain.path().string()) {
+      version_folder_(made_->chain.path().string()),
+      socket_folder_(made_->sockets.path().string()) {
   // Seed 0 has no faults. A load that never ends is a violation of this world.
   world_settings first;
   first.devices = 1;
@@ -366,9 +313,7 @@ run_result run_seed(std::uint64_t seed, const known_files& files, bool prints_tr
     std::filesystem::remove_all(entry.path());
   }
   const std::size_t descriptors = open_descriptors();
-  world_settings chosen = settings_of(seed, prints_trace);
-  choose_devices(chosen);
-  begin(chosen);
+  begin(settings_of(seed, prints_trace));
   const certain_memory simulation;
   run_result result;
   {

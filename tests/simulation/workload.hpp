@@ -52,6 +52,7 @@ class known_files {
   // Each version is the base of the next one.
   const std::vector<known_version>& versions() const noexcept { return versions_; }
   const std::string& version_folder() const noexcept { return version_folder_; }
+  const std::string& socket_folder() const noexcept { return socket_folder_; }
 
  private:
   struct files_on_disk;
@@ -64,7 +65,11 @@ class known_files {
   std::vector<known_version> versions_;
   std::string folder_;
   std::string version_folder_;
+  std::string socket_folder_;
 };
+
+// The settings that the seed decides.
+world_settings settings_of(std::uint64_t seed, bool prints_trace);
 
 struct run_result {
   std::uint64_t trace_hash = 0;

@@ -47,6 +47,7 @@ struct world_settings {
   bool power_cuts = false;
   bool has_server = false;      // Clients load over HTTP too.
   bool mild_server = false;     // Repeated requests succeed, so operations must not fail.
+  bool has_keeper = false;      // A keeper serves models to clients.
   unsigned devices = 0;         // GPUs.
   bool breaks_devices = false;  // A copy breaks all GPUs: every later call of CUDA fails.
   bool prints_trace = false;

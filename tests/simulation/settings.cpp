@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Chooses the settings of a world.
+
+#include "workload.hpp"
+
+namespace ringload::simulation {
+
+namespace {
+
+world_settings usual_settings(std::uint64_t seed) {
+  std::uint64_t state = seed;
+  const auto draw = [&state](std::uint64_t limit) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (state >> 33) % limit;
+  };
+  for (int i = 0; i < 4; ++i) draw(2);
+  world_settings chosen;
+  chosen.seed = seed;
+  chosen.switch_percent = static_cast<unsigned>(5 + draw(95));
+  chosen.latency_max = std::int64_t{1000} << draw(12);
+  chosen.refuses_ring = draw(8) == 0;
+  chosen.refuses_deferred = draw(3) == 0;
+  chosen.processors = static_cast<unsigned>(1 + draw(4));
+  chosen.slots = static_cast<unsigned>(1 + draw(5));
+  chosen.bytes_in_flight = draw(2) == 0 ? 0 : slot_bytes * (1 + draw(chosen.slots));
+  // In a sixth of the worlds memory runs out. A third of the worlds have no faults: every operation
+  // must succeed there.
+  const auto rate = [&](unsigned most) {
+    return static_cast<unsigned>(draw(3) == 0 ? draw(most) : 0);
+  };
+  chosen.power_cuts = draw(4) == 0;
+  const unsigned kind = static_cast<unsigned>(draw(6));
+  if (kind == 0) chosen.faults.allocation = static_cast<unsigned>(1 + draw(60));
+  chosen.has_server = kind != 0 && draw(3) == 0;
+  // A third of the servers make no fault.
+  if (chosen.has_server && draw(3) > 0) {
+    chosen.mild_server = kind < 3 || draw(2) == 0;
+    chosen.faults.server = static_cast<unsigned>(1 + draw(2000));
+  }
+  if (kind < 3) return chosen;
+  chosen.faults.read_error = rate(300);
+  chosen.faults.short_read = rate(3000);
+  chosen.faults.interrupted = rate(1000);
+  chosen.faults.write_error = rate(500);
+  chosen.faults.submission = rate(8000);
+  chosen.faults.thread_refused = rate(200);
+  if (chosen.has_server) chosen.faults.socket_refused = rate(300);
+  // A failed flush matters only if the power is cut later.
+  if (chosen.power_cuts && chosen.faults.write_error == 0) {
+    chosen.faults.write_error = static_cast<unsigned>(draw(500));
+  }
+  return chosen;
+}
+
+// A quarter of the worlds have GPUs. Their calls fail only in worlds with faults of the drive, too.
+void choose_devices(world_settings& chosen) {
+  std::uint64_t state = chosen.seed * 0x9E3779B97F4A7C15ULL + 1;
+  const auto draw = [&state](std::uint64_t limit) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (state >> 33) % limit;
+  };
+  for (int i = 0; i < 4; ++i) draw(2);
+  if (draw(4) != 0) return;
+  chosen.devices = static_cast<unsigned>(1 + draw(3));
+  if (!chosen.faults.any() || chosen.faults.allocation != 0) return;
+  chosen.faults.device_call = static_cast<unsigned>(draw(2) == 0 ? 0 : draw(200));
+  chosen.breaks_devices = draw(8) == 0;
+}
+
+// A quarter of the worlds have a keeper.
+void choose_keeper(world_settings& chosen) {
+  // Mixed, so that the choice does not depend on the choice of devices.
+  std::uint64_t state = (chosen.seed ^ (chosen.seed >> 30)) * 0xBF58476D1CE4E5B9ULL + 2;
+  state = (state ^ (state >> 27)) * 0x94D049BB133111EBULL;
+  const auto draw = [&state](std::uint64_t limit) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (state >> 33) % limit;
+  };
+  chosen.has_keeper = draw(4) == 0;
+  const bool has_faults = chosen.faults.any() && chosen.faults.allocation == 0;
+  if (!chosen.has_keeper || !has_faults || draw(2) == 0) return;
+  chosen.faults.socket_refused = static_cast<unsigned>(1 + draw(500));
+}
+
+}  // namespace
+
+world_settings settings_of(std::uint64_t seed, bool prints_trace) {
+  world_settings chosen = usual_settings(seed);
+  chosen.prints_trace = prints_trace;
+  choose_devices(chosen);
+  choose_keeper(chosen);
+  return chosen;
+}
+
+}  // namespace ringload::simulation
