@@ -362,6 +362,8 @@ void job::wake_if_quiet() {
 void job::finish() noexcept {
   outcome_.finish();
   stop_timer_.reset();
+  the_engine->read_schedule.remove(*this);
+  the_engine->check_schedule.remove(check_work_);
   if (drives_.end()) the_engine->read_schedule.wake_all_workers();
   if (!is_window_group && !delivery.window()) counters.set_ended();
   try {

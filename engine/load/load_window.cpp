@@ -208,8 +208,8 @@ bool load_window::await_end() {
 }
 
 // If an ended job still exists and may hold memory, calls advance() again soon, and returns true.
-// Otherwise returns false. A schedule may hold the job until a slot is free, which can take long.
-// So the engine thread must not poll without a pause.
+// Otherwise returns false. The job may be held for long, so the engine thread must not poll without
+// a pause.
 bool load_window::await_release() {
   const bool holds_memory = std::ranges::any_of(
       started_groups_, [](const started_group& group) { return !group.ended.expired(); });

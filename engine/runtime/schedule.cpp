@@ -18,6 +18,12 @@ void schedule::prioritize(const std::shared_ptr<work>& owner) { add_to(urgent_, 
 
 void schedule::add_last(const std::shared_ptr<work>& owner) { add_to(last_, owner); }
 
+void schedule::remove(const work& ended) noexcept {
+  for (work_queue* const queue : {&urgent_, &ready_, &last_}) {
+    std::erase_if(*queue, [&ended](const auto& owner) { return owner.get() == &ended; });
+  }
+}
+
 void schedule::close() {
   closed_ = true;
   waiting_.wake_all();

@@ -31,6 +31,9 @@ class schedule {
   void prioritize(const std::shared_ptr<work>& owner);
   // Adds work of the lowest priority. Its steps are taken when no other work has a step.
   void add_last(const std::shared_ptr<work>& owner);
+  // Removes work that has no step any more. Otherwise, the schedule would hold it until a worker is
+  // free, and all workers may be busy for long.
+  void remove(const work& ended) noexcept;
   // Wakes one waiting worker. Must be called when a drive can accept one more step.
   void wake_worker() { waiting_.wake_one(); }
   // Wakes all waiting workers. Must be called when drives can accept several more steps.

@@ -123,6 +123,25 @@ TEST_CASE("schedule: work whose drive is busy keeps its place until there is roo
   loop.run();
 }
 
+TEST_CASE("schedule: work that is removed is no longer held") {
+  boost::asio::io_context loop;
+  schedule steps(loop);
+  names log;
+  auto ended = std::make_shared<listed_work>("a", log);
+  const auto other = std::make_shared<listed_work>("b", log);
+  other->steps = {0};
+  const std::weak_ptr<listed_work> left = ended;
+  steps.add(other);
+  steps.add(ended);
+  steps.prioritize(ended);
+  steps.add_last(ended);
+  steps.remove(*ended);
+  ended.reset();
+  CHECK(left.expired());
+  run_worker(loop, steps);
+  CHECK(log == names{"b0"});
+}
+
 TEST_CASE("worker: a step that runs out of memory ends with that error, and the worker goes on") {
   boost::asio::io_context loop;
   schedule steps(loop);
