@@ -75,13 +75,15 @@ cudaError_t call::says(cudaError_t answer) const noexcept {
   return said;
 }
 
+bool call::is_known(CUstream_st* stream) const {
+  if (!stream || the().streams.count(stream) != 0) return true;
+  complain("no such stream");
+  return false;
+}
+
 bool call::may_use(CUstream_st* stream) const {
-  if (!stream) return true;
-  if (the().streams.count(stream) == 0) {
-    complain("no such stream");
-    return false;
-  }
-  if (stream->state->device != current_device) complain("another device's stream");
+  if (!is_known(stream)) return false;
+  if (stream && stream->state->device != current_device) complain("another device's stream");
   return true;
 }
 

@@ -89,6 +89,8 @@ class call {
     the().device.complain(name_ + ": " + complaint);
   }
 
+  // Returns true if the stream exists.
+  bool is_known(CUstream_st* stream) const;
   // Returns true if this thread may use the stream now.
   bool may_use(CUstream_st* stream) const;
 

@@ -158,7 +158,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   call now("cudaStreamSynchronize");
-  if (now.failed() || !now.may_use(stream)) return now.says(cudaErrorInvalidResourceHandle);
+  // A stream can be synchronized while another device is current.
+  if (now.failed() || !now.is_known(stream)) return now.says(cudaErrorInvalidResourceHandle);
   const auto state = now.state_of(stream);
   if (!state) return now.says(cudaErrorStreamCaptureImplicit);
   if (!the().device.drain(now.lock, *state)) return now.says(the().device.broken);
