@@ -64,7 +64,6 @@ void program::start_remote() {
 }
 
 void program::end_remote() {
-  extensions.clear();
   if (settings().has_server) end_server();
 }
 

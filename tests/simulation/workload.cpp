@@ -213,9 +213,10 @@ void run_program(program& all) {
   if (all.pending != 0) violation("an operation is pending, and the io_context has no work");
   all.check_kept();
   all.loaders.clear();
-  all.end_remote();
   all.end_keeper();
+  all.extensions.clear();
   await_freed_memory();
+  all.end_remote();  // The last thread may connect to the server until its end.
   all.check_kept();
   all.kept.clear();
   all.attached.clear();
