@@ -19,7 +19,7 @@ using namespace ringload;
 namespace {
 
 // The codes have all values from 1 to this one.
-constexpr int last_code = static_cast<int>(errc::rank_failed);
+constexpr int last_code = static_cast<int>(errc::not_restored);
 
 std::string message(int value) { return category().message(value); }
 
