@@ -186,9 +186,8 @@ void in_place_update::apply_all() {
   // Restores the old bytes, even if there is no memory for the text of an error.
   const result<void> restored = restore();
   if (restored) std::rethrow_exception(failure);
-  throw retry_allocation([&] {
-    return error(errc::not_restored, delta_.place(), message_of(restored.error()));
-  });
+  throw retry_allocation(
+      [&] { return error(errc::not_restored, delta_.place(), message_of(restored.error())); });
 }
 
 update_result in_place_update::run() {
