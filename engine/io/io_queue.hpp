@@ -47,6 +47,9 @@ struct io_request {
 
   // ---- Only for reads ----
 
+  // True if the file is on a distant mount: see is_distant() in io/block_device_id.hpp. FUSE blocks
+  // the thread that submits a read while the mount has too many requests in progress.
+  bool is_distant = false;
   // True if the page cache should not keep the bytes after a buffered read. Used only by pool_io.
   bool uncached = false;
   // True if pages of `memory` may not be present yet. The queue makes the pages present (populates

@@ -11,7 +11,7 @@ void ring_io::start(operation& op) {
                                    request.bytes,
                                    request.file_offset,
                                    request.registered_buffer,
-                                   !request.direct,
+                                   !request.direct || request.is_distant,
                                    request.is_write};
   ring_.start(transfer, op);
 }

@@ -151,6 +151,7 @@ raced_read race_of(engine& e, const task& t, const io_request& request,
   race.request.bytes = request.bytes;
   race.request.file_offset = request.file_offset;
   race.request.awaited = request.awaited;
+  race.request.is_distant = request.is_distant;
   race.slot = t.slot;
   race.admission = &t.load.admission_of(t.read);
   race.started = started;
@@ -208,6 +209,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     const bool in_slot = !t.unstaged && t.storage == nullptr;
     request.registered_buffer = in_slot ? e.staging.registered_buffer(t.slot) : -1;
     request.uncached = uncached;
+    request.is_distant = t.load.file(t.read).is_distant;
     request.fresh = needs_populating && first;
     request.awaited = t.awaited;
     request.supply = supply;

@@ -33,7 +33,8 @@ class ring {
     std::uint64_t file_offset;
     int registered_buffer;  // Index of the registered buffer that contains `memory`, or -1.
     // True if the transfer must run in a thread of the kernel (IOSQE_ASYNC). Without this flag,
-    // io_uring_submit itself would copy bytes from the page cache, one transfer after another.
+    // io_uring_submit itself would copy bytes from the page cache, one transfer after another, and
+    // could block in a file system of FUSE.
     bool by_kernel_worker;
     bool is_write = false;
   };
