@@ -100,8 +100,12 @@ TEST_CASE("drives: latency raises the limit of a mount, and not of a block devic
       }
       loop.restart();
       loop.poll();
-      bytes_in_flight -= options.slot_bytes;
-      used.admission.release(options.slot_bytes, std::chrono::milliseconds(50));
+      // On a drive of this machine, all reads end at once. The tuner does not measure an idle
+      // drive, so its limit does not depend on the time that the test takes.
+      do {
+        bytes_in_flight -= options.slot_bytes;
+        used.admission.release(options.slot_bytes, std::chrono::milliseconds(50));
+      } while (!is_distant && bytes_in_flight > 0);
     }
     return used.admission.bytes_max();
   };
